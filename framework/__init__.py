@@ -1,0 +1,59 @@
+"""Consume Apache RocketMQ from Python: mark functions, describe in YAML how they run.
+
+The public names are loaded when first asked for, so that a process imports only what it uses.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from framework.client.producer import Producer as Producer
+    from framework.declare import Consumer as Consumer
+    from framework.declare import consumer as consumer
+    from framework.model.delivery import Delivery as Delivery
+    from framework.model.message import Message as Message
+    from framework.model.outcome import Ack as Ack
+    from framework.model.outcome import DeadLetter as DeadLetter
+    from framework.model.outcome import Drop as Drop
+    from framework.model.outcome import RetryLater as RetryLater
+    from framework.model.outcome import Suspend as Suspend
+    from framework.runtime.app import App as App
+
+_HOME_OF = {
+    "Ack": "framework.model.outcome",
+    "App": "framework.runtime.app",
+    "Consumer": "framework.declare",
+    "DeadLetter": "framework.model.outcome",
+    "Delivery": "framework.model.delivery",
+    "Drop": "framework.model.outcome",
+    "Message": "framework.model.message",
+    "Producer": "framework.client.producer",
+    "RetryLater": "framework.model.outcome",
+    "Suspend": "framework.model.outcome",
+    "consumer": "framework.declare",
+}
+
+__all__ = [
+    "Ack",
+    "App",
+    "Consumer",
+    "DeadLetter",
+    "Delivery",
+    "Drop",
+    "Message",
+    "Producer",
+    "RetryLater",
+    "Suspend",
+    "consumer",
+]
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'framework' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(home), name)

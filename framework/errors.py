@@ -1,0 +1,82 @@
+"""Every error the framework raises, split by whose fault it was.
+
+    FrameworkError
+    +-- ConfigurationError        the user's: settings, handlers, plugins, command line
+    +-- ProtocolError             the peer's: bytes that are not RocketMQ remoting, or lie about their own lengths
+    |   +-- RecordDamaged         one stored message whose bytes contradict themselves
+    +-- Refused                   the peer understood and said no: a response code and its remark
+    +-- BrokerUnreachable         the world's: nobody answers
+    |   +-- ConnectionLost        a connection ended while something was waiting on it
+    |   +-- RequestTimedOut       an answer did not come in time; the work may have been done
+    +-- BodyUndecodable           the producer's: a body that cannot be opened (dead letter, DECISIONS 30)
+    +-- BodyUnavailable           ours: codec, key or memory is missing (hold the queue, never a dead letter)
+    +-- StoreError                the disk's: a data folder that is taken, damaged or full
+
+Programmers' errors are assertions and are not here. A message names the thing, the value and the way out, on one line.
+"""
+
+from __future__ import annotations
+
+
+class FrameworkError(Exception):
+    """The root: whatever the framework raises on purpose."""
+
+
+class ConfigurationError(FrameworkError):
+    """A setting, handler, plugin or argument that cannot work; `place` is its file and line where known."""
+
+    def __init__(self, message: str, *, place: str | None = None) -> None:
+        super().__init__(f"{place}: {message}" if place else message)
+        self.place = place
+
+
+class ProtocolError(FrameworkError):
+    """A peer sent bytes that no RocketMQ peer sends. Its connection is closed; others are not touched."""
+
+    def __init__(self, reason: str, *, peer: str | None = None) -> None:
+        super().__init__(f"{peer}: {reason}" if peer else reason)
+        self.reason = reason
+        self.peer = peer
+
+
+class RecordDamaged(ProtocolError):
+    """A stored message whose lengths, magic number or checksum contradict each other."""
+
+
+class Refused(FrameworkError):
+    """A peer answered with an error code."""
+
+    def __init__(self, code: int, remark: str, *, request: str, peer: str) -> None:
+        super().__init__(f"{request} refused by {peer}: code {code}, {remark or 'no remark'}")
+        self.code = code
+        self.remark = remark
+
+
+class BrokerUnreachable(FrameworkError):
+    """Nobody answers at an address."""
+
+
+class ConnectionLost(BrokerUnreachable):
+    """A connection ended while something was waiting on it."""
+
+
+class RequestTimedOut(BrokerUnreachable):
+    """An answer did not come in time. The peer may have done the work all the same."""
+
+
+class BodyUndecodable(FrameworkError):
+    """A message body that cannot be opened: truncated, not what its flags say, or opening past every limit."""
+
+
+class BodyUnavailable(FrameworkError):
+    """A message body that we lack the means to open. The remedy is in the text; the message is kept."""
+
+
+class StoreError(FrameworkError):
+    """A broker's data folder that is taken, damaged, full, or not ours."""
+
+
+def shorten(value: object, limit: int = 80) -> str:
+    """The value as it may stand in an error: its repr, cut, so that a hostile peer cannot flood a log."""
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."

@@ -1,0 +1,1 @@
+"""Words that everybody shares: values without behaviour towards the world. Pure."""

@@ -1,0 +1,196 @@
+"""Message: what a handler is given and a producer sends.
+
+A pulled message is a place in its pull's bytes. Body and properties are cut out when first read, so a message that
+nobody looks into costs one small object. `wire/stored.py` makes pulled messages; users and tests call `Message(...)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from framework.model.queue import MessageQueue
+
+# Property names that RocketMQ itself reads; a producer's own properties may not use them.
+TAGS = "TAGS"
+KEYS = "KEYS"
+UNIQUE_KEY = "UNIQ_KEY"
+RETRY_TOPIC = "RETRY_TOPIC"
+ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID"
+DELAY_LEVEL = "DELAY"
+WAIT_STORE = "WAIT"
+SHARDING_KEY = "__SHARDINGKEY"
+KEY_SEPARATOR = " "
+
+
+class RecordSource(Protocol):
+    """The bytes behind pulled messages, opened on demand. `at` is where a message's record begins."""
+
+    queue: MessageQueue
+
+    def topic(self, at: int) -> str: ...
+    def body(self, at: int) -> bytes: ...
+    def properties(self, at: int) -> dict[str, str]: ...
+    def reconsume_times(self, at: int) -> int: ...
+    def born_ms(self, at: int) -> int: ...
+    def stored_ms(self, at: int) -> int: ...
+    def flag(self, at: int) -> int: ...
+    def commit_log_offset(self, at: int) -> int: ...
+    def offset_message_id(self, at: int) -> str: ...
+
+
+class Written:
+    """The source behind a message that was made here, not pulled: its values, as they were given."""
+
+    __slots__ = ("_body", "_born_ms", "_offset_id", "_properties", "_reconsumed", "_stored_ms", "_topic", "queue")
+
+    def __init__(
+        self, topic: str, body: bytes, properties: dict[str, str], queue: MessageQueue, reconsumed: int, born_ms: int,
+        stored_ms: int, offset_id: str,
+    ) -> None:  # fmt: skip
+        self.queue = queue
+        self._topic, self._body, self._properties = topic, body, properties
+        self._reconsumed, self._born_ms, self._stored_ms, self._offset_id = reconsumed, born_ms, stored_ms, offset_id
+
+    def topic(self, at: int) -> str:
+        return self._topic
+
+    def body(self, at: int) -> bytes:
+        return self._body
+
+    def properties(self, at: int) -> dict[str, str]:
+        return self._properties
+
+    def reconsume_times(self, at: int) -> int:
+        return self._reconsumed
+
+    def born_ms(self, at: int) -> int:
+        return self._born_ms
+
+    def stored_ms(self, at: int) -> int:
+        return self._stored_ms
+
+    def flag(self, at: int) -> int:
+        return 0
+
+    def commit_log_offset(self, at: int) -> int:
+        return 0
+
+    def offset_message_id(self, at: int) -> str:
+        return self._offset_id
+
+
+class Message:
+    """One message. Reading is lazy and cached; nothing here changes after it was made."""
+
+    # `_body` and `_properties` stay unset until first read: a pulled message sets three slots and no more.
+    __slots__ = ("_at", "_body", "_properties", "_source", "queue_offset")
+
+    _source: RecordSource
+    _at: int
+    _body: bytes
+    _properties: Mapping[str, str]
+    queue_offset: int
+
+    def __init__(
+        self,
+        topic: str,
+        body: bytes | str = b"",
+        *,
+        tags: str | None = None,
+        keys: str | Iterable[str] = (),
+        properties: Mapping[str, str] | None = None,
+        queue: MessageQueue | None = None,
+        queue_offset: int = 0,
+        attempt: int = 1,
+        born_ms: int = 0,
+        stored_ms: int = 0,
+        message_id: str = "",
+        offset_message_id: str = "",
+    ) -> None:
+        texts = dict(properties or {})
+        if tags:
+            texts[TAGS] = tags
+        joined = keys if isinstance(keys, str) else KEY_SEPARATOR.join(keys)
+        if joined:
+            texts[KEYS] = joined
+        if message_id:
+            texts[UNIQUE_KEY] = message_id
+        content = body.encode() if isinstance(body, str) else bytes(body)
+        place = queue or MessageQueue(topic, "", 0)
+        self._source = Written(topic, content, texts, place, attempt - 1, born_ms, stored_ms, offset_message_id)
+        self._at = 0
+        self.queue_offset = queue_offset
+
+    @property
+    def body(self) -> bytes:
+        """The body, decompressed. May raise BodyUndecodable, or BodyUnavailable where a codec is missing."""
+        try:
+            return self._body
+        except AttributeError:
+            body = self._body = self._source.body(self._at)
+            return body
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """All properties, RocketMQ's own among them. Do not change the mapping."""
+        try:
+            return self._properties
+        except AttributeError:
+            properties = self._properties = self._source.properties(self._at)
+            return properties
+
+    @property
+    def topic(self) -> str:
+        """The topic the message was sent to; a retried message still shows it, not the group's retry topic."""
+        return self._source.topic(self._at)
+
+    @property
+    def tags(self) -> str | None:
+        return self.properties.get(TAGS)
+
+    @property
+    def keys(self) -> list[str]:
+        return self.properties.get(KEYS, "").split()
+
+    @property
+    def message_id(self) -> str:
+        """The unique key: chosen by the producer, the same through all retries. Falls back to the place in the log."""
+        return self.properties.get(UNIQUE_KEY) or self._source.offset_message_id(self._at)
+
+    @property
+    def offset_message_id(self) -> str:
+        """Broker address and place in its log, as `mqadmin queryMsgById` wants it; a new one for each retry."""
+        return self._source.offset_message_id(self._at)
+
+    @property
+    def queue(self) -> MessageQueue:
+        return self._source.queue
+
+    @property
+    def attempt(self) -> int:
+        """1 on first delivery."""
+        return self._source.reconsume_times(self._at) + 1
+
+    @property
+    def born_ms(self) -> int:
+        """When the producer made it, by the producer's clock."""
+        return self._source.born_ms(self._at)
+
+    @property
+    def stored_ms(self) -> int:
+        """When the broker stored it, by the broker's clock."""
+        return self._source.stored_ms(self._at)
+
+    @property
+    def flag(self) -> int:
+        """The sender's own 32 bits; RocketMQ hands them through."""
+        return self._source.flag(self._at)
+
+    @property
+    def commit_log_offset(self) -> int:
+        """Where the broker's log holds it: what a send-back names."""
+        return self._source.commit_log_offset(self._at)
+
+    def __repr__(self) -> str:
+        return f"<Message {self._source.queue} offset={self.queue_offset} attempt={self.attempt}>"

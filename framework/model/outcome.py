@@ -1,0 +1,52 @@
+"""Outcomes: what a handler may answer, and what became of a delivery.
+
+Returning nothing is success; raising is "again, later". The rest are these values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """Handled. The same as returning nothing, except under `explicit_ack`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryLater:
+    """Deliver again after a delay.
+
+    RocketMQ knows fixed delays: the shortest one that is not shorter is taken, so 90s waits 2 minutes, never less.
+    Without a delay the next step of the ladder is taken.
+    """
+
+    delay: str | float | None = None
+    """A text such as "30s" or "2m", or seconds."""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """Put the message on the group's dead-letter topic now, whatever attempts are left."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspend:
+    """Orderly groups: stop the queue at this message and try it again after a pause."""
+
+    pause: str | float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Settled without being handled, on purpose: counted and logged under the name of who decided."""
+
+    by: str
+    reason: str = ""
+
+
+Outcome: TypeAlias = Ack | RetryLater | DeadLetter | Suspend | Drop

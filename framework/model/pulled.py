@@ -1,0 +1,52 @@
+"""What a pull can answer. Always a value: the queue's flow alone decides what each one means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from framework.model.message import Message
+
+
+class Found:
+    """Messages in the order of their offsets. Not a dataclass: one is made a pull, on the hot path."""
+
+    __slots__ = ("bytes", "max_offset", "messages", "min_offset", "next_offset")
+
+    def __init__(self, messages: list[Message], bytes: int, next_offset: int, min_offset: int, max_offset: int) -> None:
+        self.messages = messages
+        """May be empty: everything was filtered out on our side. `next_offset` still moves."""
+        self.bytes = bytes
+        """Size of the pulled body that the messages keep alive."""
+        self.next_offset = next_offset
+        self.min_offset = min_offset
+        self.max_offset = max_offset
+
+
+@dataclass(frozen=True, slots=True)
+class NothingNew:
+    """Nothing (left) at this offset; go on from `next_offset`, at once or by a new long poll."""
+
+    next_offset: int
+    min_offset: int
+    max_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetIllegal:
+    """The broker has no such offset (retention, a reset, a lost log); it names the one to go on from."""
+
+    next_offset: int
+    min_offset: int
+    max_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The pull failed; stand back and try again. `code` is the response code where the broker answered, else None."""
+
+    reason: str
+    code: int | None = None
+
+
+PullResult: TypeAlias = Found | NothingNew | OffsetIllegal | Failed

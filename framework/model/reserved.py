@@ -1,0 +1,37 @@
+"""Names that RocketMQ reserves, and which names are legal."""
+
+from __future__ import annotations
+
+import re
+
+from framework.errors import ConfigurationError, shorten
+
+RETRY_PREFIX = "%RETRY%"
+DEAD_LETTER_PREFIX = "%DLQ%"
+AUTO_CREATE_TOPIC = "TBW102"
+
+TOPIC_LENGTH_MAX = 127  # the broker's own check on a send; a retry or dead-letter topic may be longer
+GROUP_LENGTH_MAX = 120  # leaves room for %RETRY% within a topic of 127
+LONG_TOPIC_LENGTH_MAX = 255
+
+_LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
+
+
+def retry_topic(group: str) -> str:
+    return RETRY_PREFIX + group
+
+
+def dead_letter_topic(group: str) -> str:
+    return DEAD_LETTER_PREFIX + group
+
+
+def is_legal(name: str, length_max: int = LONG_TOPIC_LENGTH_MAX) -> bool:
+    """Whether RocketMQ accepts the name: 1 to `length_max` of letters, digits, _ - % and |."""
+    return len(name) <= length_max and _LEGAL.fullmatch(name) is not None
+
+
+def check_name(kind: str, name: str, length_max: int) -> str:
+    """The name, or a ConfigurationError that says what is wrong with it."""
+    if not is_legal(name, length_max):
+        raise ConfigurationError(f"{kind} {shorten(name)}: use 1 to {length_max} of the characters A-Z a-z 0-9 _ - % |")
+    return name

@@ -1,0 +1,39 @@
+"""Subscription: what a group wants from a topic, as heartbeats announce it and pulls repeat it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+EVERYTHING = "*"
+
+
+def java_hash(text: str) -> int:
+    """Java's String.hashCode, by which brokers filter tags: 31-polynomial over UTF-16 units, as a signed int32."""
+    value = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for at in range(0, len(units), 2):
+        value = (31 * value + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
+    return value - 0x1_0000_0000 if value & 0x8000_0000 else value
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """Tags joined by `||`, or `*` for all. The version is the clock's reading when it was made: newer wins."""
+
+    topic: str
+    expression: str = EVERYTHING
+    version: int = 0
+    tags: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        tags = tuple(part.strip() for part in self.expression.split("||"))
+        wanted = () if self.expression.strip() == EVERYTHING else tuple(dict.fromkeys(tag for tag in tags if tag))
+        object.__setattr__(self, "tags", wanted)
+
+    @property
+    def tag_hashes(self) -> tuple[int, ...]:
+        return tuple(java_hash(tag) for tag in self.tags)
+
+    def matches(self, tag: str | None) -> bool:
+        """The second check, by text: the broker compares hashes, and two tags may share one."""
+        return not self.tags or tag in self.tags
