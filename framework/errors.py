@@ -2,6 +2,8 @@
 
     FrameworkError
     +-- ConfigurationError        the user's: settings, handlers, plugins, command line
+    |   +-- ConfigurationMistakes several of them, found in one go
+    +-- StrategyFault             a plugin's: an allocation that names strangers or names twice; the round is void
     +-- ProtocolError             the peer's: bytes that are not RocketMQ remoting, or lie about their own lengths
     |   +-- RecordDamaged         one stored message whose bytes contradict themselves
     +-- Refused                   the peer understood and said no: a response code and its remark
@@ -17,6 +19,9 @@ Programmers' errors are assertions and are not here. A message names the thing, 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class FrameworkError(Exception):
     """The root: whatever the framework raises on purpose."""
@@ -28,6 +33,18 @@ class ConfigurationError(FrameworkError):
     def __init__(self, message: str, *, place: str | None = None) -> None:
         super().__init__(f"{place}: {message}" if place else message)
         self.place = place
+
+
+class ConfigurationMistakes(ConfigurationError):
+    """Everything that was found wrong in one go, so that a user mends it in one go."""
+
+    def __init__(self, mistakes: Iterable[ConfigurationError]) -> None:
+        self.mistakes = tuple(mistakes)
+        super().__init__("\n".join(str(mistake) for mistake in self.mistakes))
+
+
+class StrategyFault(FrameworkError):
+    """An allocation strategy answered something that it must not. The queues stay as they are."""
 
 
 class ProtocolError(FrameworkError):
@@ -80,3 +97,9 @@ def shorten(value: object, limit: int = 80) -> str:
     """The value as it may stand in an error: its repr, cut, so that a hostile peer cannot flood a log."""
     text = repr(value)
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?` for the known name that is most like this one, else nothing. To be hung on a message."""
+    close = get_close_matches(name, sorted(known), n=1, cutoff=0.6)
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,1 @@
+"""YAML, environment and command line into one typed and frozen AppSettings. Knows no handler, plugin or network."""

@@ -1,0 +1,193 @@
+"""@consumer: what a function consumes, said at the function.
+
+Owns the frozen ConsumerSpec and everything that can be found wrong with it before anything runs. Decorating has no
+other effect: no registry, no thread, no connection; the function stays callable. How it runs is the settings' affair.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import update_wrapper
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, get_type_hints
+
+from framework.errors import ConfigurationError, nearest, shorten
+from framework.model.delivery import Delivery
+from framework.model.message import Message
+from framework.model.reserved import GROUP_LENGTH_MAX, TOPIC_LENGTH_MAX, check_name
+from framework.model.subscription import EVERYTHING
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_OPTIONS = ("topic", "group", "orderly", "tags", "name")
+_EXAMPLE = 'write @consumer(topic="orders", group="billing")'
+_SEPARATOR = "||"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerSpec:
+    """What one decorated function consumes."""
+
+    topic: str
+    group: str
+    tags: str
+    orderly: bool
+    function: Callable[..., object]
+    name: str
+    place: str
+    """File and line of the function."""
+    wants: Literal["message", "delivery"]
+    is_async: bool
+
+
+class Consumer(Generic[P, R]):
+    """A handler with its spec. Call it and the function runs, as if it were not decorated."""
+
+    __slots__ = ("__dict__", "__weakref__", "spec")
+
+    def __init__(self, spec: ConsumerSpec, function: Callable[P, R]) -> None:
+        self.spec = spec
+        update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.spec.function(*args, **kwargs)  # type: ignore[return-value]  # the spec forgets the types
+
+    def __repr__(self) -> str:
+        return f"<Consumer {self.spec.name}: topic={self.spec.topic} group={self.spec.group} at {self.spec.place}>"
+
+
+if TYPE_CHECKING:
+
+    def consumer(
+        topic: str, group: str, *, orderly: bool = False, tags: str = EVERYTHING, name: str | None = None
+    ) -> Callable[[Callable[P, R]], Consumer[P, R]]:
+        """Consume `topic` as a member of `group`.
+
+        The function takes one message (`framework.Message`), or a `framework.Delivery` when annotated so. Returning is
+        success; raising means "again, later"; an outcome such as `RetryLater` says more. An async function runs on the
+        event loop, a plain one on a worker thread.
+
+        Tags are joined by `||`. `name` is what logs call it; the function's own name otherwise.
+        """
+        ...
+
+else:
+    # At run time any keyword is taken, so that a wrong one fails with its place and the nearest right name.
+
+    def consumer(*positional: object, **options: object) -> Callable[[Callable[P, R]], Consumer[P, R]]:
+        if positional and callable(positional[0]):
+            raise ConfigurationError(f"@consumer without topic and group; {_EXAMPLE}", place=_place(positional[0]))
+        return lambda function: _declared(function, positional, options)
+
+
+def _declared(function: Callable[P, R], positional: tuple[object, ...], options: dict[str, object]) -> Consumer[P, R]:
+    place = _place(function)
+    try:
+        return Consumer(_spec(function, positional, options, place), function)
+    except ConfigurationError as error:
+        name = getattr(function, "__name__", repr(function))
+        raise ConfigurationError(f"consumer {name!r}: {error}", place=place) from None
+
+
+def _spec(
+    function: Callable[..., object], positional: tuple[object, ...], options: dict[str, object], place: str
+) -> ConsumerSpec:
+    given = _given(positional, options)
+    topic, group = given.get("topic"), given.get("group")
+    for option, value in (("topic", topic), ("group", group)):
+        if not isinstance(value, str):
+            raise ConfigurationError(f"{option} is {'missing' if value is None else shorten(value)}; {_EXAMPLE}")
+    if given.get("orderly", False) is not False:
+        raise ConfigurationError(
+            "orderly=True: this version consumes concurrently only and would break the order; remove it"
+        )
+    name = given.get("name") or getattr(function, "__name__", "handler")
+    if not isinstance(name, str):
+        raise ConfigurationError(f"name={shorten(name)}: write a text")
+    parameter = _parameter(function)
+    return ConsumerSpec(
+        topic=check_name("topic", str(topic), TOPIC_LENGTH_MAX),
+        group=check_name("group", str(group), GROUP_LENGTH_MAX),
+        tags=_tags(given.get("tags", EVERYTHING)),
+        orderly=False,
+        function=function,
+        name=name,
+        place=place,
+        wants=_wants(function, parameter),
+        is_async=inspect.iscoroutinefunction(function),
+    )
+
+
+def _given(positional: tuple[object, ...], options: dict[str, object]) -> dict[str, object]:
+    if len(positional) > 2:
+        raise ConfigurationError(f"only topic and group go without their names, not {len(positional)}; {_EXAMPLE}")
+    for option in options:
+        if option not in _OPTIONS:
+            known = nearest(option, _OPTIONS) or f"; known: {', '.join(_OPTIONS)}"
+            raise ConfigurationError(f"unknown option {option!r}{known}; how it runs is said in the settings file")
+    given = dict(zip(("topic", "group"), positional, strict=False))
+    twice = [option for option in given if option in options]
+    if twice:
+        raise ConfigurationError(f"{twice[0]} is given twice; {_EXAMPLE}")
+    return given | options
+
+
+def _tags(value: object) -> str:
+    if not isinstance(value, str):
+        raise ConfigurationError(f"tags={shorten(value)}: write a text such as 'created || paid'")
+    parts = [part.strip() for part in value.split(_SEPARATOR)]
+    if not all(parts) or any("|" in part or any(sign.isspace() for sign in part) for part in parts):
+        raise ConfigurationError(f"tags={shorten(value)}: write words joined by ||, or * for all")
+    return value.strip()
+
+
+def _parameter(function: Callable[..., object]) -> inspect.Parameter:
+    """The one parameter that takes the message; others must have defaults."""
+    if not callable(function) or isinstance(function, Consumer | type):
+        what = "is a consumer already" if isinstance(function, Consumer) else "is not a function"
+        raise ConfigurationError(f"{shorten(function)} {what}; {_EXAMPLE} above a function")
+    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+        raise ConfigurationError("a handler that yields never ends by itself; return instead")
+    by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    required = [
+        parameter
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.default is parameter.empty
+        and parameter.kind not in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}
+    ]
+    if len(required) != 1 or required[0].kind not in by_position:
+        names = ", ".join(parameter.name for parameter in required) or "none"
+        raise ConfigurationError(f"takes one argument, the message; without a default there are: {names}")
+    return required[0]
+
+
+def _wants(function: Callable[..., object], parameter: inspect.Parameter) -> Literal["message", "delivery"]:
+    annotation: Any = parameter.annotation
+    if isinstance(annotation, str):
+        annotation = _resolved(annotation, inspect.unwrap(function))
+    if annotation is parameter.empty or annotation is Any or annotation is Message:
+        return "message"
+    if annotation is Delivery:
+        return "delivery"
+    shown = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", annotation)
+    raise ConfigurationError(
+        f"parameter {parameter.name!r} is annotated {str(shown)!r}; a handler is given a Message or a Delivery"
+    )
+
+
+def _resolved(annotation: str, function: Callable[..., object]) -> Any:
+    """What the text means where the function stands; a name that only type checkers import is taken by its spelling."""
+    names = getattr(function, "__globals__", {})
+    try:
+        hints = get_type_hints(SimpleNamespace(__annotations__={"it": annotation}), globalns=names)
+    except (NameError, AttributeError, SyntaxError, TypeError):
+        return {"Message": Message, "Delivery": Delivery}.get(annotation.rpartition(".")[2], annotation)
+    return hints["it"]
+
+
+def _place(function: object) -> str:
+    code = getattr(inspect.unwrap(function), "__code__", None) if callable(function) else None
+    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "unknown place"

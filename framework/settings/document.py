@@ -1,0 +1,214 @@
+"""One YAML text -> plain values with the place of each. Refuses what YAML can do beyond lists, keys and texts.
+
+Every scalar stays the text that was written: the schema decides what is a number, so `NO`, `12:30:45` and `1_000` are
+texts where texts are meant. Built on the parser's events, so that size, depth and aliases are limited before anything
+is built from them. Knows no schema, file or variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import yaml
+
+from framework.errors import ConfigurationError, shorten
+
+BYTES_MAX = 1 << 20
+DEPTH_MAX = 50
+ALIASES_MAX = 100
+VALUES_MAX = 100_000  # with aliases followed: ten lines may stand for 10^10 values otherwise
+
+NULLS = frozenset({"", "~", "null", "Null", "NULL"})
+MERGE = "<<"
+_CORE = "tag:yaml.org,2002:"
+_CORE_TAGS = frozenset(_CORE + name for name in ("str", "int", "float", "bool", "null", "map", "seq"))
+
+# The C parser where PyYAML has it: 20 times as fast, and it does not recurse on nested brackets.
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+Path: TypeAlias = tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Document:
+    """Plain values (dict, list, str, None) and where each one was written."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    places: dict[Path, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Node:
+    line: int
+    column: int
+    value: str | list[_Node] | list[tuple[_Node, _Node]] | None = None
+    is_mapping: bool = False
+    is_open: bool = True  # being built: an alias to it would hold itself
+
+
+def parsed(text: str, name: str) -> Document:
+    """The document in `text`; `name` is what errors call the file. Raises ConfigurationError with line and column."""
+    if len(text.encode("utf-8", "surrogatepass")) > BYTES_MAX:
+        raise ConfigurationError(f"{name} is larger than the limit of {BYTES_MAX} bytes", place=name)
+    root = _root(text, name)
+    document = Document()
+    if root is None or root.value is None:
+        return document
+    if not root.is_mapping:
+        raise ConfigurationError("expected keys and values", place=f"{name}:{root.line}:{root.column}")
+    document.values = _Plain(name, document.places).of(root, ())
+    return document
+
+
+def value(text: str, name: str) -> Any:
+    """One value as a variable or an option writes it: `[a, b]` and `{a: b}` are opened, anything else is a text."""
+    if text.lstrip()[:1] in ("[", "{"):
+        root = _root(text, name)
+        return _Plain(name, {}).of(root, ()) if root is not None else None
+    return None if text in NULLS - {""} else text
+
+
+def _root(text: str, name: str) -> _Node | None:
+    try:
+        return _Builder(name, _events(text)).document()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
+        raise ConfigurationError(f"not YAML: {error.problem or error.context}", place=place) from None
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"not YAML: {shorten(str(error), 120)}", place=name) from None
+
+
+def _events(text: str) -> Iterator[Any]:
+    events: Iterator[Any] = yaml.parse(text.removeprefix("\ufeff"), Loader=_LOADER)
+    return events
+
+
+class _Builder:
+    """Events -> nodes, within the limits."""
+
+    def __init__(self, name: str, events: Iterator[Any]) -> None:
+        self._name = name
+        self._events = events
+        self._anchors: dict[str, _Node] = {}
+        self._aliases = 0
+
+    def document(self) -> _Node | None:
+        root: _Node | None = None
+        for event in self._events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                if root is not None:
+                    raise self._refusal(event, "a second document; a settings file has one")
+                root = self._node(next(self._events), 1)
+        return root
+
+    def _node(self, event: Any, depth: int) -> _Node:
+        if depth > DEPTH_MAX:
+            raise self._refusal(event, f"nested deeper than the limit of {DEPTH_MAX}")
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event)
+        if event.tag is not None and event.tag not in _CORE_TAGS and event.tag != "!":
+            raise self._refusal(event, f"the tag {shorten(event.tag)} is refused; settings are plain YAML")
+        node = _Node(event.start_mark.line + 1, event.start_mark.column + 1)
+        if event.anchor:
+            self._anchors[event.anchor] = node
+        if isinstance(event, yaml.ScalarEvent):
+            is_null = event.style is None and event.tag is None and event.value in NULLS
+            node.value = None if is_null else event.value
+        elif isinstance(event, yaml.SequenceStartEvent):
+            node.value = self._items(depth)
+        else:
+            node.is_mapping = True
+            node.value = self._pairs(depth)
+        node.is_open = False
+        return node
+
+    def _items(self, depth: int) -> list[_Node]:
+        items: list[_Node] = []
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            items.append(self._node(event, depth + 1))
+        return items
+
+    def _pairs(self, depth: int) -> list[tuple[_Node, _Node]]:
+        pairs: list[tuple[_Node, _Node]] = []
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            key = self._node(event, depth + 1)
+            if not isinstance(key.value, str):
+                raise self._refusal(event, "a key is a text")
+            pairs.append((key, self._node(next(self._events), depth + 1)))
+        return pairs
+
+    def _alias(self, event: Any) -> _Node:
+        self._aliases += 1
+        if self._aliases > ALIASES_MAX:
+            raise self._refusal(event, f"more aliases than the limit of {ALIASES_MAX}")
+        node = self._anchors.get(event.anchor)
+        if node is None:
+            raise self._refusal(event, f"no anchor is called {shorten(event.anchor)}")
+        if node.is_open:
+            raise self._refusal(event, f"the anchor {shorten(event.anchor)} would hold itself")
+        return node
+
+    def _refusal(self, event: Any, reason: str) -> ConfigurationError:
+        mark = event.start_mark
+        return ConfigurationError(reason, place=f"{self._name}:{mark.line + 1}:{mark.column + 1}")
+
+
+class _Plain:
+    """Nodes -> values and places, aliases followed and merge keys (`<<`) opened."""
+
+    def __init__(self, name: str, places: dict[Path, str]) -> None:
+        self._name = name
+        self._places = places
+        self._count = 0
+
+    def of(self, node: _Node, path: Path) -> Any:
+        self._count += 1
+        if self._count > VALUES_MAX:
+            raise ConfigurationError(f"more than {VALUES_MAX} values, aliases counted", place=self._place(node))
+        self._places[path] = self._place(node)
+        if node.is_mapping:
+            return self._mapping(node, path)
+        if isinstance(node.value, list):
+            return [self.of(item, (*path, str(at))) for at, item in enumerate(node.value) if isinstance(item, _Node)]
+        return node.value
+
+    def _mapping(self, node: _Node, path: Path) -> dict[str, Any]:
+        pairs = list(_pairs_of(node))
+        values: dict[str, Any] = {}
+        for key, value in pairs:
+            if key.value == MERGE:
+                values = {**self._merged(key, value, path), **values}
+        lines: dict[str, int] = {}
+        for key, value in pairs:
+            name = str(key.value)
+            if name in lines:
+                raise ConfigurationError(
+                    f"the key {shorten(name)} stands here and in line {lines[name]}", place=self._place(key)
+                )
+            lines[name] = key.line
+            if name != MERGE:
+                values[name] = self.of(value, (*path, name))
+                self._places[(*path, name)] = self._place(key)
+        return values
+
+    def _merged(self, key: _Node, value: _Node, path: Path) -> dict[str, Any]:
+        merged: dict[str, Any] = {}
+        for source in value.value if isinstance(value.value, list) and not value.is_mapping else [value]:
+            if not isinstance(source, _Node) or not source.is_mapping:
+                raise ConfigurationError("<< takes keys and values", place=self._place(key))
+            self._count += 1
+            merged = {**self._mapping(source, path), **merged}
+        return merged
+
+    def _place(self, node: _Node) -> str:
+        return f"{self._name}:{node.line}:{node.column}"
+
+
+def _pairs_of(node: _Node) -> Iterator[tuple[_Node, _Node]]:
+    assert node.is_mapping
+    for pair in node.value or ():
+        assert isinstance(pair, tuple)
+        yield pair

@@ -1,0 +1,108 @@
+"""pydantic's complaints in this project's words: where it stands, what is there, what may be, the nearest name.
+
+Knows models only as pydantic's; which settings exist is `schema.py`'s affair.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeAlias, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from framework.errors import ConfigurationError, nearest, shorten
+
+Places: TypeAlias = Mapping[tuple[str, ...], str]
+"""Path of a value -> where it was written."""
+
+SECRET_WORDS = re.compile(r"secret|password|passwd|token|authorization|signature|credential|access_?key", re.IGNORECASE)
+
+
+def translated(
+    error: ValidationError, kind: type[BaseModel], places: Places, prefix: tuple[str, ...] = ()
+) -> list[ConfigurationError]:
+    """One ConfigurationError a complaint, in the order of the file as far as pydantic keeps it."""
+    return [_mistake(detail, kind, places, prefix) for detail in error.errors(include_url=False)]
+
+
+def _mistake(
+    detail: ErrorDetails, kind: type[BaseModel], places: Places, prefix: tuple[str, ...]
+) -> ConfigurationError:
+    inner = tuple(str(step) for step in detail["loc"] if step != "[key]")
+    path = (*prefix, *inner)
+    dotted = ".".join(path)
+    if detail["type"] == "extra_forbidden":
+        known = _fields_at(kind, inner[:-1])
+        message = f"unknown key {path[-1]!r} in {'.'.join(path[:-1]) or 'the settings'}{nearest(path[-1], known)}"
+        if "did you mean" not in message:
+            message += f"; known here: {', '.join(sorted(known))}" if known else "; there are no keys here"
+    else:
+        message = f"{dotted}: {_reason(detail)}{_found(detail, path)}"
+    return ConfigurationError(message, place=place_of(places, path))
+
+
+def place_of(places: Places, path: tuple[str, ...]) -> str | None:
+    """Where the value stands, or what is around it: a key that is missing has no line of its own."""
+    while path:
+        if path in places:
+            return places[path]
+        path = path[:-1]
+    return None
+
+
+def _reason(detail: ErrorDetails) -> str:
+    if detail["type"] == "value_error":
+        return str(detail["ctx"]["error"])
+    text = detail["msg"]
+    if detail["type"] == "model_type":
+        return "expected keys and values"
+    for theirs, ours in (
+        ("Input should be a valid mapping", "expected keys and values"),
+        ("Input should be a valid dictionary", "expected keys and values"),
+        ("Input should be a valid string", "expected a text"),
+        ("Input should be a valid tuple", "expected a list"),
+        ("Input should be a valid list", "expected a list"),
+        ("Input should be a valid integer, unable to parse string as an integer", "expected a whole number"),
+        ("Input should be a valid integer", "expected a whole number"),
+        ("Input should be a valid number", "expected a number"),
+        ("Input should be a valid boolean", "expected true or false"),
+        ("Input should be", "expected"),
+        ("Field required", "is missing"),
+    ):
+        if text.startswith(theirs):
+            return ours + text.removeprefix(theirs)
+    return text
+
+
+def _found(detail: ErrorDetails, path: tuple[str, ...]) -> str:
+    """What stands there, unless it may be a secret, or the reason has said it."""
+    value = detail["input"]
+    if detail["type"] in {"value_error", "missing"} or any(SECRET_WORDS.search(step) for step in path):
+        return ""
+    if value is None:
+        return ", found nothing"
+    if isinstance(value, Mapping):
+        return ", found keys and values"
+    if isinstance(value, list | tuple):
+        return ", found a list"
+    return f", found {shorten(value)}"
+
+
+def _fields_at(kind: type[BaseModel], path: tuple[str, ...]) -> list[str]:
+    """Names of the fields that the model at this path has; a mapping's own keys lead to its values' model."""
+    models: list[type[BaseModel]] = [kind]
+    for step in path:
+        inside: list[type[BaseModel]] = []
+        for model in models:
+            field = model.model_fields.get(step)
+            inside += _models_in(field.annotation) if field is not None else [model]
+        models = inside
+    return [name for model in models for name in model.model_fields]
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for argument in get_args(annotation) for model in _models_in(argument)]

@@ -1,0 +1,252 @@
+"""AppSettings and its parts: every key that a settings file may have, its type, its default and its meaning.
+
+The one place of defaults; `config/default.yaml` is checked against it. Where a value came from is `sources.py`'s
+affair. Durations are milliseconds and sizes bytes once they are here. Everything is frozen.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    model_validator,
+)
+
+from framework.errors import ConfigurationError, ConfigurationMistakes
+from framework.model import durations
+from framework.model.reserved import GROUP_LENGTH_MAX, is_legal
+from framework.settings.mistakes import Places, translated
+from framework.settings.secret import Secret
+from framework.settings.units import Duration, Size
+
+
+def _several(value: Any) -> Any:
+    """`a, b` and `a;b` mean a list of two, as the environment and the command line must write it."""
+    if isinstance(value, str):
+        return [part for part in re.split(r"[\s,;]+", value) if part]
+    return value
+
+
+def _address(text: str) -> str:
+    host, separator, port = text.rpartition(":")
+    if not separator or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ValueError(f"{text!r} is not an address; write host:port, such as 127.0.0.1:9876")
+    return text
+
+
+def _network(text: str) -> str:
+    ipaddress.ip_network(text)
+    return text
+
+
+def _group(text: str) -> str:
+    if not is_legal(text, GROUP_LENGTH_MAX):
+        raise ValueError(f"a group's name has 1 to {GROUP_LENGTH_MAX} of the characters A-Z a-z 0-9 _ - % |")
+    return text
+
+
+Address = Annotated[str, AfterValidator(_address)]
+Network = Annotated[str, AfterValidator(_network)]
+GroupName = Annotated[str, AfterValidator(_group)]
+Texts = Annotated[tuple[str, ...], BeforeValidator(_several)]
+Addresses = Annotated[tuple[Address, ...], BeforeValidator(_several)]
+Networks = Annotated[tuple[Network, ...], BeforeValidator(_several)]
+Level = Literal["debug", "info", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a group begins that the cluster has never seen: the first message, the end, a time or an age."""
+
+    policy: Literal["first", "last", "time", "age"]
+    ms: int = 0
+    """Unix milliseconds of a time; length of an age."""
+
+
+def _start(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if value in {"first", "last"}:
+        return Start(value)  # type: ignore[arg-type]  # narrowed by the set, which mypy does not follow
+    try:
+        return Start("age", durations.to_ms(value))
+    except ValueError:
+        pass
+    try:
+        instant = datetime.fromisoformat(value)
+    except ValueError:
+        raise ValueError("write first, last, an age such as 30m, or a time such as 2026-11-21T09:30:00Z") from None
+    if instant.tzinfo is None:
+        raise ValueError(f"a time needs its zone, or two machines read it differently: {value}Z or {value}+08:00")
+    return Start("time", round(instant.timestamp() * 1000))
+
+
+class Part(BaseModel):
+    """What all parts have in common: frozen, and a key nobody knows is a mistake."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        validate_default=True,
+        use_attribute_docstrings=True,
+        hide_input_in_errors=True,
+        arbitrary_types_allowed=True,
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty(cls, value: Any) -> Any:
+        """`tls:` with nothing behind it means what leaving it out means."""
+        return {} if value is None else value
+
+
+class Application(Part):
+    name: str = "app"
+    """What this application is called in logs."""
+    handlers: Texts = ()
+    """Modules that hold the consumers: `package.module`, a .py file, or `module:name`. APP on the command line wins."""
+    drain: Duration = 30_000
+    """How long running handlers may take to end when the application stops; what is left then is delivered again."""
+
+
+class Credentials(Part):
+    access_key: str = ""
+    """The key that names us. Empty: requests are not signed."""
+    secret_key: Secret = Secret("")
+    """The key that signs. Write ${env:NAME}, or use `file`."""
+    security_token: Secret = Secret("")
+    """A temporary token that goes with some cloud vendors' keys."""
+    file: str = ""
+    """A YAML file with access_key, secret_key and security_token, beside this file unless absolute."""
+
+
+class Tls(Part):
+    enabled: bool = False
+    """Speak TLS to name servers and brokers. There is no falling back to plain."""
+    verify: bool = True
+    """Check certificates and host names. `false` trusts anybody, and warns at each start."""
+    ca_file: str = ""
+    """Certificates to trust, PEM. Empty: the system's."""
+    cert_file: str = ""
+    """Our certificate, PEM, for servers that ask for one."""
+    key_file: str = ""
+    """The key of our certificate, PEM."""
+    key_password: Secret = Secret("")
+    """Opens the key."""
+    server_name: str = ""
+    """The name that certificates must carry, where it is not the address that was dialled."""
+
+
+class Cluster(Part):
+    name_servers: Annotated[Addresses, Field(min_length=1)] = ("127.0.0.1:9876",)
+    """Name servers, host:port. One after the other is tried."""
+    address_map: Mapping[Address, Address] = Field(default_factory=dict)
+    """{advertised: reachable}, for brokers in containers that advertise addresses which cannot be reached from here."""
+    allow: Networks = ()
+    """Networks that brokers may be in, such as 10.0.0.0/8. Empty: wherever the name server says."""
+    request_timeout: Duration = 3_000
+    """How long one request may wait for its answer."""
+    wait_broker: Duration | None = None
+    """How long a start waits for a cluster that is down. Empty: for ever."""
+    credentials: Credentials = Credentials()
+    """Signed requests (ACL)."""
+    tls: Tls = Tls()
+    """Encryption."""
+
+
+class ConsumerSettings(Part):
+    concurrency: Annotated[int, Field(ge=1, le=1024)] = 20
+    """Handlers running at once in this process: tasks for async handlers, threads for others."""
+    max_retries: Annotated[int, Field(ge=0, le=1000)] = 16
+    """Retries after the first delivery: 16 means 17 deliveries. Then the message goes to the dead-letter topic."""
+    start: Annotated[Start, BeforeValidator(_start)] = Start("last")
+    """Where a group begins that the cluster has never seen: first, last, an age (30m) or a time with its zone."""
+    pull_batch: Annotated[int, Field(ge=1, le=1024)] = 32
+    """Messages asked for in one pull. A stock broker hands out no more than 32."""
+    cache_count: Annotated[int, Field(ge=1, le=65_535)] = 1_000
+    """Messages a queue may hold that are pulled and not yet settled."""
+    cache_bytes: Annotated[Size, Field(ge=1 << 16)] = 64 << 20
+    """Bytes of pulled messages that the group may hold."""
+    allocation: str = "averaging"
+    """The strategy that divides queues among members; every member of a group must use the same one."""
+
+
+class Logging(Part):
+    level: Annotated[Level, BeforeValidator(lambda value: value.lower() if isinstance(value, str) else value)] = "info"
+    """The lowest level that is written: debug, info, warning or error."""
+    format: Literal["console", "json"] = "console"
+    """console for people, json for collectors. Both go to stderr."""
+
+
+class Plugins(Part):
+    block: Texts = ()
+    """Installed plugins that are not loaded; not even imported."""
+    only: Texts | None = None
+    """The only installed plugins that are loaded. Empty: all that are installed and not blocked."""
+    local: Texts = ()
+    """Plugins of this application: `package.module` or `package.module:Class`."""
+    settings: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
+    """{plugin: {key: value}}; each plugin says which keys it has."""
+
+
+class AppSettings(Part):
+    """Everything that a settings file says. `AppSettings()` is what no file at all means."""
+
+    app: Application = Application()
+    """The application as a whole."""
+    cluster: Cluster = Cluster()
+    """Where the messages are."""
+    consumers: Mapping[GroupName, ConsumerSettings] = Field(default_factory=dict)
+    """{group: settings}; a group that is not named here runs with the defaults."""
+    logging: Logging = Logging()
+    """What is logged."""
+    plugins: Plugins = Plugins()
+    """Which plugins are loaded."""
+
+    _places: Places = PrivateAttr(default_factory=dict)
+    _warnings: tuple[str, ...] = PrivateAttr(default=())
+
+    def consumer(self, group: str) -> ConsumerSettings:
+        """The settings of a group, the defaults where nothing is said about it."""
+        return self.consumers.get(group) or ConsumerSettings()
+
+    def place(self, *path: str) -> str | None:
+        """File and line (or variable, or option) where the value at this path was written; None for a default."""
+        return self._places.get(path)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What works and should not be left so; said at each start."""
+        found = list(self._warnings)
+        if self.cluster.tls.enabled and not self.cluster.tls.verify:
+            found.append("cluster.tls.verify is false: any certificate is trusted, and anybody in between reads along")
+        return tuple(found)
+
+    def explain(self, path: tuple[str, ...], kind: type[BaseModel], error: ValidationError) -> ConfigurationMistakes:
+        """A plugin's own complaint about its settings, with the places that only the loader knows."""
+        return ConfigurationMistakes(translated(error, kind, self._places, path))
+
+    @classmethod
+    def parsed(
+        cls, values: Mapping[str, Any], places: Places, warnings: Iterable[str] = ()
+    ) -> AppSettings | list[ConfigurationError]:
+        """Settings from plain values, or every mistake in them."""
+        try:
+            settings = cls.model_validate(values)
+        except ValidationError as error:
+            return translated(error, cls, places)
+        settings._places = dict(places)  # noqa: SLF001  # our own instance, before anybody has seen it
+        settings._warnings = tuple(warnings)  # noqa: SLF001  # likewise
+        return settings

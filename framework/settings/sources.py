@@ -1,0 +1,262 @@
+"""Where settings come from, one over the other: defaults < file < overlays < environment < command line.
+
+Owns the reading of files and variables, and collects every mistake of all of them before it raises. What the keys mean
+is `schema.py`'s affair; what YAML may contain is `document.py`'s.
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from framework.errors import ConfigurationError, ConfigurationMistakes, shorten
+from framework.settings import document
+from framework.settings.document import Document
+from framework.settings.mistakes import SECRET_WORDS
+from framework.settings.schema import AppSettings
+
+CONFIG_VARIABLE = "FRAMEWORK_APP_CONFIG"
+PREFIX = "FRAMEWORK_APP__"
+FILE_NAME = "framework-app.yaml"
+
+_REFERENCE = re.compile(r"\$(\$)?\{([^}]*)\}?")
+_VARIABLE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)")
+_KEYS_OF_CREDENTIALS = ("access_key", "secret_key", "security_token")
+
+# Values that name files: written beside the settings file, they are found from wherever the process runs.
+_FILES = (
+    ("cluster", "credentials", "file"),
+    ("cluster", "tls", "ca_file"),
+    ("cluster", "tls", "cert_file"),
+    ("cluster", "tls", "key_file"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """One value from the command line; `place` is the option as the user wrote it."""
+
+    path: tuple[str, ...]
+    text: str
+    place: str
+
+
+def override(assignment: str) -> Override:
+    """`--set a.b=c` in parts."""
+    name, separator, text = assignment.partition("=")
+    path = tuple(step.strip() for step in name.split("."))
+    if not separator or not all(path):
+        raise ConfigurationError(f"--set {shorten(assignment)}: write --set consumers.billing.concurrency=4")
+    return Override(path, text, f"--set {name.strip()}")
+
+
+def find(config: str | None, environment: Mapping[str, str], folder: Path | None = None) -> Path | None:
+    """The settings file: the one named, else the variable's, else ./framework-app.yaml, else the one in `folder`."""
+    named = config or environment.get(CONFIG_VARIABLE)
+    if named:
+        path = Path(named)
+        if not path.is_file():
+            source = "--config" if config else f"${CONFIG_VARIABLE}"
+            raise ConfigurationError(f"{source}: there is no file {shorten(named)}")
+        return path
+    candidates = [Path(FILE_NAME), *([folder / FILE_NAME] if folder is not None else [])]
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def load(
+    file: Path | str | None = None,
+    *,
+    overlays: Sequence[Path | str] = (),
+    environment: Mapping[str, str] | None = None,
+    overrides: Iterable[Override] = (),
+) -> AppSettings:
+    """Everything merged and checked; raises ConfigurationMistakes with all that is wrong, each with its place."""
+    layers = _Layers(environment or {})
+    for path in ([file] if file is not None else []) + list(overlays):
+        layers.add_file(Path(path))
+    layers.add_environment()
+    for each in overrides:
+        layers.add(each.path, each.text, each.place)
+    layers.add_credentials()
+    settings = AppSettings.parsed(layers.values, layers.places, layers.warnings)
+    if isinstance(settings, list):
+        layers.mistakes += settings
+    if layers.mistakes or isinstance(settings, list):
+        raise ConfigurationMistakes(layers.mistakes)
+    return settings
+
+
+def read_credentials(path: Path) -> Document:
+    """A file with access_key, secret_key and perhaps security_token; refused when others may read it."""
+    content = _read(path)
+    if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise ConfigurationError(f"others may read these keys; run: chmod 600 {path}", place=str(path))
+    for key in content.values:
+        if key not in _KEYS_OF_CREDENTIALS:
+            raise ConfigurationError(
+                f"unknown key {shorten(key)}; known here: {', '.join(_KEYS_OF_CREDENTIALS)}",
+                place=content.places[(key,)],
+            )
+    return content
+
+
+def _read(path: Path) -> Document:
+    try:
+        with open(path, "rb") as stream:
+            content = stream.read(document.BYTES_MAX + 1)
+    except OSError as error:
+        raise ConfigurationError(f"cannot be read: {error.strerror}", place=str(path)) from None
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"byte {error.start} is not UTF-8", place=str(path)) from None
+    return document.parsed(text, str(path))
+
+
+@dataclass(slots=True)
+class _Layers:
+    environment: Mapping[str, str]
+    values: dict[str, Any] = field(default_factory=dict)
+    places: dict[tuple[str, ...], str] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    mistakes: list[ConfigurationError] = field(default_factory=list)
+
+    def add_file(self, path: Path) -> None:
+        try:
+            layer = _read(path)
+        except ConfigurationError as mistake:
+            self.mistakes.append(mistake)
+            return
+        self._warn_of_secrets(layer, layer.values, ())
+        layer.values = self._expanded(layer.values, (), layer.places)
+        for route in _FILES:
+            _beside(path.parent, layer.values, route)
+        _lay(self.values, layer.values, self.places, layer.places, ())
+
+    def add_environment(self) -> None:
+        """`FRAMEWORK_APP__CONSUMERS__BILLING__CONCURRENCY=4`; in the order of their names, so that runs are alike."""
+        for variable in sorted(self.environment):
+            if variable.startswith(PREFIX):
+                steps = variable.removeprefix(PREFIX).split("__")
+                self.add(self._spelled(steps), self.environment[variable], f"${variable}", expand=False)
+
+    def add(self, path: tuple[str, ...], text: str, place: str, *, expand: bool = True) -> None:
+        try:
+            value = document.value(text, place)
+        except ConfigurationError as mistake:
+            self.mistakes.append(mistake)
+            return
+        self.places[path] = place
+        if expand:
+            value = self._expanded(value, path, self.places)
+        for step in reversed(path):
+            value = {step: value}
+        _lay(self.values, value, self.places, {path: place}, ())
+
+    def add_credentials(self) -> None:
+        """Keys from `cluster.credentials.file`, under whatever is written beside it."""
+        cluster = self.values.get("cluster")
+        credentials = cluster.get("credentials") if isinstance(cluster, dict) else None
+        name = credentials.get("file") if isinstance(credentials, dict) else None
+        if not isinstance(credentials, dict) or not isinstance(name, str) or not name:
+            return
+        route = ("cluster", "credentials")
+        try:
+            found = read_credentials(Path(name))
+        except ConfigurationError as mistake:
+            where = self.places.get((*route, "file"))
+            self.mistakes.append(ConfigurationError(f"cluster.credentials.file: {mistake}", place=where))
+            return
+        for key, value in found.values.items():
+            if key not in credentials:
+                credentials[key] = value
+                self.places[(*route, key)] = found.places[(key,)]
+
+    def _spelled(self, steps: list[str]) -> tuple[str, ...]:
+        """Variables are upper case and have no hyphen; keys that exist below are spelled as they are there."""
+        path: list[str] = []
+        level: Any = self.values
+        for step in steps:
+            wanted = step.lower()
+            known = level if isinstance(level, dict) else {}
+            name = next((key for key in known if key.lower().replace("-", "_") == wanted), wanted)
+            path.append(name)
+            level = known.get(name)
+        return tuple(path)
+
+    def _expanded(self, value: Any, path: tuple[str, ...], places: Mapping[tuple[str, ...], str]) -> Any:
+        """`${env:NAME}` in parsed texts only, and once: what a variable holds can add no keys and no references."""
+        if isinstance(value, dict):
+            return {key: self._expanded(item, (*path, key), places) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._expanded(item, (*path, str(at)), places) for at, item in enumerate(value)]
+        if not isinstance(value, str) or "$" not in value:
+            return value
+
+        def replaced(found: re.Match[str]) -> str:
+            if found[1]:
+                return found[0][1:]
+            variable = _VARIABLE.fullmatch(found[2])
+            if variable is None:
+                reason = f"{shorten(found[0])} is not understood; write ${{env:NAME}}, or $${{ for a plain ${{"
+            elif variable[1] not in self.environment:
+                reason = f"the environment variable {variable[1]} is not set"
+            else:
+                return self.environment[variable[1]]
+            self.mistakes.append(ConfigurationError(f"{'.'.join(path)}: {reason}", place=places.get(path)))
+            return ""
+
+        return _REFERENCE.sub(replaced, value)
+
+    def _warn_of_secrets(self, layer: Document, value: Any, path: tuple[str, ...]) -> None:
+        if isinstance(value, dict):
+            for key, item in value.items():
+                self._warn_of_secrets(layer, item, (*path, key))
+        elif isinstance(value, str) and value and "${" not in value and path and _is_secret(path[-1]):
+            name = ".".join(path)
+            self.warnings.append(f"{layer.places[path]}: {name} stands in the file; write ${{env:NAME}} instead")
+
+
+def _is_secret(key: str) -> bool:
+    return SECRET_WORDS.search(key) is not None and not key.endswith("file") and "access" not in key.lower()
+
+
+def _lay(
+    below: dict[str, Any],
+    above: Mapping[str, Any],
+    places: dict[tuple[str, ...], str],
+    new_places: Mapping[tuple[str, ...], str],
+    path: tuple[str, ...],
+) -> None:
+    """Lay `above` over `below`: keys join keys, anything else is replaced whole, and its place with it."""
+    for key, value in above.items():
+        here = (*path, key)
+        old = below.get(key)
+        if here in new_places:
+            places[here] = new_places[here]
+        if isinstance(value, dict) and isinstance(old, dict):
+            _lay(old, value, places, new_places, here)
+            continue
+        if isinstance(value, dict):
+            below[key] = {}
+            _lay(below[key], value, places, new_places, here)
+            continue
+        below[key] = value
+        for stale in [path for path in places if len(path) > len(here) and path[: len(here)] == here]:
+            del places[stale]
+        if isinstance(value, list):
+            inner = [(*here, str(at)) for at in range(len(value))]
+            places.update({path: new_places[path] for path in inner if path in new_places})
+
+
+def _beside(folder: Path, values: dict[str, Any], route: tuple[str, ...]) -> None:
+    level: Any = values
+    for step in route[:-1]:
+        level = level.get(step) if isinstance(level, dict) else None
+    name = level.get(route[-1]) if isinstance(level, dict) else None
+    if isinstance(level, dict) and isinstance(name, str) and name:
+        level[route[-1]] = str(folder / name)
