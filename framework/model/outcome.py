@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from framework.model.durations import to_ms
+
 
 @dataclass(frozen=True, slots=True)
 class Ack:
@@ -26,6 +28,11 @@ class RetryLater:
     """A text such as "30s" or "2m", or seconds."""
     reason: str = ""
 
+    def __post_init__(self) -> None:
+        # Here, so that a bad delay is an error of the handler that wrote it, and of no loop.
+        if self.delay is not None:
+            to_ms(self.delay)
+
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
@@ -39,6 +46,9 @@ class Suspend:
     """Orderly groups: stop the queue at this message and try it again after a pause."""
 
     pause: str | float = 1.0
+
+    def __post_init__(self) -> None:
+        to_ms(self.pause)
 
 
 @dataclass(frozen=True, slots=True)

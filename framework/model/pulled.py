@@ -11,13 +11,13 @@ from framework.model.message import Message
 class Found:
     """Messages in the order of their offsets. Not a dataclass: one is made a pull, on the hot path."""
 
-    __slots__ = ("bytes", "max_offset", "messages", "min_offset", "next_offset")
+    __slots__ = ("max_offset", "messages", "min_offset", "next_offset", "size")
 
-    def __init__(self, messages: list[Message], bytes: int, next_offset: int, min_offset: int, max_offset: int) -> None:
+    def __init__(self, messages: list[Message], size: int, next_offset: int, min_offset: int, max_offset: int) -> None:
         self.messages = messages
         """May be empty: everything was filtered out on our side. `next_offset` still moves."""
-        self.bytes = bytes
-        """Size of the pulled body that the messages keep alive."""
+        self.size = size
+        """Bytes of the pulled body that the messages keep alive."""
         self.next_offset = next_offset
         self.min_offset = min_offset
         self.max_offset = max_offset

@@ -1,0 +1,47 @@
+"""Budget: pulled bytes that are still referenced, all queues of the process together.
+
+Counted a chunk at a time, because one message of a chunk keeps all of its bytes alive.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class OnBudget(Protocol):
+    """Told when the room ends and when it comes back."""
+
+    def __call__(self, *, has_room: bool) -> None: ...
+
+
+class Budget:
+    """A purse of bytes. It may be overdrawn by pulls already under way; whoever asks first sees no room."""
+
+    __slots__ = ("_on_change", "limit", "used")
+
+    def __init__(self, limit: int, on_change: OnBudget | None = None) -> None:
+        assert limit > 0
+        self.limit = limit
+        self.used = 0
+        self._on_change = on_change
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another pull may start. One message larger than the whole budget is taken alone."""
+        return self.used < self.limit
+
+    def take(self, size: int) -> None:
+        had_room = self.used < self.limit
+        self.used += size
+        if had_room and self.used >= self.limit and self._on_change is not None:
+            self._on_change(has_room=False)
+
+    def give(self, size: int) -> None:
+        had_room = self.used < self.limit
+        self.used -= size
+        assert self.used >= 0
+        if not had_room and self.used < self.limit and self._on_change is not None:
+            self._on_change(has_room=True)
+
+    def __repr__(self) -> str:
+        return f"<Budget {self.used} of {self.limit} bytes>"

@@ -1,0 +1,76 @@
+"""Chunk: one pull's answer, and which of its messages have ended.
+
+A message is started by moving `next`, and ended by `finish`. In order, ending is one integer store that the worker
+does itself (`low = index + 1`); out of order it is one bit. Everything that decides which offset may be committed is
+here and in `window.py`. It knows neither who pulls nor who handles, and no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from framework.model.message import Message
+
+
+class Chunk:
+    """Messages of one pull, in the order of their offsets, standing for the offsets [begin, end).
+
+    `end` is the pull's next offset: messages that the broker filtered out belong to the range and never hold it.
+    """
+
+    __slots__ = ("ahead", "begin", "count", "end", "low", "messages", "next", "run", "size", "window")
+
+    def __init__(self, messages: Sequence[Message], begin: int, end: int, size: int, window: Any = None) -> None:
+        assert begin <= end
+        self.messages = messages
+        self.count = len(messages)
+        self.begin, self.end = begin, end
+        self.size = size
+        """Pulled bytes that this chunk keeps alive."""
+        self.next = 0
+        """Index of the first message that nobody has started. Set to `count` when the queue is taken away."""
+        self.low = 0
+        """Index of the lowest message that has not ended."""
+        self.ahead = 0
+        """Bit i: message i has ended while a lower one has not."""
+        self.window = window
+        self.run: Any = None
+        """What the shell runs for these messages. Nothing here looks at it."""
+
+    def finish(self, index: int) -> bool:
+        """Note that message `index` has ended; False if it had before (a second result changes nothing)."""
+        assert 0 <= index < self.count
+        bit = 1 << index
+        if index < self.low or self.ahead & bit:
+            return False
+        if index > self.low:
+            self.ahead |= bit
+            return True
+        low = index + 1
+        if self.ahead:
+            while self.ahead >> low & 1:
+                low += 1
+            self.ahead = self.ahead >> low << low
+        self.low = low
+        return True
+
+    def has_ended(self, index: int) -> bool:
+        return index < self.low or bool(self.ahead >> index & 1)
+
+    @property
+    def is_finished(self) -> bool:
+        return self.low >= self.count
+
+    @property
+    def low_offset(self) -> int:
+        """The lowest offset of this range that has not ended; `end` when all have."""
+        return self.end if self.low >= self.count else self.messages[self.low].queue_offset
+
+    @property
+    def running(self) -> int:
+        """Messages started and not ended (an upper bound once the queue was taken away)."""
+        return self.next - self.low - self.ahead.bit_count()
+
+    def __repr__(self) -> str:
+        return f"<Chunk [{self.begin}, {self.end}) next={self.next} low={self.low} of {self.count}>"

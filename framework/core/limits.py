@@ -1,0 +1,38 @@
+"""Every bound of consuming, its default and its reason. Nothing in the framework grows without one."""
+
+from __future__ import annotations
+
+# Pulling
+PULL_BATCH = 32  # the stock broker hands out no more (maxTransferCountOnMessageInMemory)
+PULL_BYTES_MAX = 256 * 1024  # as the Java client: maxMsgBytes, and the broker's own default
+OFFSET_JUMP_MAX = 1_000_000  # beyond a queue's end by more than any batch or filter scan: the answer is a lie
+LONG_POLL_MS = 15_000  # as the Java client: brokerSuspendMaxTimeMillis
+PULL_TIMEOUT_MS = 30_000  # as the Java client: consumerTimeoutMillisWhenSuspend; above the long poll
+
+# Flow control, one owned queue
+CACHED_MESSAGES_MAX = 1_000  # as the Java client: pullThresholdForQueue
+CACHED_BYTES_MAX = 100 * 1024 * 1024  # as the Java client: pullThresholdSizeForQueue; the budget is the sharper bound
+SPAN_MAX = 2_000  # as the Java client: consumeConcurrentlyMaxSpan; what one stuck message can cost in repeats
+
+# Flow control, the process
+BUDGET_BYTES = 64 * 1024 * 1024  # pulled bytes still referenced, all queues together (Java allows 100 MiB a queue)
+
+# Standing back
+FAILURE_DELAY_MS = 1_000  # Java stands back 3 s after any failure; a second is enough for a broker that restarts
+FAILURE_DELAY_MAX_MS = 30_000
+
+# Offsets
+FLUSH_MS = 1_000  # Java flushes each 5 s; a crash repeats what was not flushed
+
+# Membership
+REBALANCE_MS = 20_000  # as the Java client, so that mixed groups settle alike
+REBALANCE_SOON_MS = 1_000  # after an unbalanced round, and the least distance between two rounds
+MEMBER_CHECK_MS = 5_000  # a lost notice is noticed by asking for the member list, which is cheap
+HEARTBEAT_MS = 30_000  # as the Java client; the broker forgets a silent member after 120 s
+
+# Retries
+MAX_RETRIES = 16  # as the Java client: 17 deliveries, then the dead-letter topic
+SETTLERS = 8  # send-backs under way at once in a group; each is one small request
+
+# Stopping
+DRAIN_MS = 30_000  # how long running handlers may take to end

@@ -1,0 +1,69 @@
+"""OffsetTable: a group's committable offsets, and which of them the broker has not been told."""
+
+from __future__ import annotations
+
+from framework import marks
+from framework.model.queue import MessageQueue
+
+
+class OffsetTable:
+    """One per group. Offsets only go forward while a queue is owned; what the broker was told says what is dirty."""
+
+    __slots__ = ("_committable", "_confirmed", "_told")
+
+    def __init__(self) -> None:
+        self._committable: dict[MessageQueue, int] = {}
+        self._told: dict[MessageQueue, int] = {}
+        self._confirmed: dict[MessageQueue, int] = {}
+
+    def begin(self, queue: MessageQueue, offset: int, *, stored: int | None) -> None:
+        """A queue was positioned, or moved by its broker; `stored` is what the broker holds, None where nothing."""
+        self._committable[queue] = offset
+        self._told[queue] = self._confirmed[queue] = -1 if stored is None else stored
+
+    def advance(self, queue: MessageQueue, offset: int) -> None:
+        """Raise the committable offset; a lower one is an older message's late end and changes nothing."""
+        if offset > self._committable.get(queue, -1) and queue in self._committable:
+            self._committable[queue] = offset
+
+    def told(self, queue: MessageQueue, offset: int) -> None:
+        """The broker was sent this offset. One that has moved on meanwhile stays dirty."""
+        if queue in self._told:
+            if not marks.safeguard("what moved during a flush stays dirty"):
+                offset = self._committable[queue]
+            self._told[queue] = max(self._told[queue], offset)
+
+    def confirmed(self, queue: MessageQueue, offset: int) -> None:
+        """The broker answered that it holds this offset."""
+        if queue in self._confirmed:
+            self._confirmed[queue] = max(self._confirmed[queue], offset)
+            self.told(queue, offset)
+
+    def unconfirmed(self, queue: MessageQueue) -> int | None:
+        """The offset that a forced flush must have answered; None where the broker is known to hold it."""
+        offset = self._committable.get(queue, 0)
+        return offset if offset > 0 and offset != self._confirmed[queue] else None
+
+    def untold(self, queue: MessageQueue) -> None:
+        """What was sent may not have arrived (the connection broke): send it again."""
+        if queue in self._told:
+            self._told[queue] = -1
+
+    def forget(self, queue: MessageQueue) -> None:
+        self._committable.pop(queue, None)
+        self._told.pop(queue, None)
+        self._confirmed.pop(queue, None)
+
+    def committable(self, queue: MessageQueue) -> int | None:
+        return self._committable.get(queue)
+
+    def dirty(self) -> list[tuple[MessageQueue, int]]:
+        """What the broker should be told, in the order of the queues. Offset 0 says nothing and is never sent."""
+        return [
+            (queue, offset)
+            for queue, offset in sorted(self._committable.items())
+            if offset > 0 and offset != self._told[queue]
+        ]
+
+    def __repr__(self) -> str:
+        return f"<OffsetTable {len(self._committable)} queues, {len(self.dirty())} dirty>"

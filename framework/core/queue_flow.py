@@ -1,0 +1,268 @@
+"""QueueFlow: the life of one owned queue, and what its pull loop does next.
+
+    state         event               next state     what the shell does
+    POSITIONING   position_known      FLOWING        pulls
+    POSITIONING   position_refused    POSITIONING    names the reason, asks again later; never pulls, never commits
+    FLOWING       throttled           HELD           waits for room
+    HELD          room                FLOWING        pulls
+    FLOWING/HELD  offset_illegal      POSITIONING*   *the broker's corrected offset is taken at once
+    any           revoked             RETIRING       no new pulls, no new deliveries
+    RETIRING      released            RELEASED       committed with an answer, forgotten; later ends are counted no-ops
+
+Only this file decides what a pull's answer means and how long to stand back. It knows no clock: time is an argument.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from framework import marks
+from framework.core import limits
+from framework.core.backoff import Backoff
+from framework.core.budget import Budget
+from framework.core.chunk import Chunk
+from framework.core.flow_control import FlowLimits, reason_to_wait
+from framework.core.window import Window
+from framework.model.pulled import Failed, Found, NothingNew, OffsetIllegal, PullResult
+from framework.model.queue import MessageQueue
+
+
+class QueueState(Enum):
+    POSITIONING = "positioning"
+    FLOWING = "flowing"
+    HELD = "held"
+    RETIRING = "retiring"
+    RELEASED = "released"
+
+
+_POSITIONING, _FLOWING, _HELD = QueueState.POSITIONING, QueueState.FLOWING, QueueState.HELD
+_RETIRING, _RELEASED = QueueState.RETIRING, QueueState.RELEASED
+
+# (state, event) -> state. A pair that is absent is a bug, and `_move` raises with both names.
+TRANSITIONS: dict[tuple[QueueState, str], QueueState] = {
+    (_POSITIONING, "position_known"): _FLOWING,
+    (_POSITIONING, "position_refused"): _POSITIONING,
+    (_FLOWING, "throttled"): _HELD,
+    (_HELD, "throttled"): _HELD,
+    (_HELD, "room"): _FLOWING,
+    (_FLOWING, "offset_illegal"): _POSITIONING,
+    (_HELD, "offset_illegal"): _POSITIONING,
+    (_POSITIONING, "revoked"): _RETIRING,
+    (_FLOWING, "revoked"): _RETIRING,
+    (_HELD, "revoked"): _RETIRING,
+    (_RETIRING, "revoked"): _RETIRING,
+    (_RETIRING, "released"): _RELEASED,
+}
+
+
+class Position:
+    """Ask where to begin."""
+
+    __slots__ = ()
+
+
+class Pull:
+    """Pull from `offset`; the committable offset rides along where it is above 0."""
+
+    __slots__ = ("commit", "offset")
+
+    def __init__(self, offset: int, commit: int) -> None:
+        self.offset = offset
+        self.commit = commit
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Until the bell rings, or until an instant where there is one."""
+
+    reason: str
+    until_ms: int | None = None
+
+
+class Retire:
+    """Leave the loop."""
+
+    __slots__ = ()
+
+
+Step: TypeAlias = Position | Pull | Wait | Retire
+POSITION, RETIRE = Position(), Retire()
+
+
+class QueueFlow:
+    """One owned queue. Its pull loop asks `next_step`, does it, and tells what came of it."""
+
+    __slots__ = (
+        "_backoff", "_budget", "_hold_reason", "_jitter", "_limits", "_not_before_ms", "_run", "_window", "caught_up", "failure",
+        "held_because", "max_offset", "next_offset", "queue", "state",
+    )  # fmt: skip
+
+    def __init__(
+        self, queue: MessageQueue, budget: Budget, bounds: FlowLimits, *, jitter: float = 0.5, run: object = None
+    ) -> None:
+        self.queue = queue
+        self.state = _POSITIONING
+        self.next_offset = 0
+        self.max_offset = -1
+        """As the last answer said; -1 before the first."""
+        self.caught_up = False
+        """The last answer left nothing behind at the broker."""
+        self.held_because: str | None = None
+        self.failure: str | None = None
+        """Why the last try failed; None while things go well."""
+        self._budget = budget
+        self._limits = bounds
+        self._jitter = jitter
+        self._run = run
+        self._backoff = Backoff(limits.FAILURE_DELAY_MS, limits.FAILURE_DELAY_MAX_MS)
+        self._not_before_ms = 0
+        self._hold_reason: str | None = None
+        self._window: Window | None = None
+
+    # What to do
+
+    def next_step(self, now_ms: int) -> Step:
+        state = self.state
+        if state is _RETIRING or state is _RELEASED:
+            return RETIRE
+        if now_ms < self._not_before_ms:
+            return Wait("failure", self._not_before_ms)
+        if state is _POSITIONING:
+            return POSITION
+        window = self.window
+        reason = self._hold_reason or reason_to_wait(window, self._limits, self._budget.has_room)
+        if reason is not None:
+            self._move("throttled")
+            self.held_because = reason
+            return Wait(reason)
+        if state is _HELD:
+            self._move("room")
+            self.held_because = None
+        return Pull(self.next_offset, window.committable)
+
+    # What came of it
+
+    def positioned(self, offset: int) -> None:
+        """The broker (or the policy) named the offset to begin at."""
+        assert offset >= 0, f"{self.queue}: position {offset}"
+        self._move("position_known")
+        self._succeeded()
+        self._begin_at(offset)
+
+    def position_refused(self, reason: str, now_ms: int) -> None:
+        self._move("position_refused")
+        self._failed(reason, now_ms)
+
+    def pulled(self, result: PullResult, now_ms: int) -> Chunk | None:
+        """Take in a pull's answer; a chunk comes back where there is something to handle."""
+        if self.state is _RETIRING or self.state is _RELEASED:
+            marks.sometimes("a pull was answered after its queue had been taken away")
+            return None
+        if type(result) is Found:
+            return self._found(result, now_ms)
+        match result:
+            case NothingNew(next_offset=offset, max_offset=max_offset):
+                if not self._is_plausible(offset, max_offset, now_ms):
+                    return None
+                self._succeeded()
+                # The answer covers what lies between; without a chunk the range would never be committed.
+                self.window.admit((), self.next_offset, offset, 0)
+                self.next_offset = offset
+                self.max_offset = max_offset
+                self.caught_up = self.next_offset >= max_offset
+            case OffsetIllegal(next_offset=offset):
+                self._illegal(offset, now_ms)
+            case Failed(reason=reason):
+                self._failed(reason, now_ms)
+        return None
+
+    def _found(self, result: Found, now_ms: int) -> Chunk | None:
+        begin = self.next_offset
+        messages = result.messages
+        if messages and not begin <= messages[0].queue_offset <= messages[-1].queue_offset < result.next_offset:
+            found = f"messages {messages[0].queue_offset} to {messages[-1].queue_offset}"
+            self._failed(f"pulled from {begin} and got {found}, next offset {result.next_offset}", now_ms)
+            return None
+        if not self._is_plausible(result.next_offset, result.max_offset, now_ms):
+            return None
+        self._succeeded()
+        self.next_offset = result.next_offset
+        self.max_offset = result.max_offset
+        self.caught_up = result.next_offset >= result.max_offset
+        chunk = self.window.admit(result.messages, begin, result.next_offset, result.size)
+        return chunk if chunk is not None and chunk.count else None
+
+    def _is_plausible(self, next_offset: int, max_offset: int, now_ms: int) -> bool:
+        """A next offset that goes back, or far beyond the queue's end, would lose messages if it were believed.
+
+        A broker reads its end before the messages, so an honest answer may be a little beyond.
+        """
+        if self.next_offset <= next_offset <= max(max_offset, self.next_offset) + limits.OFFSET_JUMP_MAX:
+            return True
+        self._failed(f"pulled from {self.next_offset} and was sent on to {next_offset} (end {max_offset})", now_ms)
+        return False
+
+    def _illegal(self, offset: int, now_ms: int) -> None:
+        if offset < 0:
+            self._failed(f"offset {self.next_offset} is illegal and the broker names {offset}", now_ms)
+            return
+        marks.sometimes("the broker moved an offset")
+        self._move("offset_illegal")
+        self._move("position_known")
+        self.window.close()  # what it held lies outside the broker's range, or before a reset
+        self._begin_at(offset)
+
+    def hold(self, reason: str) -> None:
+        """Stop pulling until `release_hold`: a message of this queue cannot be opened here."""
+        self._hold_reason = reason
+
+    def release_hold(self) -> None:
+        self._hold_reason = None
+
+    def revoke(self) -> None:
+        """The queue goes to another member, or the group stops."""
+        self._move("revoked")
+        if self._window is not None:
+            self._window.stop_handing_out()
+
+    def released(self) -> None:
+        self._move("released")
+        if self._window is not None:
+            self._window.close()
+
+    # Parts
+
+    @property
+    def window(self) -> Window:
+        assert self._window is not None, f"{self.queue} has no position yet"
+        return self._window
+
+    @property
+    def has_position(self) -> bool:
+        return self._window is not None
+
+    def _begin_at(self, offset: int) -> None:
+        self.next_offset = offset
+        self.caught_up = False
+        self._window = Window(offset, self._budget, self._run)
+
+    def _succeeded(self) -> None:
+        if self.failure is not None:
+            self.failure = None
+            self._backoff.succeeded()
+            self._not_before_ms = 0
+
+    def _failed(self, reason: str, now_ms: int) -> None:
+        self.failure = reason
+        self.caught_up = False
+        self._not_before_ms = now_ms + self._backoff.failed(self._jitter)
+
+    def _move(self, event: str) -> None:
+        following = TRANSITIONS.get((self.state, event))
+        assert following is not None, f"{self.queue}: {event} cannot happen while {self.state.value}"
+        self.state = following
+
+    def __repr__(self) -> str:
+        return f"<QueueFlow {self.queue} {self.state.value} next={self.next_offset} window={self._window}>"

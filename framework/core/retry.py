@@ -1,0 +1,66 @@
+"""What becomes of a delivery that was not plain success: the outcome and the attempts decide, nothing else.
+
+The copy that a retry leaves on the broker is durable before the source is settled; carrying that out is the shell's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from framework.errors import BodyUndecodable
+from framework.model import delay_levels
+from framework.model.durations import to_ms
+from framework.model.outcome import Ack, DeadLetter, Drop, Outcome, RetryLater, Suspend
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """Ended; nothing to send."""
+
+    event: str
+
+
+@dataclass(frozen=True, slots=True)
+class SendBack:
+    """Have the broker keep a copy: on the retry topic after `level`, or among the dead letters."""
+
+    level: int
+    event: str
+    reason: str
+
+
+Decision: TypeAlias = Settle | SendBack
+
+
+def outcome_of(result: object) -> Outcome:
+    """Name what a handler returned or raised. A value that is no outcome is success: handlers may return anything."""
+    match result:
+        case Ack() | RetryLater() | DeadLetter() | Suspend() | Drop():
+            return result
+        case BodyUndecodable() as error:
+            return DeadLetter(reason=str(error))  # no later try would read it better
+        case Exception() as error:
+            return RetryLater(reason=f"{type(error).__name__}: {error}")
+        case _:
+            return Ack()
+
+
+def decide(outcome: Outcome, attempt: int, max_retries: int) -> Decision:
+    """What the shell must do. `attempt` is 1 on first delivery, so `max_retries: 16` means 17 deliveries."""
+    match outcome:
+        case Ack():
+            return Settle("handled")
+        case Drop():
+            return Settle("dropped")
+        case DeadLetter(reason=reason):
+            return SendBack(delay_levels.TO_DEAD_LETTERS, "dead_lettered", reason)
+        case RetryLater(reason=reason) if attempt > max_retries:
+            return SendBack(delay_levels.TO_DEAD_LETTERS, "dead_lettered", reason)
+        case RetryLater(delay=None, reason=reason):
+            return SendBack(delay_levels.BY_ATTEMPT, "retry", reason)
+        case RetryLater(delay=delay, reason=reason):
+            return SendBack(delay_levels.level_for(to_ms(delay)), "retry", reason)
+        case Suspend(pause=pause):
+            # Only an orderly queue can stand still; here the same wish is a delayed retry.
+            return SendBack(delay_levels.level_for(to_ms(pause)), "retry", "suspended")

@@ -1,0 +1,132 @@
+"""Window: the chunks of one owned queue between pull and settlement.
+
+Everything that moves the committable offset is in this file and in `chunk.py`. It knows neither who pulls nor who
+handles, and no clock. The laws: the committable offset never passes a message that has not ended; it only goes forward;
+an offset admitted once is not admitted again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from framework import marks
+from framework.core.budget import Budget
+from framework.core.chunk import Chunk
+from framework.model.message import Message
+
+
+class Window:
+    """The deque of an owned queue's chunks. `admit` puts in, `settle` takes out what has ended from the front."""
+
+    __slots__ = ("_budget", "_chunks", "_committable", "_end", "bytes", "is_closed", "is_draining", "messages", "run")
+
+    def __init__(self, begin: int, budget: Budget, run: Any = None) -> None:
+        self._chunks: deque[Chunk] = deque()
+        self._budget = budget
+        self._committable = begin
+        self._end = begin
+        self.run = run
+        self.messages = 0
+        """Messages held: pulled, and not yet dropped with their finished chunk."""
+        self.bytes = 0
+        self.is_draining = False
+        self.is_closed = False
+
+    def admit(self, messages: Sequence[Message], begin: int, end: int, size: int) -> Chunk | None:
+        """Take in a pull's answer, less what chunks admitted before cover already; None if nothing is left."""
+        if self.is_closed or end <= self._end:
+            return None
+        if begin < self._end:
+            marks.sometimes("a pull answered offsets that were admitted before")
+            messages = [message for message in messages if message.queue_offset >= self._end]
+            begin = self._end
+        chunk = Chunk(messages, begin, end, size if messages else 0, self)
+        chunk.run = self.run
+        if self.is_draining:
+            chunk.next = chunk.count  # it came after the queue was taken away: nobody may start it
+        self._end = end
+        self._chunks.append(chunk)
+        self.messages += chunk.count
+        self.bytes += chunk.size
+        self._budget.take(chunk.size)
+        if not chunk.count:
+            self.settle()
+        return chunk
+
+    def settle(self) -> int:
+        """Drop the finished chunks and answer the committable offset: the next one to handle."""
+        chunks = self._chunks
+        while chunks and chunks[0].low >= chunks[0].count:
+            chunk = chunks.popleft()
+            self._committable = chunk.end
+            self._let_go(chunk)
+        if chunks:
+            first = chunks[0].low_offset
+            if not marks.safeguard("commits stop at the first gap"):
+                first = max(chunk.low_offset for chunk in chunks)
+            self._committable = max(self._committable, first)
+        return self._committable
+
+    def release(self, chunk: Chunk) -> None:
+        """A chunk finished while one before it has not: let go of its messages and bytes, keep its range.
+
+        Otherwise one stuck handler would pin every later chunk, and stop the queue by count and bytes.
+        """
+        if chunk.low >= chunk.count and chunk.count and not self.is_closed:
+            marks.sometimes("a finished chunk waited behind a gap")
+            self._let_go(chunk)
+            chunk.messages, chunk.count, chunk.low, chunk.next, chunk.size = (), 0, 0, 0, 0
+
+    def _let_go(self, chunk: Chunk) -> None:
+        self.messages -= chunk.count
+        self.bytes -= chunk.size
+        self._budget.give(chunk.size)
+
+    def stop_handing_out(self) -> None:
+        """The queue is being taken away: nothing more is started; what runs may still end and count."""
+        self.is_draining = True
+        for chunk in self._chunks:
+            # Messages that nobody started are given back: their indexes stay below `count` and never end.
+            chunk.next = chunk.count
+
+    def close(self) -> None:
+        """The queue is gone: give all bytes back. What ends from now on changes nothing."""
+        if self.is_closed:
+            return
+        self.stop_handing_out()
+        self.is_closed = True
+        for chunk in self._chunks:
+            self._budget.give(chunk.size)
+        self.messages = self.bytes = 0
+
+    @property
+    def committable(self) -> int:
+        """The offset as of the last `settle`."""
+        return self._committable
+
+    @property
+    def end(self) -> int:
+        """The offset up to which pulls have been admitted."""
+        return self._end
+
+    @property
+    def span(self) -> int:
+        """Offsets between the lowest message that has not ended and the end of what was admitted."""
+        return self._end - self._committable
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._chunks
+
+    @property
+    def chunks(self) -> Sequence[Chunk]:
+        """For pictures and checks; change nothing."""
+        return tuple(self._chunks)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Window [{self._committable}, {self._end}) {len(self._chunks)} chunks, "
+            f"{self.messages} messages, {self.bytes} bytes>"
+        )
