@@ -1,0 +1,99 @@
+"""The frame: a length, a header encoding with the header's length, a header, a body.
+
+    int32 length of all that follows | int8 header encoding | int24 header length | header | body
+
+Owns these eight bytes: their limits, and what they tell about a peer that does not speak RocketMQ at all. It knows the
+header encodings only by number. A peer may mix encodings from frame to frame, so both are read at all times.
+"""
+
+from __future__ import annotations
+
+import re
+from struct import Struct
+
+from framework.errors import ConfigurationError, ProtocolError, shorten
+from framework.wire import header_compact, header_json
+from framework.wire.codes import request_name
+from framework.wire.command import Command
+
+FRAME_BYTES_MAX = 16 * 1024 * 1024  # RocketMQ's com.rocketmq.remoting.frameMaxLength
+HEADER_BYTES_MAX = 64 * 1024  # twice the 32 KiB of properties that a send may carry in its header
+PREFIX_BYTES = 8  # both lengths; nothing can be judged about a header before these are there
+
+JSON = 0
+COMPACT = 1
+
+_LENGTHS = Struct(">II")
+_HEADER_LENGTH_MAX = 0xFF_FFFF
+
+
+def encode(command: Command, *, binary: bool = False) -> bytes:
+    """The whole frame, its length in front."""
+    header = header_compact.encode(command) if binary else header_json.encode(command)
+    return assemble(header, command.body, binary=binary, code=command.code)
+
+
+def assemble(header: bytes, body: bytes, *, binary: bool = False, code: int = 0) -> bytes:
+    """A frame of a header that is already encoded; `code` only names the request in an error."""
+    size = len(header)
+    if size > _HEADER_LENGTH_MAX:
+        raise ConfigurationError(
+            f"{request_name(code)}: header of {size} bytes exceeds the {_HEADER_LENGTH_MAX} that a frame can express"
+        )
+    encoding = COMPACT << 24 if binary else JSON
+    return b"".join((_LENGTHS.pack(4 + size + len(body), encoding | size), header, body))
+
+
+def decode(frame: bytes | memoryview, *, header_bytes_max: int = HEADER_BYTES_MAX) -> Command:
+    """The command of one frame without its first four bytes. Raises ProtocolError."""
+    size = len(frame)
+    check_length(size, FRAME_BYTES_MAX, b"")
+    word = int.from_bytes(frame[:4])
+    header_size = check_header(word, size, header_bytes_max)
+    return open_header(word >> 24, bytes(frame[4 : 4 + header_size]), bytes(frame[4 + header_size :]))
+
+
+def open_header(encoding: int, header: bytes, body: bytes) -> Command:
+    """The command, by the header encoding that the frame names (checked before)."""
+    if encoding == JSON:
+        return header_json.decode(header, body)
+    return header_compact.decode(header, body)
+
+
+def check_length(length: int, frame_bytes_max: int, start: bytes) -> None:
+    """Refuse a frame's length; `start` is how the frame begins, to tell which other protocol this is."""
+    if length > frame_bytes_max:
+        raise ProtocolError(_stranger(start) or f"frame of {length} bytes exceeds the limit of {frame_bytes_max}")
+    if length < 4:
+        raise ProtocolError(f"frame of {length} bytes is too short for a header length")
+
+
+def check_header(word: int, length: int, header_bytes_max: int) -> int:
+    """The header's length out of the frame's second word, or ProtocolError."""
+    size = word & _HEADER_LENGTH_MAX
+    if word >> 24 > COMPACT:
+        raise ProtocolError(f"unknown header encoding {word >> 24}")
+    if size == 0 or size > length - 4:
+        raise ProtocolError(f"bad header length {size} in a frame of {length} bytes")
+    if size > header_bytes_max:
+        raise ProtocolError(f"header of {size} bytes exceeds the limit of {header_bytes_max}")
+    return size
+
+
+# How other protocols begin. Read as a length, each of them is far above any limit, so none can be a frame of ours.
+_STRANGERS = (
+    (re.compile(rb"[\x14-\x17]\x03[\x00-\x04]"), "TLS"),
+    (re.compile(rb"HTTP|GET |POST|PUT |HEAD|DELE|OPTI|PATC|CONN|TRAC|PRI "), "HTTP"),
+    (re.compile(rb"SSH-"), "SSH"),
+    (re.compile(rb"[*$:]-?[0-9]|\+OK|\+PO|-ERR|PING|INFO|AUTH"), "Redis"),
+    (re.compile(rb"PROX|\r\n\r\n"), "the PROXY protocol"),
+)
+
+
+def _stranger(start: bytes) -> str | None:
+    for pattern, name in _STRANGERS:
+        if pattern.match(start):
+            if name == "TLS":
+                return "peer speaks TLS; set tls: true"
+            return f"peer speaks {name}, not RocketMQ remoting: it began with {shorten(bytes(start))}"
+    return None

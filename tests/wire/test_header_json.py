@@ -1,0 +1,152 @@
+"""Header encoding 0: what is accepted, and the one clear error for what is not."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framework.errors import ConfigurationError, ProtocolError
+from framework.wire import header_json
+from framework.wire.codes import Language
+from framework.wire.command import Command
+
+TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
+INT32 = st.integers(-(2**31), 2**31 - 1)
+COMMANDS = st.builds(
+    Command,
+    INT32,
+    st.dictionaries(TEXT, TEXT, max_size=5),
+    st.binary(max_size=20),
+    number=INT32,
+    flag=INT32,
+    remark=st.none() | TEXT,
+    language=st.sampled_from(sorted(Language)),
+    version=INT32,
+)
+
+
+@given(COMMANDS)
+def test_decoding_gives_back_what_was_encoded(command: Command) -> None:
+    assert command == header_json.decode(header_json.encode(command), command.body)
+
+
+def test_java_header_is_read() -> None:
+    header = (
+        b'{"code":14,"extFields":{"queueId":"3","topic":"TopicTest","consumerGroup":"g1"},"flag":0,'
+        b'"language":"PYTHON","opaque":7,"serializeTypeCurrentRPC":"JSON","version":479}'
+    )
+
+    command = header_json.decode(header, b"hi")
+
+    assert {"queueId": "3", "topic": "TopicTest", "consumerGroup": "g1"} == command.fields
+    assert (14, 7, 479, Language.PYTHON, b"hi") == (
+        command.code,
+        command.number,
+        command.version,
+        command.language,
+        command.body,
+    )
+
+
+def test_an_encoded_header_is_plain_json_with_javas_names() -> None:
+    command = Command(14, {"topic": "标签"}, number=7, flag=2, remark='say "hi"', version=479)
+
+    assert {
+        "code": 14, "language": "PYTHON", "version": 479, "opaque": 7, "flag": 2, "serializeTypeCurrentRPC": "JSON",
+        "remark": 'say "hi"', "extFields": {"topic": "标签"},
+    } == json.loads(header_json.encode(command))  # fmt: skip
+
+
+def test_absent_parts_take_javas_defaults() -> None:
+    assert Command(5, {}, number=0, flag=0, remark=None, language=Language.OTHER, version=0) == header_json.decode(
+        b'{"code":5}', b""
+    )
+
+
+@pytest.mark.parametrize(
+    ("header", "fields"),
+    [
+        (b'{"code":1,"code":2,"extFields":{"a":"1","a":"2"}}', {"a": "2"}),
+        (b'{"code":2,"extFields":null,"remark":null,"language":null}', {}),
+        (b'{"code":2,"extFields":{"a":null,"b":"x"}}', {"b": "x"}),
+        (b'{"code":2,"extFields":{"a":"\\u6807\\ud83d\\ude00"}}', {"a": "标😀"}),
+        (b'{"code":2,"never heard of":[1,{"a":true}]} \r\n', {}),
+    ],
+)
+def test_odd_but_honest_headers_are_read(header: bytes, fields: dict[str, str]) -> None:
+    command = header_json.decode(header, b"")
+
+    assert (2, fields) == (command.code, command.fields)
+
+
+@pytest.mark.parametrize(
+    ("language", "expected"),
+    [
+        ('"GO"', Language.GO),
+        ('"KLINGON"', Language.OTHER),
+        ("9", Language.GO),
+        ("99", Language.OTHER),
+        ("-1", Language.OTHER),
+    ],
+)
+def test_languages_come_as_names_or_numbers(language: str, expected: Language) -> None:
+    assert expected == header_json.decode(f'{{"code":1,"language":{language}}}'.encode(), b"").language
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        (b"[]", r"JSON header is \[\], not an object"),
+        (b'"x"', "JSON header is 'x', not an object"),
+        (b"", "malformed at character 0: ''"),
+        (b"{", "malformed"),
+        (b"[" * 60_000, "nested too deeply"),
+        (b'{"a":' * 12_000, "nested too deeply"),
+        (b'{"code":NaN}', "'NaN' is not an integer"),
+        (b'{"code":-Infinity}', "'-Infinity' is not an integer"),
+        (b'{"code":1,"x":1e999}', "'1e999' is not an integer"),
+        (b'{"code":1.0}', "'1.0' is not an integer"),
+        (b'{"code":' + b"9" * 5000 + b"}", "malformed"),
+        (b'{"code":9223372036854775808}', "code=9223372036854775808 is outside 32 bits"),
+        (b'{"code":1,"opaque":9223372036854775808}', "opaque=9223372036854775808 is outside 32 bits"),
+        (b'{"code":1,"version":2147483648}', "version=2147483648 is outside 32 bits"),
+        (b'{"code":1,"flag":-2147483649}', "flag=-2147483649 is outside 32 bits"),
+        (b'{"code":"105"}', "code='105' is not an integer"),
+        (b'{"code":null}', "code=None is not an integer"),
+        (b'{"code":true}', "code=True is not an integer"),
+        (b'{"opaque":1}', "has no code"),
+        (b'{"code":1,"language":2147483648}', "language=2147483648 is outside 32 bits"),
+        (b'{"code":1,"language":{}}', r"language=\{\} is not an integer"),
+        (b'{"code":1,"remark":5}', "remark=5 is not a text"),
+        (b'{"code":1,"extFields":[]}', r"extFields=\[\] is not an object"),
+        (b'{"code":1,"extFields":{"a":1}}', "field 'a'=1 is not a text"),
+        (b'{"code":1,"extFields":{"a":{}}}', r"field 'a'=\{\} is not a text"),
+        (b'{"code":1,"extFields":{"a":"\\ud800"}}', "lone surrogate"),
+        (b'{"code":1,"extFields":{"\\udfff":"a"}}', "lone surrogate"),
+        (b'{"code":1,"remark":"\\ud800"}', "lone surrogate"),
+        (b'{"code":1,"remark":"\xff"}', "not UTF-8 at byte 20"),
+        (b'{"code":1,"remark":"\xed\xa0\x80"}', "not UTF-8"),
+        (b'\xef\xbb\xbf{"code":1}', "begins with a byte order mark"),
+        (b'{"code":1}{"code":2}', "followed by '{\"code\":2}'"),
+    ],
+)
+def test_hostile_headers_get_one_clear_error(header: bytes, reason: str) -> None:
+    with pytest.raises(ProtocolError, match=reason) as caught:
+        header_json.decode(header, b"")
+
+    assert len(str(caught.value)) < 250
+
+
+@pytest.mark.parametrize(
+    "command", [Command(1, {"a": "\ud800"}), Command(1, remark="\udfff"), Command(1, {"\ud800": ""})]
+)
+def test_a_lone_surrogate_is_refused_before_it_is_sent(command: Command) -> None:
+    with pytest.raises(ConfigurationError, match="lone surrogate"):
+        header_json.encode(command)
+
+
+def test_a_language_nobody_has_is_written_as_other() -> None:
+    assert b'"language":"OTHER"' in header_json.encode(Command(1, language=99))
