@@ -95,13 +95,11 @@ class QueueFlow:
     """One owned queue. Its pull loop asks `next_step`, does it, and tells what came of it."""
 
     __slots__ = (
-        "_backoff", "_budget", "_hold_reason", "_jitter", "_limits", "_not_before_ms", "_run", "_window", "caught_up", "failure",
-        "held_because", "max_offset", "next_offset", "queue", "state",
+        "_backoff", "_budget", "_hold_reason", "_jitter", "_limits", "_not_before_ms", "_window", "caught_up", "failure",
+        "held_because", "max_offset", "next_offset", "queue", "run", "state",
     )  # fmt: skip
 
-    def __init__(
-        self, queue: MessageQueue, budget: Budget, bounds: FlowLimits, *, jitter: float = 0.5, run: object = None
-    ) -> None:
+    def __init__(self, queue: MessageQueue, budget: Budget, bounds: FlowLimits, *, jitter: float = 0.5) -> None:
         self.queue = queue
         self.state = _POSITIONING
         self.next_offset = 0
@@ -115,7 +113,8 @@ class QueueFlow:
         self._budget = budget
         self._limits = bounds
         self._jitter = jitter
-        self._run = run
+        self.run: object = None
+        """What the shell runs this queue's chunks with; set once, before the first position."""
         self._backoff = Backoff(limits.FAILURE_DELAY_MS, limits.FAILURE_DELAY_MAX_MS)
         self._not_before_ms = 0
         self._hold_reason: str | None = None
@@ -246,7 +245,7 @@ class QueueFlow:
     def _begin_at(self, offset: int) -> None:
         self.next_offset = offset
         self.caught_up = False
-        self._window = Window(offset, self._budget, self._run)
+        self._window = Window(offset, self._budget, self.run)
 
     def _succeeded(self) -> None:
         if self.failure is not None:

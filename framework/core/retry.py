@@ -57,10 +57,9 @@ def decide(outcome: Outcome, attempt: int, max_retries: int) -> Decision:
             return SendBack(delay_levels.TO_DEAD_LETTERS, "dead_lettered", reason)
         case RetryLater(reason=reason) if attempt > max_retries:
             return SendBack(delay_levels.TO_DEAD_LETTERS, "dead_lettered", reason)
-        case RetryLater(delay=None, reason=reason):
-            return SendBack(delay_levels.BY_ATTEMPT, "retry", reason)
         case RetryLater(delay=delay, reason=reason):
-            return SendBack(delay_levels.level_for(to_ms(delay)), "retry", reason)
+            level = delay_levels.BY_ATTEMPT if delay is None else delay_levels.level_for(to_ms(delay))
+            return SendBack(level, "retry", reason)
         case Suspend(pause=pause):
             # Only an orderly queue can stand still; here the same wish is a delayed retry.
             return SendBack(delay_levels.level_for(to_ms(pause)), "retry", "suspended")

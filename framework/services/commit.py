@@ -1,0 +1,75 @@
+"""CommitLoop: tells the brokers how far a group has come.
+
+The committable offset rides on each pull; this loop is for queues whose traffic has just ended. One-way while running;
+on hand-over and stop a request with an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+import structlog
+
+from framework.core import limits
+from framework.core.offsets import OffsetTable
+from framework.errors import FrameworkError
+from framework.model.queue import MessageQueue
+from framework.services.pull import PullLoop
+
+log = structlog.get_logger()
+
+
+class Commits(Protocol):
+    """The calls of the client that committing needs."""
+
+    async def commit_one_way(self, group: str, queue: MessageQueue, offset: int) -> None: ...
+    async def commit(self, group: str, queue: MessageQueue, offset: int) -> None: ...
+
+
+class CommitLoop:
+    """One per group. It is the only one that sends offsets by themselves."""
+
+    def __init__(
+        self, group: str, brokers: Commits, offsets: OffsetTable, owned: Callable[[], Iterable[PullLoop]]
+    ) -> None:
+        self._group, self._brokers, self._offsets, self._owned = group, brokers, offsets, owned
+        self._unreachable: set[str] = set()
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(limits.FLUSH_MS / 1000)
+            self.gather()
+            for queue, offset in self._offsets.dirty():
+                await self._tell(queue, offset)
+
+    def gather(self) -> None:
+        """Read the windows: an offset may have moved inside a chunk that is still at work."""
+        for pull in self._owned():
+            if pull.flow.has_position:
+                self._offsets.advance(pull.queue, pull.flow.window.settle())
+
+    async def _tell(self, queue: MessageQueue, offset: int) -> None:
+        try:
+            await self._brokers.commit_one_way(self._group, queue, offset)
+        except FrameworkError as error:
+            if queue.broker not in self._unreachable:
+                self._unreachable.add(queue.broker)
+                log.warning("commit failed", group=self._group, queue=str(queue), offset=offset, reason=str(error))
+            return
+        self._unreachable.discard(queue.broker)
+        self._offsets.told(queue, offset)
+
+    async def flush(self, queue: MessageQueue) -> bool:
+        """The queue's offset, confirmed by the broker; False (and logged) where that cannot be had."""
+        offset = self._offsets.unconfirmed(queue)
+        if offset is None:
+            return True
+        try:
+            await self._brokers.commit(self._group, queue, offset)
+        except FrameworkError as error:
+            log.warning("flush failed", group=self._group, queue=str(queue), offset=offset, reason=str(error))
+            return False
+        self._offsets.confirmed(queue, offset)
+        return True

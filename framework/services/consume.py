@@ -1,0 +1,105 @@
+"""A crew of workers that take chunks and await the handler, message by message.
+
+Handing over costs nothing a message: a worker keeps a chunk until it is used up, and wakes one idle colleague when more
+than one message is left. If its handler never suspends, the colleague finds nothing to do; if it does suspend, the
+colleague is already at work. The crew knows nothing of offsets, retries or hooks: those are the run's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import cast
+
+from framework.core.chunk import Chunk
+from framework.core.expiry import Slot
+from framework.core.window import Window
+from framework.ports import Clock
+from framework.services.work import AsyncCall, Run
+
+
+class Crew:
+    """The workers of one group. Its owner starts `work` once a slot, as tasks, and offers chunks."""
+
+    def __init__(self, size: int, clock: Clock) -> None:
+        self.slots = tuple(Slot() for _ in range(size))
+        self._clock = clock
+        self._ready: deque[Chunk] = deque()
+        self._idle: list[asyncio.Future[None]] = []
+
+    def offer(self, chunk: Chunk) -> None:
+        """Have the chunk's messages handled, after those offered before it."""
+        self._ready.append(chunk)
+        if self._idle:
+            self._wake_one()
+
+    async def work(self, slot: Slot) -> None:
+        """One worker, for the life of the group. This loop is every message's way: see tests/house for its budget."""
+        ready, monotonic = self._ready, self._clock.monotonic
+        while True:
+            chunk = await self._next_chunk()
+            run: Run = chunk.run
+            handler = cast("AsyncCall", run.call)
+            messages, count, ended = chunk.messages, chunk.count, 0
+            slot.chunk = chunk
+            if self._idle and (chunk.next + 1 < count or len(ready) > 1):
+                self._wake_one()
+            while (index := chunk.next) < count:
+                chunk.next = index + 1
+                slot.index = index
+                slot.started = monotonic()
+                try:
+                    result = await handler(messages[index])
+                except Exception as error:  # noqa: BLE001 - border: the handler's
+                    result = error
+                except asyncio.CancelledError as error:
+                    if _is_ours():
+                        raise
+                    result = RuntimeError(f"the handler was cancelled from within: {error}")
+                if result is not None:
+                    run.uncommon(chunk, index, result, slot.started)
+                elif index == chunk.low and not chunk.ahead:
+                    chunk.low = index + 1
+                    ended += 1
+                else:
+                    chunk.finish(index)
+                    ended += 1
+            slot.chunk = None
+            run.left(chunk, ended)
+            # Idle workers must not keep a pull's bytes alive.
+            del chunk, run, handler, messages
+            await asyncio.sleep(0)  # a turn of the loop a chunk, or handlers that never suspend would starve the pulls
+
+    async def _next_chunk(self) -> Chunk:
+        ready = self._ready
+        while True:
+            while ready:
+                if ready[0].next < ready[0].count:
+                    return ready[0]
+                ready.popleft()
+            bell: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._idle.append(bell)
+            try:
+                await bell
+            finally:
+                if bell in self._idle:
+                    self._idle.remove(bell)
+
+    def _wake_one(self) -> None:
+        bell = self._idle.pop()
+        if not bell.done():
+            bell.set_result(None)
+
+    def runs(self, window: Window) -> int:
+        """How many handlers run on messages of this window."""
+        return sum(slot.chunk is not None and slot.chunk.window is window for slot in self.slots)
+
+    def __repr__(self) -> str:
+        busy = sum(slot.chunk is not None for slot in self.slots)
+        return f"<Crew {busy} of {len(self.slots)} busy, {len(self._ready)} chunks ready>"
+
+
+def _is_ours() -> bool:
+    """Whether this task itself is being cancelled, or a handler awaited something that was."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

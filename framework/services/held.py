@@ -1,0 +1,88 @@
+"""Held: messages that we lack the means to open. Their queue stands still until the cause is gone.
+
+A missing codec or key, memory, or a record damaged on the way is never the message's fault: nothing is settled, nothing
+goes to the dead letters, the remedy is named, and the message is tried again (SECURITY F10, F11b).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from dataclasses import dataclass, field
+
+import structlog
+
+from framework.core.backoff import Backoff
+from framework.core.chunk import Chunk
+from framework.errors import BodyUnavailable, RecordDamaged
+from framework.net.task_tree import TaskTree
+from framework.ports import Clock, Workers
+from framework.services.pull import PullLoop
+
+log = structlog.get_logger()
+
+CAUSES = (BodyUnavailable, RecordDamaged, MemoryError)
+# Long enough not to burn a core on a missing package, short enough that mending it is noticed.
+FIRST_MS, MAX_MS = 1_000, 30_000
+
+
+@dataclass(slots=True)
+class _HeldQueue:
+    pull: PullLoop
+    messages: list[tuple[Chunk, int]] = field(default_factory=list)
+
+
+class Held:
+    """The held messages of one group: one task a queue that has any, none otherwise."""
+
+    def __init__(self, group: str, tree: TaskTree, clock: Clock, workers: Workers) -> None:
+        self._group, self._tree, self._clock, self._workers = group, tree, clock, workers
+        self._queues: dict[PullLoop, _HeldQueue] = {}
+
+    def put(self, pull: PullLoop, chunk: Chunk, index: int, cause: BaseException) -> None:
+        """Stop the queue at this message and try it again later."""
+        held = self._queues.get(pull)
+        if held is None:
+            held = self._queues[pull] = _HeldQueue(pull)
+            pull.flow.hold(str(cause))
+            log.error("queue held", group=self._group, queue=str(pull.queue), reason=str(cause),
+                      offset=chunk.messages[index].queue_offset)  # fmt: skip
+            self._tree.start(self._try_again(held), name=f"held {pull.queue}")
+        held.messages.append((chunk, index))
+
+    async def _try_again(self, held: _HeldQueue) -> None:
+        backoff = Backoff(FIRST_MS, MAX_MS)
+        pull = held.pull
+        while held.messages:
+            await asyncio.sleep(backoff.failed(0.5) / 1000)
+            waiting, held.messages = held.messages, []
+            for chunk, index in waiting:
+                if chunk.window.is_draining:
+                    continue  # the next owner will have to hold it
+                started = self._clock.monotonic()
+                result = await self._run(pull, chunk, index)
+                if isinstance(result, CAUSES):
+                    held.messages.append((chunk, index))
+                elif result is None:
+                    chunk.finish(index)
+                    pull.left(chunk, 1)
+                else:
+                    pull.uncommon(chunk, index, result, started)
+        del self._queues[pull]
+        pull.flow.release_hold()
+        pull.bell.ring()
+        log.info("queue released", group=self._group, queue=str(pull.queue))
+
+    async def _run(self, pull: PullLoop, chunk: Chunk, index: int) -> object:
+        message = chunk.messages[index]
+        try:
+            if inspect.iscoroutinefunction(pull.call):
+                result: object = await pull.call(message)
+            else:
+                result = await self._workers.run(lambda: pull.call(message))
+        except Exception as error:  # noqa: BLE001 - border: the handler's
+            return error
+        return result
+
+    def __len__(self) -> int:
+        return sum(len(held.messages) for held in self._queues.values())

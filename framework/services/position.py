@@ -1,0 +1,69 @@
+"""Where an owned queue begins: the group's stored offset, or what the policy says for a group never seen.
+
+A query that failed is an error and never "nothing stored": whoever takes a time-out for a new group starts at the end
+and loses everything between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from framework.model.durations import to_text
+from framework.model.queue import MessageQueue
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """The oldest message there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Last:
+    """The end of the queue, as the Java client's default: history is not consumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """Messages stored at or after an instant, by the broker's clock."""
+
+    at_ms: int | None = None
+    age_ms: int = 0
+
+
+StartPolicy = First | Last | Since
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where to begin and why, for the one log line that each queue's decision gets."""
+
+    offset: int
+    reason: str
+    stored: int | None
+
+
+class KnowsOffsets(Protocol):
+    """The calls of the client that positioning needs. Each raises where the broker cannot be asked or refuses."""
+
+    async def query_offset(self, group: str, queue: MessageQueue) -> int | None: ...
+    async def min_offset(self, queue: MessageQueue) -> int: ...
+    async def max_offset(self, queue: MessageQueue) -> int: ...
+    async def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int: ...
+
+
+async def find_start(brokers: KnowsOffsets, group: str, queue: MessageQueue, policy: StartPolicy, now_ms: int) -> Start:
+    """Ask the broker; raises what the client raises, and the caller asks again later."""
+    stored = await brokers.query_offset(group, queue)
+    if stored is not None:
+        return Start(stored, f"stored {stored}", stored)
+    match policy:
+        case First():
+            offset, said = await brokers.min_offset(queue), "first"
+        case Last():
+            offset, said = await brokers.max_offset(queue), "last"
+        case Since(at_ms=at_ms, age_ms=age_ms):
+            instant_ms = now_ms - age_ms if at_ms is None else at_ms
+            offset = await brokers.search_offset(queue, instant_ms)
+            said = f"since {instant_ms}" if at_ms is not None else f"the last {to_text(age_ms)}"
+    return Start(offset, f"nothing stored, policy {said} -> {offset}", None)

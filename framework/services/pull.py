@@ -1,0 +1,168 @@
+"""PullLoop: one owned queue at work. It asks its flow what to do, does it, and hands chunks to the crew.
+
+It decides nothing: what an answer means is `core/queue_flow.py`'s, what may be committed is `core/window.py`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+import structlog
+
+from framework.core.chunk import Chunk
+from framework.core.offsets import OffsetTable
+from framework.core.queue_flow import Position, Pull, QueueFlow, Wait
+from framework.core.window import Window
+from framework.errors import FrameworkError
+from framework.model.message import Message
+from framework.model.pulled import Failed, PullResult
+from framework.net.wakeup import Wakeup
+from framework.ports import Clock
+from framework.services.position import Start
+from framework.wire.codes import ResponseCode
+
+log = structlog.get_logger()
+
+# The broker does not know our subscription (24) or knows an older one (25): the next heartbeat mends both.
+NOT_A_MEMBER = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
+
+
+class Pulls(Protocol):
+    """One queue's pulls, as the client makes them. An answer is always a value; only cancellation is raised."""
+
+    def pull(self, offset: int, commit_offset: int) -> Awaitable[PullResult]: ...
+
+
+class TakesChunks(Protocol):
+    """A crew, of tasks or of threads."""
+
+    def offer(self, chunk: Chunk) -> None: ...
+    def runs(self, window: Window) -> int: ...
+
+
+class GroupSide(Protocol):
+    """What an owned queue needs of its group."""
+
+    def left(self, queue: "PullLoop", ended: int) -> None: ...
+    def uncommon(self, queue: "PullLoop", chunk: Chunk, index: int, result: object, started: float) -> None: ...
+    def not_a_member(self) -> None: ...
+
+
+class PullLoop:
+    """One owned queue: its flow, its bell and its loop. Chunks carry it as their `run`."""
+
+    def __init__(
+        self,
+        flow: QueueFlow,
+        *,
+        pulls: Pulls,
+        crew: TakesChunks,
+        call: Callable[[Message], Any],
+        find_start: Callable[[], Awaitable[Start]],
+        offsets: OffsetTable,
+        group: GroupSide,
+        group_name: str,
+        clock: Clock,
+    ) -> None:
+        self.flow = flow
+        self.queue = flow.queue
+        self.call = call
+        self.crew = crew
+        self.bell = Wakeup()
+        """Rung when there may be room again."""
+        self.quiet = Wakeup()
+        """Rung when something ends while the queue is being retired."""
+        self._pulls = pulls
+        self._find_start = find_start
+        self._offsets = offsets
+        self._group = group
+        self._group_name = group_name
+        self._clock = clock
+        self._is_failing = False
+
+    async def run(self) -> None:
+        """Until the flow says to leave, or the task is cancelled because the queue was taken away."""
+        flow, now_ms = self.flow, self._clock.monotonic_ms
+        while True:
+            step = flow.next_step(now_ms())
+            if type(step) is Pull:
+                await self._pull(step)
+            elif type(step) is Wait:
+                await self.bell.wait(None if step.until_ms is None else (step.until_ms + 1) / 1000)
+            elif type(step) is Position:
+                await self._position()
+            else:
+                return
+
+    async def _pull(self, pull: Pull) -> None:
+        self._offsets.told(self.queue, pull.commit)  # it rides on the pull; a failed one takes that back
+        result = await self._pulls.pull(pull.offset, pull.commit)
+        flow = self.flow
+        window = flow.window
+        chunk = flow.pulled(result, self._clock.monotonic_ms())
+        if chunk is not None:
+            self.crew.offer(chunk)
+        elif type(result) is Failed:
+            self._offsets.untold(self.queue)
+            if result.code in NOT_A_MEMBER:
+                self._group.not_a_member()
+        elif flow.has_position and flow.window is not window:
+            self._offsets.begin(self.queue, flow.next_offset, stored=None)
+            log.warning(
+                "queue moved by its broker",
+                group=self._group_name, queue=str(self.queue), offset=pull.offset, to=flow.next_offset,
+            )  # fmt: skip
+        if flow.failure is not None or self._is_failing:
+            self._name_failure()
+
+    async def _position(self) -> None:
+        try:
+            start = await self._find_start()
+        except FrameworkError as error:
+            self.flow.position_refused(str(error), self._clock.monotonic_ms())
+            self._name_failure()
+            return
+        self.flow.positioned(start.offset)
+        self._offsets.begin(self.queue, start.offset, stored=start.stored)
+        self._name_failure()
+        log.info(
+            "queue positioned",
+            group=self._group_name, queue=str(self.queue), offset=start.offset, reason=start.reason,
+        )  # fmt: skip
+
+    def _name_failure(self) -> None:
+        """Log on entering and on leaving the failing state, not while in it."""
+        failure = self.flow.failure
+        if failure is not None and not self._is_failing:
+            log.warning("pull failed", group=self._group_name, queue=str(self.queue), reason=failure)
+        elif failure is None and self._is_failing:
+            log.info("pull recovered", group=self._group_name, queue=str(self.queue))
+        self._is_failing = failure is not None
+
+    # As the run of its chunks
+
+    def left(self, chunk: Chunk, ended: int) -> None:
+        """A worker leaves a chunk. Once a chunk, not once a message."""
+        if chunk.low >= chunk.count:
+            window: Window = chunk.window
+            if not window.is_closed:
+                committable = window.settle()
+                if chunk.end > committable:
+                    window.release(chunk)
+                if window is self.flow.window:
+                    self._offsets.advance(self.queue, committable)
+                if self.flow.held_because is not None:
+                    self.bell.ring()
+        self._group.left(self, ended)
+
+    def uncommon(self, chunk: Chunk, index: int, result: object, started: float) -> None:
+        self._group.uncommon(self, chunk, index, result, started)
+
+    @property
+    def running(self) -> int:
+        """Handlers that run on this queue's messages now."""
+        return self.crew.runs(self.flow.window) if self.flow.has_position else 0
+
+    def __repr__(self) -> str:
+        return f"<PullLoop {self.flow}>"

@@ -1,0 +1,155 @@
+"""RebalanceLoop: keeps a group's queues divided among its members.
+
+Members do not vote: each asks the broker for the same member list and computes the same answer. At once on start, on a
+broker's notice and on a new route; else each 20 s, with a cheap look at the member list each 5 s because notices get
+lost. What fails for one topic is named, leaves that topic's queues as they are, and stops nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import structlog
+
+from framework import marks
+from framework.core import limits
+from framework.core.assignment import Assignment, Change, allocate
+from framework.errors import FrameworkError
+from framework.model.contracts import AllocationStrategy
+from framework.model.queue import MessageQueue
+from framework.net.wakeup import Wakeup
+from framework.ports import Chance, Clock
+
+log = structlog.get_logger()
+
+
+class KnowsRoutes(Protocol):
+    """The calls of the client that rebalancing needs."""
+
+    async def queues(self, topic: str) -> list[MessageQueue]: ...
+
+
+class KnowsMembers(Protocol):
+    async def members(self, group: str, topic: str) -> list[str]: ...
+
+
+class RebalanceLoop:
+    """One per group; the only writer of its `Assignment`."""
+
+    def __init__(
+        self,
+        group: str,
+        member: str,
+        topics: tuple[str, ...],
+        strategy: AllocationStrategy,
+        assignment: Assignment,
+        *,
+        routes: KnowsRoutes,
+        brokers: KnowsMembers,
+        clock: Clock,
+        chance: Chance,
+        changed: Callable[[str, Change], None],
+        offered: Callable[[str, list[MessageQueue]], None],
+        not_a_member: Callable[[], None],
+    ) -> None:
+        self._group, self._member, self._topics, self._strategy = group, member, topics, strategy
+        self._assignment = assignment
+        self._routes, self._brokers, self._clock, self._chance = routes, brokers, clock, chance
+        self._changed, self._offered, self._not_a_member = changed, offered, not_a_member
+        self._bell = Wakeup()
+        self._is_wanted = True
+        self._seen: list[str] = []
+        """The member list that the last round was computed from."""
+        self._complaints: dict[str, str] = {}
+        """Topic -> why it could not be balanced; logged on entering and leaving."""
+
+    def now(self) -> None:
+        """A round is wanted at once; several wishes within a second are one round."""
+        self._is_wanted = True
+        self._bell.ring()
+
+    async def run(self) -> None:
+        ended_ms = -limits.REBALANCE_SOON_MS
+        due_ms = check_ms = 0
+        while True:
+            now_ms = self._clock.monotonic_ms()
+            earliest_ms = ended_ms + limits.REBALANCE_SOON_MS
+            if (self._is_wanted or now_ms >= due_ms) and now_ms >= earliest_ms:
+                self._is_wanted = False
+                is_settled = await self._round()
+                ended_ms = self._clock.monotonic_ms()
+                due_ms = ended_ms + (self._jittered(limits.REBALANCE_MS) if is_settled else limits.REBALANCE_SOON_MS)
+                check_ms = ended_ms + self._jittered(limits.MEMBER_CHECK_MS)
+                continue
+            if now_ms >= check_ms:
+                check_ms = now_ms + self._jittered(limits.MEMBER_CHECK_MS)
+                await self._check_members()
+                continue
+            until_ms = earliest_ms if self._is_wanted else min(due_ms, check_ms)
+            await self._bell.wait((max(until_ms, now_ms) + 1) / 1000)
+
+    def _jittered(self, period_ms: int) -> int:
+        """Between 90 and 110 % of the period, so that members do not ask in step."""
+        return int(period_ms * (0.9 + 0.2 * self._chance.random()))
+
+    async def _check_members(self) -> None:
+        try:
+            members = sorted(await self._brokers.members(self._group, self._topics[0]))
+        except FrameworkError:
+            return  # the round will name it
+        if members != self._seen:
+            marks.sometimes("a lost notice was found by asking for the member list")
+            self._is_wanted = True
+
+    async def _round(self) -> bool:
+        """All topics once; True where nothing is left to settle soon."""
+        is_settled = True
+        for topic in self._topics:
+            complaint = await self._balance(topic)
+            self._complain(topic, complaint)
+            is_settled = is_settled and complaint is None
+        return is_settled
+
+    async def _balance(self, topic: str) -> str | None:
+        """Divide one topic's queues; answers why that was not possible."""
+        try:
+            queues = await self._routes.queues(topic)
+            if not queues:
+                self._offered(topic, [])
+                return "the name server knows no such topic yet"
+            members = sorted(await self._brokers.members(self._group, topic))
+        except FrameworkError as error:
+            return str(error)
+        if self._member not in members:
+            # Others count without us; taking queues now would make two owners. Being asked again is a heartbeat away.
+            self._not_a_member()
+            return f"the broker does not list this member among {len(members)}"
+        try:
+            wanted = allocate(self._strategy, self._member, members, queues)
+        except Exception as error:  # noqa: BLE001 - border: a strategy may be a plugin's
+            return f"allocation {self._strategy.name!r} failed: {type(error).__name__}: {error}"
+        self._seen = members
+        self._offered(topic, queues)
+        change = self._assignment.put(topic, wanted)
+        if change:
+            log.info(
+                "assignment changed",
+                group=self._group, topic=topic, owned=len(wanted), queues=len(queues), members=len(members),
+                gained=[str(queue) for queue in change.gained], lost=[str(queue) for queue in change.lost],
+            )  # fmt: skip
+            if not wanted:
+                log.warning(
+                    "member without queues", group=self._group, topic=topic, queues=len(queues), members=len(members)
+                )
+            self._changed(topic, change)
+        return None
+
+    def _complain(self, topic: str, complaint: str | None) -> None:
+        before = self._complaints.pop(topic, None)
+        if complaint is not None:
+            self._complaints[topic] = complaint
+        if complaint is not None and complaint != before:
+            log.warning("rebalance failed", group=self._group, topic=topic, reason=complaint)
+        elif complaint is None and before is not None:
+            log.info("rebalance recovered", group=self._group, topic=topic)
