@@ -1,0 +1,1 @@
+"""Strategies that divide queues among members, one a file."""

@@ -1,0 +1,104 @@
+"""Hooks resolved once into tuples of plain callables, each of which contains its plugin's failures.
+
+Two facts about pluggy shape this file: a hook call through it costs about ten times a call through a tuple, and its
+first implementation that raises stops all others. So it orders and checks implementations, and we call them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from framework.errors import shorten
+from framework.hooks.verdict import Skip
+from framework.model.delivery import Delivery
+from framework.model.outcome import Drop, Outcome, RetryLater
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Implementation:
+    """One plugin's function for one hook; it takes the hook's arguments by position, all of them."""
+
+    plugin: str
+    hook: str
+    function: Callable[..., Any]
+
+
+class Calls:
+    """What plugins implement, ready to be called. `before` and `after` are empty where nobody listens."""
+
+    def __init__(self, implementations: Sequence[Implementation]) -> None:
+        self.failures: dict[str, int] = {}
+        """Plugin -> how often one of its hooks raised."""
+        self._lock = threading.Lock()  # deliveries' hooks run on worker threads, too
+        by_hook: dict[str, list[Implementation]] = {}
+        for each in implementations:
+            by_hook.setdefault(each.hook, []).append(each)
+        self._started = tuple(by_hook.get("app_started", ()))
+        self._stopping = tuple(by_hook.get("app_stopping", ()))
+        self.before: tuple[Callable[[Delivery], Drop | RetryLater | None], ...] = tuple(
+            self._asking(each) for each in by_hook.get("before_consume", ())
+        )
+        self.after: tuple[Callable[[Delivery, Outcome, float], None], ...] = tuple(
+            self._telling(each) for each in by_hook.get("after_consume", ())
+        )
+        """In calling order; whoever calls them goes through it backwards."""
+
+    def app_started(self, app: object) -> None:
+        for each in self._started:
+            self._contained(each, app)
+
+    def app_stopping(self, app: object) -> None:
+        for each in reversed(self._stopping):
+            self._contained(each, app)
+
+    def _contained(self, each: Implementation, *arguments: object) -> object:
+        try:
+            return each.function(*arguments)
+        except Exception as error:  # noqa: BLE001 - border: a hook's
+            self._failed(each, error)
+            return None
+
+    def _asking(self, each: Implementation) -> Callable[[Delivery], Drop | RetryLater | None]:
+        function, plugin = each.function, each.plugin
+
+        def ask(delivery: Delivery) -> Drop | RetryLater | None:
+            try:
+                verdict = function(delivery)
+            except Exception as error:  # noqa: BLE001 - border: a hook's
+                self._failed(each, error)
+                return None
+            if verdict is None or isinstance(verdict, RetryLater):
+                return verdict
+            if isinstance(verdict, Skip):
+                return Drop(plugin, verdict.reason)
+            self._failed(
+                each, TypeError(f"before_consume answered {shorten(verdict)}; answer Skip, RetryLater or nothing")
+            )
+            return None
+
+        return ask
+
+    def _telling(self, each: Implementation) -> Callable[[Delivery, Outcome, float], None]:
+        function = each.function
+
+        def tell(delivery: Delivery, outcome: Outcome, elapsed_ms: float) -> None:
+            try:
+                function(delivery, outcome, elapsed_ms)
+            except Exception as error:  # noqa: BLE001 - border: a hook's
+                self._failed(each, error)
+
+        return tell
+
+    def _failed(self, each: Implementation, error: Exception) -> None:
+        with self._lock:
+            count = self.failures[each.plugin] = self.failures.get(each.plugin, 0) + 1
+        # The 1st, 10th, 100th ...: a hook that fails for every message must not fill the disk with saying so.
+        if str(count).strip("0") == "1":
+            _log.error("hook failed", plugin=each.plugin, hook=each.hook, failures=count, exc_info=error)

@@ -1,0 +1,233 @@
+"""PluginHost: which plugins there are, which of them are loaded, and what they offer. One host an App.
+
+What is installed and not blocked is loaded; what is not loaded is not even imported. A plugin that cannot be loaded
+stops the start, since a policy or a metric that is missing must not go unnoticed. Knows no settings file: choices and
+places are handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Protocol
+
+import pluggy
+import structlog
+from pydantic import BaseModel, ValidationError
+
+from framework.errors import ConfigurationError, ConfigurationMistakes, nearest
+from framework.hooks import specs
+from framework.hooks.calls import Calls, Implementation
+from framework.hooks.inspection import made, marked, plugin_in, settings_model
+from framework.hooks.markers import PROJECT
+from framework.model.contracts import AllocationStrategy
+
+_log = structlog.get_logger(__name__)
+
+GROUP = "framework_app.plugins"
+_OURS = "built in"
+_BUILT_IN = ("averaging", "circle")
+_BUILT_IN_HOME = "framework.hooks.builtin.allocation"
+
+
+class Choice(Protocol):
+    """What the settings say about plugins (`AppSettings.plugins`)."""
+
+    @property
+    def block(self) -> Sequence[str]: ...
+    @property
+    def only(self) -> Sequence[str] | None: ...
+    @property
+    def local(self) -> Sequence[str]: ...
+    @property
+    def settings(self) -> Mapping[str, Mapping[str, Any]]: ...
+
+
+class Origin(Protocol):
+    """Who knows where a setting was written (`AppSettings`)."""
+
+    def place(self, *path: str) -> str | None: ...
+    def explain(
+        self, path: tuple[str, ...], kind: type[BaseModel], error: ValidationError
+    ) -> ConfigurationMistakes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """One plugin of this host; as `framework-app plugins` shows it."""
+
+    name: str
+    source: str
+    """Distribution and version, `built in`, or the local module."""
+    plugin: object
+    hooks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    name: str
+    source: str
+    load: Callable[[], object]
+    place: str | None = None
+    is_installed: bool = False
+
+
+def installed() -> Iterable[EntryPoint]:
+    return entry_points(group=GROUP)
+
+
+class PluginHost:
+    """The plugins of one App, with their hooks in calling order."""
+
+    def __init__(
+        self,
+        choice: Choice | None = None,
+        origin: Origin | None = None,
+        *,
+        objects: Mapping[str, object] | None = None,
+        discover: Callable[[], Iterable[EntryPoint]] = installed,
+    ) -> None:
+        """Load what `choice` says; `objects` are plugins made by the caller. Raises ConfigurationMistakes."""
+        self._choice, self._origin = choice, origin
+        self._manager = pluggy.PluginManager(PROJECT)
+        self._manager.add_hookspecs(specs.Hooks)
+        self._mistakes: list[ConfigurationError] = []
+        self._sources: dict[str, str] = {}
+        found = tuple(discover())
+        for candidate in self._candidates(found, objects or {}):
+            self._load(candidate)
+        self._check_names(found)
+        if self._mistakes:
+            raise ConfigurationMistakes(self._mistakes)
+        self.calls = Calls([each for hook in specs.NAMES for each in self._implementations(hook)])
+        self.plugins = tuple(self._described())
+        self.strategies = self._strategies()
+        """Allocation strategies by name."""
+
+    def _candidates(self, found: Iterable[EntryPoint], objects: Mapping[str, object]) -> list[_Candidate]:
+        candidates = [_Candidate(name, _OURS, partial(import_module, f"{_BUILT_IN_HOME}.{name}")) for name in _BUILT_IN]
+        candidates += [
+            _Candidate(entry.name, _source(entry), entry.load, is_installed=True)
+            for entry in sorted(found, key=lambda entry: (entry.name, _source(entry)))
+            if self._is_wanted(entry.name)
+        ]
+        for at, name in enumerate(self._choice.local if self._choice else ()):
+            short = name.partition(":")[0].rpartition(".")[2]
+            place = self._place("plugins", "local", str(at))
+            candidates.append(_Candidate(short, name, partial(plugin_in, name), place))
+        candidates += [_Candidate(name, "given", partial(_itself, each)) for name, each in objects.items()]
+        return candidates
+
+    def _is_wanted(self, name: str) -> bool:
+        choice = self._choice
+        if choice is None:
+            return True
+        return name not in choice.block and (choice.only is None or name in choice.only)
+
+    def _load(self, candidate: _Candidate) -> None:
+        name, place = candidate.name, candidate.place
+        other = self._sources.get(name)
+        if other is not None:
+            message = f"two plugins are called {name!r}: {other} and {candidate.source}; block it, or rename one"
+            self._mistakes.append(ConfigurationError(message, place=place))
+            return
+        self._sources[name] = candidate.source
+        try:
+            self._register(name, candidate.load())
+        except ConfigurationMistakes as mistakes:
+            self._mistakes += mistakes.mistakes
+        except Exception as error:  # noqa: BLE001 - border: a plugin's code runs when it is loaded
+            cause = str(error) if isinstance(error, ConfigurationError) else f"{type(error).__name__}: {error}"
+            message = f"plugin {name!r} ({candidate.source}) cannot be loaded: {cause}"
+            if candidate.is_installed:
+                message += f"; mend it, or write plugins: {{block: [{name}]}}"
+            self._mistakes.append(ConfigurationError(message, place=place))
+
+    def _register(self, name: str, found: object) -> None:
+        model = settings_model(found)
+        plugin = made(found, self._settings(name, model) if model is not None else None)
+        self._manager.register(plugin, name)
+
+    def _settings(self, name: str, model: type[BaseModel]) -> BaseModel:
+        values = self._choice.settings.get(name, {}) if self._choice else {}
+        try:
+            return model.model_validate(dict(values))
+        except ValidationError as error:
+            if self._origin is None:
+                raise
+            raise self._origin.explain(("plugins", "settings", name), model, error) from None
+
+    def _check_names(self, found: Iterable[EntryPoint]) -> None:
+        """Settings for a plugin that is not there, or a pin on one, would otherwise be silently without effect."""
+        if self._choice is None:
+            return
+        known = sorted({*(entry.name for entry in found), *self._sources})
+        for at, name in enumerate(self._choice.only or ()):
+            if name not in known:
+                message = f"plugins.only: no plugin {name!r} is installed{nearest(name, known)}"
+                self._mistakes.append(ConfigurationError(message, place=self._place("plugins", "only", str(at))))
+        for name in self._choice.settings:
+            if name not in known:
+                message = f"plugins.settings: no plugin {name!r} is installed{nearest(name, known)}"
+                self._mistakes.append(ConfigurationError(message, place=self._place("plugins", "settings", name)))
+            elif (plugin := self._manager.get_plugin(name)) is not None and settings_model(plugin) is None:
+                message = f"plugins.settings: the plugin {name!r} has no settings"
+                self._mistakes.append(ConfigurationError(message, place=self._place("plugins", "settings", name)))
+
+    def _place(self, *path: str) -> str | None:
+        return self._origin.place(*path) if self._origin else None
+
+    def _implementations(self, hook: str) -> Iterable[Implementation]:
+        caller = getattr(self._manager.hook, hook)
+        names = caller.spec.argnames
+        # pluggy keeps the one to be called first at the end.
+        for each in reversed(caller.get_hookimpls()):
+            yield Implementation(each.plugin_name, hook, _all_arguments(each.function, names, each.argnames))
+
+    def _described(self) -> Iterable[Loaded]:
+        for name, plugin in self._manager.list_name_plugin():
+            hooks = tuple(hook for hook in specs.NAMES if hook in marked(plugin))
+            if self._sources[name] != _OURS:
+                _log.info("plugin loaded", plugin=name, source=self._sources[name], hooks=list(hooks))
+            yield Loaded(name, self._sources[name], plugin, hooks)
+
+    def _strategies(self) -> dict[str, AllocationStrategy]:
+        """Nothing is contained here: a strategy that cannot be registered must not be missed at the first rebalance."""
+        strategies: dict[str, AllocationStrategy] = {}
+        owners: dict[str, str] = {}
+        for each in self._implementations("register_allocation_strategies"):
+            try:
+                offered = list(each.function())
+            except Exception as error:
+                cause = f"{type(error).__name__}: {error}"
+                raise ConfigurationError(f"plugin {each.plugin!r}: {each.hook} failed: {cause}") from error
+            for strategy in offered:
+                if not isinstance(strategy, AllocationStrategy):
+                    raise ConfigurationError(f"plugin {each.plugin!r}: {strategy!r} has no name or no allocate()")
+                name, other = strategy.name, owners.get(strategy.name)
+                if other is not None:
+                    raise ConfigurationError(f"plugins {other!r} and {each.plugin!r} both offer the strategy {name!r}")
+                strategies[name], owners[name] = strategy, each.plugin
+        return dict(sorted(strategies.items()))
+
+    def __repr__(self) -> str:
+        return f"<PluginHost {', '.join(self._sources)}>"
+
+
+def _source(entry: EntryPoint) -> str:
+    return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else entry.value
+
+
+def _all_arguments(function: Callable[..., Any], given: Sequence[str], taken: Sequence[str]) -> Callable[..., Any]:
+    """The function as one that takes all the hook's arguments by position, whatever it left out of its signature."""
+    if tuple(given) == tuple(taken):
+        return function
+    at = tuple(given.index(name) for name in taken)
+    return lambda *arguments: function(*(arguments[index] for index in at))
+
+
+def _itself(plugin: object) -> object:
+    return plugin

@@ -1,0 +1,53 @@
+"""Every hook, on one page.
+
+Two families: `register_*` return things when the app is put together; the others are told, and one of them may answer.
+Implementations are plain functions and quick. Each one is called on its own: what it raises is logged and counted under
+its plugin's name, and the message goes on as if the plugin were not there. Arguments that an implementation does not
+need may be left out of its signature.
+
+Hooks for deliveries run where the handler runs: on the event loop for async handlers, on a worker thread for others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from framework.hooks.markers import hookspec
+from framework.hooks.verdict import Skip
+from framework.model.contracts import AllocationStrategy
+from framework.model.delivery import Delivery
+from framework.model.outcome import Outcome, RetryLater
+
+
+class Hooks:
+    """The hooks; a class only to hold them together."""
+
+    @hookspec
+    def register_settings(self) -> type[BaseModel]:  # type: ignore[empty-body]  # a specification
+        """The model of `plugins.settings.<name>`; a static method, and the plugin is made with an instance of it."""
+
+    @hookspec
+    def register_allocation_strategies(self) -> Sequence[AllocationStrategy]:  # type: ignore[empty-body]  # likewise
+        """Strategies that `consumers.<group>.allocation` may then name."""
+
+    @hookspec
+    def app_started(self, app: Any) -> None:
+        """Told once, on the event loop, when every group has joined."""
+
+    @hookspec
+    def app_stopping(self, app: Any) -> None:
+        """Told once, on the event loop, when stopping begins: deliveries that run end after it."""
+
+    @hookspec
+    def before_consume(self, delivery: Delivery) -> Skip | RetryLater | None:
+        """Told before each start of a handler; the first that answers decides, and the handler is not called."""
+
+    @hookspec
+    def after_consume(self, delivery: Delivery, outcome: Outcome, elapsed_ms: float) -> None:
+        """Told after each end of a handler, in the reverse order of `before_consume`."""
+
+
+NAMES = tuple(name for name in vars(Hooks) if not name.startswith("_"))
