@@ -1,0 +1,1 @@
+"""The asyncio shell around the pure wire: sockets, tasks, and the real world behind the ports."""

@@ -1,0 +1,214 @@
+"""The ports over asyncio and the system: the one file that may look at a clock, draw a number or start a thread.
+
+It decides nothing. What it offers is written in `ports.py`; the simulation offers the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import cached_property
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+from framework.ports import Listening, PipeOwner, World
+
+T = TypeVar("T")
+Job = Callable[[], Any]
+Done = Callable[[Any, BaseException | None], None]
+
+THREAD_IDLE_SECONDS = 10.0  # a thread that nobody needed for so long ends
+LISTEN_BACKLOG = 256
+
+
+def real_world() -> World:
+    """A World of this machine. Cheap: nothing is opened or started before it is used."""
+    return World(
+        clock=RealClock(),
+        network=RealNetwork(),
+        workers=RealWorkers(),
+        chance=RealChance(),
+        identity=RealIdentity(),
+        files=RealFiles(),
+    )
+
+
+class RealClock:
+    monotonic = staticmethod(time.monotonic)  # exactly the system's: one call on the hot path, not two
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> int:
+        return int(time.monotonic() * 1000)
+
+
+class RealNetwork:
+    async def connect(
+        self, owner: PipeOwner, host: str, port: int, *, tls: Any = None, server_name: str | None = None
+    ) -> None:
+        name = (server_name or host) if tls is not None else None
+        # Any: `owner` has asyncio.Protocol's shape without being of its class.
+        make_owner: Callable[[], Any] = lambda: owner
+        await asyncio.get_running_loop().create_connection(make_owner, host, port, ssl=tls, server_hostname=name)
+
+    async def listen(self, make_owner: Callable[[], PipeOwner], host: str, port: int, *, tls: Any = None) -> Listening:
+        server = await asyncio.get_running_loop().create_server(
+            make_owner,  # type: ignore[arg-type]  # as above
+            host,
+            port,
+            ssl=tls,
+            backlog=LISTEN_BACKLOG,
+        )
+        return RealListening(server)
+
+
+class RealListening:
+    def __init__(self, server: asyncio.Server) -> None:
+        self._server = server
+        self.port: int = server.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        # Not wait_closed: from 3.12 on it waits for every accepted connection, which are their owner's to close.
+        self._server.close()
+        await asyncio.sleep(0)
+
+
+class _Thread:
+    """One thread and its next job. Daemonic, for a handler that never returns must not keep the process alive."""
+
+    def __init__(self, free: deque[_Thread], lock: threading.Lock) -> None:
+        self._jobs: SimpleQueue[tuple[asyncio.AbstractEventLoop, Job, Done]] = SimpleQueue()
+        self._free = free
+        self._lock = lock
+
+    def start(self, number: int) -> None:
+        threading.Thread(target=self._serve, name=f"worker-{number}", daemon=True).start()
+
+    def give(self, loop: asyncio.AbstractEventLoop, job: Job, done: Done) -> None:
+        self._jobs.put((loop, job, done))
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                loop, job, done = self._jobs.get(timeout=THREAD_IDLE_SECONDS)
+            except Empty:
+                with self._lock:
+                    if self._jobs.empty() and self in self._free:
+                        self._free.remove(self)
+                        return
+                continue  # taken this very moment: its job is on the way
+            result: Any = None
+            error: BaseException | None = None
+            try:
+                result = job()
+            except BaseException as caught:  # noqa: BLE001 - border: the job's; its owner is told
+                error = caught
+            with self._lock:
+                self._free.append(self)
+            _tell(loop, done, result, error)
+            del loop, job, done, result, error  # nothing of a job is kept alive while waiting for the next
+
+
+def _tell(loop: asyncio.AbstractEventLoop, *callback: Any) -> None:
+    try:
+        loop.call_soon_threadsafe(*callback)
+    except RuntimeError:
+        if not loop.is_closed():
+            raise
+        # The loop ended while the job ran, so nobody is left to be told.
+
+
+class RealWorkers:
+    """Threads without a maximum: their number is whatever the callers have under way at once."""
+
+    def __init__(self) -> None:
+        self._free: deque[_Thread] = deque()
+        self._lock = threading.Lock()
+        self._started = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def submit(self, job: Callable[[], T], done: Callable[[T | None, BaseException | None], None]) -> None:
+        loop = self._loop = asyncio.get_running_loop()
+        with self._lock:
+            thread = self._free.pop() if self._free else None  # the one that worked last: its stack is warm
+        if thread is None:
+            self._started += 1
+            thread = _Thread(self._free, self._lock)
+            thread.start(self._started)
+        thread.give(loop, job, done)
+
+    def run(self, job: Callable[[], T]) -> Awaitable[T]:
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        def done(result: T | None, error: BaseException | None) -> None:
+            if future.done():
+                return
+            if error is None:
+                future.set_result(result)  # type: ignore[arg-type]  # T may itself be None
+            else:
+                future.set_exception(error)
+
+        self.submit(job, done)
+        return future
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        assert self._loop is not None, "call_soon is for jobs, and no job was ever submitted"
+        _tell(self._loop, callback)
+
+
+class RealChance:
+    random = staticmethod(random.random)  # re-seeded by Python itself after a fork
+
+    def below(self, limit: int) -> int:
+        return random.randrange(limit)
+
+    def token(self, count: int) -> bytes:
+        return os.urandom(count)
+
+
+class RealIdentity:
+    @cached_property
+    def host(self) -> str:
+        """The address of the interface that the default route leaves by; no packet is sent to find it."""
+        for family, elsewhere in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
+            try:
+                with socket.socket(family, socket.SOCK_DGRAM) as probe:
+                    probe.connect((elsewhere, 9))
+                    return str(probe.getsockname()[0])
+            except OSError:
+                continue
+        return "127.0.0.1"  # no route to anywhere: others on this machine are all there are
+
+    @property
+    def process(self) -> int:
+        return os.getpid()  # not kept: a fork changes it
+
+
+class RealFiles:
+    def read(self, path: str) -> bytes | None:
+        try:
+            return Path(path).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def replace(self, path: str, content: bytes) -> None:
+        target = Path(path)
+        beside = target.with_name(f".{target.name}.{os.getpid()}.new")
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(target)
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # or a crash could bring the old name back
+        finally:
+            os.close(folder)

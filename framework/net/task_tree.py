@@ -1,0 +1,70 @@
+"""TaskTree: tasks that end together, in the order in which they were started.
+
+The one place that starts tasks. asyncio's own TaskGroup keeps its tasks in a set and cancels them in the order of their
+addresses, which differs from run to run. It knows nothing of what the tasks do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import structlog
+
+T = TypeVar("T")
+OnError = Callable[[str, BaseException], None]
+
+log = structlog.get_logger()
+
+
+def log_error(name: str, error: BaseException) -> None:
+    """What happens to a child's error where nobody asked to be told."""
+    log.error("task failed", task=name, error=repr(error), exc_info=error)
+
+
+class TaskTree:
+    """Tasks with one owner. A child's exception is reported once, to `on_error(name, error)`, and hurts no sibling."""
+
+    def __init__(self, on_error: OnError = log_error) -> None:
+        self._on_error = on_error
+        self._tasks: dict[asyncio.Task[Any], None] = {}  # a dict keeps the order of creation
+        self._is_closed = False
+
+    def start(self, coro: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
+        """Start a child. On a tree that was closed the child is cancelled before its first step."""
+        task = asyncio.get_running_loop().create_task(coro, name=name)
+        self._tasks[task] = None
+        task.add_done_callback(self._ended)
+        if self._is_closed:
+            task.cancel()
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.pop(task, None)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            self._on_error(task.get_name(), error)
+
+    async def close(self) -> None:
+        """Cancel every child in the order of creation and wait until all have ended.
+
+        A child may close its own tree: it is then left out, and ends by itself.
+        """
+        self._is_closed = True
+        current = asyncio.current_task()
+        children = [task for task in self._tasks if task is not current]
+        for task in children:
+            task.cancel()
+        for task in children:
+            # Of one task only: several would come back as a set, and none of their errors is raised here.
+            if not task.done():
+                await asyncio.wait((task,))
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def __repr__(self) -> str:
+        return f"<TaskTree {', '.join(task.get_name() for task in self._tasks) or 'empty'}>"

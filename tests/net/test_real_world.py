@@ -1,0 +1,107 @@
+"""The real ports: clocks, threads, files, identity. The network is tried by the tests of channel, pool and TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from framework.net import real_world as module
+from framework.net.real_world import real_world
+
+
+def test_the_monotonic_clock_is_the_event_loop_s() -> None:
+    world = real_world()
+
+    async def story() -> float:
+        return asyncio.get_running_loop().time() - world.clock.monotonic()
+
+    assert abs(asyncio.run(story())) < 1
+    assert world.clock.monotonic is time.monotonic
+    assert abs(world.clock.now_ms() - time.time() * 1000) < 1000
+    assert abs(world.clock.monotonic_ms() - time.monotonic() * 1000) < 1000
+
+
+def test_a_job_runs_on_a_thread_and_its_end_is_told_on_the_loop() -> None:
+    world = real_world()
+    here = threading.get_ident()
+
+    async def story() -> tuple[int | None, int, int]:
+        told: asyncio.Future[tuple[int | None, int]] = asyncio.get_running_loop().create_future()
+        world.workers.submit(
+            threading.get_ident, lambda result, _error: told.set_result((result, threading.get_ident()))
+        )
+        ran_on, told_on = await told
+        soon: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        await world.workers.run(lambda: world.workers.call_soon(lambda: soon.set_result(threading.get_ident())))
+        return ran_on, told_on, await soon
+
+    ran_on, told_on, soon_on = asyncio.run(story())
+
+    assert here != ran_on
+    assert here == told_on == soon_on
+
+
+def test_jobs_never_queue_behind_one_another() -> None:
+    """Forty that all wait for the last one: any limit on threads would hang here."""
+    world = real_world()
+    barrier = threading.Barrier(40)
+
+    async def story() -> int:
+        return len([await future for future in [world.workers.run(lambda: barrier.wait(5)) for _ in range(40)]])
+
+    assert 40 == asyncio.run(story())
+
+
+def test_a_thread_serves_again_and_ends_when_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "THREAD_IDLE_SECONDS", 0.001)
+    workers = module.RealWorkers()
+    threads: list[threading.Thread] = []
+
+    async def story() -> None:
+        for _ in range(3):
+            await workers.run(lambda: threads.append(threading.current_thread()))
+
+    asyncio.run(story())
+    for thread in threads:
+        thread.join(5)
+
+    assert not any(thread.is_alive() for thread in threads)
+
+
+def test_an_error_of_a_job_reaches_who_awaits_it() -> None:
+    world = real_world()
+
+    def fail() -> None:
+        raise ValueError("broken")
+
+    async def story() -> None:
+        await world.workers.run(fail)
+
+    with pytest.raises(ValueError, match="broken"):
+        asyncio.run(story())
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    files = real_world().files
+    path = str(tmp_path / "offsets.json")
+
+    assert files.read(path) is None
+    files.replace(path, b"one")
+    files.replace(path, b"two")
+
+    assert b"two" == files.read(path)
+    assert ["offsets.json"] == [entry.name for entry in tmp_path.iterdir()]
+
+
+def test_chance_and_identity_answer_in_their_ranges() -> None:
+    world = real_world()
+
+    assert all(0 <= world.chance.below(3) < 3 for _ in range(50))
+    assert 0 <= world.chance.random() < 1
+    assert 16 == len(world.chance.token(16))
+    assert world.identity.host
+    assert world.identity.process > 0
