@@ -55,8 +55,10 @@ class RealNetwork:
         self, owner: PipeOwner, host: str, port: int, *, tls: Any = None, server_name: str | None = None
     ) -> None:
         name = (server_name or host) if tls is not None else None
-        # Any: `owner` has asyncio.Protocol's shape without being of its class.
-        make_owner: Callable[[], Any] = lambda: owner
+
+        def make_owner() -> Any:  # it has asyncio.Protocol's shape without being of its class
+            return owner
+
         await asyncio.get_running_loop().create_connection(make_owner, host, port, ssl=tls, server_hostname=name)
 
     async def listen(self, make_owner: Callable[[], PipeOwner], host: str, port: int, *, tls: Any = None) -> Listening:
