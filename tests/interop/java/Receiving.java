@@ -1,0 +1,98 @@
+import com.alibaba.fastjson2.JSONObject;
+import java.util.ArrayList;
+import java.util.Base64;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.MessageSelector;
+import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+import org.apache.rocketmq.common.message.MessageExt;
+
+/** Members of groups by DefaultMQPushConsumer, each noting what it was given. */
+final class Receiving {
+    private static final Map<Integer, Receiving> MEMBERS = new HashMap<>();
+    private static int started = 0;
+
+    private final BlockingQueue<Map<String, Object>> seen = new LinkedBlockingQueue<>();
+    private final DefaultMQPushConsumer consumer;
+    private final int failures;
+
+    /** {"names", "group", "topic", "tags" or "sql", "orderly": bool, "failures": attempts of each message that fail} */
+    static Map<String, ?> start(JSONObject command) throws Exception {
+        Receiving member = new Receiving(command);
+        int number = ++started;
+        member.consumer.setInstanceName("member-" + number);
+        member.consumer.start();
+        MEMBERS.put(number, member);
+        return Map.of("member", number);
+    }
+
+    /** {"member", "count", "timeout_ms"}: what was handed to it since the last call, as soon as that is `count` messages. */
+    static Map<String, ?> received(JSONObject command) throws Exception {
+        Receiving member = MEMBERS.get(command.getIntValue("member"));
+        int count = command.getIntValue("count");
+        long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(command.getLongValue("timeout_ms"));
+        List<Map<String, Object>> messages = new ArrayList<>();
+        while (messages.size() < count) {
+            Map<String, Object> next = member.seen.poll(deadline - System.nanoTime(), TimeUnit.NANOSECONDS);
+            if (next == null) {
+                break;
+            }
+            messages.add(next);
+        }
+        return Map.of("messages", messages);
+    }
+
+    /** {"member"}: an orderly shutdown, after which the group goes on without it. */
+    static Map<String, ?> leave(JSONObject command) {
+        MEMBERS.remove(command.getIntValue("member")).consumer.shutdown();
+        return Map.of();
+    }
+
+    private Receiving(JSONObject command) throws Exception {
+        failures = command.getIntValue("failures");
+        consumer = new DefaultMQPushConsumer(command.getString("group"));
+        consumer.setNamesrvAddr(command.getString("names"));
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.setConsumeThreadMin(4);
+        consumer.setConsumeThreadMax(4);
+        if (command.containsKey("sql")) {
+            consumer.subscribe(command.getString("topic"), MessageSelector.bySql(command.getString("sql")));
+        } else {
+            consumer.subscribe(command.getString("topic"), command.getString("tags"));
+        }
+        if (command.getBooleanValue("orderly")) {
+            consumer.setMessageListener((MessageListenerOrderly) (messages, context) ->
+                note(messages) ? ConsumeOrderlyStatus.SUCCESS : ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT);
+        } else {
+            consumer.setMessageListener((MessageListenerConcurrently) (messages, context) ->
+                note(messages) ? ConsumeConcurrentlyStatus.CONSUME_SUCCESS : ConsumeConcurrentlyStatus.RECONSUME_LATER);
+        }
+    }
+
+    private boolean note(List<MessageExt> messages) {
+        boolean good = true;
+        for (MessageExt message : messages) {
+            Map<String, Object> noted = new HashMap<>();
+            noted.put("topic", message.getTopic());
+            noted.put("body", Base64.getEncoder().encodeToString(message.getBody()));
+            noted.put("message_id", message.getMsgId());
+            noted.put("broker", message.getBrokerName());
+            noted.put("queue", message.getQueueId());
+            noted.put("offset", message.getQueueOffset());
+            noted.put("reconsumed", message.getReconsumeTimes());
+            noted.put("properties", message.getProperties());
+            seen.add(noted);
+            good &= message.getReconsumeTimes() >= failures;
+        }
+        return good;
+    }
+}

@@ -1,0 +1,182 @@
+"""The program in `java/Peer.java` from Python: RocketMQ's own producer, push consumer and admin tool in one JVM.
+
+It owns the JVM and the words spoken with it. What a test sends or expects is not known here.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import select
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.interop import jars
+from tests.interop.processes import Nursery
+
+FLAGS = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+
+class PeerError(Exception):
+    """The Java side refused a command, or its JVM ended; the text is Java's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """A message as a producer is told to send it."""
+
+    body: bytes
+    tags: str | None = None
+    keys: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    level: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        given = {"tags": self.tags, "keys": self.keys, "level": self.level, "properties": dict(self.properties)}
+        text = base64.b64encode(self.body).decode()
+        return {"body": text, **{name: value for name, value in given.items() if value is not None}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """What the Java producer answered."""
+
+    status: str
+    message_id: str
+    offset_message_id: str | None
+    broker: str
+    queue: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incoming:
+    """A message as the Java consumer's listener was given it."""
+
+    topic: str
+    body: bytes
+    message_id: str
+    broker: str
+    queue: int
+    offset: int
+    reconsumed: int
+    properties: Mapping[str, str]
+
+
+class JavaPeer:
+    """One JVM, one command at a time; its consumers work on between commands."""
+
+    def __init__(self, nursery: Nursery, *, properties: Mapping[str, str] | None = None) -> None:
+        """`properties` are Java's -D: the header encoding is chosen by one, once for the life of a JVM."""
+        self._nursery = nursery
+        self._home = tempfile.TemporaryDirectory(prefix="interop-java-")
+        home = Path(self._home.name)
+        self._errors = home / "errors.log"
+        flags = [*FLAGS, f"-Duser.home={home}", *(f"-D{name}={value}" for name, value in (properties or {}).items())]
+        command = jars.java("Peer", classes=jars.compiled(), flags=flags)
+        environment = {"ROCKETMQ_HOME": str(home)}
+        self._jvm: subprocess.Popen[str] = nursery.start(
+            command, cwd=home, output=self._errors, environment=environment, talks=True
+        )
+
+    def call(self, do: str, *, timeout_s: float = 60, **words: Any) -> dict[str, Any]:
+        """One command and its answer. A JVM that is late is killed: nothing that it says later could be placed."""
+        assert self._jvm.stdin is not None
+        assert self._jvm.stdout is not None
+        try:
+            self._jvm.stdin.write(json.dumps({"do": do, **words}) + "\n")
+            self._jvm.stdin.flush()
+        except BrokenPipeError:
+            raise PeerError(f"the JVM ended before {do!r}:\n{self._last_words()}") from None
+        if not select.select([self._jvm.stdout], [], [], timeout_s)[0]:
+            self._nursery.kill(self._jvm)
+            raise PeerError(f"no answer to {do!r} within {timeout_s:g} s:\n{self._last_words()}")
+        line = self._jvm.stdout.readline()
+        if not line:
+            raise PeerError(f"the JVM ended during {do!r}:\n{self._last_words()}")
+        answer: dict[str, Any] = json.loads(line)
+        if not answer["ok"]:
+            raise PeerError(answer["error"])
+        return answer
+
+    def send(
+        self,
+        name_server: str,
+        topic: str,
+        messages: Sequence[Outgoing],
+        *,
+        how: str = "one",
+        compress: str | None = None,
+        over: int | None = None,
+        queue: tuple[str, int] | None = None,
+    ) -> list[Sent]:
+        """Send by DefaultMQProducer: `one`, `async`, `one-way` (no answers) or `batch` (one answer for all)."""
+        place = None if queue is None else {"broker": queue[0], "number": queue[1]}
+        answer = self.call(
+            "send",
+            names=name_server,
+            topic=topic,
+            how=how,
+            compress=compress,
+            over=over,
+            queue=place,
+            messages=[message.to_json() for message in messages],
+        )
+        return [Sent(**result) for result in answer["results"]]
+
+    def fill(self, name_server: str, topic: str, count: int, *, body_bytes: int = 100, batch: int = 100) -> None:
+        """Send `count` numbered messages, m0 and on, as quickly as batches allow; keys are their numbers too."""
+        self.call("fill", names=name_server, topic=topic, count=count, bytes=body_bytes, batch=batch, timeout_s=600)
+
+    def consume(
+        self,
+        name_server: str,
+        group: str,
+        topic: str,
+        *,
+        tags: str = "*",
+        sql: str | None = None,
+        orderly: bool = False,
+        failures: int = 0,
+    ) -> Member:
+        """Start a DefaultMQPushConsumer from the first offset; it fails each message's first `failures` attempts."""
+        words: dict[str, Any] = {"tags": tags} if sql is None else {"sql": sql}
+        words |= {"names": name_server, "group": group, "topic": topic, "orderly": orderly, "failures": failures}
+        answer = self.call("consume", **words)
+        return Member(self, answer["member"])
+
+    def pop(self, name_server: str, group: str, topic: str, *, broker: str, count: int, invisible_ms: int) -> int:
+        """Pop and never acknowledge: after the time the messages stand in `%RETRY%group_topic`. Answers how many."""
+        place: dict[str, Any] = {"names": name_server, "group": group, "topic": topic, "broker": broker}
+        popped: int = self.call("pop", count=count, invisible_ms=invisible_ms, **place)["count"]
+        return popped
+
+    def close(self) -> None:
+        self._nursery.kill(self._jvm)
+        self._home.cleanup()
+
+    def _last_words(self) -> str:
+        return "\n".join(self._errors.read_text(errors="replace").splitlines()[-30:])
+
+
+class Member:
+    """One push consumer inside the peer's JVM."""
+
+    def __init__(self, peer: JavaPeer, number: int) -> None:
+        self._peer = peer
+        self._number = number
+
+    def received(self, count: int, *, timeout_s: float = 60) -> list[Incoming]:
+        """What its listener was given since the last call, as soon as that is `count`; or fewer, after the time."""
+        timeout_ms = int(timeout_s * 1000)
+        answer = self._peer.call(
+            "received", member=self._number, count=count, timeout_ms=timeout_ms, timeout_s=timeout_s + 30
+        )
+        return [Incoming(**{**each, "body": base64.b64decode(each["body"])}) for each in answer["messages"]]
+
+    def leave(self) -> None:
+        self._peer.call("leave", member=self._number)

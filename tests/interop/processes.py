@@ -1,0 +1,115 @@
+"""The processes that tests start: how they begin, how it is noticed that they ended, how none outlives the test run.
+
+It kills only what it started itself, by number and time of birth. A `keeper` does the same when this process dies
+first. What the processes are for is not known here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.interop.jars import InteropError
+from tests.interop.keeper import started_at
+
+KEEPER = Path(__file__).with_name("keeper.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """One process, and no other that may get its number later."""
+
+    pid: int
+    started: str
+
+    @property
+    def is_alive(self) -> bool:
+        return started_at(self.pid) == self.started
+
+    def kill(self, sign: int = signal.SIGKILL) -> None:
+        if self.is_alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, sign)
+
+
+class Nursery:
+    """Starts processes and ends every one of them. With `outlive` they stay: that is for a developer's own cluster."""
+
+    def __init__(self, *, outlive: bool = False) -> None:
+        self._keeper = None if outlive else _start_keeper()
+        self._children: dict[int, subprocess.Popen[str]] = {}
+
+    def start(
+        self,
+        command: Sequence[str],
+        *,
+        cwd: Path,
+        output: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        talks: bool = False,
+    ) -> subprocess.Popen[str]:
+        """Start a process in a session of its own. With `talks`, input and output are pipes, `output` takes errors."""
+        log = subprocess.DEVNULL if output is None else os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            child = subprocess.Popen(
+                list(command),
+                stdin=subprocess.PIPE if talks else subprocess.DEVNULL,
+                stdout=subprocess.PIPE if talks else log,
+                stderr=log,
+                cwd=cwd,
+                env={**os.environ, **(environment or {})},
+                start_new_session=True,
+                text=True,
+            )
+        finally:
+            if output is not None:
+                os.close(log)
+        self._children[child.pid] = child
+        if self._keeper is not None and self._keeper.stdin is not None and (start := started_at(child.pid)):
+            self._keeper.stdin.write(f"{child.pid} {start}\n")
+            self._keeper.stdin.flush()
+        return child
+
+    def kill(self, child: subprocess.Popen[str]) -> None:
+        """SIGKILL at once: a broker takes 16 s to go in peace, and what it stored is there either way."""
+        child.kill()
+        self.bury(child)
+
+    def bury(self, child: subprocess.Popen[str], timeout_s: float = 30) -> int:
+        """Wait for a process that is on its way out; answers its exit code."""
+        code = child.wait(timeout_s)
+        for pipe in (child.stdin, child.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        self._children.pop(child.pid, None)
+        return code
+
+    def close(self) -> None:
+        """Kill everything that is left, then let the keeper go."""
+        for child in list(self._children.values()):
+            self.kill(child)
+        if self._keeper is not None and self._keeper.stdin is not None:
+            self._keeper.stdin.close()
+            self._keeper.wait(10)
+
+
+def wait_until(holds: Callable[[], bool], what: str, timeout_s: float, *, pause_s: float = 0.05) -> None:
+    """Ask again and again until it holds. For other programs' progress, which nobody can be told of."""
+    deadline = time.monotonic() + timeout_s
+    while not holds():
+        if time.monotonic() > deadline:
+            raise InteropError(f"{what} did not come about within {timeout_s:g} s")
+        time.sleep(pause_s)
+
+
+def _start_keeper() -> subprocess.Popen[str]:
+    command = [sys.executable, "-I", "-S", str(KEEPER)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True, text=True)

@@ -1,0 +1,118 @@
+"""What a name server, a broker and a proxy are started with: ports, configuration, command line.
+
+Pure apart from looking for free ports and writing a configuration file. When something is started, and when it is
+ready, is `cluster.py`'s affair.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from tests.interop import jars
+from tests.interop.jars import InteropError
+
+HOST = "127.0.0.1"
+CLUSTER_NAME = "DefaultCluster"
+
+MAINS = {
+    "namesrv": "org.apache.rocketmq.namesrv.NamesrvStartup",
+    "broker": "org.apache.rocketmq.broker.BrokerStartup",
+    "proxy": "org.apache.rocketmq.proxy.ProxyStartup",
+}
+QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+MEMORY = {
+    "namesrv": ("-Xms64m", "-Xmx64m", *QUICK),
+    # The broker keeps the collector and the compiler it has in production: benchmarks run against it.
+    "broker": ("-Xms512m", "-Xmx512m", "-XX:MaxDirectMemorySize=512m"),
+    "proxy": ("-Xms256m", "-Xmx256m", "-XX:MaxDirectMemorySize=256m"),
+}
+BROKER_SETTINGS: Mapping[str, str] = {
+    "brokerClusterName": CLUSTER_NAME,
+    "brokerId": "0",
+    "brokerIP1": HOST,
+    "autoCreateTopicEnable": "true",
+    "autoCreateSubscriptionGroup": "true",
+    "enablePropertyFilter": "true",
+    "flushDiskType": "ASYNC_FLUSH",
+    # Small files: as shipped, one commit log is 1 GiB and one index file 400 MiB.
+    "mappedFileSizeCommitLog": str(64 << 20),
+    "mappedFileSizeConsumeQueue": str(20 * 100_000),
+    "mappedFileSizeTimerLog": str(8 << 20),
+    "maxHashSlotNum": "100000",
+    "maxIndexNum": "400000",
+    # Writes must not be refused because the disk of a shared machine is nearly full.
+    "diskMaxUsedSpaceRatio": "99",
+}
+
+
+def kind(role: str) -> str:
+    """`broker` for `broker-a`."""
+    return role.partition("-")[0]
+
+
+def write_configuration(
+    path: Path, role: str, port: int, *, name_server: str, store: Path, settings: Mapping[str, str]
+) -> None:
+    """Write what a role reads when it starts; `settings` are a broker's own, above ours."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if role == "proxy":
+        # Its two ports cannot be bound to one address; in 5.5.0 they listen on all.
+        values = {
+            "rocketMQClusterName": CLUSTER_NAME,
+            "proxyMode": "CLUSTER",
+            "namesrvAddr": name_server,
+            "localServeAddr": HOST,
+            "grpcServerPort": port,
+            "remotingListenPort": port + 1,
+        }
+        path.write_text(json.dumps(values))
+        return
+    lines = {"listenPort": str(port), "bindAddress": HOST}
+    if kind(role) == "broker":
+        lines |= {"brokerName": role, "namesrvAddr": name_server, "storePathRootDir": str(store)}
+        lines |= {**BROKER_SETTINGS, **settings}
+    path.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+
+
+def command(role: str, home: Path, configuration: Path) -> list[str]:
+    """The command line of a role. `home` stands in for the user's home, where RocketMQ writes its logs."""
+    flags = [
+        *MEMORY[kind(role)],
+        f"-Duser.home={home}",
+        "-Drocketmq.broker.diskSpaceWarningLevelRatio=0.99",
+        f"-DbrokerLogDir={role}",
+    ]
+    option = "-pc" if role == "proxy" else "-c"
+    return jars.java(MAINS[kind(role)], option, str(configuration), classes=f"{jars.resolve()}/*", flags=flags)
+
+
+def ports_of(role: str, port: int) -> list[int]:
+    """All ports a role listens on: a broker has a quick one 2 below its known one, and one for replicas above it."""
+    return {"namesrv": [port], "proxy": [port, port + 1]}.get(role, [port - 2, port, port + 1])
+
+
+def free_port(role: str, taken: Collection[int]) -> int:
+    """A port below the system's own range, a multiple of ten, so that no two roles overlap."""
+    for _ in range(200):
+        port = random.randrange(20_000, 32_000, 10)
+        if port not in taken and ports_are_free(role, port):
+            return port
+    raise InteropError("no free ports between 20000 and 32000; something on this machine holds them all")
+
+
+def ports_are_free(role: str, port: int) -> bool:
+    return all(_can_bind(each) for each in ports_of(role, port))
+
+
+def _can_bind(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # Else connections in TIME_WAIT would count.
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True
