@@ -1,0 +1,210 @@
+"""Finding the consumers: imports what the settings or the command line name, and checks what it finds as a whole.
+
+Owns everything that can be wrong between one handler and another, or between handlers and settings. What can be wrong
+with one handler alone was said by `declare.py` when it was imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+import traceback
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from framework.declare import Consumer
+from framework.errors import ConfigurationError, ConfigurationMistakes, FrameworkError, nearest, shorten
+from framework.settings.schema import AppSettings
+
+AnyConsumer = Consumer[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What APP names: a module or package by its dotted name, perhaps one attribute of it."""
+
+    module: str
+    attribute: str = ""
+    folder: Path | None = None
+    """The package's own folder, where its settings file may be; None for a single module."""
+
+
+def target(app: str) -> Target:
+    """`orders.py`, `package.module`, `package` or `module:name`; made importable, not imported."""
+    name, _, attribute = app.partition(":")
+    path = Path(name)
+    if path.suffix == ".py":
+        if not path.is_file():
+            raise ConfigurationError(f"APP {app!r}: there is no file {name}{_near_file(path)}")
+        return Target(_module_of(path.resolve()), attribute)
+    if path.is_dir() and ("/" in name or name == "."):
+        return Target(_module_of(path.resolve()), attribute, path)
+    _importable(Path.cwd())
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise ConfigurationError(f"APP {app!r}: write a .py file, a module such as shop.orders, or module:name")
+    return Target(name, attribute, _folder(name))
+
+
+def consumers(settings: AppSettings, app: str | None = None) -> list[AnyConsumer]:
+    """Every consumer that APP or the settings name, checked together. Raises ConfigurationMistakes."""
+    mistakes: list[ConfigurationError] = []
+    found: list[AnyConsumer] = []
+    for name, place in _sources(settings, app):
+        try:
+            found += [each for each in _found_in(target(name)) if each not in found]
+        except ConfigurationMistakes as error:
+            mistakes += [_placed(each, place) for each in error.mistakes]
+        except ConfigurationError as error:
+            mistakes.append(_placed(error, place))
+    if not found and not mistakes:
+        what = f"in {app}" if app else "because neither APP nor app.handlers names a module"
+        mistakes.append(
+            ConfigurationError(f"there is no consumer {what}; mark a function with @consumer(topic, group)")
+        )
+    mistakes += check(found, settings, is_complete=not mistakes)
+    if mistakes:
+        raise ConfigurationMistakes(mistakes)
+    return found
+
+
+def check(found: Sequence[AnyConsumer], settings: AppSettings, *, is_complete: bool = True) -> list[ConfigurationError]:
+    """What is wrong between these consumers, and between them and the settings."""
+    mistakes: list[ConfigurationError] = []
+    first: dict[tuple[str, str], AnyConsumer] = {}
+    for each in found:
+        spec = each.spec
+        other = first.setdefault((spec.topic, spec.group), each)
+        if other is not each:
+            mistakes.append(
+                ConfigurationError(
+                    f"consumer {spec.name!r}: topic {spec.topic!r} in group {spec.group!r} has a consumer already, "
+                    f"{other.spec.name!r} at {other.spec.place}; give one of them a group of its own",
+                    place=spec.place,
+                )
+            )
+    groups = {each.spec.group for each in found}
+    for group in settings.consumers if is_complete else ():
+        if group not in groups:
+            known = nearest(group, groups) or f"; groups: {', '.join(sorted(groups))}"
+            message = f"consumers.{group}: no consumer is in this group{known}"
+            mistakes.append(ConfigurationError(message, place=settings.place("consumers", group)))
+    return mistakes
+
+
+def _sources(settings: AppSettings, app: str | None) -> Iterable[tuple[str, str | None]]:
+    """APP, else what the settings name; of a package given as APP, those of its modules that the settings name."""
+    named = [(name, settings.place("app", "handlers", str(at))) for at, name in enumerate(settings.app.handlers)]
+    if app is None:
+        return named
+    inside = [(name, place) for name, place in named if name.startswith(f"{app}.")]
+    return inside or [(app, None)]
+
+
+def _found_in(wanted: Target) -> Iterator[AnyConsumer]:
+    module = _imported(wanted.module)
+    if wanted.attribute:
+        value = getattr(module, wanted.attribute, None)
+        if not isinstance(value, Consumer):
+            names = [name for name, each in vars(module).items() if isinstance(each, Consumer)]
+            what = f"{shorten(value)} is not a consumer" if value is not None else "there is no such name"
+            close = nearest(wanted.attribute, names) or (f"; consumers there: {', '.join(names)}" if names else "")
+            raise ConfigurationError(f"{wanted.module}:{wanted.attribute}: {what}{close}")
+        yield value
+        return
+    yield from _in_module(module)
+    mistakes: list[ConfigurationError] = []
+    for info in pkgutil.walk_packages(getattr(module, "__path__", ()), f"{wanted.module}."):
+        if info.name.rpartition(".")[2] == "__main__":
+            continue
+        try:
+            yield from _in_module(_imported(info.name))
+        except ConfigurationError as error:
+            mistakes.append(error)
+    if mistakes:
+        raise ConfigurationMistakes(mistakes)
+
+
+def _in_module(module: ModuleType) -> Iterator[AnyConsumer]:
+    """Consumers that this module declares; those that it imported from elsewhere are found where they stand."""
+    for value in vars(module).values():
+        if isinstance(value, Consumer) and getattr(value.spec.function, "__module__", "") == module.__name__:
+            yield value
+
+
+def _imported(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except FrameworkError:
+        raise
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if name == missing or name.startswith(f"{missing}."):
+            raise ConfigurationError(f"there is no module {name!r}{_near_module(name)}") from None
+        raise ConfigurationError(f"importing {name}: no module named {missing!r}", place=_line_of(error)) from error
+    except SyntaxError as error:
+        place = f"{error.filename}:{error.lineno}" if error.filename else None
+        raise ConfigurationError(f"importing {name}: {error.msg}", place=place) from error
+    except Exception as error:  # border: the user's module
+        message = f"importing {name}: {type(error).__name__}: {error}"
+        raise ConfigurationError(message, place=_line_of(error)) from error
+
+
+def _line_of(error: BaseException) -> str | None:
+    """The deepest line that is neither the import system's nor an installed library's: the user's own."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
+    own = [frame for frame in frames if "site-packages" not in frame.filename and frame.filename != __file__]
+    chosen = [frame for frame in own if not frame.filename.startswith(sys.base_prefix)] or own
+    return f"{chosen[-1].filename}:{chosen[-1].lineno}" if chosen else None
+
+
+def _placed(error: ConfigurationError, place: str | None) -> ConfigurationError:
+    return error if error.place or place is None else ConfigurationError(str(error), place=place)
+
+
+def _importable(folder: Path) -> None:
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+def _module_of(path: Path) -> str:
+    """The dotted name of a file or folder, with what it hangs on made importable: the folder above its top package."""
+    parts = [path.stem if path.suffix == ".py" else path.name]
+    folder = path.parent
+    while (folder / "__init__.py").is_file():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    _importable(folder)
+    return ".".join(parts)
+
+
+def _folder(name: str) -> Path | None:
+    """Where a package lies; asking for a name with dots imports what is above it, which is why errors pass through."""
+    try:
+        spec = find_spec(name)
+    except (ImportError, ValueError):
+        return None
+    places = list(spec.submodule_search_locations or ()) if spec is not None else []
+    return Path(places[0]) if places else None
+
+
+def _near_module(name: str) -> str:
+    parent, _, last = name.rpartition(".")
+    paths = None
+    if parent:
+        try:
+            paths = list(getattr(importlib.import_module(parent), "__path__", ()))
+        except ImportError:
+            return ""
+    else:
+        paths = [str(Path.cwd())]
+    return nearest(last, [info.name for info in pkgutil.iter_modules(paths)])
+
+
+def _near_file(path: Path) -> str:
+    folder = path.parent
+    return nearest(path.name, [each.name for each in folder.glob("*.py")]) if folder.is_dir() else ""

@@ -1,0 +1,45 @@
+"""Signals of a process that drains: the first one asks for it, the second one leaves at once.
+
+The only file that installs signal handlers. It does not know what draining is.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+LEAVE_NOW = 130  # what shells show for a process that Ctrl-C ended
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def draining(drain: Callable[[], None], leave: Callable[[], None] | None = None) -> Iterator[None]:
+    """Within, the first SIGINT or SIGTERM calls `drain`, the second `leave` and ends the process with 130.
+
+    Plain handlers and not the event loop's: those wait for the loop, and a handler that never suspends holds the loop.
+    So `drain` runs between two instructions of whatever is going on; it may set a flag or call `call_soon_threadsafe`.
+    """
+    count = 0
+
+    def received(number: int, frame: FrameType | None) -> None:
+        nonlocal count
+        count += 1
+        if count == 1:
+            drain()
+            return
+        if leave is not None:
+            leave()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(LEAVE_NOW)
+
+    before = {number: signal.signal(number, received) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
