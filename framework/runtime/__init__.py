@@ -1,0 +1,1 @@
+"""Putting it together: settings, handlers and plugins become groups that run. Wiring and orders, no decisions."""

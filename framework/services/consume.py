@@ -1,8 +1,8 @@
 """A crew of workers that take chunks and await the handler, message by message.
 
-Handing over costs nothing a message: a worker keeps a chunk until it is used up, and wakes one idle colleague when more
-than one message is left. If its handler never suspends, the colleague finds nothing to do; if it does suspend, the
-colleague is already at work. The crew knows nothing of offsets, retries or hooks: those are the run's.
+Handing over costs nothing a message: a worker keeps a chunk until it is used up, and has one idle colleague invited
+when more than one message is left. The invitation runs when the worker's handler suspends; where no handler does,
+nobody is woken. The crew knows nothing of offsets, retries or hooks: those are the run's.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ class Crew:
         self._clock = clock
         self._ready: deque[Chunk] = deque()
         self._idle: list[asyncio.Future[None]] = []
+        self._turning = 0
+        """Workers between two chunks: they take what is ready without being woken."""
 
     def offer(self, chunk: Chunk) -> None:
         """Have the chunk's messages handled, after those offered before it."""
@@ -35,7 +37,7 @@ class Crew:
 
     async def work(self, slot: Slot) -> None:
         """One worker, for the life of the group. This loop is every message's way: see tests/house for its budget."""
-        ready, monotonic = self._ready, self._clock.monotonic
+        ready, monotonic, call_soon = self._ready, self._clock.monotonic, asyncio.get_running_loop().call_soon
         while True:
             chunk = await self._next_chunk()
             run: Run = chunk.run
@@ -43,7 +45,7 @@ class Crew:
             messages, count, ended = chunk.messages, chunk.count, 0
             slot.chunk = chunk
             if self._idle and (chunk.next + 1 < count or len(ready) > 1):
-                self._wake_one()
+                call_soon(self._invite)
             while (index := chunk.next) < count:
                 chunk.next = index + 1
                 slot.index = index
@@ -68,7 +70,12 @@ class Crew:
             run.left(chunk, ended)
             # Idle workers must not keep a pull's bytes alive.
             del chunk, run, handler, messages
-            await asyncio.sleep(0)  # a turn of the loop a chunk, or handlers that never suspend would starve the pulls
+            self._turning += 1
+            try:
+                # A turn of the loop a chunk, or handlers that never suspend would starve the pulls.
+                await asyncio.sleep(0)
+            finally:
+                self._turning -= 1
 
     async def _next_chunk(self) -> Chunk:
         ready = self._ready
@@ -84,6 +91,11 @@ class Crew:
             finally:
                 if bell in self._idle:
                     self._idle.remove(bell)
+
+    def _invite(self) -> None:
+        """Runs once the worker that asked for it suspends. If its handlers never did, there is nothing to share."""
+        if not self._turning and self._idle and any(chunk.next < chunk.count for chunk in self._ready):
+            self._wake_one()
 
     def _wake_one(self) -> None:
         bell = self._idle.pop()

@@ -59,10 +59,16 @@ class RebalanceLoop:
         self._changed, self._offered, self._not_a_member = changed, offered, not_a_member
         self._bell = Wakeup()
         self._is_wanted = True
+        self._has_run = False
         self._seen: list[str] = []
         """The member list that the last round was computed from."""
         self._complaints: dict[str, str] = {}
         """Topic -> why it could not be balanced; logged on entering and leaving."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Every topic was balanced in the last round."""
+        return self._has_run and not self._complaints
 
     def now(self) -> None:
         """A round is wanted at once; several wishes within a second are one round."""
@@ -109,6 +115,7 @@ class RebalanceLoop:
             complaint = await self._balance(topic)
             self._complain(topic, complaint)
             is_settled = is_settled and complaint is None
+        self._has_run = True
         return is_settled
 
     async def _balance(self, topic: str) -> str | None:

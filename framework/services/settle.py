@@ -41,7 +41,7 @@ class Parked:
     index: int
     message: Message
     decision: SendBack
-    settled: Callable[["Parked"], None]
+    settled: Callable[[Parked], None]
     """Called once, when the copy is durable."""
     backoff: Backoff
 

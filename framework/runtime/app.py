@@ -1,0 +1,231 @@
+"""App: a whole consuming application, from the first connection to the last confirmed offset."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from framework.client.cluster import Cluster
+from framework.core.budget import Budget
+from framework.declare import Consumer
+from framework.errors import BrokerUnreachable, FrameworkError
+from framework.hooks.host import PluginHost
+from framework.model.durations import to_ms
+from framework.model.queue import MessageQueue
+from framework.model.snapshot import Snapshot
+from framework.model.subscription import Subscription
+from framework.net.real_world import real_world
+from framework.net.task_tree import TaskTree
+from framework.ports import World
+from framework.runtime import build
+from framework.runtime.connect import cluster_options, heartbeat_of
+from framework.runtime.group import ConsumerGroup, GroupPlan
+from framework.runtime.observe import picture
+from framework.runtime.reports import OnEvent, Reports
+from framework.services.heartbeat import HeartbeatLoop
+from framework.services.inbound import Inbound
+from framework.services.pull import Pulls
+from framework.services.supervise import supervised
+from framework.services.work import Counts
+from framework.settings.schema import AppSettings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+log = structlog.get_logger()
+
+
+class App:
+    """Handlers, settings and plugins that run together, as one member of their groups."""
+
+    def __init__(
+        self,
+        settings: AppSettings,
+        consumers: Sequence[Consumer[..., Any]],
+        *,
+        world: World | None = None,
+        plugins: PluginHost | None = None,
+    ) -> None:
+        self.settings = settings
+        self.consumers = tuple(consumers)
+        self.world = world or real_world()
+        self.plugins = plugins or PluginHost(settings.plugins, settings)
+        self.on_event: OnEvent | None = None
+        """Told of each settled delivery. Set it before `run`; None costs nothing."""
+        identity = self.world.identity
+        self.member = f"{identity.host}@{identity.process}#{self.world.chance.token(6).hex()}"
+        """How brokers and other members know this process (the client id)."""
+        self.cluster: Cluster | None = None
+        """The connection to the cluster, while running. Plugins may send with `Producer(cluster=app.cluster)`."""
+        self._groups: list[ConsumerGroup] = []
+        self._budget = Budget(settings.app.budget, self._budget_changed)
+        self._drain_ms = settings.app.drain
+        self._stop_asked = asyncio.Event()
+        self._stopped = asyncio.Event()
+        self._accepted = asyncio.Event()
+        self._is_running = False
+
+    @classmethod
+    def from_yaml(cls, path: str | Path) -> App:
+        """The application that a settings file describes, with the handlers that it names."""
+        from framework.runtime.collect import collect
+        from framework.settings.sources import load
+
+        settings = load(path)
+        return cls(settings, collect(settings.app.handlers))
+
+    # Life
+
+    async def run(self) -> None:
+        """Consume until `stop` is called, then drain. Cancelling it stops at once, without draining."""
+        assert not self._is_running, "an App runs once; make another"
+        self._is_running = True
+        tree = TaskTree()
+        reports = Reports(self.on_event, self.world.workers)
+        plans = build.plans(
+            self.settings, self.consumers, self.plugins.strategies, self.plugins.calls, reports, self.world
+        )
+        inbound = Inbound(self._members_changed)
+        cluster = self.cluster = Cluster(
+            self.world, cluster_options(self.settings, self.member), on_request=inbound, on_connected=self._connected
+        )
+        try:
+            self._start(cluster, plans, reports, tree)
+            await self._join(cluster, plans, tree)
+            for group in self._groups:
+                group.start()
+            log.info("app started", app=self.settings.app.name, member=self.member, groups=len(plans))
+            self.plugins.calls.app_started(self)
+            await self._stop_asked.wait()
+            log.info("app stopping", app=self.settings.app.name, drain_ms=self._drain_ms)
+            self.plugins.calls.app_stopping(self)
+            await self._drain(cluster)
+        finally:
+            await tree.close()
+            await cluster.close()
+            self._is_running = False
+            self._stopped.set()
+        log.info("app stopped", app=self.settings.app.name, abandoned=self.counts.abandoned)
+
+    async def stop(self, drain: str | float | None = None) -> None:
+        """Let running handlers end within the limit, confirm offsets, leave the groups; returns when that is done."""
+        if drain is not None:
+            self._drain_ms = to_ms(drain)
+        self._stop_asked.set()
+        if self._is_running:
+            await self._stopped.wait()
+
+    def _start(self, cluster: Cluster, plans: list[GroupPlan], reports: Reports, tree: TaskTree) -> None:
+        world = self.world
+        self._heartbeats = HeartbeatLoop(
+            cluster.brokers, lambda: heartbeat_of(self.member, plans), world.clock, self._heartbeat_accepted
+        )
+        self._groups = [self._group(plan, cluster, reports, tree) for plan in plans]
+        cluster.routes.on_change(self._routes_changed)
+        tree.start(supervised("routes", cluster.routes.run, world.chance), name="routes")
+
+    def _group(self, plan: GroupPlan, cluster: Cluster, reports: Reports, tree: TaskTree) -> ConsumerGroup:
+        def pulls(subscription: Subscription, queue: MessageQueue) -> Pulls:
+            return cluster.puller(plan.name, subscription, queue, batch=plan.pull_batch)
+
+        return ConsumerGroup(
+            plan,
+            member=self.member,
+            world=self.world,
+            cluster=cluster,
+            budget=self._budget,
+            pulls=pulls,
+            reports=reports,
+            heartbeat_now=self._heartbeats.now,
+            tree=tree,
+        )
+
+    async def _join(self, cluster: Cluster, plans: list[GroupPlan], tree: TaskTree) -> None:
+        """Find the brokers and introduce ourselves, so that the first rebalance already counts us."""
+        for topic in sorted({subscription.topic for plan in plans for subscription in plan.subscriptions}):
+            try:
+                await cluster.routes.queues(topic)
+            except FrameworkError as error:
+                log.warning("route not found", topic=topic, reason=str(error))
+        tree.start(supervised("heartbeats", self._heartbeats.run, self.world.chance), name="heartbeats")
+        patience_ms = self.settings.cluster.wait_broker
+        try:
+            async with asyncio.timeout(None if patience_ms is None else patience_ms / 1000):
+                await self._accepted.wait()
+        except TimeoutError:
+            servers = ", ".join(self.settings.cluster.name_servers)
+            raise BrokerUnreachable(
+                f"no broker accepted a heartbeat within {patience_ms} ms (name servers {servers}); "
+                "check cluster.name_servers, or raise cluster.wait_broker"
+            ) from None
+
+    async def _drain(self, cluster: Cluster) -> None:
+        """In this order: no new queues, no new handlers, running ones end, offsets confirmed, groups left."""
+        tree = TaskTree()
+        stopping = [tree.start(group.stop(self._drain_ms), name=f"stop {group.plan.name}") for group in self._groups]
+        for task in stopping:
+            await task
+        for group in self._groups:
+            await cluster.brokers.leave(self.member, group.plan.name)
+
+    # What happens meanwhile
+
+    def _heartbeat_accepted(self) -> None:
+        self._accepted.set()
+        for group in self._groups:
+            group.joined()
+
+    def _connected(self, address: str) -> None:
+        """A fresh connection knows nothing of us; members are keyed by connection."""
+        self._heartbeats.now(address)
+
+    def _members_changed(self, group_name: str) -> None:
+        for group in self._groups:
+            if group.plan.name == group_name:
+                group.members_changed()
+
+    def _routes_changed(self, topic: str) -> None:
+        for group in self._groups:
+            if topic in group.subscriptions:
+                group.members_changed()
+
+    def _budget_changed(self, *, has_room: bool) -> None:
+        if self.cluster is not None:
+            self.cluster.pause_pulls(paused=not has_room)
+        if has_room:
+            for group in self._groups:
+                group.ring_all()
+
+    # Pictures
+
+    @property
+    def counts(self) -> Counts:
+        """What became of messages, all groups together."""
+        total = Counts()
+        for group in self._groups:
+            for name in Counts.__slots__:
+                setattr(total, name, getattr(total, name) + getattr(group.counts, name))
+        return total
+
+    def idle_ms(self) -> int:
+        """For how long nothing was handled and nothing was left to handle; 0 while there is work."""
+        if not self._groups or not all(group.is_caught_up for group in self._groups):
+            return 0
+        last = max(group.last_activity for group in self._groups)
+        return int((self.world.clock.monotonic() - last) * 1000)
+
+    @property
+    def is_ready(self) -> bool:
+        """Every group has joined and is balanced."""
+        return bool(self._groups) and all(group.is_balanced for group in self._groups)
+
+    def snapshot(self) -> Snapshot:
+        """The application as it is now."""
+        name = self.settings.app.name
+        return picture(name, self.member, self._groups, self._budget, is_ready=self.is_ready)
+
+    def __repr__(self) -> str:
+        return f"<App {self.settings.app.name} {self.member}: {len(self._groups)} groups>"

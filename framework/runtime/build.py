@@ -1,0 +1,95 @@
+"""Settings, consumers and plugins become plans of groups. Wiring only: nothing is awaited, opened or started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from framework.core.flow_control import FlowLimits
+from framework.declare import Consumer, ConsumerSpec
+from framework.errors import ConfigurationError, nearest
+from framework.hooks.calls import Calls
+from framework.model.contracts import AllocationStrategy
+from framework.model.subscription import Subscription
+from framework.ports import World
+from framework.runtime.group import GroupPlan, Handling
+from framework.runtime.reports import Reports
+from framework.services.deliver import Hooks, call_for
+from framework.services.position import First, Last, Since, StartPolicy
+from framework.settings.schema import AppSettings, Start
+
+
+def plans(
+    settings: AppSettings,
+    consumers: Sequence[Consumer[..., object]],
+    strategies: Mapping[str, AllocationStrategy],
+    calls: Calls,
+    reports: Reports,
+    world: World,
+) -> list[GroupPlan]:
+    """One plan a group, in the order of their names; raises ConfigurationError for what cannot work."""
+    by_group: dict[str, list[ConsumerSpec]] = {}
+    for consumer in consumers:
+        by_group.setdefault(consumer.spec.group, []).append(consumer.spec)
+    version = world.clock.now_ms()
+    return [
+        _plan(group, specs, settings, strategies, calls, reports, world, version)
+        for group, specs in sorted(by_group.items())
+    ]
+
+
+def _plan(
+    group: str,
+    specs: list[ConsumerSpec],
+    settings: AppSettings,
+    strategies: Mapping[str, AllocationStrategy],
+    calls: Calls,
+    reports: Reports,
+    world: World,
+    version: int,
+) -> GroupPlan:
+    by_topic: dict[str, ConsumerSpec] = {}
+    for spec in specs:
+        other = by_topic.setdefault(spec.topic, spec)
+        if other is not spec:
+            raise ConfigurationError(
+                f"topic {spec.topic!r} has two handlers in group {group!r}: {other.name} ({other.place}) and {spec.name}; "
+                "give one of them a group of its own",
+                place=spec.place,
+            )
+    chosen = settings.consumer(group)
+    strategy = strategies.get(chosen.allocation)
+    if strategy is None:
+        hint = nearest(chosen.allocation, strategies) or f"; known: {', '.join(strategies)}"
+        raise ConfigurationError(
+            f"consumers.{group}.allocation: no strategy {chosen.allocation!r}{hint}",
+            place=settings.place("consumers", group, "allocation"),
+        )
+    return GroupPlan(
+        name=group,
+        subscriptions=tuple(Subscription(spec.topic, spec.tags, version) for spec in by_topic.values()),
+        handling={topic: _handling(spec, calls, reports, world) for topic, spec in by_topic.items()},
+        concurrency=chosen.concurrency,
+        max_retries=chosen.max_retries,
+        pull_batch=chosen.pull_batch,
+        start=_start(chosen.start),
+        strategy=strategy,
+        flow_limits=FlowLimits(messages_max=chosen.cache_count, bytes_max=chosen.cache_bytes),
+    )
+
+
+def _handling(spec: ConsumerSpec, calls: Calls, reports: Reports, world: World) -> Handling:
+    observer = reports.observer(in_threads=not spec.is_async)
+    after = calls.after if observer is None else (observer, *calls.after)
+    return Handling(call_for(spec, Hooks(calls.before, after), world.clock), spec.is_async)
+
+
+def _start(start: Start) -> StartPolicy:
+    match start.policy:
+        case "first":
+            return First()
+        case "last":
+            return Last()
+        case "time":
+            return Since(at_ms=start.ms)
+        case "age":
+            return Since(age_ms=start.ms)

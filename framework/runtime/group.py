@@ -1,0 +1,330 @@
+"""ConsumerGroup: one group's state and loops, and the orders in which it takes, gives back and stops."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import structlog
+
+from framework import marks
+from framework.core import limits
+from framework.core.assignment import Assignment, Change
+from framework.core.budget import Budget
+from framework.core.chunk import Chunk
+from framework.core.flow_control import FlowLimits
+from framework.core.offsets import OffsetTable
+from framework.core.queue_flow import QueueFlow, QueueState
+from framework.core.retry import SendBack, decide, outcome_of
+from framework.model.contracts import AllocationStrategy
+from framework.model.message import Message
+from framework.model.queue import MessageQueue
+from framework.model.reserved import retry_topic
+from framework.model.subscription import Subscription
+from framework.net.task_tree import TaskTree
+from framework.net.wakeup import Wakeup
+from framework.ports import World
+from framework.runtime.reports import Reports
+from framework.services import held
+from framework.services.commit import CommitLoop
+from framework.services.consume import Crew
+from framework.services.position import First, Start, StartPolicy, find_start
+from framework.services.pull import PullLoop, Pulls
+from framework.services.rebalance import RebalanceLoop
+from framework.services.settle import Parked, Settler
+from framework.services.supervise import supervised
+from framework.services.threads import ThreadCrew
+from framework.services.work import Counts
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Handling:
+    """How the messages of one topic are run: the call with its hooks, and whether it is awaited or takes a thread."""
+
+    call: Callable[[Message], Any]
+    is_async: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlan:
+    """One group as settings, handlers and plugins describe it. Nothing here changes while it runs."""
+
+    name: str
+    subscriptions: tuple[Subscription, ...]
+    """One a topic; the retry topic's is added by the group."""
+    handling: dict[str, Handling]
+    concurrency: int
+    max_retries: int
+    pull_batch: int
+    start: StartPolicy
+    strategy: AllocationStrategy
+    flow_limits: FlowLimits
+
+
+class ConsumerGroup:
+    """The owner of a group's offsets, assignment, crews and loops."""
+
+    def __init__(
+        self,
+        plan: GroupPlan,
+        *,
+        member: str,
+        world: World,
+        cluster: Any,
+        budget: Budget,
+        pulls: Callable[[Subscription, MessageQueue], Pulls],
+        reports: Reports,
+        heartbeat_now: Callable[[], None],
+        tree: TaskTree,
+    ) -> None:
+        self.plan = plan
+        self.counts = Counts()
+        self.offsets = OffsetTable()
+        self.assignment = Assignment()
+        self.owned: dict[MessageQueue, PullLoop] = {}
+        self.last_activity = world.clock.monotonic()
+        self.retry_topic = retry_topic(plan.name)
+        own = Subscription(self.retry_topic, version=plan.subscriptions[0].version)
+        self.subscriptions = {each.topic: each for each in (*plan.subscriptions, own)}
+        self._world, self._cluster, self._budget, self._pulls = world, cluster, budget, pulls
+        self._reports, self._heartbeat_now, self._tree = reports, heartbeat_now, tree
+        self._tasks: dict[MessageQueue, asyncio.Task[None]] = {}
+        self._unsettled: dict[PullLoop, int] = {}
+        """Queue -> messages whose copies are not durable yet."""
+        self._known: dict[str, frozenset[MessageQueue]] = {}
+        """Topic -> its queues when first seen; one that appears later was created under our eyes."""
+        self._released = Wakeup()
+        self._is_stopping = False
+        self.crew = Crew(plan.concurrency, world.clock)
+        self.threads = ThreadCrew(plan.concurrency, world.clock, world.workers)
+        self._settler = Settler(plan.name, plan.max_retries, cluster.brokers, tree, world.chance)
+        self._held = held.Held(plan.name, tree, world.clock, world.workers)
+        self._commits = CommitLoop(plan.name, cluster.brokers, self.offsets, self.owned.values)
+        self._rebalancing: asyncio.Task[None] | None = None
+        self._rebalance = RebalanceLoop(
+            plan.name, member, tuple(self.subscriptions), plan.strategy, self.assignment,
+            routes=cluster.routes, brokers=cluster.brokers, clock=world.clock, chance=world.chance,
+            changed=self._assignment_changed, offered=self._queues_offered, not_a_member=heartbeat_now,
+        )  # fmt: skip
+        self._retry_call, self._retry_is_async = self._retry_handling()
+
+    # Life
+
+    def start(self) -> None:
+        """Start the loops. Crews come first: a chunk is never offered to nobody."""
+        name, start, chance = self.plan.name, self._tree.start, self._world.chance
+        if any(handling.is_async for handling in self.plan.handling.values()) or self._retry_is_async:
+            for number, slot in enumerate(self.crew.slots):
+                start(
+                    supervised(f"worker {name} {number}", partial(self.crew.work, slot), chance), name=f"worker {name}"
+                )
+        start(supervised(f"commit {name}", self._commits.run, chance), name=f"commit {name}")
+        self._rebalancing = start(
+            supervised(f"rebalance {name}", self._rebalance.run, chance), name=f"rebalance {name}"
+        )
+
+    def members_changed(self) -> None:
+        self._rebalance.now()
+
+    def joined(self) -> None:
+        """A broker accepted our heartbeat: a round that failed for want of it is tried again."""
+        if not self._rebalance.is_settled:
+            self._rebalance.now()
+
+    @property
+    def is_balanced(self) -> bool:
+        return self._rebalance.is_settled
+
+    def not_a_member(self) -> None:
+        self._heartbeat_now()
+
+    async def stop(self, drain_ms: int) -> None:
+        """Retire every queue: nothing new is started, what runs may end within the limit, offsets are confirmed."""
+        self._is_stopping = True
+        if self._rebalancing is not None:
+            self._rebalancing.cancel()
+        deadline = self._world.clock.monotonic() + drain_ms / 1000
+        retiring = [
+            self._tree.start(self._retire(pull, deadline), name=f"retire {pull.queue}")
+            for pull in self.owned.values()
+            if pull.flow.state is not QueueState.RETIRING
+        ]
+        for task in retiring:
+            await task
+        while self.owned:  # taken away by a rebalance just before, and still being retired
+            await self._released.wait(deadline + 1)
+
+    # Queues come and go
+
+    def _queues_offered(self, topic: str, queues: list[MessageQueue]) -> None:
+        self._known.setdefault(topic, frozenset(queues))
+
+    def _assignment_changed(self, topic: str, change: Change) -> None:
+        patience = self._world.clock.monotonic() + limits.DRAIN_MS / 1000
+        for queue in change.lost:
+            pull = self.owned.get(queue)
+            if pull is not None and pull.flow.state is not QueueState.RETIRING:
+                self._begin_retiring(pull)
+                self._tree.start(self._retire(pull, patience), name=f"retire {queue}")
+        for queue in change.gained:
+            self._take(queue)
+
+    def _take(self, queue: MessageQueue) -> None:
+        """Begin with a queue that is ours. One that is still being retired is taken when that has ended."""
+        if queue in self.owned or self._is_stopping:
+            return
+        handling = self._handling_of(queue.topic)
+        flow = QueueFlow(queue, self._budget, self.plan.flow_limits, jitter=self._world.chance.random())
+        pull = PullLoop(
+            flow,
+            pulls=self._pulls(self.subscriptions[queue.topic], queue),
+            crew=self.crew if handling.is_async else self.threads,
+            call=handling.call,
+            find_start=lambda: self._find_start(queue),
+            offsets=self.offsets,
+            group=self,
+            group_name=self.plan.name,
+            clock=self._world.clock,
+        )
+        flow.run = pull
+        self.owned[queue] = pull
+        self._tasks[queue] = self._tree.start(
+            supervised(f"pull {queue}", pull.run, self._world.chance), name=f"pull {queue}"
+        )
+
+    async def _find_start(self, queue: MessageQueue) -> Start:
+        policy = self.plan.start
+        if queue.topic == self.retry_topic or queue not in self._known.get(queue.topic, frozenset()):
+            policy = First()  # nobody of this group can have meant to skip what is in it
+        now_ms = self._world.clock.now_ms()
+        return await find_start(self._cluster.brokers, self.plan.name, queue, policy, now_ms)
+
+    def _begin_retiring(self, pull: PullLoop) -> None:
+        pull.flow.revoke()
+        self._tasks.pop(pull.queue).cancel()
+
+    async def _retire(self, pull: PullLoop, deadline: float) -> None:
+        """Let running handlers end, then commit with an answer. Whoever comes next begins where we confirmed."""
+        if pull.flow.state is not QueueState.RETIRING:
+            self._begin_retiring(pull)
+        clock = self._world.clock
+        while (busy := pull.running + self._unsettled.get(pull, 0)) and clock.monotonic() < deadline:
+            await pull.quiet.wait(deadline)
+        if busy:
+            marks.sometimes("handlers still ran when the drain limit was over")
+            log.warning("queue left with running handlers", group=self.plan.name, queue=str(pull.queue), running=busy)
+            if self._is_stopping:
+                self.counts.abandoned += busy
+        if pull.flow.has_position:
+            self.offsets.advance(pull.queue, pull.flow.window.settle())
+            await self._commits.flush(pull.queue)
+        pull.flow.released()
+        self.offsets.forget(pull.queue)
+        del self.owned[pull.queue]
+        self._released.ring()
+        if pull.queue in self.assignment.of(pull.queue.topic):
+            self._take(pull.queue)
+
+    # What became of messages: the group's side of PullLoop
+
+    def left(self, queue: PullLoop, ended: int) -> None:
+        """A worker left a chunk: once a chunk, not once a message."""
+        self.counts.handled += ended
+        self.last_activity = self._world.clock.monotonic()
+        if queue.flow.state is QueueState.RETIRING:
+            queue.quiet.ring()
+
+    def uncommon(self, queue: PullLoop, chunk: Chunk, index: int, result: object, started: float) -> None:
+        """Not plain success: name the outcome, decide, carry out."""
+        if chunk.window.is_closed:
+            marks.sometimes("a handler ended after its queue was gone")
+            self.counts.late += 1
+            return
+        if isinstance(result, held.CAUSES):
+            self._held.put(queue, chunk, index, result)
+            return
+        message = chunk.messages[index]
+        elapsed_ms = (self._world.clock.monotonic() - started) * 1000
+        outcome = outcome_of(result)
+        decision = decide(outcome, message.attempt, self.plan.max_retries)
+        if isinstance(result, Exception):
+            self._reports.failed(self.plan.name, message, result)
+        if not isinstance(decision, SendBack):
+            self.counts.add(decision.event)
+            chunk.finish(index)
+            if decision.event != "handled":  # plain success was told by the observer around the call
+                self._reports.ended(decision.event, self.plan.name, message, outcome, elapsed_ms)
+            if chunk.is_finished:
+                queue.left(chunk, 0)
+            return
+        self._unsettled[queue] = self._unsettled.get(queue, 0) + 1
+
+        def settled(parked: Parked) -> None:
+            self._settled(queue, parked)
+            self._reports.ended(decision.event, self.plan.name, message, outcome, elapsed_ms)
+
+        self._settler.put(chunk, index, decision, settled)
+
+    def _settled(self, queue: PullLoop, parked: Parked) -> None:
+        remaining = self._unsettled[queue] - 1
+        if remaining:
+            self._unsettled[queue] = remaining
+        else:
+            del self._unsettled[queue]
+        self.counts.add(parked.decision.event)
+        if parked.chunk.finish(parked.index):
+            queue.left(parked.chunk, 0)
+
+    # Parts
+
+    def _handling_of(self, topic: str) -> Handling:
+        if topic == self.retry_topic:
+            return Handling(self._retry_call, self._retry_is_async)
+        return self.plan.handling[topic]
+
+    def _retry_handling(self) -> tuple[Callable[[Message], Any], bool]:
+        """The retry topic holds messages of every topic of the group; with one topic its handler does."""
+        handling = self.plan.handling
+        if len(handling) == 1:
+            (only,) = handling.values()
+            return only.call, only.is_async
+        workers = self._world.workers
+
+        async def dispatch(message: Message) -> object:
+            chosen = handling.get(message.topic)
+            if chosen is None:
+                raise LookupError(f"group {self.plan.name!r} has no handler for topic {message.topic!r}")
+            if chosen.is_async:
+                return await chosen.call(message)
+            return await workers.run(lambda: chosen.call(message))
+
+        return dispatch, True
+
+    @property
+    def is_caught_up(self) -> bool:
+        """Every owned queue has handled what its broker had, as of the last answers."""
+        return (
+            bool(self.owned)
+            and not self._unsettled
+            and all(
+                pull.flow.has_position and pull.flow.caught_up and pull.flow.window.is_empty
+                for pull in self.owned.values()
+            )
+        )
+
+    def flows(self) -> Iterable[QueueFlow]:
+        return (pull.flow for pull in self.owned.values())
+
+    def ring_all(self) -> None:
+        """There is room in the budget again: whoever waited for it asks once more."""
+        for pull in self.owned.values():
+            if pull.flow.held_because == "budget":
+                pull.bell.ring()
+
+    def __repr__(self) -> str:
+        return f"<ConsumerGroup {self.plan.name}: {len(self.owned)} queues, {self.counts}>"
