@@ -1,0 +1,148 @@
+"""Typed headers to and from the wire's map of texts.
+
+A header is a frozen dataclass, made by `@header`. `snake_case` becomes `camelCase`; a field whose wire name is another
+says so with `wire("name")`. An int is 64 bits wide, an `Int32` 32. A field without a default must be there. Unknown
+fields are ignored: peers of other versions, zones and namespaces add their own.
+
+Owns names, types and ranges. It knows no header in particular.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, field
+from dataclasses import fields as fields_of
+from typing import (
+    Annotated,
+    Any,
+    NamedTuple,
+    TypeAlias,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from framework.errors import ProtocolError, shorten
+from framework.wire.command import Command
+
+H = TypeVar("H")
+
+Int32: TypeAlias = Annotated[int, 32]
+
+_WIRE_NAME = "wire"
+
+
+def wire(name: str, **options: Any) -> Any:
+    """A dataclass field whose name on the wire does not follow from its own."""
+    return field(metadata={_WIRE_NAME: name}, **options)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(wire,))
+def header(kind: type[H]) -> type[H]:
+    """A class of wire fields: frozen, slotted, keyword-only."""
+    return dataclass(frozen=True, slots=True, kw_only=True)(kind)
+
+
+def command_for(header: object, body: bytes = b"", *, code: int | None = None) -> Command:
+    """A request of this header. Its class says which code, unless several requests share the header (`code`)."""
+    known: int = type(header).CODE if code is None else code  # type: ignore[attr-defined]  # every request header has one
+    return Command(known, to_fields(header), body)
+
+
+def to_fields(header: object) -> dict[str, str]:
+    """The wire's map. What is None is left out, as Java leaves out null."""
+    texts: dict[str, str] = {}
+    for name, wire_name, _, is_bool, _ in _plan(type(header)):
+        value = getattr(header, name)
+        if value is not None:
+            texts[wire_name] = ("true" if value else "false") if is_bool else str(value)
+    return texts
+
+
+def from_fields(kind: type[H], fields: Mapping[str, str]) -> H:
+    """The header that the map holds, or ProtocolError naming the header, the field and the value."""
+    values: dict[str, Any] = {}
+    for name, wire_name, read, _, is_required in _plan(kind):
+        text = fields.get(wire_name)
+        if text is None:
+            if is_required:
+                raise ProtocolError(f"{kind.__name__}: field {wire_name} is missing")
+        else:
+            try:
+                values[name] = read(text)
+            except ValueError as error:
+                raise ProtocolError(f"{kind.__name__}: field {wire_name}={shorten(text)} {error}") from error
+    return kind(**values)
+
+
+class _Entry(NamedTuple):
+    name: str
+    wire_name: str
+    read: Callable[[str], Any]
+    is_bool: bool
+    is_required: bool
+
+
+_plans: dict[Any, tuple[_Entry, ...]] = {}
+
+
+def _plan(kind: Any) -> tuple[_Entry, ...]:
+    """How this class is read and written; worked out when it is first used."""
+    try:
+        return _plans[kind]
+    except KeyError:
+        hints = get_type_hints(kind, include_extras=True)
+        plan = _plans[kind] = tuple(_entry(one, hints[one.name]) for one in fields_of(kind))
+        return plan
+
+
+def _entry(one: Field[Any], hint: Any) -> _Entry:
+    plain = _without_none(hint)
+    name = one.metadata.get(_WIRE_NAME) or _camel(one.name)
+    is_required = one.default is MISSING and one.default_factory is MISSING
+    return _Entry(one.name, name, _READERS[plain], plain is bool, is_required)
+
+
+def _without_none(hint: Any) -> Any:
+    if get_origin(hint) in {types.UnionType, Union}:
+        (hint,) = (part for part in get_args(hint) if part is not type(None))
+    return hint
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+def int_of(text: str, bits: int) -> int:
+    """A whole number as Java's parsers take it: no blanks, underscores or other alphabets' digits."""
+    digits = text[1:] if text[:1] in {"-", "+"} else text
+    if len(digits) > 20 or not (digits.isascii() and digits.isdecimal()):
+        raise ValueError("is not an integer")
+    value = int(text)
+    if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
+        raise ValueError(f"is outside {bits} bits")
+    return value
+
+
+def _int64(text: str) -> int:
+    return int_of(text, 64)
+
+
+def _int32(text: str) -> int:
+    return int_of(text, 32)
+
+
+def _bool(text: str) -> bool:
+    return text.lower() == "true"  # Boolean.parseBoolean: whatever else is false
+
+
+def _text(text: str) -> str:
+    return text
+
+
+_READERS: dict[Any, Callable[[str], Any]] = {int: _int64, Int32: _int32, bool: _bool, str: _text}

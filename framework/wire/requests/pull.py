@@ -1,0 +1,116 @@
+"""Pulls: the request, its answer's header, and a template for the one request that is sent all the time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from framework.wire import frame
+from framework.wire.codes import RequestCode
+from framework.wire.command import Command
+from framework.wire.fields import Int32, command_for, from_fields, header, wire
+
+# Bits of sysFlag.
+COMMIT_OFFSET = 1
+SUSPEND = 2
+SUBSCRIPTION = 4
+CLASS_FILTER = 8
+LITE_PULL = 16
+
+
+@header
+class PullRequest:
+    """Messages of one queue. Also the header of LITE_PULL_MESSAGE (361)."""
+
+    CODE: ClassVar = RequestCode.PULL_MESSAGE
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    queue_offset: int
+    max_msg_nums: Int32
+    sys_flag: Int32
+    commit_offset: int
+    suspend_timeout_millis: int
+    sub_version: int
+    subscription: str | None = None
+    expression_type: str | None = None
+    max_msg_bytes: Int32 | None = None
+    request_source: Int32 | None = None
+    proxy_froward_client_id: str | None = None
+    broker_name: str | None = wire("bname", default=None)
+
+
+@header
+class PullAnswer:
+    """Carried by every answer that found the queue: 0, 19, 20 and 21."""
+
+    suggest_which_broker_id: int
+    next_begin_offset: int
+    min_offset: int
+    max_offset: int
+    offset_delta: int | None = None
+    """To be added to the records' queue offsets (static topics)."""
+    topic_sys_flag: Int32 | None = None
+    group_sys_flag: Int32 | None = None
+    forbidden_type: Int32 | None = None
+
+
+def read_progress(fields: Mapping[str, str]) -> tuple[int, int, int, int]:
+    """next, min and max offset and the offset delta of a PullAnswer; the way that is taken once a pull.
+
+    Whatever is odd goes the ordinary way, which names the field.
+    """
+    try:
+        following, low, high = int(fields["nextBeginOffset"]), int(fields["minOffset"]), int(fields["maxOffset"])
+        delta = int(fields.get("offsetDelta", "0"))
+    except (KeyError, ValueError):
+        pass
+    else:
+        if max(following, low, high, delta) <= _INT64_MAX and min(following, low, high, delta) >= -_INT64_MAX:
+            return following, low, high, delta
+    answer = from_fields(PullAnswer, fields)
+    return answer.next_begin_offset, answer.min_offset, answer.max_offset, answer.offset_delta or 0
+
+
+_INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
+
+_VARYING = ("queueOffset", "commitOffset", "sysFlag")
+
+
+class PullTemplate:
+    """The pulls of one queue, put together from pieces: they differ in number, offset and commit offset alone.
+
+    `command` is the same request by the ordinary way, for a connection that signs or writes binary headers.
+    """
+
+    __slots__ = ("_parts", "_plain", "sys_flag")
+
+    def __init__(self, request: PullRequest) -> None:
+        self.sys_flag = request.sys_flag & ~COMMIT_OFFSET
+        self._plain = command_for(request)
+        self._parts = self._cut()
+
+    def _cut(self) -> tuple[bytes, ...]:
+        """Encode once, and cut behind the names of what varies: in JSON no text holds a quote as it is."""
+        fields = {name: text for name, text in self._plain.fields.items() if name not in _VARYING}
+        fields.update(dict.fromkeys(_VARYING, ""))
+        rest = frame.encode(Command(self._plain.code, fields))[frame.PREFIX_BYTES :]
+        parts = []
+        for name, value in ((b'"opaque":', b"0"), *((f'"{name}":"'.encode(), b"") for name in _VARYING)):
+            before, rest = rest.split(name + value, 1)
+            parts.append(before + name)
+        return (*parts, rest)
+
+    def frame(self, number: int, offset: int, commit_offset: int | None) -> bytes:
+        """The whole frame; without a commit offset the broker is not asked to store one."""
+        a, b, c, d, e = self._parts
+        flags, commit = (self.sys_flag, 0) if commit_offset is None else (self.sys_flag | COMMIT_OFFSET, commit_offset)
+        header = b"%b%d%b%d%b%d%b%d%b" % (a, number, b, offset, c, commit, d, flags, e)
+        return b"%b%b%b" % ((len(header) + 4).to_bytes(4), len(header).to_bytes(4), header)
+
+    def command(self, offset: int, commit_offset: int | None) -> Command:
+        """The same request as a command of its own."""
+        flags, commit = (self.sys_flag, 0) if commit_offset is None else (self.sys_flag | COMMIT_OFFSET, commit_offset)
+        fields = dict(self._plain.fields)
+        fields.update(queueOffset=str(offset), commitOffset=str(commit), sysFlag=str(flags))
+        return Command(self._plain.code, fields)
