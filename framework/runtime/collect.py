@@ -50,7 +50,7 @@ def target(app: str) -> Target:
     return Target(name, attribute, _folder(name))
 
 
-def consumers(settings: AppSettings, app: str | None = None) -> list[AnyConsumer]:
+def collect(settings: AppSettings, app: str | None = None) -> list[AnyConsumer]:
     """Every consumer that APP or the settings name, checked together. Raises ConfigurationMistakes."""
     mistakes: list[ConfigurationError] = []
     found: list[AnyConsumer] = []
@@ -193,7 +193,7 @@ def _folder(name: str) -> Path | None:
 
 
 def _near_module(name: str) -> str:
-    parent, _, last = name.rpartition(".")
+    parent = name.rpartition(".")[0]
     paths = None
     if parent:
         try:
@@ -202,7 +202,8 @@ def _near_module(name: str) -> str:
             return ""
     else:
         paths = [str(Path.cwd())]
-    return nearest(last, [info.name for info in pkgutil.iter_modules(paths)])
+    prefix = f"{parent}." if parent else ""
+    return nearest(name, [prefix + info.name for info in pkgutil.iter_modules(paths)])
 
 
 def _near_file(path: Path) -> str:

@@ -117,8 +117,12 @@ class Application(Part):
     """What this application is called in logs."""
     handlers: Texts = ()
     """Modules that hold the consumers: `package.module`, a .py file, or `module:name`. APP on the command line wins."""
+    budget: Annotated[Size, Field(ge=1 << 20)] = 64 << 20
+    """Bytes of pulled messages that this process may hold, all queues together."""
     drain: Duration = 30_000
     """How long running handlers may take to end when the application stops; what is left then is delivered again."""
+    budget: Annotated[Size, Field(ge=1 << 20)] = 64 << 20
+    """Bytes of pulled messages that are still held, all groups of this process together."""
 
 
 class Credentials(Part):
@@ -178,7 +182,7 @@ class ConsumerSettings(Part):
     cache_count: Annotated[int, Field(ge=1, le=65_535)] = 1_000
     """Messages a queue may hold that are pulled and not yet settled."""
     cache_bytes: Annotated[Size, Field(ge=1 << 16)] = 64 << 20
-    """Bytes of pulled messages that the group may hold."""
+    """Bytes of pulled messages that one queue may hold; `app.budget` bounds all queues together."""
     allocation: str = "averaging"
     """The strategy that divides queues among members; every member of a group must use the same one."""
 

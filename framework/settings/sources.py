@@ -6,6 +6,7 @@ is `schema.py`'s affair; what YAML may contain is `document.py`'s.
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 from collections.abc import Iterable, Mapping, Sequence
@@ -74,8 +75,11 @@ def load(
     environment: Mapping[str, str] | None = None,
     overrides: Iterable[Override] = (),
 ) -> AppSettings:
-    """Everything merged and checked; raises ConfigurationMistakes with all that is wrong, each with its place."""
-    layers = _Layers(environment or {})
+    """Everything merged and checked; raises ConfigurationMistakes with all that is wrong, each with its place.
+
+    Without an `environment`, the process's own.
+    """
+    layers = _Layers(os.environ if environment is None else environment)
     for path in ([file] if file is not None else []) + list(overlays):
         layers.add_file(Path(path))
     layers.add_environment()
