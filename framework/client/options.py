@@ -1,0 +1,39 @@
+"""ClusterOptions: everything that decides how a cluster is reached. Checked when made, frozen afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from framework.errors import ConfigurationError
+from framework.net.address import AllowList, parse_address
+from framework.net.credentials import Credentials
+from framework.net.tls import TlsOptions
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """Where the name servers are, who we are, and how far addresses are trusted."""
+
+    name_servers: tuple[str, ...]
+    client_id: str = ""
+    """How brokers know this process."""
+    credentials: Credentials | None = None
+    tls: TlsOptions | None = None
+    address_map: Mapping[str, str] = field(default_factory=dict)
+    """{advertised: reachable}, for brokers that advertise addresses which cannot be reached from here."""
+    request_timeout_ms: int = 3_000
+    allow: tuple[str, ...] = ()
+    """Networks (CIDR) that brokers may be in; empty: wherever the routes say."""
+
+    def __post_init__(self) -> None:
+        if not self.name_servers:
+            raise ConfigurationError("name_servers: give at least one host:port")
+        for server in self.name_servers:
+            parse_address(server, "name server")
+        for advertised, reachable in self.address_map.items():
+            parse_address(advertised, "address_map")
+            parse_address(reachable, "address_map")
+        AllowList(self.allow)
+        if self.request_timeout_ms <= 0:
+            raise ConfigurationError(f"request_timeout_ms {self.request_timeout_ms}: must be above 0")

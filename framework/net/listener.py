@@ -1,0 +1,103 @@
+"""Listener: a port that turns accepted connections into channels, for the broker. It knows no request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+from framework.net.channel import DEFAULT_LIMITS, Channel
+from framework.ports import Listening, World
+from framework.wire.command import Command
+from framework.wire.connection import Limits
+
+log = structlog.get_logger()
+
+CHANNELS_MAX = 256
+CLOSE_SECONDS = 1.0  # for the last answers to get out
+UNSENT_BYTES_MAX = 8 * 1024 * 1024  # what one slow reader may make us hold
+
+
+class Listener:
+    """One listening port and the channels that came in by it, in the order in which they came."""
+
+    def __init__(
+        self,
+        world: World,
+        host: str,
+        port: int,
+        *,
+        on_request: Callable[[Channel, Command], None],
+        on_open: Callable[[Channel], None] | None = None,
+        on_closed: Callable[[Channel], None] | None = None,
+        tls: Any = None,
+        limits: Limits = DEFAULT_LIMITS,
+        channels_max: int = CHANNELS_MAX,
+        unsent_bytes_max: int = UNSENT_BYTES_MAX,
+    ) -> None:
+        self._world, self._host, self._port, self._tls = world, host, port, tls
+        self._on_request, self._on_open, self._on_closed = on_request, on_open, on_closed
+        self._limits, self._channels_max, self._unsent_bytes_max = limits, channels_max, unsent_bytes_max
+        self._channels: dict[Channel, None] = {}
+        self._listening: Listening | None = None
+        self._is_full = False
+
+    async def start(self) -> int:
+        """Listen; answers the port, which is any free one where 0 was asked for. Raises OSError as the system does."""
+        assert self._listening is None, "a listener starts once"
+        self._listening = await self._world.network.listen(self._make, self._host, self._port, tls=self._tls)
+        return self._listening.port
+
+    def _make(self) -> Channel:
+        return Channel(
+            limits=self._limits,
+            on_request=self._on_request,
+            on_open=self._opened,
+            unsent_bytes_max=self._unsent_bytes_max,
+        )
+
+    def _opened(self, channel: Channel) -> None:
+        if len(self._channels) >= self._channels_max:
+            if not self._is_full:
+                self._is_full = True
+                log.warning("connections refused", port=self._port, peer=channel.peer, limit=self._channels_max)
+            channel.close(f"{self._channels_max} connections are open, the limit")
+            return
+        self._channels[channel] = None
+        channel.closed.add_done_callback(lambda _: self._ended(channel))
+        if self._on_open is not None:
+            self._on_open(channel)
+
+    def _ended(self, channel: Channel) -> None:
+        self._channels.pop(channel, None)
+        if self._is_full and len(self._channels) < self._channels_max * 9 // 10:
+            self._is_full = False
+            log.info("connections accepted again", port=self._port)
+        if self._on_closed is not None:
+            self._on_closed(channel)
+
+    @property
+    def channels(self) -> tuple[Channel, ...]:
+        """The open ones, oldest first."""
+        return tuple(self._channels)
+
+    async def close(self, reason: str = "the listener was closed") -> None:
+        """Accept no more, then close every channel and wait until the last has ended."""
+        if self._listening is not None:
+            await self._listening.close()
+        for channel in self.channels:
+            channel.close(reason)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + CLOSE_SECONDS
+        for channel in self.channels:
+            try:
+                async with asyncio.timeout_at(until):
+                    await asyncio.shield(channel.closed)
+            except TimeoutError:
+                channel.abort(reason)  # it does not read what we wrote
+                await asyncio.shield(channel.closed)
+
+    def __repr__(self) -> str:
+        return f"<Listener {self._host}:{self._port} channels={len(self._channels)}>"

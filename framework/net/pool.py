@@ -1,0 +1,252 @@
+"""Pool: per address one channel for requests and another for pulls, connected when first asked for.
+
+Pulls have their own so that reading can be paused when too much was pulled, while heartbeats and commits go on
+(DECISIONS 8). Members of a group are keyed by connection, so whatever makes a member goes by "requests".
+
+It owns connecting: shared attempts, back-off, where an address really leads, which addresses may be dialled. A failed
+address is not dialled again before its back-off is over; callers meanwhile get the last failure at once, so that they
+can turn to another broker. What proves a peer is its first byte, not the accepted connection: one that is closed
+without a word counts as a failure. It knows no request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Literal, TypeAlias
+
+import structlog
+
+from framework import marks
+from framework.errors import BrokerUnreachable, ConfigurationError
+from framework.net.address import Address, AllowList, parse_address
+from framework.net.channel import DEFAULT_LIMITS, Channel
+from framework.net.credentials import Credentials
+from framework.net.task_tree import TaskTree
+from framework.net.tls import TlsOptions, client_context, handshake_trouble
+from framework.ports import World
+from framework.wire.codes import ResponseCode
+from framework.wire.command import Command
+from framework.wire.connection import Limits
+
+log = structlog.get_logger()
+
+Purpose: TypeAlias = Literal["requests", "pulls"]
+
+CONNECT_SECONDS = 3.0  # as the Java client
+BACKOFF_FIRST_SECONDS = 0.1
+# A broker that is back is found within 10 s; one attempt each 10 s a client hurts nobody.
+BACKOFF_MAX_SECONDS = 10.0
+
+
+class _Link:
+    """One address and purpose: its channel, the attempt under way, or the last failure."""
+
+    __slots__ = ("attempt", "channel", "failures", "reason", "until")
+
+    def __init__(self) -> None:
+        self.channel: Channel | None = None
+        self.attempt: asyncio.Future[Channel] | None = None
+        self.failures = 0
+        self.until = 0.0
+        """Not dialled before."""
+        self.reason = ""
+
+
+class Pool:
+    """All outgoing connections of one cluster."""
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        tls: TlsOptions | None = None,
+        credentials: Credentials | None = None,
+        address_map: Mapping[str, str] | None = None,
+        allow: Iterable[str] = (),
+        trusted: Iterable[str] = (),
+        limits: Limits = DEFAULT_LIMITS,
+        on_request: Callable[[Channel, Command], None] | None = None,
+        on_connected: Callable[[str], None] | None = None,
+    ) -> None:
+        self._world = world
+        self._tls = client_context(tls) if tls is not None else None
+        self._server_name = tls.server_name if tls is not None else ""
+        self._sign = credentials.sign if credentials is not None else None
+        self._map = {
+            str(parse_address(advertised, "address_map")): parse_address(reachable, "address_map")
+            for advertised, reachable in (address_map or {}).items()
+        }
+        self._allow = AllowList(allow)
+        self._trusted = {str(parse_address(address, "name server")) for address in trusted}
+        """Addresses that the user gave, to which the allow list does not apply."""
+        self._limits, self._on_request, self._on_connected = limits, on_request, on_connected
+        self._links: dict[tuple[str, Purpose], _Link] = {}
+        self._tree = TaskTree()
+        self._pulls_paused = False
+        self._is_closed = False
+
+    # Channels
+
+    def open_channel(self, address: str, purpose: Purpose = "requests") -> Channel | None:
+        """The channel where there is one now: the hot path's look, without awaiting."""
+        link = self._links.get((address, purpose))
+        if link is None or link.channel is None or not link.channel.is_open:
+            return None
+        return link.channel
+
+    async def channel(self, address: str, purpose: Purpose = "requests") -> Channel:
+        """An open channel, connecting first where needed. Raises BrokerUnreachable, ConfigurationError."""
+        channel = self.open_channel(address, purpose)
+        if channel is not None:
+            return channel
+        if self._is_closed:
+            raise BrokerUnreachable(f"{address}: the connections of this process were closed")
+        link = self._links.setdefault((address, purpose), _Link())
+        if link.attempt is None:
+            wait = link.until - self._now()
+            if wait > 0:
+                marks.sometimes("an address was left alone until its back-off was over")
+                raise BrokerUnreachable(f"{address}: {link.reason}; tried again in {wait:.1f} s")
+            # A future beside the task: a caller that is cancelled must not end the attempt of the others.
+            link.attempt = asyncio.get_running_loop().create_future()
+            self._tree.start(self._connect(address, purpose, link, link.attempt), name=f"connect {address} {purpose}")
+        return await asyncio.shield(link.attempt)
+
+    async def request(
+        self, address: str, command: Command, *, timeout_ms: int, purpose: Purpose = "requests"
+    ) -> Command:
+        """The answer, whatever its code; sent once more on a fresh connection where the peer says to go away."""
+        channel = await self.channel(address, purpose)
+        answer = await channel.request(command, timeout_ms=timeout_ms)
+        if answer.code == ResponseCode.GO_AWAY:
+            channel = await self.channel(address, purpose)
+            answer = await channel.request(command, timeout_ms=timeout_ms)
+        return answer
+
+    def is_connected(self, address: str) -> bool:
+        """Whether requests could be sent there now."""
+        return self.open_channel(address) is not None
+
+    # Connecting
+
+    async def _connect(self, address: str, purpose: Purpose, link: _Link, attempt: asyncio.Future[Channel]) -> None:
+        try:
+            channel = await self._dial(address, purpose)
+        except (BrokerUnreachable, ConfigurationError) as error:
+            link.attempt = None
+            self._failed(address, link, str(error).removeprefix(f"{address}: "))
+            _settle(attempt, error)
+            return
+        except asyncio.CancelledError:  # the pool is being closed
+            link.attempt = None
+            _settle(attempt, BrokerUnreachable(f"{address}: the connections of this process were closed"))
+            raise
+        link.attempt, link.channel = None, channel
+        channel.closed.add_done_callback(partial(self._ended, address, purpose, link, channel))
+        if purpose == "pulls" and self._pulls_paused:
+            channel.pause_reading()
+        log.info("connected", peer=address, purpose=purpose)
+        if not attempt.done():
+            attempt.set_result(channel)
+        if purpose == "requests" and self._on_connected is not None:
+            self._on_connected(address)
+
+    async def _dial(self, address: str, purpose: Purpose) -> Channel:
+        advertised = parse_address(address, "broker address")
+        target = self._map.get(str(advertised), advertised)
+        is_trusted = str(advertised) in self._trusted
+        if not is_trusted and self._allow.refuses(target.host):
+            raise self._not_allowed(address, target.host)
+        channel = Channel(address, limits=self._limits, sign=self._sign, on_request=self._on_request)
+        expected = self._server_name or target.host
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                await self._world.network.connect(
+                    channel, target.host, target.port, tls=self._tls, server_name=expected if self._tls else None
+                )
+        except TimeoutError:
+            channel.abort("connecting took too long")
+            raise BrokerUnreachable(
+                f"{address}: no connection{_via(advertised, target)} in {CONNECT_SECONDS:g} s"
+            ) from None
+        except (OSError, ssl.CertificateError) as error:
+            trouble = handshake_trouble(error, expected) if self._tls is not None else None
+            raise BrokerUnreachable(f"{address}: {trouble or error}{_via(advertised, target)}") from error
+        except asyncio.CancelledError:
+            channel.abort("connecting was given up")
+            raise
+        if not is_trusted and self._allow.refuses(target.host) is None and self._allow.refuses(channel.remote_host):
+            channel.abort("not allowed")
+            raise self._not_allowed(address, f"{target.host} ({channel.remote_host})")
+        return channel
+
+    def _not_allowed(self, address: str, host: str) -> ConfigurationError:
+        return ConfigurationError(
+            f"{address}: {host} is not in cluster.allow ({self._allow}); add its network or map it"
+        )
+
+    def _ended(self, address: str, purpose: Purpose, link: _Link, channel: Channel, _: asyncio.Future[None]) -> None:
+        if link.channel is channel:
+            link.channel = None
+        reason = channel.close_reason or "closed"
+        if channel.has_heard and not channel.is_faulty:
+            link.failures = 0
+        elif not self._is_closed:
+            self._failed(address, link, reason if channel.has_heard else f"{reason} before its first answer")
+        log.info("disconnected", peer=address, purpose=purpose, reason=reason)
+
+    def _failed(self, address: str, link: _Link, reason: str) -> None:
+        ceiling = min(BACKOFF_FIRST_SECONDS * 2.0 ** min(link.failures, 20), BACKOFF_MAX_SECONDS)
+        # Half certain, half drawn, so that members that lost a broker together do not come back together.
+        link.until = self._now() + ceiling * (0.5 + 0.5 * self._world.chance.random())
+        link.failures += 1
+        link.reason = reason
+        if link.failures == 1:
+            log.warning("not connected", peer=address, reason=reason)
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    # All of them
+
+    def pause_pulls(self, *, paused: bool) -> None:
+        """Leave what was pulled in the network while there is no room for it here, or read on."""
+        self._pulls_paused = paused
+        for (_, purpose), link in self._links.items():
+            if purpose == "pulls" and link.channel is not None:
+                if paused:
+                    link.channel.pause_reading()
+                else:
+                    link.channel.resume_reading()
+
+    async def close(self) -> None:
+        """Close every channel; whoever waits gets a ConnectionLost."""
+        self._is_closed = True
+        await self._tree.close()
+        channels = [link.channel for link in self._links.values() if link.channel is not None]
+        for channel in channels:
+            channel.close("closed by this process")
+        until = self._now() + 1.0
+        for channel in channels:
+            try:
+                async with asyncio.timeout_at(until):
+                    await asyncio.shield(channel.closed)
+            except TimeoutError:
+                channel.abort("closed by this process")
+
+    def __repr__(self) -> str:
+        links = (f"{address} {purpose} {link.channel or 'away'}" for (address, purpose), link in self._links.items())
+        return f"<Pool {', '.join(links) or 'empty'}>"
+
+
+def _settle(attempt: asyncio.Future[Channel], error: Exception) -> None:
+    if not attempt.done():
+        attempt.set_exception(error)
+        attempt.exception()  # looked at: every caller may have gone
+
+
+def _via(advertised: Address, target: Address) -> str:
+    return "" if target == advertised else f" (by way of {target})"

@@ -1,0 +1,125 @@
+"""TLS contexts from options, and what a failed handshake means in words.
+
+Verified by default, TLS 1.2 at least. It owns no connection. A stock RocketMQ client verifies nobody; when ours is told
+to do the same, it says so in a warning at each start.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import stat
+from dataclasses import dataclass, field
+
+import structlog
+
+from framework.errors import ConfigurationError
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class TlsOptions:
+    """How to speak TLS; every file is PEM."""
+
+    verify: bool = True
+    """False trusts any certificate: whoever stands in between reads along. Warned about at each start."""
+    ca_file: str = ""
+    """Whom to trust. Empty: whom the system trusts."""
+    cert_file: str = ""
+    """Our own certificate, where the peer asks for one."""
+    key_file: str = ""
+    """Its key. Empty: in the same file."""
+    key_password: str = field(default="", repr=False)
+    server_name: str = ""
+    """The name that certificates must carry. Empty: the host that is dialled."""
+
+
+def client_context(options: TlsOptions) -> ssl.SSLContext:
+    """For connecting. ConfigurationError names the file that cannot be used."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # verifies certificate and host name
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if options.verify:
+        _trust(context, options.ca_file)
+    else:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        log.warning("certificates not verified", setting="tls.verify", value=False)
+    if options.cert_file or options.key_file:
+        _load_key(context, options)
+    return context
+
+
+def server_context(options: TlsOptions, *, client_certificates: bool = False) -> ssl.SSLContext:
+    """For listening; with `client_certificates`, only for clients that `ca_file` vouches for."""
+    if not options.cert_file:
+        raise ConfigurationError("tls: a listener needs cert_file (and key_file)")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    _load_key(context, options)
+    if client_certificates:
+        context.verify_mode = ssl.CERT_REQUIRED
+        _trust(context, options.ca_file)
+    return context
+
+
+def _trust(context: ssl.SSLContext, ca_file: str) -> None:
+    if not ca_file:
+        context.load_default_certs()
+        return
+    try:
+        context.load_verify_locations(ca_file)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigurationError(f"tls.ca_file {ca_file!r}: {_file_trouble(error)}") from error
+
+
+def _load_key(context: ssl.SSLContext, options: TlsOptions) -> None:
+    if not options.cert_file:
+        raise ConfigurationError(f"tls.key_file {options.key_file!r}: give tls.cert_file as well")
+    key_file = options.key_file or options.cert_file
+    for name, path in (("cert_file", options.cert_file), ("key_file", key_file)):
+        if not os.access(path, os.R_OK):
+            trouble = "cannot be read by this user" if os.path.exists(path) else "no such file"  # noqa: PTH110 - a text
+            raise ConfigurationError(f"tls.{name} {path!r}: {trouble}")
+    try:
+        # Without a password given, OpenSSL would ask at the terminal, or hang where there is none.
+        context.load_cert_chain(options.cert_file, key_file, password=lambda: options.key_password)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigurationError(f"tls.key_file {key_file!r}: {_key_trouble(error, options)}") from error
+    if os.stat(key_file).st_mode & (stat.S_IRGRP | stat.S_IROTH):  # noqa: PTH116 - a text, not a Path
+        log.warning("key readable by others", setting="tls.key_file", path=key_file, remedy="chmod 600")
+
+
+def _file_trouble(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "no such file"
+    if isinstance(error, PermissionError):
+        return "cannot be read by this user"
+    return f"no certificate in PEM form ({getattr(error, 'reason', None) or error})"
+
+
+def _key_trouble(error: Exception, options: TlsOptions) -> str:
+    reason = str(getattr(error, "reason", None) or error)
+    if reason == "KEY_VALUES_MISMATCH":
+        return f"does not belong to the certificate in {options.cert_file!r}"
+    if "DECRYPT" in reason or "PASSWORD" in reason.upper():
+        return "wrong tls.key_password" if options.key_password else "is encrypted: give tls.key_password"
+    return f"no key and certificate in PEM form ({reason})"
+
+
+def handshake_trouble(error: Exception, expected_host: str) -> str | None:
+    """What a failed handshake means; None where TLS is not to blame."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"certificate refused for {expected_host}: {error.verify_message}"
+    if isinstance(error, ssl.CertificateError):
+        return f"certificate refused for {expected_host}: {error}"
+    if isinstance(error, ssl.SSLError):
+        reason = (error.reason or str(error)).replace("_", " ").lower()
+        if "wrong version number" in reason or "record layer" in reason:
+            return "peer does not speak TLS here; use its TLS port, or set tls: false"
+        if "protocol version" in reason or "unsupported protocol" in reason:
+            return "peer offers no TLS 1.2 or newer"
+        return f"TLS handshake failed: {reason}"
+    if isinstance(error, ConnectionResetError | ConnectionAbortedError):
+        return "connection closed during the TLS handshake; the peer may not speak TLS there"
+    return None

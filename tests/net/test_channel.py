@@ -1,0 +1,383 @@
+"""Channel: requests and answers, deadlines, endings, flow; each against a peer over the same wire, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from framework.errors import BrokerUnreachable, ConnectionLost, Refused, RequestTimedOut
+from framework.net import channel as module
+from framework.net.channel import Channel, raise_for
+from framework.wire.codes import RequestCode, ResponseCode
+from framework.wire.command import Command
+from framework.wire.connection import Limits
+from tests.net.memory import HIGH_WATER, MemoryPipe, Peer, echo, join, linked, virtually
+
+
+def ask(**fields: str) -> Command:
+    return Command(RequestCode.GET_MAX_OFFSET, fields)
+
+
+def silent(peer: Peer, request: Command) -> None:
+    return None
+
+
+def pipe_of(channel: Channel) -> MemoryPipe:
+    pipe: MemoryPipe = channel._transport
+    return pipe
+
+
+def test_answers_find_their_requests_in_any_order() -> None:
+    def both_at_once(peer: Peer, request: Command) -> None:
+        if len(peer.requests) == 2:
+            for held in reversed(peer.requests):
+                peer.reply(held, Command(0, held.fields))
+
+    async def story() -> list[str]:
+        channel, _ = linked(both_at_once)
+        first = channel.request_now(ask(topic="one"), timeout_ms=3000)
+        second = channel.request_now(ask(topic="two"), timeout_ms=3000)
+        return [(await first).fields["topic"], (await second).fields["topic"]]
+
+    assert ["one", "two"] == virtually(story)
+
+
+def test_an_error_code_is_an_answer_and_raise_for_makes_it_an_error() -> None:
+    async def story() -> Command:
+        channel, _ = linked(lambda *_: Command(17, remark="No topic route info " * 50))
+        return await channel.request(ask(), timeout_ms=3000)
+
+    answer = virtually(story)
+
+    assert 17 == answer.code
+    assert answer is raise_for(answer, RequestCode.GET_MAX_OFFSET, "ns:9876", ok=(0, 17))
+    with pytest.raises(Refused, match=r"GET_MAX_OFFSET \(30\) refused by ns:9876: code 17, No topic") as caught:
+        raise_for(answer, RequestCode.GET_MAX_OFFSET, "ns:9876")
+    assert 17 == caught.value.code
+    assert len(str(caught.value)) < 300
+
+
+def test_a_request_without_an_answer_times_out_and_is_forgotten() -> None:
+    """The late answer is a stray. The channel stays: other bytes came meanwhile, so the peer is only slow."""
+
+    def answer_offsets_only(peer: Peer, request: Command) -> Command | None:
+        return None if request.code == RequestCode.HEART_BEAT else Command(0)
+
+    async def story() -> tuple[bool, int, float]:
+        loop = asyncio.get_running_loop()
+        channel, peer = linked(answer_offsets_only)
+        slow = channel.request_now(Command(RequestCode.HEART_BEAT), timeout_ms=3000)
+        await asyncio.sleep(1)
+        await channel.request(ask(), timeout_ms=3000)
+        with pytest.raises(RequestTimedOut, match=r"HEART_BEAT \(34\): no answer from broker-a:10911 within 3000 ms"):
+            await slow
+        elapsed = loop.time()
+        peer.reply(peer.requests[0], Command(0))
+        await asyncio.sleep(0.1)
+        return channel.is_open, channel._wire.strays, elapsed
+
+    is_open, strays, elapsed = virtually(story)
+
+    assert is_open
+    assert 1 == strays
+    assert 3 <= elapsed < 3.1
+
+
+def test_a_half_open_connection_is_closed_and_fails_everybody() -> None:
+    async def story() -> tuple[str | None, bool]:
+        channel, peer = linked(silent)
+        pull = channel.request_now(Command(RequestCode.PULL_MESSAGE), timeout_ms=30_000)
+        with pytest.raises(RequestTimedOut):
+            await channel.request(ask(), timeout_ms=3000)
+        with pytest.raises(ConnectionLost, match="broker-a:10911: not one byte within 3 s of a request"):
+            await pull
+        await channel.closed
+        return channel.close_reason, peer.is_lost
+
+    assert ("not one byte within 3 s of a request", True) == virtually(story)
+
+
+def test_a_time_out_too_short_to_mean_anything_leaves_the_connection() -> None:
+    async def story() -> bool:
+        channel, _ = linked(silent)
+        with pytest.raises(RequestTimedOut):
+            await channel.request(ask(), timeout_ms=100)
+        return channel.is_open
+
+    assert virtually(story)
+
+
+def test_deadlines_cost_one_timer_a_channel() -> None:
+    async def story() -> tuple[int, list[str]]:
+        channel, _ = linked(silent)
+        futures = [
+            channel.request_now(ask(), timeout_ms=timeout_ms) for timeout_ms in (5000, 90, 30_000, 70, 80) for _ in "ab"
+        ]
+        timers = sum(not step.is_cancelled for _, _, step in asyncio.get_running_loop()._heap)  # type: ignore[attr-defined]
+        await asyncio.sleep(0.2)
+        return timers, ["late" if future.done() else "waits" for future in futures]
+
+    timers, states = virtually(story)
+
+    assert 1 == timers
+    assert ["waits"] * 2 + ["late"] * 2 + ["waits"] * 2 + ["late"] * 4 == states
+
+
+def test_a_cancelled_request_is_forgotten() -> None:
+    async def story() -> int:
+        channel, _ = linked(silent)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await channel.request(ask(), timeout_ms=3000)
+        return channel.waiting
+
+    assert 0 == virtually(story)
+
+
+def test_whoever_waits_is_told_when_the_connection_ends() -> None:
+    async def story() -> None:
+        channel, _ = linked(silent)
+        future = channel.request_now(ask(), timeout_ms=3000)
+        pipe_of(channel).cut(ConnectionResetError(104, "reset"))
+        with pytest.raises(ConnectionLost, match=r"broker-a:10911: connection lost: .*reset"):
+            await future
+        with pytest.raises(ConnectionLost, match="reset"):
+            await channel.request(ask(), timeout_ms=3000)
+
+    virtually(story)
+
+
+def test_a_waiting_request_that_nobody_awaits_is_no_complaint() -> None:
+    """A pull under way when its queue is taken away: `virtually` would show asyncio's 'never retrieved'."""
+
+    async def story() -> None:
+        channel, _ = linked(silent)
+        channel.request_now(ask(), timeout_ms=3000)
+        channel.close("done")
+        await channel.closed
+
+    virtually(story)
+
+
+def test_bytes_that_are_not_remoting_end_this_channel_only() -> None:
+    async def story() -> tuple[str | None, bool, bool]:
+        channel, peer = linked(silent)
+        other, _ = linked(echo)
+        future = channel.request_now(ask(), timeout_ms=3000)
+        peer.pipe.write(b"\x15\x03\x03\x00\x02\x02\x28")
+        with pytest.raises(ConnectionLost, match="broker-a:10911: peer speaks TLS; set tls: true"):
+            await future
+        await other.request(ask(), timeout_ms=3000)
+        return channel.close_reason, channel.is_faulty, other.is_open
+
+    assert ("peer speaks TLS; set tls: true", True, True) == virtually(story)
+
+
+def test_a_frame_that_stands_still_ends_the_channel() -> None:
+    """Slow loris: one byte each five seconds is no headway."""
+
+    async def story() -> tuple[str | None, float]:
+        channel, peer = linked(silent)
+        for byte in b"\x00\x00\x01\x00\x00\x00\x00\xf0" + b" " * 40:
+            if channel.close_reason:
+                break
+            peer.pipe.write(bytes((byte,)))
+            await asyncio.sleep(5)
+        return channel.close_reason, asyncio.get_running_loop().time()
+
+    reason, elapsed = virtually(story)
+
+    assert "a frame stood still for 10 s" == reason
+    assert elapsed <= 30
+
+
+def test_a_large_frame_on_a_slow_line_is_no_stall() -> None:
+    async def story() -> int:
+        channel, peer = linked(silent)
+        future = channel.request_now(ask(), timeout_ms=60_000)
+        await asyncio.sleep(0.1)
+        frame = peer.wire.answer(peer.requests[0], Command(0, body=bytes(100_000)))
+        for at in range(0, len(frame), 2500):
+            peer.pipe.write(frame[at : at + 2500])
+            await asyncio.sleep(1)
+        return len((await future).body)
+
+    assert 100_000 == virtually(story)
+
+
+def test_answers_that_nobody_asked_for_end_the_channel_by_the_thousand() -> None:
+    async def story() -> tuple[str | None, int]:
+        channel, peer = linked(silent)
+        for number in range(1, module.STRAYS_MAX + 10):
+            peer.reply(Command(0, number=number), Command(0))
+        await asyncio.sleep(0.1)
+        return channel.close_reason, channel.waiting
+
+    assert (f"more than {module.STRAYS_MAX} answers that nobody waits for", 0) == virtually(story)
+
+
+def test_an_idle_channel_is_closed_after_two_minutes() -> None:
+    async def story() -> tuple[bool, str | None]:
+        channel, _ = linked(echo)
+        await asyncio.sleep(100)
+        await channel.request(ask(), timeout_ms=3000)
+        await asyncio.sleep(100)
+        was_open = channel.is_open
+        await channel.closed
+        return was_open, channel.close_reason
+
+    assert (True, "idle for 120 s") == virtually(story)
+
+
+def test_go_away_ends_the_channel_after_the_last_answer() -> None:
+    def go_away_once(peer: Peer, request: Command) -> Command | None:
+        return Command(ResponseCode.GO_AWAY) if request.code == RequestCode.HEART_BEAT else None
+
+    async def story() -> str | None:
+        channel, peer = linked(go_away_once)
+        slow = channel.request_now(ask(), timeout_ms=3000)
+        answer = await channel.request(Command(RequestCode.HEART_BEAT), timeout_ms=3000)
+        assert ResponseCode.GO_AWAY == answer.code
+        assert not channel.is_open
+        assert channel.close_reason is None
+        with pytest.raises(ConnectionLost):
+            channel.request_now(ask(), timeout_ms=3000)
+        peer.reply(peer.requests[0], Command(0))
+        assert 0 == (await slow).code
+        await channel.closed
+        return channel.close_reason
+
+    assert "told to go away" == virtually(story)
+
+
+def test_a_broker_s_request_is_served_or_refused_by_name() -> None:
+    async def story() -> list[tuple[int, str | None]]:
+        channel, peer = linked()
+        refused = await peer.ask(Command(RequestCode.GET_CONSUMER_RUNNING_INFO))
+        channel.on_request = lambda channel, command: channel.answer(command, Command(0, remark="here"))
+        served = await peer.ask(Command(RequestCode.GET_CONSUMER_RUNNING_INFO))
+
+        def broken(channel: Channel, command: Command) -> None:
+            raise KeyError("oops")
+
+        channel.on_request = broken
+        failed = await peer.ask(Command(RequestCode.GET_CONSUMER_RUNNING_INFO))
+        return [(answer.code, answer.remark) for answer in (refused, served, failed)]
+
+    assert [
+        (3, " request type 307 not supported"),
+        (0, "here"),
+        (1, "KeyError in GET_CONSUMER_RUNNING_INFO (307)"),
+    ] == virtually(story)
+
+
+def test_a_request_waits_while_the_peer_does_not_read() -> None:
+    async def story() -> tuple[bool, int, int]:
+        channel, peer = linked(echo)
+        peer.pipe.pause_reading()
+        big = channel.request_now(Command(RequestCode.SEND_MESSAGE_V2, body=bytes(2 * HIGH_WATER)), timeout_ms=3000)
+        loop = asyncio.get_running_loop()
+        waiting = loop.create_task(channel.request(ask(topic="late"), timeout_ms=3000))
+        with pytest.raises(RequestTimedOut, match="took in no bytes for 500 ms; nothing was sent"):
+            await channel.request(ask(), timeout_ms=500)
+        before = pipe_of(channel).written
+        peer.pipe.resume_reading()
+        await big
+        await waiting
+        return waiting.done(), before, len(peer.requests)
+
+    is_done, before, requests = virtually(story)
+
+    assert is_done
+    assert before < 2 * HIGH_WATER + 500
+    assert 2 == requests
+
+
+def test_a_reader_too_slow_for_its_answers_is_dropped() -> None:
+    async def story() -> str | None:
+        server = Channel(unsent_bytes_max=1_000_000, on_request=lambda channel, command: channel.answer(
+            command, Command(0, body=bytes(300_000))
+        ))  # fmt: skip
+        client = Channel("server")
+        here, _ = join(client, server)
+        here.pause_reading()
+        for _ in range(5):
+            client.request_now(ask(), timeout_ms=3000)
+        await server.closed
+        return server.close_reason
+
+    reason = virtually(story)
+
+    assert reason is not None
+    assert "bytes wait to be read by the peer, more than 1000000" in reason
+
+
+def test_time_stands_still_for_requests_while_reading_is_paused() -> None:
+    async def story() -> int:
+        channel, peer = linked(silent)
+        future = channel.request_now(ask(), timeout_ms=3000)
+        await asyncio.sleep(1)
+        peer.reply(peer.requests[0], Command(0))
+        channel.pause_reading()
+        await asyncio.sleep(500)
+        assert not future.done()
+        channel.resume_reading()
+        return (await future).code
+
+    assert 0 == virtually(story)
+
+
+def test_a_paused_channel_s_requests_still_time_out_afterwards() -> None:
+    async def story() -> float:
+        channel, _ = linked(silent)
+        future = channel.request_now(ask(), timeout_ms=3000)
+        await asyncio.sleep(1)
+        channel.pause_reading()
+        await asyncio.sleep(10)
+        channel.resume_reading()
+        with pytest.raises(RequestTimedOut):
+            await future
+        return asyncio.get_running_loop().time()
+
+    assert 13 <= virtually(story) < 13.1
+
+
+def test_in_flight_requests_are_limited() -> None:
+    async def story() -> None:
+        channel, _ = linked(silent, limits=Limits(in_flight_max=2))
+        channel.request_now(ask(), timeout_ms=3000)
+        channel.request_now(ask(), timeout_ms=3000)
+        with pytest.raises(BrokerUnreachable, match="2 requests wait"):
+            channel.request_now(ask(), timeout_ms=3000)
+
+    virtually(story)
+
+
+def test_requests_and_one_ways_are_signed_and_answers_are_not() -> None:
+    def sign(command: Command) -> None:
+        command.fields["Signature"] = "s"
+
+    async def story() -> tuple[list[dict[str, str]], dict[str, str]]:
+        channel, peer = linked(echo, sign=sign, on_request=lambda channel, command: channel.answer(command, Command(0)))
+        await channel.request(ask(), timeout_ms=3000)
+        channel.send(Command(RequestCode.UPDATE_CONSUMER_OFFSET))
+        answer = await peer.ask(Command(RequestCode.GET_CONSUMER_RUNNING_INFO))
+        return [request.fields for request in peer.requests], answer.fields
+
+    assert ([{"Signature": "s"}] * 2, {}) == virtually(story)
+
+
+def test_what_is_sent_after_the_end_is_dropped() -> None:
+    async def story() -> tuple[int, str]:
+        channel, peer = linked()
+        channel.close("done")
+        channel.close("again")
+        channel.send(ask())
+        channel.answer(ask(), Command(0))
+        channel.pause_reading()
+        channel.resume_reading()
+        await channel.closed
+        return len(peer.requests), repr(channel)
+
+    assert (0, "<Channel broker-a:10911 done waiting=0>") == virtually(story)
