@@ -75,7 +75,7 @@ class App:
         from framework.settings.sources import load
 
         settings = load(path)
-        return cls(settings, collect(settings.app.handlers))
+        return cls(settings, collect(settings))
 
     # Life
 

@@ -121,8 +121,6 @@ class Application(Part):
     """Bytes of pulled messages that this process may hold, all queues together."""
     drain: Duration = 30_000
     """How long running handlers may take to end when the application stops; what is left then is delivered again."""
-    budget: Annotated[Size, Field(ge=1 << 20)] = 64 << 20
-    """Bytes of pulled messages that are still held, all groups of this process together."""
 
 
 class Credentials(Part):
