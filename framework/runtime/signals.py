@@ -17,7 +17,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def draining(drain: Callable[[], None], leave: Callable[[], None] | None = None) -> Iterator[None]:
+def draining(drain: Callable[[], object], leave: Callable[[], None] | None = None) -> Iterator[None]:
     """Within, the first SIGINT or SIGTERM calls `drain`, the second `leave` and ends the process with 130.
 
     Plain handlers and not the event loop's: those wait for the loop, and a handler that never suspends holds the loop.

@@ -1,0 +1,10 @@
+"""`python -m framework` is `framework-app`."""
+
+from __future__ import annotations
+
+import sys
+
+from framework.cli.main import run
+
+if __name__ == "__main__":
+    sys.exit(run())

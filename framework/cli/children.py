@@ -1,0 +1,130 @@
+"""Child processes that run one application: started, read line by line, asked to end, counted.
+
+Children have a session of their own, so that Ctrl-C reaches the parent alone and everything ends in one order. Each one
+holds the reading end of a pipe from us: when we are gone, however that went, it drains and ends. When and why children
+are started is `supervise.py`'s affair.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Callable
+
+from framework.cli.output import Totals, event_in, totals_in
+from framework.net.task_tree import TaskTree
+
+LINE_BYTES_MAX = 1 << 20
+
+
+class Child:
+    """One process. `code` is None while it runs."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self.code: int | None = None
+        self.is_ready = False
+        self.is_seen = False
+        """Whether whoever supervises has dealt with its end."""
+
+    def ask_to_end(self) -> None:
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process.returncode is None:
+            try:
+                os.kill(self._process.pid, number)
+            except ProcessLookupError:
+                return  # it ended by itself in this very moment
+
+    async def follow(self, on_line: Callable[[Child, str], None]) -> None:
+        """Hand on what it prints until it has ended."""
+        stream = self._process.stdout
+        assert stream is not None
+        while True:
+            try:
+                line = await stream.readline()
+            except ValueError:
+                continue  # a line longer than the limit, which a handler printed: the stream has dropped it
+            if not line:
+                break
+            on_line(self, line.decode(errors="replace").rstrip("\n"))
+        self.code = await self._process.wait()
+
+    def __repr__(self) -> str:
+        return f"<Child {self._process.pid} {'runs' if self.code is None else f'ended with {self.code}'}>"
+
+
+class Children:
+    """Children that run the same command, and the sum of what they did."""
+
+    def __init__(self, options: list[str], *, on_line: Callable[[str], None], changed: Callable[[], None]) -> None:
+        self.totals = Totals()
+        self.all: list[Child] = []
+        self._options, self._on_line, self._changed = options, on_line, changed
+        self._tree = TaskTree()
+
+    async def start(self) -> None:
+        """Start one more."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "framework", "run", *self._options,
+            stdin=PIPE, stdout=PIPE, start_new_session=True, limit=LINE_BYTES_MAX,
+        )  # fmt: skip
+        child = Child(process)
+        self.all.append(child)
+        self._tree.start(self._follow(child), name=f"child {process.pid}")
+
+    async def _follow(self, child: Child) -> None:
+        try:
+            await child.follow(self._line)
+        finally:
+            self._changed()
+
+    def _line(self, child: Child, line: str) -> None:
+        totals = totals_in(line)
+        if totals is not None:
+            self.totals.add(totals)
+            return
+        event = event_in(line)
+        if event is not None and event.get("event") == "ready":
+            child.is_ready = True
+            self._changed()
+            return
+        self._on_line(line)
+
+    @property
+    def running(self) -> list[Child]:
+        return [child for child in self.all if child.code is None]
+
+    @property
+    def is_ready(self) -> bool:
+        return bool(self.all) and all(child.is_ready for child in self.all)
+
+    def newly_ended(self) -> list[Child]:
+        """Children whose end nobody has dealt with yet; each is named once."""
+        ended = [child for child in self.all if child.code is not None and not child.is_seen]
+        for child in ended:
+            child.is_seen = True
+        return ended
+
+    def ask_to_end(self) -> None:
+        for child in self.running:
+            child.ask_to_end()
+
+    def kill(self) -> None:
+        for child in self.running:
+            child.kill()
+
+    def forget(self) -> None:
+        """Leave out those that have ended; their counts stay."""
+        self.all = self.running
+
+    async def close(self) -> None:
+        self.kill()
+        await self._tree.close()

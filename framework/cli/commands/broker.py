@@ -1,0 +1,133 @@
+"""A broker and name server in the box, for development and tests: one port answers as both.
+
+Topics and groups are created on first use. With --data it remembers (SQLite; the answer to a send leaves after the
+commit), with --memory it forgets. It listens on 127.0.0.1 unless --bind says otherwise, which needs --auth.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import errno
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from framework.cli import options, output
+from framework.cli.exit_codes import ExitCode
+from framework.errors import ConfigurationError, StoreError, shorten
+from framework.model import durations
+
+if TYPE_CHECKING:
+    from framework.net.credentials import Credentials
+    from framework.ports import World
+
+KEY_BYTES = 16
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--data", metavar="DIR", type=Path, help="keep everything in this folder")
+    where.add_argument("--memory", action="store_true", help="keep everything in memory")
+    parser.add_argument(
+        "--port", metavar="P", type=options.number(0, 65_535), default=0, help="0, the default: any free port"
+    )
+    parser.add_argument(
+        "--brokers", metavar="N", type=options.number(1, 16), default=1, help="logical brokers, on the following ports"
+    )
+    parser.add_argument("--bind", metavar="A", default="127.0.0.1", help="the address to listen on")
+    parser.add_argument("--auth", metavar="FILE", type=Path, help="keys that clients must sign with; made when missing")
+    parser.add_argument("--delay-levels", metavar='"1s 5s ..."', type=_delays, help="instead of RocketMQ's eighteen")
+    parser.add_argument("--ready-file", metavar="FILE", type=Path, help="gets the ready line once it listens")
+
+
+def _delays(text: str) -> tuple[int, ...]:
+    try:
+        delays = tuple(durations.to_ms(part) for part in text.split())
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if not delays:
+        raise argparse.ArgumentTypeError("write durations with spaces between, such as '1s 5s 10s'")
+    return delays
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    import structlog
+
+    from framework.runtime import logs
+    from framework.settings.schema import AppSettings, Logging
+
+    settings = AppSettings(logging=Logging(level="debug" if arguments.debug else "info"))
+    logs.configure(settings)
+    try:
+        return asyncio.run(_serve(arguments))
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        taken = f"{arguments.bind}:{arguments.port}"
+        structlog.get_logger().error("port taken", address=taken, remedy="--port 0 takes any free one")
+        return ExitCode.TAKEN
+
+
+async def _serve(arguments: argparse.Namespace) -> ExitCode:
+    from framework.broker.server import Broker
+    from framework.broker.settings import BrokerSettings
+    from framework.net.real_world import real_world
+    from framework.runtime.signals import draining
+
+    world = real_world()
+    broker = Broker(
+        world,
+        data=arguments.data,
+        host=arguments.bind,
+        port=arguments.port,
+        brokers=arguments.brokers,
+        auth=_credentials(arguments.auth, world) if arguments.auth else None,
+        settings=BrokerSettings(delays_ms=arguments.delay_levels) if arguments.delay_levels else None,
+    )
+    asked, loop = asyncio.Event(), asyncio.get_running_loop()
+    with draining(lambda: loop.call_soon_threadsafe(asked.set)):
+        await broker.start()
+        try:
+            named = ",".join(f"{name}@{address}" for name, address in broker.brokers.items())
+            line = f"broker: ready namesrv={broker.address} brokers={named}"
+            if arguments.ready_file:
+                _put(arguments.ready_file, f"{line}\n")
+            output.say(line)
+            await asked.wait()
+        finally:
+            await broker.stop()
+    return ExitCode.CLEAN
+
+
+def _put(path: Path, text: str) -> None:
+    """Whole or not at all: whoever polls for the file reads it the moment it is there."""
+    draft = path.with_name(f"{path.name}.new")
+    with open(draft, "w", encoding="utf-8") as stream:
+        stream.write(text)
+    draft.replace(path)
+
+
+def _credentials(path: Path, world: World) -> Credentials:
+    from framework.net.credentials import Credentials
+    from framework.settings.sources import read_credentials
+
+    if not path.exists():
+        _make_keys(path, world)
+    document = read_credentials(path)
+    access_key, secret_key = document.values.get("access_key"), document.values.get("secret_key")
+    if not access_key or not secret_key:
+        raise ConfigurationError(f"--auth {shorten(str(path))}: needs access_key and secret_key", place=str(path))
+    return Credentials(access_key, secret_key)
+
+
+def _make_keys(path: Path, world: World) -> None:
+    token = world.chance.token
+    text = f"access_key: box-{token(4).hex()}\nsecret_key: {token(KEY_BYTES).hex()}\n"
+    try:
+        # Never readable by others, not even for the moment between making and chmod.
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise StoreError(f"--auth {shorten(str(path))} cannot be made: {error.strerror}") from None
+    with open(descriptor, "w", encoding="utf-8") as stream:
+        stream.write(text)

@@ -1,0 +1,133 @@
+"""Consume with the handlers of an application.
+
+The first SIGINT or SIGTERM drains: running handlers end, offsets are confirmed, the groups are left. The second leaves
+at once. A broker that is down is retried for ever, unless --wait-broker says otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from framework.cli import options, output
+from framework.cli.exit_codes import ExitCode
+from framework.model import durations
+
+if TYPE_CHECKING:
+    from framework.runtime.app import App
+
+IDLE_LOOK_SECONDS = 0.1
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    options.add_application(parser)
+    options.add_running(parser)
+    parser.add_argument("--json", action="store_true", help="one event a line on stdout, for programs")
+    parser.add_argument("--reload", action="store_true", help="start anew when a file of the application changes")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)  # a parent watches: say when ready
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    if arguments.workers > 1 or arguments.reload:
+        return _supervised(arguments)
+    return asyncio.run(_consume(*_prepared(arguments)))
+
+
+def _prepared(arguments: argparse.Namespace) -> tuple[App, argparse.Namespace]:
+    """Everything that can be wrong with settings, handlers and plugins comes out here, before any connection."""
+    import structlog
+
+    from framework.runtime import logs
+
+    application = options.loaded(arguments)
+    settings = application.settings
+    logs.configure(settings)
+    log = structlog.get_logger()
+    consumers = options.chosen(arguments, settings)
+    from framework.runtime.app import App
+
+    app = App(settings, consumers)
+    for warning in settings.warnings:
+        log.warning("setting", problem=warning)
+    log.info("settings", file=str(application.file or "none"), name_servers=list(settings.cluster.name_servers))
+    for consumer in app.consumers:
+        spec = consumer.spec
+        of_group = settings.consumer(spec.group)
+        log.info(
+            "consumer", name=spec.name, topic=spec.topic, group=spec.group, tags=spec.tags,
+            concurrency=of_group.concurrency, max_retries=of_group.max_retries, dead_letters=f"%DLQ%{spec.group}",
+        )  # fmt: skip
+    return app, arguments
+
+
+async def _consume(app: App, arguments: argparse.Namespace) -> ExitCode:
+    from framework.net.task_tree import TaskTree
+    from framework.net.wakeup import Wakeup
+    from framework.runtime.signals import draining
+
+    lines = output.EventLines()
+    if arguments.json:
+        app.on_event = lines.put
+    asked, tree, loop = Wakeup(), TaskTree(), asyncio.get_running_loop()
+    with draining(lambda: loop.call_soon_threadsafe(asked.ring)):
+        tree.start(_stop_when(asked, app), name="stop")
+        if arguments.until_idle:
+            tree.start(_watch_idle(app, durations.to_ms(arguments.until_idle), asked), name="idle")
+        if arguments.length:
+            loop.call_later(durations.to_ms(arguments.length) / 1000, asked.ring)
+        if arguments.child:
+            tree.start(_say_ready(app), name="ready")
+            await _watch_parent(asked)
+        try:
+            await app.run()
+        finally:
+            await tree.close()
+            lines.flush()
+            output.say(output.stopped_event(app.counts) if arguments.json else output.drained_line(app.counts))
+    return ExitCode.ABANDONED if app.counts.abandoned else ExitCode.CLEAN
+
+
+async def _stop_when(asked: Any, app: App) -> None:
+    await asked.wait()
+    await app.stop()
+
+
+async def _watch_idle(app: App, idle_ms: int, asked: Any) -> None:
+    while app.idle_ms() < idle_ms:  # noqa: ASYNC110  # idleness is the absence of events: nothing rings for it
+        await asyncio.sleep(IDLE_LOOK_SECONDS)
+    asked.ring()
+
+
+async def _say_ready(app: App) -> None:
+    """For the parent only: handlers run from here on."""
+    while not app.is_ready:  # noqa: ASYNC110  # once a start, and nobody else needs to be told
+        await asyncio.sleep(IDLE_LOOK_SECONDS / 2)
+    output.say('{"event": "ready"}')
+
+
+async def _watch_parent(asked: Any) -> None:
+    """A parent holds our stdin open; when it is gone, however it went, we drain and end."""
+    import sys
+
+    class Ending(asyncio.Protocol):
+        def connection_lost(self, error: Exception | None) -> None:
+            asked.ring()
+
+    await asyncio.get_running_loop().connect_read_pipe(Ending, sys.stdin)
+
+
+def _supervised(arguments: argparse.Namespace) -> int:
+    from framework.cli.supervise import Plan, supervise
+    from framework.cli.watch import watched_files
+
+    plan = Plan(
+        options=options.for_child(arguments, is_json=arguments.json),
+        workers=arguments.workers,
+        length_ms=durations.to_ms(arguments.length) if arguments.length else None,
+        files=watched_files(arguments) if arguments.reload else None,
+        on_line=output.say,
+    )
+    code, totals = asyncio.run(supervise(plan))
+    output.say(output.stopped_event(totals) if arguments.json else output.drained_line(totals))
+    return code

@@ -1,0 +1,124 @@
+"""`framework-app`: finds the command, runs it, and turns every error into one line and an exit code.
+
+Knows the commands by name only; each is imported when it is asked for. A traceback is for `--debug`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn
+
+from framework import __version__
+from framework.cli.exit_codes import ExitCode
+from framework.errors import BrokerUnreachable, ConfigurationError, ConfigurationMistakes, StoreError, nearest
+
+COMMANDS = {
+    "run": "consume with the handlers of an application",
+    "dev": "the same with a broker in the box, a reload at each change, and a line a message",
+    "broker": "a broker in the box, for development and tests",
+    "check": "say everything that is wrong with settings, handlers and plugins",
+    "plugins": "list what is loaded, where it comes from, which hooks it has",
+    "simulate": "run a whole cluster in virtual time from a seed",
+}
+
+_DESCRIPTION = "Consume Apache RocketMQ in Python.\n\ncommands:\n" + "\n".join(
+    f"  {name:<10}{text}" for name, text in COMMANDS.items()
+)
+_EXAMPLES = """\
+examples:
+  framework-app dev example_app                       try it, without any broker
+  framework-app dev orders.py                         your own first handler
+  framework-app check                                 before a deploy; 0 or 78
+  framework-app run shop --name-server 10.0.0.5:9876  against a cluster
+  framework-app run shop --workers 4                  four processes
+  framework-app run shop --only billing --set consumers.billing.concurrency=2
+  framework-app run shop --until-idle --json          handle what is there, then end; for scripts
+  framework-app run shop --wait-broker 30s            give up with 69; for CI
+  framework-app broker --data ./box --port 9876       a broker that remembers
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with the nearest right name, and without taking `--worker` for `--workers`."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        kwargs.setdefault("allow_abbrev", False)
+        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # handed through
+
+    def error(self, message: str) -> NoReturn:
+        sys.stderr.write(f"{self.prog}: {message}; see {self.prog} --help\n")
+        raise SystemExit(ExitCode.USAGE)
+
+    def known_options(self) -> list[str]:
+        return [option for action in self._actions for option in action.option_strings if option.startswith("--")]
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """The entry point; answers the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _run(arguments)
+    except SystemExit as error:  # argparse ends a program by raising
+        return error.code if isinstance(error.code, int) else ExitCode.USAGE
+    except KeyboardInterrupt:
+        return ExitCode.LEFT_AT_ONCE
+    except BrokenPipeError:
+        # Whoever read us has gone; what is still buffered must not fail once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.CLEAN
+    except Exception as error:  # noqa: BLE001 - border: the user's eyes
+        if "--debug" in arguments:
+            traceback.print_exc()
+        return _explained(error)
+
+
+def _run(arguments: list[str]) -> int:
+    parser = Parser(prog="framework-app", description=_DESCRIPTION, epilog=_EXAMPLES)
+    parser.add_argument("--version", action="version", version=f"framework-app {__version__}")
+    parser.add_argument("command", metavar="COMMAND", help="one of those above")
+    if not arguments or arguments[0].startswith("-"):
+        parser.parse_args(arguments)
+    name = arguments[0]
+    if name not in COMMANDS:
+        parser.error(f"there is no command {name!r}{nearest(name, COMMANDS) or '; there are: ' + ', '.join(COMMANDS)}")
+    module = import_module(f"framework.cli.commands.{name}")
+    command = Parser(prog=f"framework-app {name}", description=(module.__doc__ or "").strip())
+    command.add_argument("--debug", action="store_true", help="show tracebacks, and log at level debug")
+    module.add_options(command)
+    parsed, unknown = command.parse_known_args(_joined(arguments[1:]))
+    if unknown:
+        option = unknown[0].partition("=")[0]
+        command.error(f"there is no option {option!r}{nearest(option, command.known_options())}")
+    code: int = module.execute(parsed)
+    return code
+
+
+def _joined(arguments: list[str]) -> list[str]:
+    """`--until-idle APP`: the option's value may be left out, so a word that is no duration is not its value."""
+    joined: list[str] = []
+    for at, argument in enumerate(arguments):
+        following = arguments[at + 1] if at + 1 < len(arguments) else ""
+        joined.append("--until-idle=2s" if argument == "--until-idle" and not following[:1].isdigit() else argument)
+    return joined
+
+
+def _explained(error: Exception) -> ExitCode:
+    mistakes: Sequence[Exception] = error.mistakes if isinstance(error, ConfigurationMistakes) else [error]
+    for mistake in mistakes:
+        sys.stderr.write(f"error: {mistake or type(mistake).__name__}\n")
+    if isinstance(error, ConfigurationError):
+        return ExitCode.CONFIGURATION
+    if isinstance(error, BrokerUnreachable):
+        return ExitCode.UNREACHABLE
+    if isinstance(error, StoreError) or (
+        isinstance(error, OSError) and error.errno in {errno.EADDRINUSE, errno.EACCES}
+    ):
+        return ExitCode.TAKEN
+    return ExitCode.FAILED

@@ -1,0 +1,135 @@
+"""Options that several commands share, and what they mean for settings and for child processes.
+
+Owns the way from a command line to AppSettings and consumers. Runs nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from framework.errors import ConfigurationError, nearest
+from framework.settings.units import duration_ms
+
+if TYPE_CHECKING:
+    from framework.declare import Consumer
+    from framework.settings.schema import AppSettings
+
+DEFAULT_IDLE = "2s"
+
+
+def add_application(parser: argparse.ArgumentParser) -> None:
+    """What names an application: APP and its settings."""
+    parser.add_argument("app", metavar="APP", nargs="?", help="a .py file, a module or package, or module:name")
+    parser.add_argument(
+        "-c", "--config", metavar="FILE", help="settings; else $FRAMEWORK_APP_CONFIG, ./framework-app.yaml"
+    )
+    parser.add_argument(
+        "--overlay", metavar="FILE", action="append", default=[], help="settings laid over those; repeatable"
+    )
+    parser.add_argument(
+        "--set", metavar="a.b=c", action="append", default=[], dest="sets", help="one setting; repeatable"
+    )
+    parser.add_argument("--name-server", metavar="H:P,...", help="instead of cluster.name_servers")
+
+
+def add_running(parser: argparse.ArgumentParser) -> None:
+    """How an application is run."""
+    parser.add_argument(
+        "--workers", metavar="N", type=number(1, 256), default=1, help="processes; they share the queues"
+    )
+    parser.add_argument("--only", metavar="GROUP", action="append", default=[], help="only this group; repeatable")
+    parser.add_argument(
+        "--until-idle",
+        metavar="2s",
+        nargs="?",
+        const=DEFAULT_IDLE,
+        type=_duration,
+        help="end when nothing is left for so long",
+    )
+    parser.add_argument("--for", metavar="30s", type=_duration, dest="length", help="end after so long")
+    parser.add_argument("--wait-broker", metavar="30s", type=_duration, help="give up with 69 when no broker answers")
+
+
+def _duration(text: str) -> str:
+    try:
+        duration_ms(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
+def number(least: int, most: int) -> Callable[[str], int]:
+    """What reads a whole number of this range, and says the range when it cannot."""
+
+    def read(text: str) -> int:
+        if not text.isdecimal() or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} to {most}")
+        return int(text)
+
+    return read
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """What a command line describes, before anything runs."""
+
+    settings: AppSettings
+    file: Path | None
+
+
+def loaded(arguments: argparse.Namespace) -> Application:
+    """Settings from file, overlays, environment and options. Raises ConfigurationMistakes."""
+    from framework.settings.sources import Override, load, override
+
+    file = settings_file(arguments)
+    overrides = [override(each) for each in arguments.sets]
+    if arguments.name_server:
+        overrides.append(Override(("cluster", "name_servers"), arguments.name_server, "--name-server"))
+    if getattr(arguments, "wait_broker", None):
+        overrides.append(Override(("cluster", "wait_broker"), arguments.wait_broker, "--wait-broker"))
+    if arguments.debug:
+        overrides.append(Override(("logging", "level"), "debug", "--debug"))
+    return Application(load(file, overlays=arguments.overlay, overrides=overrides), file)
+
+
+def settings_file(arguments: argparse.Namespace) -> Path | None:
+    """Where the settings are; beside a package given as APP when nobody names another place."""
+    from framework.runtime.collect import target
+    from framework.settings.sources import find
+
+    folder = target(arguments.app).folder if arguments.app else None
+    return find(arguments.config, os.environ, folder)
+
+
+def chosen(arguments: argparse.Namespace, settings: AppSettings) -> list[Consumer[..., Any]]:
+    """The application's consumers, those of `--only` where it was given."""
+    from framework.runtime.collect import collect
+
+    consumers = collect(settings, arguments.app)
+    groups = {consumer.spec.group for consumer in consumers}
+    for group in arguments.only:
+        if group not in groups:
+            raise ConfigurationError(f"--only {group}: no consumer is in this group{nearest(group, groups)}")
+    return [consumer for consumer in consumers if not arguments.only or consumer.spec.group in arguments.only]
+
+
+def for_child(arguments: argparse.Namespace, *, is_json: bool) -> list[str]:
+    """The options of a child process that runs the same application, under a parent that watches and counts."""
+    options = ["--child"]
+    options += [arguments.app] if arguments.app else []
+    options += ["--config", arguments.config] if arguments.config else []
+    for name, values in (("--overlay", arguments.overlay), ("--set", arguments.sets), ("--only", arguments.only)):
+        for value in values:
+            options += [name, value]
+    for name, value in (("--name-server", arguments.name_server), ("--wait-broker", arguments.wait_broker)):
+        options += [name, value] if value else []
+    # One word: without the sign a value that is left out would take the next word for it.
+    options += [f"--until-idle={arguments.until_idle}"] if arguments.until_idle else []
+    options += ["--json"] if is_json else []
+    options += ["--debug"] if arguments.debug else []
+    return options

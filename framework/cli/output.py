@@ -1,0 +1,119 @@
+"""What commands print on stdout: events, tails and last lines. Other programs read these, so their form is fixed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+Event = dict[str, Any]
+
+_LAST = re.compile(r"drained: handled=(\d+) retried=(\d+) dead=(\d+) left=(\d+)\n?")
+_WORDS = {"retry": "retry", "dead_lettered": "dead-lettered"}
+
+
+def say(line: str) -> None:
+    """One line, at once: somebody may be waiting for it at the other end of a pipe."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+class Counted(Protocol):
+    @property
+    def handled(self) -> int: ...
+    @property
+    def retried(self) -> int: ...
+    @property
+    def dead_lettered(self) -> int: ...
+    @property
+    def abandoned(self) -> int: ...
+
+
+@dataclass(slots=True)
+class Totals:
+    """What became of messages, over all processes."""
+
+    handled: int = 0
+    retried: int = 0
+    dead_lettered: int = 0
+    abandoned: int = 0
+
+    def add(self, other: Counted) -> None:
+        self.handled += other.handled
+        self.retried += other.retried
+        self.dead_lettered += other.dead_lettered
+        self.abandoned += other.abandoned
+
+
+def stopped_event(counts: Counted) -> str:
+    """The last line under `--json`."""
+    return json.dumps(
+        {
+            "event": "stopped",
+            "handled": counts.handled,
+            "retried": counts.retried,
+            "dead_lettered": counts.dead_lettered,
+            "abandoned": counts.abandoned,
+        }
+    )
+
+
+def drained_line(counts: Counted) -> str:
+    """The last line for people."""
+    done = f"handled={counts.handled} retried={counts.retried} dead={counts.dead_lettered}"
+    return f"drained: {done} left={counts.abandoned}"
+
+
+def totals_in(line: str) -> Totals | None:
+    """The counts of a last line in either form; None for any other line."""
+    found = _LAST.fullmatch(line)
+    if found is not None:
+        return Totals(*(int(number) for number in found.groups()))
+    event = event_in(line)
+    if event is None or event.get("event") != "stopped":
+        return None
+    names = ("handled", "retried", "dead_lettered", "abandoned")
+    return Totals(*(int(event.get(name, 0)) for name in names))
+
+
+def event_in(line: str) -> Event | None:
+    """A line of `--json`; None for what a handler printed."""
+    if not line.startswith("{"):
+        return None
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and "event" in event else None
+
+
+def tail_line(event: Event) -> str:
+    """A line of `dev`: what became of the message, its topic, its key."""
+    word = _WORDS.get(event["event"], event["event"])
+    shown = event.get("key") or event.get("message_id", "")
+    return f"{word} {event.get('topic', '')} {_plain(str(shown))}"
+
+
+def _plain(text: str) -> str:
+    """A producer chose it: nothing in it may move the cursor or begin a line."""
+    return "".join(sign if sign.isprintable() else "?" for sign in text)
+
+
+class EventLines:
+    """Events as JSON lines, written once a turn of the loop and not once an event."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    def put(self, event: Event) -> None:
+        if not self._lines:
+            asyncio.get_running_loop().call_soon(self.flush)
+        self._lines.append(json.dumps(event))
+
+    def flush(self) -> None:
+        lines, self._lines = self._lines, []
+        if lines:
+            say("\n".join(lines))

@@ -1,0 +1,165 @@
+"""One parent over the processes of an application: N workers, restarts after changes and crashes, one end.
+
+The parent looks at what is (a signal, a change, children that ended), decides, and acts; a bell wakes it. It imports
+nothing of the application, so that a mistake in it can be mended while the parent goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import structlog
+
+from framework.cli.children import Children
+from framework.cli.exit_codes import ExitCode
+from framework.cli.output import Totals
+from framework.cli.watch import Stamp
+from framework.net.task_tree import TaskTree
+from framework.net.wakeup import Wakeup
+from framework.runtime.signals import draining
+
+log = structlog.get_logger()
+
+LOOK_SECONDS = 0.4
+RESTART_SECONDS = 1.0
+RESTART_SECONDS_MAX = 30.0
+
+# Ends that another start would only repeat.
+_FINAL = frozenset({ExitCode.USAGE, ExitCode.UNREACHABLE, ExitCode.TAKEN, ExitCode.CONFIGURATION})
+
+
+def nothing() -> None:
+    return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to run, and how long."""
+
+    options: list[str]
+    """Of `framework-app run`, for each child."""
+    workers: int
+    length_ms: int | None
+    files: Callable[[], Stamp] | None
+    """The state of the files whose change means a restart; None for no restarts."""
+    on_line: Callable[[str], None]
+    on_ready: Callable[[], None] = nothing
+    """Told once, when all first children handle messages, or when one of them could not be started."""
+
+
+@dataclass(slots=True)
+class _State:
+    is_asked: bool = False
+    is_changed: bool = False
+    was_ready: bool = False
+    is_waiting: bool = False
+    """Every child has ended over a mistake, and the next change of a file starts them again."""
+    restart_seconds: float = RESTART_SECONDS
+    codes: list[int] = field(default_factory=list)
+
+
+async def supervise(plan: Plan) -> tuple[int, Totals]:
+    """Run until a signal, until the length is over, or until the children have ended by themselves."""
+    bell, state, tree = Wakeup(), _State(), TaskTree()
+    children = Children(plan.options, on_line=plan.on_line, changed=bell.ring)
+    loop = asyncio.get_running_loop()
+
+    def ask() -> None:
+        state.is_asked = True
+        bell.ring()
+
+    with draining(lambda: loop.call_soon_threadsafe(ask), leave=children.kill):
+        if plan.length_ms is not None:
+            loop.call_later(plan.length_ms / 1000, ask)
+        if plan.files is not None:
+            tree.start(_watch(plan.files, state, bell), name="watch")
+        try:
+            await _start(children, plan.workers)
+            code = await _until_the_end(plan, children, state, bell, tree)
+        finally:
+            await tree.close()
+            await children.close()
+    return code, children.totals
+
+
+async def _until_the_end(plan: Plan, children: Children, state: _State, bell: Wakeup, tree: TaskTree) -> int:
+    while True:
+        await bell.wait()
+        if not state.was_ready and children.is_ready:
+            state.was_ready = True
+            plan.on_ready()
+        if state.is_asked:
+            await _end(children, bell)
+            return _verdict(children, state)
+        if state.is_changed:
+            await _restart(plan, children, state, bell)
+            continue
+        for child in children.newly_ended():
+            assert child.code is not None
+            if child.code in _FINAL and plan.files is None:
+                await _end(children, bell)
+                return child.code
+            if child.code in _FINAL:
+                if not state.was_ready:
+                    return child.code  # the very first start: whoever typed this is still there to read it
+                log.warning("child ended over a mistake; waiting for a change", code=child.code)
+                state.is_waiting = True
+            elif child.code in {ExitCode.CLEAN, ExitCode.ABANDONED}:
+                state.codes.append(child.code)
+            else:
+                log.error("child crashed; starting another", code=child.code, after_s=state.restart_seconds)
+                tree.start(_start_later(children, state.restart_seconds), name="restart")
+                state.restart_seconds = min(state.restart_seconds * 2, RESTART_SECONDS_MAX)
+        if not children.running and len(state.codes) >= plan.workers and not state.is_waiting:
+            return _verdict(children, state)
+
+
+async def _start(children: Children, count: int) -> None:
+    for _ in range(count):
+        await children.start()
+
+
+async def _start_later(children: Children, seconds: float) -> None:
+    await asyncio.sleep(seconds)
+    await children.start()
+
+
+async def _end(children: Children, bell: Wakeup) -> None:
+    children.ask_to_end()
+    while children.running:
+        await bell.wait()
+
+
+async def _restart(plan: Plan, children: Children, state: _State, bell: Wakeup) -> None:
+    log.info("files changed; starting anew")
+    state.is_changed = state.is_waiting = False
+    await _end(children, bell)
+    children.forget()
+    state.codes.clear()
+    if not state.is_asked:
+        await _start(children, plan.workers)
+    bell.ring()
+
+
+async def _watch(files: Callable[[], Stamp], state: _State, bell: Wakeup) -> None:
+    before = files()
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        now = files()
+        if now != before:
+            before = now
+            state.is_changed = True
+            bell.ring()
+
+
+def _verdict(children: Children, state: _State) -> int:
+    """Clean, unless messages were abandoned, or a child ended in a way nobody asked for."""
+    codes = state.codes + [child.code for child in children.newly_ended() if child.code is not None]
+    if children.totals.abandoned or ExitCode.ABANDONED in codes:
+        return ExitCode.ABANDONED
+    # A child that was still starting had no handler for our signal yet; it had nothing to drain either.
+    unasked = [code for code in codes if code not in {ExitCode.CLEAN, -signal.SIGTERM}]
+    return unasked[0] if unasked else ExitCode.CLEAN
