@@ -1,0 +1,128 @@
+"""Delayed messages: the ladder of levels, and the timer that brings messages back when they are due.
+
+A message fires once, by the transaction that takes it off the schedule and puts it into its real queue; never early,
+by the wall clock that its due time was reckoned with; overdue ones after a restart in the order in which they were due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from framework.broker.store import delayed
+from framework.broker.store.store import Store
+from framework.broker.store.writer import Stored, Transaction
+from framework.broker.timers import Timer, Timers
+from framework.errors import ConfigurationError, FrameworkError, shorten
+from framework.model.delay_levels import DELAYS_MS
+from framework.ports import Clock
+
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+
+# One transaction's worth: larger ones would hold the loop while thousands fall due together.
+_FIRE_MAX = 200
+# The wall clock may be set forward while we wait; looked at this often, such a step delays nothing for long.
+_LOOK_S = 1.0
+_STAND_BACK_S = 1.0
+_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def parse_levels(text: str) -> tuple[int, ...]:
+    """`1s 5s 10s` -> milliseconds a level, as RocketMQ writes messageDelayLevel."""
+    levels = []
+    for word in text.split():
+        if not (word[:-1].isascii() and word[:-1].isdigit() and word[-1] in _UNITS_MS):
+            raise ConfigurationError(f"delay level {shorten(word)}: write a number and one of s m h d, such as 30s")
+        levels.append(int(word[:-1]) * _UNITS_MS[word[-1]])
+    if not levels:
+        raise ConfigurationError('delay levels are empty: name at least one, such as "1s 5s 10s"')
+    return tuple(levels)
+
+
+class Delays:
+    """One schedule a store, for all its logical brokers."""
+
+    def __init__(
+        self,
+        store: Store,
+        timers: Timers,
+        clock: Clock,
+        *,
+        levels_ms: tuple[int, ...] = DELAYS_MS,
+        deliver: Callable[[Transaction, str, bytes], None],
+        trouble: Callable[[str], None],
+    ) -> None:
+        self.levels_ms = levels_ms
+        self._store = store
+        self._timers = timers
+        self._clock = clock
+        self._deliver = deliver
+        self._trouble = trouble
+        self._next_ms: int | None = None
+        self._timer: Timer | None = None
+        self._is_firing = False
+        self._is_stopped = False
+
+    def start(self) -> None:
+        """Take up what the store has on its schedule."""
+        self._next_ms = delayed.next_due_ms(self._store.database.writing)
+        self._set_timer()
+
+    def stop(self) -> None:
+        self._is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def level(self, wish: int) -> int:
+        """The level, from 1; above the ladder its last one."""
+        return min(max(wish, 1), len(self.levels_ms))
+
+    def plan(self, transaction: Transaction, stored: Stored, level: int) -> int:
+        """Schedule a message just appended to the schedule topic; when it is due."""
+        due_ms = transaction.clock_ms + self.levels_ms[level - 1]
+        delayed.plan(transaction.connection, due_ms, stored.place)
+        return due_ms
+
+    def planned(self, due_ms: int) -> None:
+        """Hear that a plan is committed."""
+        if self._next_ms is None or due_ms < self._next_ms:
+            self._next_ms = due_ms
+            self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._next_ms is None or self._is_firing or self._is_stopped:
+            return
+        wait = min(max(self._next_ms - self._clock.now_ms(), 0) / 1000, _LOOK_S)
+        self._timer = self._timers.call_later(wait, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._next_ms is None or self._clock.now_ms() < self._next_ms:
+            self._set_timer()
+            return
+        self._is_firing = True
+        self._store.writer.submit(self._fire, self._fired)
+
+    def _fire(self, transaction: Transaction) -> int | None:
+        """Deliver what is due; when the next one is."""
+        # What this very group has planned is still in the transaction's hands.
+        transaction.flush()
+        for due in delayed.take_due(transaction.connection, transaction.clock_ms, _FIRE_MAX):
+            queue = self._store.queues.by_id(due.queue_id)
+            if due.record is None or queue is None:
+                self._trouble(f"delayed message at {due.place}, due {due.due_ms}, is damaged: held, not delivered")
+            else:
+                self._deliver(transaction, queue.broker, due.record)
+        return delayed.next_due_ms(transaction.connection)
+
+    def _fired(self, next_ms: int | None, error: FrameworkError | None) -> None:
+        self._is_firing = False
+        if error is None:
+            self._next_ms = next_ms
+            self._set_timer()
+        elif not self._is_stopped:
+            self._trouble(f"due messages could not be delivered: {error}; tried again in {_STAND_BACK_S:.0f} s")
+            self._timer = self._timers.call_later(_STAND_BACK_S, self._look)

@@ -1,0 +1,128 @@
+"""Long polls: pulls that wait for a message in their queue, or for their deadline.
+
+A hold ends once: by a message whose tag it may want, by its deadline to the millisecond (RocketMQ looks every 5 s), or
+with its connection. What happens then is the caller's.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+
+from framework.broker.request import Client, Hold, Request
+from framework.broker.timers import Timer, Timers
+
+# A connection has at most 2,048 requests in flight, and there are at most 256 connections.
+HOLDS_MAX = 100_000
+_HEAP_SLACK = 1000
+
+
+class _Held:
+    __slots__ = ("request", "tags", "where")
+
+    def __init__(self, request: Request, hold: Hold) -> None:
+        self.request: Request | None = request
+        self.where = (hold.topic, hold.number)
+        self.tags = hold.tags
+
+
+class Holds:
+    """All waiting pulls of one logical broker. `wake` is called with each request that has waited enough."""
+
+    def __init__(self, timers: Timers, wake: Callable[[Request], None]) -> None:
+        self._timers = timers
+        self._wake = wake
+        self._by_queue: dict[tuple[str, int], dict[_Held, None]] = {}
+        self._deadlines: list[tuple[float, int, _Held]] = []
+        self._count = 0
+        self._sequence = 0
+        self._timer: Timer | None = None
+        self._timer_at = 0.0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def is_full(self) -> bool:
+        return self._count >= HOLDS_MAX
+
+    def park(self, request: Request, hold: Hold) -> None:
+        """Let the request wait."""
+        held = _Held(request, hold)
+        self._by_queue.setdefault(held.where, {})[held] = None
+        self._count += 1
+        self._sequence += 1
+        heapq.heappush(self._deadlines, (self._timers.time() + hold.timeout_ms / 1000, self._sequence, held))
+        if len(self._deadlines) > 2 * self._count + _HEAP_SLACK:
+            # Woken holds stay in the heap until their time; a busy queue would leave thousands.
+            self._deadlines = [entry for entry in self._deadlines if entry[2].request is not None]
+            heapq.heapify(self._deadlines)
+        self._set_timer()
+
+    def arrived(self, topic: str, number: int, tags: Iterable[int]) -> None:
+        """Wake all who wait for one of these tags in the queue."""
+        holds = self._by_queue.get((topic, number))
+        if not holds:
+            return
+        came = frozenset(tags)
+        for held in [held for held in holds if held.tags is None or not held.tags.isdisjoint(came)]:
+            self._end(held)
+
+    def forget(self, client: Client) -> None:
+        """Drop what a connection waited for; nobody is there to answer."""
+        for holds in list(self._by_queue.values()):
+            for held in list(holds):
+                if held.request is not None and held.request.client is client:
+                    self._take(held)
+
+    def end_all(self) -> None:
+        """Wake everybody: the broker stops."""
+        for holds in list(self._by_queue.values()):
+            for held in list(holds):
+                self._end(held)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everybody."""
+        self._by_queue.clear()
+        self._deadlines.clear()
+        self._count = 0
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _end(self, held: _Held) -> None:
+        request = self._take(held)
+        if request is not None:
+            request.was_held = True
+            self._wake(request)
+
+    def _take(self, held: _Held) -> Request | None:
+        request, held.request = held.request, None
+        if request is not None:
+            self._count -= 1
+            holds = self._by_queue[held.where]
+            del holds[held]
+            if not holds:
+                del self._by_queue[held.where]
+        return request
+
+    def _set_timer(self) -> None:
+        due = self._deadlines[0][0]
+        if self._timer is not None:
+            if self._timer_at <= due:
+                return
+            self._timer.cancel()
+        self._timer_at = due
+        self._timer = self._timers.call_later(max(due - self._timers.time(), 0), self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        now = self._timers.time()
+        while self._deadlines and self._deadlines[0][0] <= now:
+            _, _, held = heapq.heappop(self._deadlines)
+            self._end(held)
+        while self._deadlines and self._deadlines[0][2].request is None:
+            heapq.heappop(self._deadlines)
+        if self._deadlines and self._timer is None:
+            self._set_timer()

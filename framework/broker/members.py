@@ -1,0 +1,163 @@
+"""Who is in which consumer group, and what the group wants: by connection, as RocketMQ keeps it.
+
+Two connections of one client id are two members. A member is forgotten with its connection, when it says goodbye, or
+after 120 s of silence. Knows neither queues nor messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from framework.broker.filters import Wanted
+from framework.broker.request import Client
+from framework.broker.timers import Timer, Timers
+
+# channelExpiredTimeout and the scan's pace of every stock broker.
+SILENCE_MAX_S = 120.0
+SCAN_S = 10.0
+
+BROADCASTING = "BROADCASTING"
+
+
+class Member:
+    """One connection in one group."""
+
+    __slots__ = ("client", "client_id", "heard", "language", "version")
+
+    def __init__(self, client: Client, client_id: str, language: int, version: int, heard: float) -> None:
+        self.client = client
+        self.client_id = client_id
+        self.language = language
+        self.version = version
+        self.heard = heard
+
+
+class Group:
+    """One group with at least one member."""
+
+    __slots__ = ("consume_from", "consume_type", "members", "message_model", "name", "wanted")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.members: dict[Client, Member] = {}
+        self.wanted: dict[str, Wanted] = {}
+        self.consume_type = ""
+        self.message_model = ""
+        self.consume_from = ""
+
+    def __repr__(self) -> str:
+        return f"<Group {self.name}: {len(self.members)} members, topics {sorted(self.wanted)}>"
+
+
+class Members:
+    """All groups of one logical broker."""
+
+    def __init__(self, timers: Timers) -> None:
+        self.changed: Callable[[Group], None] | None = None
+        """Told of a group whose members or topics are not what they were."""
+        self._timers = timers
+        self._groups: dict[str, Group] = {}
+        self._producers: dict[str, dict[Client, Member]] = {}
+        self._scan: Timer | None = None
+
+    def find(self, group: str) -> Group | None:
+        return self._groups.get(group)
+
+    def client_ids(self, group: str) -> list[str]:
+        """The id of each connection, in the order in which they came; one that has two is listed twice."""
+        found = self._groups.get(group)
+        return [] if found is None else [member.client_id for member in found.members.values()]
+
+    def producers(self, group: str) -> list[Member]:
+        return list(self._producers.get(group, {}).values())
+
+    def heard(
+        self, client: Client, client_id: str, group: str, subscriptions: Iterable[Wanted], *, consume_type: str,
+        message_model: str, consume_from: str, language: int, version: int,
+    ) -> bool:  # fmt: skip
+        """Take one group's part of a heartbeat; whether members or topics changed."""
+        found = self._groups.get(group)
+        if found is None:
+            found = self._groups[group] = Group(group)
+        # The last heartbeat wins, whoever sent it.
+        found.consume_type, found.message_model, found.consume_from = consume_type, message_model, consume_from
+        is_new = client not in found.members
+        found.members[client] = Member(client, client_id, language, version, self._timers.time())
+        topics_changed = _update(found.wanted, {each.topic: each for each in subscriptions})
+        if is_new or topics_changed:
+            self._tell(found)
+        self._start_scan()
+        return is_new or topics_changed
+
+    def heard_producer(self, client: Client, client_id: str, group: str, *, language: int, version: int) -> None:
+        """Take one producer group's part of a heartbeat."""
+        member = Member(client, client_id, language, version, self._timers.time())
+        self._producers.setdefault(group, {})[client] = member
+        self._start_scan()
+
+    def left(self, client: Client, group: str) -> None:
+        """A member says goodbye; the last one takes the group's entry along."""
+        found = self._groups.get(group)
+        if found is None or found.members.pop(client, None) is None:
+            return
+        if not found.members:
+            del self._groups[group]
+        self._tell(found)
+
+    def producer_left(self, client: Client, group: str) -> None:
+        found = self._producers.get(group)
+        if found is not None:
+            found.pop(client, None)
+            if not found:
+                del self._producers[group]
+
+    def gone(self, client: Client) -> None:
+        """A connection ended."""
+        for name in [name for name, group in self._groups.items() if client in group.members]:
+            self.left(client, name)
+        for name in [name for name, clients in self._producers.items() if client in clients]:
+            self.producer_left(client, name)
+
+    def clear(self) -> None:
+        """Forget everybody; nobody is told."""
+        self._groups.clear()
+        self._producers.clear()
+        if self._scan is not None:
+            self._scan.cancel()
+            self._scan = None
+
+    def _tell(self, group: Group) -> None:
+        if self.changed is not None:
+            self.changed(group)
+
+    def _start_scan(self) -> None:
+        if self._scan is None:
+            self._scan = self._timers.call_later(SCAN_S, self._forget_silent)
+
+    def _forget_silent(self) -> None:
+        self._scan = None
+        since = self._timers.time() - SILENCE_MAX_S
+        tables = [group.members for group in self._groups.values()] + list(self._producers.values())
+        silent = dict.fromkeys(member.client for table in tables for member in table.values() if member.heard < since)
+        for client in silent:
+            # RocketMQ removes the member without telling the others, who hear of it by the closed connection.
+            self.gone(client)
+            client.close(f"no heartbeat for {SILENCE_MAX_S:.0f} s")
+        if self._groups or self._producers:
+            self._start_scan()
+
+
+def _update(known: dict[str, Wanted], told: Mapping[str, Wanted]) -> bool:
+    """Newer versions replace, topics not told are dropped; whether the set of topics changed."""
+    changed = False
+    for topic, each in told.items():
+        before = known.get(topic)
+        if before is None:
+            known[topic] = each
+            changed = True
+        elif each.version > before.version:
+            known[topic] = each
+    for topic in [topic for topic in known if topic not in told]:
+        del known[topic]
+        changed = True
+    return changed

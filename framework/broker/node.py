@@ -1,0 +1,94 @@
+"""One logical broker: its topics, groups, offsets, members, locks and waiting pulls, and the store it shares.
+
+It is put together here and used by the handlers; it knows no socket and no request code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from framework.broker.delays import Delays
+from framework.broker.holds import Holds
+from framework.broker.locks import Locks
+from framework.broker.members import Members
+from framework.broker.notices import Notices
+from framework.broker.request import Client, Request
+from framework.broker.settings import BrokerSettings
+from framework.broker.store.offsets import Offsets
+from framework.broker.store.queues import Queue
+from framework.broker.store.store import Store
+from framework.broker.store.topics import load_groups, load_topics
+from framework.broker.timers import Timer, Timers
+from framework.broker.topic_rules import TopicRules
+from framework.ports import World
+
+
+class Node:
+    """The state behind one broker address."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        world: World,
+        timers: Timers,
+        store: Store,
+        delays: Delays,
+        settings: BrokerSettings,
+        neighbours: Callable[[], list[Node]],
+        wake: Callable[[Request], None],
+    ) -> None:
+        self.name = name
+        self.address = ""
+        """host:port as clients reach it; known once the port is open."""
+        self.world = world
+        self.timers = timers
+        self.store = store
+        self.delays = delays
+        self.settings = settings
+        self.neighbours = neighbours
+        """All logical brokers of the process, this one among them: what a name server knows."""
+        connection = store.database.writing
+        self.rules = TopicRules(load_topics(connection, name), load_groups(connection, name), settings, name)
+        self.offsets = Offsets(connection, name)
+        for table in (self.rules.topics, self.rules.groups, self.offsets.table):
+            store.writer.attach(table)
+        self.members = Members(timers)
+        self.members.changed = Notices(timers, self.members.find, self._is_notified).changed
+        self.locks = Locks()
+        self.holds = Holds(timers, wake)
+        self._saving: Timer | None = None
+
+    def queue(self, topic: str, number: int) -> Queue | None:
+        """The queue, where it ever got a message."""
+        return self.store.queues.find(self.name, topic, number)
+
+    def arrived(self, queue: Queue, tags: list[int]) -> None:
+        """Messages were committed to a queue of ours."""
+        self.holds.arrived(queue.topic, queue.number, tags)
+
+    def gone(self, client: Client) -> None:
+        """A connection ended."""
+        self.holds.forget(client)
+        self.members.gone(client)
+
+    def save_soon(self) -> None:
+        """Something small changed that nobody waits for; it rides with the next write, or goes by itself shortly."""
+        if self._saving is None:
+            self._saving = self.timers.call_later(self.settings.offsets_saved_s, self._save)
+
+    def stop(self) -> None:
+        """No more timers. Held pulls have been answered by now."""
+        self.holds.clear()
+        self.members.clear()
+        if self._saving is not None:
+            self._saving.cancel()
+            self._saving = None
+
+    def _save(self) -> None:
+        self._saving = None
+        self.store.writer.save_tables()
+
+    def _is_notified(self, group: str) -> bool:
+        settings = self.rules.groups.get(group)
+        return settings is None or settings.notifies_members

@@ -1,0 +1,89 @@
+"""The words of a request handler: what it is given, and what it may answer.
+
+A handler is a plain function `handle(request) -> Answer`. It decides at once; what must wait is said, not awaited:
+`AfterCommit` for the disk, `Hold` for a message that has not come yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from framework.errors import FrameworkError
+from framework.wire.codes import ResponseCode
+from framework.wire.command import Command
+
+if TYPE_CHECKING:
+    from framework.broker.node import Node
+    from framework.broker.store.writer import Change
+
+
+class Client(Protocol):
+    """One connection of a client, as handlers see it. Compared by identity: members are connections, not names."""
+
+    @property
+    def peer(self) -> str: ...
+    def send(self, command: Command) -> None: ...
+    def answer(self, request: Command, answer: Command) -> None: ...
+    def close(self, reason: str) -> None: ...
+
+
+class Request:
+    """One request, with where it came from and which logical broker it was sent to."""
+
+    __slots__ = ("client", "command", "node", "was_held")
+
+    def __init__(self, command: Command, client: Client, node: Node) -> None:
+        self.command = command
+        self.client = client
+        self.node = node
+        self.was_held = False
+        """Whether this is a second look, after a hold: it never holds again."""
+
+    def __repr__(self) -> str:
+        return f"<Request {self.command.code} from {self.client.peer}>"
+
+
+@dataclass(frozen=True, slots=True)
+class AfterCommit:
+    """Write, and answer only when it is on disk."""
+
+    change: Change
+    answer: Callable[[Any], Command]
+    """Makes the answer from the change's result."""
+    refused: Callable[[FrameworkError], Command] | None = None
+    """Makes it from the error where the store failed; else code 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Wait for a message in a queue, no longer than `timeout_ms`, then look again."""
+
+    topic: str
+    number: int
+    tags: frozenset[int] | None
+    """Hashes of the tags waited for; None for all."""
+    timeout_ms: int
+
+
+Answer: TypeAlias = Command | AfterCommit | Hold
+Handler: TypeAlias = Callable[[Request], Answer]
+
+
+class Refusal(FrameworkError):
+    """A request that gets an error code and a remark. The dispatcher turns it into that answer."""
+
+    def __init__(self, code: ResponseCode, remark: str, fields: Mapping[str, str] | None = None) -> None:
+        super().__init__(f"code {int(code)}: {remark}")
+        self.code = code
+        self.remark = remark
+        self.fields = fields
+
+
+def ok(fields: dict[str, str] | None = None, body: bytes = b"", *, remark: str | None = None) -> Command:
+    return Command(ResponseCode.SUCCESS, fields, body, remark=remark)
+
+
+def refuse(code: int, remark: str, fields: Mapping[str, str] | None = None) -> Command:
+    return Command(code, dict(fields) if fields else None, remark=remark)

@@ -1,0 +1,33 @@
+"""What can be chosen about a broker, with the stock broker's values where it has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from framework.model.delay_levels import DELAYS_MS
+
+CLUSTER = "DefaultCluster"
+REGION = "DefaultRegion"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSettings:
+    """Limits and ladders. Every limit has a code or a closed connection as its answer, never a crash."""
+
+    cluster: str = CLUSTER
+    delays_ms: tuple[int, ...] = DELAYS_MS
+    body_bytes_max: int = 4 * 1024 * 1024  # maxMessageSize
+    properties_bytes_max: int = 32_767  # the record's own field is a signed short
+    pull_count_max: int = 32  # maxTransferCountOnMessageInMemory
+    pull_bytes_max: int = 256 * 1024  # maxTransferBytesOnMessageInMemory
+    hold_ms_max: int = 60_000  # a client that asks for more is answered then, and asks again
+    topic_queues: int = 8  # TBW102's own count: the most that a new topic gets
+    channels_max: int = 256
+    unsent_bytes_max: int = 8 * 1024 * 1024
+    """A reader this far behind on one connection is cut off."""
+    topics_max: int = 1000
+    groups_max: int = 1000
+    offsets_saved_s: float = 0.5
+    """One-way commits reach the disk at most this much later, or with the next write."""
+    sent_back_kept_ms: int = 3_600_000
+    """How long a repeated send-back is recognised."""

@@ -1,0 +1,185 @@
+"""Opening the store's database: the file, its owner, its settings. What the tables mean is known elsewhere.
+
+Two connections to a file: one writes, one reads what is committed, so that a pull never waits for a disk. A store in
+memory has one connection for both, and so has a simulation, which hands in its own and decides what a crash leaves.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from framework.errors import StoreError
+
+OpenDatabase = Callable[[], sqlite3.Connection]
+
+APPLICATION_ID = 0x524D_5142  # "RMQB": a SQLite file of anybody else is refused
+SCHEMA_VERSION = 1
+FILE_NAME = "broker.db"
+LOCK_NAME = "broker.lock"
+_MAGIC = b"SQLite format 3\0"
+# 16 MiB of pages between checkpoints: each costs a sync of the file beside the log's own.
+_CHECKPOINT_PAGES = 4000
+
+
+class Database:
+    """The open connections, and the lock that keeps a second process out."""
+
+    def __init__(
+        self,
+        writing: sqlite3.Connection,
+        reading: sqlite3.Connection,
+        *,
+        place: str,
+        commits_inline: bool,
+        lock: int | None,
+    ) -> None:
+        self.writing = writing
+        self.reading = reading
+        self.place = place
+        """Where it lies, for people."""
+        self.commits_inline = commits_inline
+        """Whether a commit touches no disk and may run on the event loop itself."""
+        self._lock = lock
+
+    def close(self) -> None:
+        """Close both connections; the last one to close a file folds its write-ahead log into it."""
+        if self.reading is not self.writing:
+            self.reading.close()
+        self.writing.close()
+        self.unlock()
+
+    def unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def open_memory() -> Database:
+    """A store that is gone with its process."""
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    _prepare(connection, "memory")
+    return Database(connection, connection, place="memory", commits_inline=True, lock=None)
+
+
+def open_given(open_database: OpenDatabase) -> Database:
+    """A store on a connection of the caller's own, which may hold what an earlier broker committed."""
+    connection = open_database()
+    connection.isolation_level = None
+    _prepare(connection, "the given database")
+    return Database(connection, connection, place="the given database", commits_inline=False, lock=None)
+
+
+def open_folder(folder: Path) -> Database:
+    """The store of a data folder, made where there is none. A folder that is taken, foreign or damaged: StoreError."""
+    _check_folder(folder)
+    lock = _lock(folder)
+    path = folder / FILE_NAME
+    opened: list[sqlite3.Connection] = []
+    try:
+        # Made here first, so that nobody else can ever read it: SQLite gives the log and its index the file's own mode.
+        _check_file(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), path)
+        opened.append(_connect(path))
+        opened.append(_connect(path))
+        _prepare(opened[0], str(path))
+        _set_up(opened[1])
+    except (OSError, sqlite3.Error) as error:
+        _close_all(opened, lock)
+        raise StoreError(f"data folder {folder}: {FILE_NAME} cannot be opened: {error}") from error
+    except StoreError:
+        _close_all(opened, lock)
+        raise
+    return Database(opened[0], opened[1], place=str(path), commits_inline=False, lock=lock)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
+
+
+def _close_all(connections: list[sqlite3.Connection], lock: int) -> None:
+    for connection in connections:
+        connection.close()
+    os.close(lock)
+
+
+def _check_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.lstat()
+    except OSError as error:
+        raise StoreError(f"data folder {folder}: {error.strerror or error}; name another folder") from error
+    if not stat.S_ISDIR(found.st_mode):
+        raise StoreError(f"data folder {folder}: a symbolic link or no folder; name the folder itself")
+    if found.st_uid != os.geteuid():
+        raise StoreError(f"data folder {folder}: belongs to user {found.st_uid}, not to us; name a folder of our own")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        folder.chmod(0o700)
+
+
+def _lock(folder: Path) -> int:
+    """Take the folder. The system lets go of the lock when the process ends, however it ends."""
+    path = folder / LOCK_NAME
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreError(f"data folder {folder}: {error.strerror or error}; make it writable") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        raise StoreError(f"data folder {folder} is in use by another broker; stop it or name another folder") from error
+    return lock
+
+
+def _check_file(file: int, path: Path) -> None:
+    """Refuse what is no database; SQLite itself takes a short file of anything for an empty one."""
+    try:
+        begin = os.pread(file, len(_MAGIC), 0)
+    finally:
+        os.close(file)
+    if begin and begin != _MAGIC:
+        raise StoreError(f"{path}: not a readable database; restore it from a copy, or name another folder")
+
+
+def _set_up(connection: sqlite3.Connection) -> None:
+    """What every connection needs, before anything is read through it."""
+    connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA cache_size = -32768")
+
+
+def _prepare(connection: sqlite3.Connection, place: str) -> None:
+    """Check that the database is ours, of a version we know; fill an empty one."""
+    try:
+        _set_up(connection)
+        application = int(connection.execute("PRAGMA application_id").fetchone()[0])
+        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        is_empty = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
+        if not is_empty and application != APPLICATION_ID:
+            raise StoreError(f"{place}: a SQLite file, but not a broker's; name another folder")
+        if version > SCHEMA_VERSION:
+            raise StoreError(
+                f"{place}: written by a newer version (schema {version}, ours is {SCHEMA_VERSION}); upgrade"
+            )
+        connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        connection.execute("PRAGMA journal_size_limit = 67108864").fetchone()
+        connection.execute(_CHECKPOINT).fetchone()
+        if is_empty:
+            _fill(connection)
+    except sqlite3.Error as error:
+        raise StoreError(f"{place}: not a readable database ({error}); restore it from a copy") from error
+
+
+def _fill(connection: sqlite3.Connection) -> None:
+    schema = Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
+    connection.executescript(f"BEGIN IMMEDIATE;\n{schema}\n{_STAMP}\nCOMMIT;")
+
+
+# Pragmas take no bound parameters; these are built from constants, once.
+_CHECKPOINT = f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}"
+_STAMP = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION};"

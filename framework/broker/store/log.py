@@ -1,0 +1,181 @@
+"""Stored messages, read: slices of a queue for pulls, single ones by place, offsets by time.
+
+Every record is checked against its checksum and its place before anybody sees it. A damaged one is an error that names
+the message; it is never skipped and never served.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection
+from json import dumps
+from struct import Struct
+from typing import NamedTuple
+from zlib import crc32
+
+from framework.broker.store.queues import Queue, Queues
+from framework.errors import RecordDamaged, StoreError
+
+# Filtering looks at no more offsets than this a pull, as RocketMQ does (16,000 bytes of consume queue).
+SCAN_MAX = 800
+_QUEUE_OFFSET = Struct(">q").unpack_from
+_QUEUE_OFFSET_AT = 20
+
+
+class Slice(NamedTuple):
+    """What a read found: whole records in order, and the offset to go on from (past filtered messages too)."""
+
+    records: list[bytes]
+    next_offset: int
+
+
+class Log:
+    """Reads through the connection that sees only what is committed."""
+
+    def __init__(self, reading: sqlite3.Connection, queues: Queues) -> None:
+        self._reading = reading
+        self._queues = queues
+
+    def read(self, queue: Queue, start: int, *, count_max: int, bytes_max: int) -> Slice:
+        """Messages from `start` on: at least one where there is one, whatever its size."""
+        first = queue.base + start
+        rows = self._select(
+            "SELECT record, checksum FROM messages WHERE id >= ? AND id < ? ORDER BY id LIMIT ?",
+            (first, queue.base + queue.end, count_max), queue, start,
+        )  # fmt: skip
+        records: list[bytes] = []
+        offset = start
+        room = bytes_max
+        try:
+            for record, checksum in rows:
+                room -= len(record)
+                if records and room < 0:
+                    break
+                # The offset inside is compared too: a flipped bit in the row's key would move a whole record.
+                if crc32(record) != checksum or _QUEUE_OFFSET(record, _QUEUE_OFFSET_AT)[0] != offset:
+                    break
+                records.append(record)
+                offset += 1
+        except sqlite3.Error as error:
+            raise self._unreadable(queue, offset, error) from error
+        finally:
+            rows.close()
+        if not records and start < queue.end:
+            # What is sound before a damaged message is served; the next pull then begins with it.
+            raise self._damaged(queue, start)
+        return Slice(records, offset)
+
+    def read_tagged(self, queue: Queue, start: int, tags: Collection[int], *, count_max: int, bytes_max: int) -> Slice:
+        """The same for messages whose tag has one of the hashes; an empty slice may still have moved on."""
+        end = min(queue.end, start + SCAN_MAX)
+        rows = self._select(
+            "SELECT id, record, checksum FROM messages WHERE id >= ? AND id < ?"
+            " AND tag IN (SELECT value FROM json_each(?)) ORDER BY id LIMIT ?",
+            (queue.base + start, queue.base + end, dumps(list(tags)), count_max), queue, start,
+        )  # fmt: skip
+        records: list[bytes] = []
+        next_offset = end
+        room = bytes_max
+        try:
+            for message, record, checksum in rows:
+                offset = message - queue.base
+                room -= len(record)
+                if records and room < 0:
+                    next_offset = offset
+                    break
+                if crc32(record) != checksum or _QUEUE_OFFSET(record, _QUEUE_OFFSET_AT)[0] != offset:
+                    if not records:
+                        raise self._damaged(queue, offset)
+                    next_offset = offset
+                    break
+                records.append(record)
+                if len(records) == count_max:
+                    next_offset = offset + 1
+                    break
+        except sqlite3.Error as error:
+            raise self._unreadable(queue, start, error) from error
+        finally:
+            rows.close()
+        self._check_dense(queue, start, next_offset)
+        return Slice(records, next_offset)
+
+    def at_place(self, place: int) -> tuple[Queue, bytes] | None:
+        """The message that stands at a commit-log offset, with its queue."""
+        try:
+            row = self._reading.execute(
+                "SELECT id, record, checksum FROM messages WHERE place = ?", (place,)
+            ).fetchone()
+        except (sqlite3.Error, OverflowError) as error:
+            raise StoreError(f"commit-log offset {place}: {error}") from error
+        if row is None:
+            return None
+        message, record, checksum = row
+        queue = self._queues.of_message(message)
+        # Uncommitted rows show where one connection both reads and writes.
+        if queue is None or message - queue.base >= queue.end:
+            return None
+        if crc32(record) != checksum:
+            raise RecordDamaged(
+                f"message {message - queue.base} of {_name(queue)} is damaged: not what its checksum says"
+            )
+        return queue, record
+
+    def stored_ms(self, queue: Queue, offset: int) -> int | None:
+        """When the broker stored the message at an offset."""
+        if not queue.low <= offset < queue.end:
+            return None
+        row = self._reading.execute("SELECT stored_ms FROM messages WHERE id = ?", (queue.base + offset,)).fetchone()
+        return None if row is None else int(row[0])
+
+    def offset_at(self, queue: Queue, time_ms: int, *, upper: bool = False) -> int:
+        """The first offset stored at or after a time (upper: the last one at or before it), as RocketMQ's search."""
+        if queue.low >= queue.end:
+            return queue.end if queue.end == queue.low else 0
+        before = self._count_before(queue, time_ms + 1 if upper else time_ms)
+        if not upper:
+            return before
+        return max(before - 1, 0)
+
+    def _count_before(self, queue: Queue, time_ms: int) -> int:
+        """The first offset whose store time is not before `time_ms`: times never fall along a queue."""
+        low, high = queue.low, queue.end
+        while low < high:
+            middle = (low + high) // 2
+            stored = self.stored_ms(queue, middle)
+            if stored is None:
+                raise self._damaged(queue, middle)
+            if stored < time_ms:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _select(self, sql: str, values: tuple[object, ...], queue: Queue, offset: int) -> sqlite3.Cursor:
+        try:
+            return self._reading.execute(sql, values)
+        except (sqlite3.Error, OverflowError) as error:
+            raise self._unreadable(queue, offset, error) from error
+
+    def _check_dense(self, queue: Queue, start: int, end: int) -> None:
+        """See that no message is missing among those a filter passed over."""
+        rows = self._select(
+            "SELECT count(*) FROM messages WHERE id >= ? AND id < ?",
+            (queue.base + start, queue.base + end),
+            queue,
+            start,
+        )
+        (count,) = rows.fetchone()
+        if count != end - start:
+            raise RecordDamaged(f"messages {start} to {end - 1} of {_name(queue)}: {end - start - count} are missing")
+
+    def _damaged(self, queue: Queue, offset: int) -> RecordDamaged:
+        return RecordDamaged(
+            f"message {offset} of {_name(queue)} is damaged: missing, moved, or not what its checksum says"
+        )
+
+    def _unreadable(self, queue: Queue, offset: int, error: Exception) -> StoreError:
+        return StoreError(f"{_name(queue)} from offset {offset} cannot be read: {error}")
+
+
+def _name(queue: Queue) -> str:
+    return f"{queue.topic}@{queue.broker}:{queue.number}"

@@ -1,0 +1,75 @@
+"""The queues of the store: their numbers, and which offsets are there. Knows no messages.
+
+`end` is what everybody may see: committed. `next` runs ahead of it while a group of writes is under way, and falls back
+when that group fails, so that offsets stay dense.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+OFFSET_BITS = 40
+OFFSET_MAX = (1 << OFFSET_BITS) - 1
+
+
+class Queue:
+    """One queue of one topic on one logical broker."""
+
+    __slots__ = ("base", "broker", "end", "is_saved", "low", "next", "number", "topic")
+
+    def __init__(self, broker: str, topic: str, number: int, base: int, *, low: int = 0, end: int = 0) -> None:
+        self.broker = broker
+        self.topic = topic
+        self.number = number
+        self.base = base
+        """The id that offset 0 has in the message table."""
+        self.low = low
+        self.end = end
+        self.next = end
+        self.is_saved = end > 0 or low > 0
+
+    def __repr__(self) -> str:
+        return f"<Queue {self.topic}@{self.broker}:{self.number} {self.low}..{self.end}>"
+
+
+class Queues:
+    """All queues that ever got a message."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._all: dict[tuple[str, str, int], Queue] = {}
+        self._by_id: dict[int, Queue] = {}
+        self._next_id = 1
+        for number, broker, topic, queue_number, low in connection.execute(
+            "SELECT id, broker, topic, number, low FROM queues ORDER BY id"
+        ).fetchall():
+            base = number << OFFSET_BITS
+            (last,) = connection.execute(
+                "SELECT max(id) FROM messages WHERE id BETWEEN ? AND ?", (base, base + OFFSET_MAX)
+            ).fetchone()
+            queue = Queue(broker, topic, queue_number, base, low=low, end=low if last is None else last - base + 1)
+            queue.is_saved = True
+            self._add(queue)
+
+    def find(self, broker: str, topic: str, number: int) -> Queue | None:
+        return self._all.get((broker, topic, number))
+
+    def obtain(self, broker: str, topic: str, number: int) -> Queue:
+        """The queue; a new one reaches the disk together with its first message."""
+        queue = self._all.get((broker, topic, number))
+        if queue is None:
+            queue = Queue(broker, topic, number, self._next_id << OFFSET_BITS)
+            self._add(queue)
+        return queue
+
+    def of_message(self, message: int) -> Queue | None:
+        """The queue that a message's id belongs to."""
+        return self._by_id.get(message >> OFFSET_BITS)
+
+    def by_id(self, number: int) -> Queue | None:
+        return self._by_id.get(number)
+
+    def _add(self, queue: Queue) -> None:
+        number = queue.base >> OFFSET_BITS
+        self._all[queue.broker, queue.topic, queue.number] = queue
+        self._by_id[number] = queue
+        self._next_id = max(self._next_id, number + 1)

@@ -1,0 +1,76 @@
+"""A table of the store that also stands in memory, whole: topics, groups, offsets.
+
+Reading is a dictionary's; what was changed is written with the next group of writes, whichever it is, and written again
+should that group fail.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+Row = tuple[Any, ...]
+
+
+class SavedTable(Generic[K, V]):
+    """A dictionary whose changes reach the disk."""
+
+    def __init__(self, *, upsert: str, delete: str, to_row: Callable[[K, V], Row], to_key: Callable[[K], Row]) -> None:
+        self._values: dict[K, V] = {}
+        # Dictionaries, not sets: their order is the order of the changes, the same in every run.
+        self._dirty: dict[K, None] = {}
+        self._in_flight: dict[K, None] = {}
+        self._upsert = upsert
+        self._delete = delete
+        self._to_row = to_row
+        self._to_key = to_key
+
+    def load(self, key: K, value: V) -> None:
+        """Take a row that is on disk already."""
+        self._values[key] = value
+
+    def get(self, key: K) -> V | None:
+        return self._values.get(key)
+
+    def put(self, key: K, value: V) -> None:
+        self._values[key] = value
+        self._dirty[key] = None
+
+    def drop(self, key: K) -> None:
+        if self._values.pop(key, None) is not None:
+            self._dirty[key] = None
+
+    def items(self) -> Iterator[tuple[K, V]]:
+        return iter(list(self._values.items()))
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._values
+
+    @property
+    def is_dirty(self) -> bool:
+        return bool(self._dirty)
+
+    def save(self, connection: sqlite3.Connection) -> None:
+        """Write what changed, inside a transaction of the caller's."""
+        if not self._dirty:
+            return
+        self._in_flight, self._dirty = self._dirty, {}
+        values = self._values
+        kept = [self._to_row(key, values[key]) for key in self._in_flight if key in values]
+        gone = [self._to_key(key) for key in self._in_flight if key not in values]
+        if kept:
+            connection.executemany(self._upsert, kept)
+        if gone:
+            connection.executemany(self._delete, gone)
+
+    def saved(self, *, committed: bool) -> None:
+        """Hear how that transaction ended."""
+        if not committed:
+            self._dirty = {**self._in_flight, **self._dirty}
+        self._in_flight = {}

@@ -1,0 +1,117 @@
+"""The data folder: whose it is, who may open it, and what is refused with a clear word."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from framework.broker.store.database import FILE_NAME, open_folder
+from framework.errors import StoreError
+from tests.broker.store_lab import folder_lab
+
+
+def test_folder_and_files_are_nobody_else_s(tmp_path: Path) -> None:
+    lab = folder_lab(tmp_path / "data")
+    lab.write("t", 0, b"a")
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "data").iterdir()}
+
+    assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
+    assert modes == {"broker.db": 0o600, "broker.db-wal": 0o600, "broker.db-shm": 0o600, "broker.lock": 0o600}
+    lab.store.close()
+
+
+def test_a_second_broker_on_the_folder_is_refused(tmp_path: Path) -> None:
+    lab = folder_lab(tmp_path / "data")
+    program = (
+        "from pathlib import Path; from framework.broker.store.database import open_folder;"
+        f" open_folder(Path({str(tmp_path / 'data')!r}))"
+    )
+
+    second = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert second.returncode == 1
+    assert "is in use by another broker" in second.stderr
+    lab.store.close()
+
+
+def test_the_folder_is_free_again_after_closing(tmp_path: Path) -> None:
+    for _ in range(2):
+        folder_lab(tmp_path / "data").store.close()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"not a database at all, but long enough to be read as one" * 20, "not a readable database"),
+        (b"x", "not a readable"),
+    ],
+)
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / FILE_NAME).write_bytes(content)
+
+    with pytest.raises(StoreError, match=message):
+        open_folder(tmp_path)
+
+
+def test_a_foreign_database_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
+    foreign = sqlite3.connect(tmp_path / FILE_NAME)
+    foreign.execute("CREATE TABLE theirs (x)")
+    foreign.close()
+    before = (tmp_path / FILE_NAME).read_bytes()
+
+    with pytest.raises(StoreError, match="not a broker's"):
+        open_folder(tmp_path)
+
+    assert (tmp_path / FILE_NAME).read_bytes() == before
+
+
+def test_a_newer_store_is_refused(tmp_path: Path) -> None:
+    lab = folder_lab(tmp_path)
+    lab.database.writing.execute("PRAGMA user_version = 99")
+    lab.store.close()
+
+    with pytest.raises(StoreError, match="newer version"):
+        open_folder(tmp_path)
+
+
+def test_a_symbolic_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+
+    with pytest.raises(StoreError, match="symbolic link"):
+        open_folder(tmp_path / "link")
+
+
+def test_a_file_where_the_folder_should_be_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("")
+
+    with pytest.raises(StoreError, match="data folder"):
+        open_folder(tmp_path / "data")
+
+
+def test_an_open_folder_is_closed_to_others_when_it_is_taken(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+
+    open_folder(tmp_path).close()
+
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
+
+
+def test_a_damaged_table_of_queues_is_a_store_error(tmp_path: Path) -> None:
+    lab = folder_lab(tmp_path)
+    for i in range(200):
+        lab.append("t", i, b"x" * 500)
+    lab.timers.turn()
+    lab.store.close()
+    path = tmp_path / FILE_NAME
+    content = bytearray(path.read_bytes())
+    content[4096 : 20 * 4096] = b"\xff" * (19 * 4096)
+    path.write_bytes(content)
+
+    with pytest.raises(StoreError):
+        folder_lab(tmp_path)
