@@ -37,7 +37,8 @@ def allocate(
     offered = sorted(set(queues))
     answer = strategy.allocate(member, known, offered)
     wanted = sorted(set(answer))
-    strangers = [queue for queue in wanted if queue not in set(offered)]
+    known_queues = frozenset(offered)
+    strangers = [queue for queue in wanted if queue not in known_queues]
     if strangers:
         raise StrategyFault(f"allocation {strategy.name!r} named {strangers[0]}, which is no queue of the topic")
     if len(wanted) != len(answer):

@@ -57,6 +57,8 @@ class Window:
 
     def settle(self) -> int:
         """Drop the finished chunks and answer the committable offset: the next one to handle."""
+        if self.is_closed:
+            return self._committable  # the bytes were given back, and the queue is somebody else's
         chunks = self._chunks
         while chunks and chunks[0].low >= chunks[0].count:
             chunk = chunks.popleft()
@@ -74,10 +76,12 @@ class Window:
 
         Otherwise one stuck handler would pin every later chunk, and stop the queue by count and bytes.
         """
-        if chunk.low >= chunk.count and chunk.count and not self.is_closed:
+        is_behind_a_gap = chunk.end > self._committable  # what `settle` took from the front is counted no more
+        if chunk.low >= chunk.count and chunk.count and is_behind_a_gap and not self.is_closed:
             marks.sometimes("a finished chunk waited behind a gap")
             self._let_go(chunk)
-            chunk.messages, chunk.count, chunk.low, chunk.next, chunk.size = (), 0, 0, 0, 0
+            # `next` and `low` stay: a worker that is inside this chunk now still compares them with the old count.
+            chunk.messages, chunk.count, chunk.size = (), 0, 0
 
     def _let_go(self, chunk: Chunk) -> None:
         self.messages -= chunk.count
@@ -89,7 +93,7 @@ class Window:
         self.is_draining = True
         for chunk in self._chunks:
             # Messages that nobody started are given back: their indexes stay below `count` and never end.
-            chunk.next = chunk.count
+            chunk.next = max(chunk.next, chunk.count)
 
     def close(self) -> None:
         """The queue is gone: give all bytes back. What ends from now on changes nothing."""

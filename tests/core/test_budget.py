@@ -1,0 +1,93 @@
+"""Budget: a purse of bytes that tells when its room ends and when it comes back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from framework.core.budget import Budget
+
+
+class Told:
+    def __init__(self) -> None:
+        self.edges: list[bool] = []
+
+    def __call__(self, *, has_room: bool) -> None:
+        self.edges.append(has_room)
+
+
+def test_room_ends_at_the_limit_and_comes_back_below_it() -> None:
+    told = Told()
+    budget = Budget(100, told)
+
+    budget.take(99)
+    assert budget.has_room
+    assert [] == told.edges
+    budget.take(1)
+    assert not budget.has_room
+    assert [False] == told.edges
+    budget.give(1)
+    assert budget.has_room
+    assert [False, True] == told.edges
+
+
+def test_between_the_edges_nobody_is_told() -> None:
+    """Pulls already under way overdraw it; a call each would wake every queue for nothing."""
+    told = Told()
+    budget = Budget(100, told)
+
+    budget.take(150)
+    budget.take(50)
+    budget.give(100)
+    assert [False] == told.edges
+    budget.give(50)
+    budget.give(50)
+    assert [False, True] == told.edges
+    assert 0 == budget.used
+
+
+def test_one_message_larger_than_everything_is_taken_alone() -> None:
+    budget = Budget(100)
+
+    assert budget.has_room
+    budget.take(5_000)
+    assert not budget.has_room
+    budget.give(5_000)
+    assert budget.has_room
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 60), max_size=60))
+def test_edges_alternate_and_agree_with_the_purse(sizes: list[int]) -> None:
+    told = Told()
+    budget = Budget(100, told)
+    held: list[int] = []
+
+    for size in sizes:
+        if size % 2 and held:
+            budget.give(held.pop(size % len(held)))
+        else:
+            held.append(size)
+            budget.take(size)
+        assert sum(held) == budget.used
+        assert (sum(held) < 100) is budget.has_room
+        assert (told.edges[-1] if told.edges else True) is budget.has_room
+    assert [each % 2 == 1 for each in range(len(told.edges))] == told.edges
+
+
+def test_giving_more_than_was_taken_is_a_bug() -> None:
+    with pytest.raises(AssertionError):
+        Budget(100).give(1)
+
+
+def test_a_budget_of_nothing_is_a_bug() -> None:
+    with pytest.raises(AssertionError):
+        Budget(0)
+
+
+def test_its_repr_is_its_instrument_panel() -> None:
+    budget = Budget(100)
+    budget.take(30)
+
+    assert "<Budget 30 of 100 bytes>" == repr(budget)

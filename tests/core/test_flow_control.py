@@ -1,0 +1,66 @@
+"""Flow control: which bound stops a queue's pulls, and in which order they are named."""
+
+from __future__ import annotations
+
+import pytest
+
+from framework.core.flow_control import FlowLimits, reason_to_wait
+from tests.core.making import admit, window_at
+
+BOUNDS = FlowLimits(messages_max=4, bytes_max=1_000, span_max=50)
+
+
+@pytest.mark.parametrize(
+    ("expected", "offsets", "size", "has_budget"),
+    [
+        (None, [0, 1, 2, 3], 1_000, True),
+        ("count", [0, 1, 2, 3, 4], 10, True),
+        ("bytes", [0, 1], 1_001, True),
+        (None, [0, 49], 10, True),
+        ("span", [0, 50], 10, True),
+        ("budget", [0], 10, False),
+        ("count", list(range(60)), 5_000, False),
+        ("bytes", [0, 70], 5_000, False),
+        ("span", [0, 70], 10, False),
+    ],
+)
+def test_the_first_bound_that_is_passed_names_the_reason(
+    expected: str | None, offsets: list[int], size: int, *, has_budget: bool
+) -> None:
+    window = window_at()
+    admit(window, offsets, size=size)
+
+    assert expected == reason_to_wait(window, BOUNDS, has_budget)
+
+
+def test_an_empty_window_waits_for_the_budget_only() -> None:
+    assert reason_to_wait(window_at(), BOUNDS, has_budget=True) is None
+    assert "budget" == reason_to_wait(window_at(), BOUNDS, has_budget=False)
+
+
+def test_a_finished_chunk_behind_a_gap_counts_by_its_range_alone() -> None:
+    """One stuck handler must not stop its queue by count or bytes, or nothing behind it would ever be handled."""
+    window = window_at()
+    admit(window, [0], size=10)
+    behind = admit(window, [1, 2, 3, 4, 5], size=5_000)
+    assert "count" == reason_to_wait(window, BOUNDS, has_budget=True)
+
+    for index in range(5):
+        behind.finish(index)
+    window.release(behind)
+    assert reason_to_wait(window, BOUNDS, has_budget=True) is None
+
+    admit(window, [60], size=10)
+    assert "span" == reason_to_wait(window, BOUNDS, has_budget=True)
+
+
+def test_a_span_without_messages_holds_nobody() -> None:
+    """Everything was filtered out: there is no end to wait for, so waiting would be for ever."""
+    window = window_at()
+    window.admit((), 0, 5_000, 0)
+
+    assert reason_to_wait(window, BOUNDS, has_budget=True) is None
+
+
+def test_the_defaults_are_those_of_the_limits_file() -> None:
+    assert FlowLimits(1_000, 100 * 1024 * 1024, 2_000) == FlowLimits()
