@@ -1,0 +1,70 @@
+"""Traffic: a plugin of this application that sends believable orders while it runs, so that there is something to see.
+
+A real application has customers instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+
+from framework import Message, Producer
+from framework.errors import FrameworkError
+from framework.hooks import hookimpl
+
+ARTICLES = (("tea, loose, 250 g", 890), ("teapot, cast iron", 5_450), ("cup, stoneware", 1_275), ("strainer", 640))
+PAUSE_AFTER_FAILURE_SECONDS = 1.0
+
+
+class TrafficSettings(BaseModel):
+    """`plugins.settings.traffic`."""
+
+    per_second: Annotated[float, Field(gt=0, le=1000)] = 5.0
+    """Orders a second."""
+
+
+class Traffic:
+    """Sends orders from when the application has started until it stops."""
+
+    def __init__(self, settings: TrafficSettings) -> None:
+        self._pause = 1 / settings.per_second
+        self._task: asyncio.Task[None] | None = None
+
+    @staticmethod
+    @hookimpl
+    def register_settings() -> type[TrafficSettings]:
+        return TrafficSettings
+
+    @hookimpl
+    def app_started(self, app: Any) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._send(app), name="traffic")
+
+    @hookimpl
+    def app_stopping(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _send(self, app: Any) -> None:
+        async with Producer(cluster=app.cluster) as producer:
+            for order in orders(prefix=app.member[-4:]):
+                try:
+                    await producer.send(order)
+                except FrameworkError:
+                    # The broker is away. Customers come back too; the application says by itself what is wrong.
+                    await asyncio.sleep(PAUSE_AFTER_FAILURE_SECONDS)
+                await asyncio.sleep(self._pause)
+
+
+def orders(prefix: str) -> Iterator[Message]:
+    """Orders without end; the numbers of two processes differ by the prefix."""
+    for count in itertools.count(1):
+        article, price = ARTICLES[count % len(ARTICLES)]
+        pieces = 1 + count * 7 % 3
+        number = f"{prefix}-{count:05}"
+        order = {"number": number, "article": article, "pieces": pieces, "cents": price * pieces + count * 13 % 97}
+        yield Message("orders", json.dumps(order), tags="amended" if count % 9 == 0 else "created", keys=number)

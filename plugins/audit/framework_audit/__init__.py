@@ -1,0 +1,1 @@
+"""The audit plugin; `plugin.py` is all of it."""

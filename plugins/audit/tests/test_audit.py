@@ -1,0 +1,125 @@
+"""The audit plugin, loaded by the host as an installed one is."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from framework_audit.plugin import LINES_MAX, Audit, AuditSettings
+
+from framework.hooks.host import GROUP, PluginHost
+from framework.model.delivery import Delivery
+from framework.model.message import Message
+from framework.model.outcome import Ack, RetryLater
+from framework.model.queue import MessageQueue
+from framework.settings.schema import AppSettings, Plugins
+
+
+def host_with(**settings: object) -> PluginHost:
+    entry = EntryPoint("audit", "framework_audit.plugin:Audit", GROUP)
+    chosen = AppSettings(plugins=Plugins(settings={"audit": settings}))
+    return PluginHost(chosen.plugins, chosen, discover=lambda: [entry])
+
+
+def delivery(offset: int, *, started: float = 0.0, attempt: int = 1) -> Delivery:
+    queue = MessageQueue("orders", "broker-a", 3)
+    message = Message("orders", b"{}", queue=queue, queue_offset=offset, attempt=attempt, message_id=f"ID{offset}")
+    return Delivery("billing", message, started)
+
+
+def lines_in(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_the_plugin_is_installed_under_its_name() -> None:
+    """It comes in by the same door as a stranger's."""
+    found = [entry.value for entry in entry_points(group=GROUP) if entry.name == "audit"]
+
+    assert ["framework_audit.plugin:Audit"] == found
+
+
+def test_each_delivery_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    host = host_with(file=str(path))
+    (after,) = host.calls.after
+
+    after(delivery(7), Ack(), 1.25)
+    after(delivery(8, attempt=2), RetryLater("10s"), 3.0)
+    host.calls.app_stopping(None)
+
+    assert [
+        {
+            "group": "billing", "topic": "orders", "queue": "orders@broker-a:3", "offset": 7, "message_id": "ID7",
+            "attempt": 1, "outcome": "Ack", "elapsed_ms": 1.25,
+        },
+        {
+            "group": "billing", "topic": "orders", "queue": "orders@broker-a:3", "offset": 8, "message_id": "ID8",
+            "attempt": 2, "outcome": "RetryLater", "elapsed_ms": 3.0,
+        },
+    ] == lines_in(path)  # fmt: skip
+
+
+def test_without_a_file_no_message_is_asked_anything() -> None:
+    host = host_with()
+
+    assert () == host.calls.after
+    assert "audit" in [each.name for each in host.plugins]
+
+
+def test_lines_are_written_together(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    plugin = Audit(AuditSettings(file=str(path), flush_lines=3))
+
+    for offset in range(2):
+        plugin.after_consume(delivery(offset), Ack(), 0.0)
+    assert not path.exists()
+
+    plugin.after_consume(delivery(2), Ack(), 0.0)
+    assert [0, 1, 2] == [line["offset"] for line in lines_in(path)]
+
+
+def test_an_old_line_is_written_by_the_next_delivery(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    plugin = Audit(AuditSettings(file=str(path), flush_after=1_000))
+
+    plugin.after_consume(delivery(0, started=100.0), Ack(), 0.0)
+    plugin.after_consume(delivery(1, started=100.9), Ack(), 200.0)
+
+    assert 2 == len(lines_in(path))
+
+
+def test_deliveries_that_end_while_draining_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    plugin = Audit(AuditSettings(file=str(path)))
+    plugin.app_stopping()
+
+    plugin.after_consume(delivery(5), Ack(), 0.0)
+
+    assert [5] == [line["offset"] for line in lines_in(path)]
+
+
+def test_a_file_that_cannot_be_written_hurts_no_message(tmp_path: Path) -> None:
+    """The host counts the failure; the lines are kept, up to a limit, and written when the cause is gone."""
+    folder = tmp_path / "missing"
+    host = host_with(file=str(folder / "audit.jsonl"), flush_lines="1")
+    (after,) = host.calls.after
+
+    after(delivery(0), Ack(), 0.0)
+    assert {"audit": 1} == host.calls.failures
+
+    folder.mkdir()
+    after(delivery(1), Ack(), 0.0)
+    assert [0, 1] == [line["offset"] for line in lines_in(folder / "audit.jsonl")]
+
+
+def test_lines_that_are_too_many_to_keep_are_given_up(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    plugin = Audit(AuditSettings(file=str(path), flush_lines=LINES_MAX, flush_after=60_000))
+    plugin._lines = ["{}"] * (LINES_MAX + 5)
+
+    plugin.app_stopping()
+
+    assert 5 == plugin.given_up
+    assert LINES_MAX == len(lines_in(path))
