@@ -27,11 +27,14 @@ AUTO_CREATE_TOPIC = "TBW102"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What a cluster consists of. `settings` go into every broker's configuration, above our defaults."""
+    """What a cluster consists of."""
 
     brokers: int = 1
     proxy: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
+    """Lines of every broker's configuration, above our defaults."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """Java's -D of every process: some choices, like the header encoding, are made there."""
 
     def roles(self) -> list[str]:
         """In the order of starting: each kind needs the one before."""
@@ -118,7 +121,7 @@ class Cluster:
         )
         self._output(role).parent.mkdir(parents=True, exist_ok=True)
         self._running[role] = self._nursery.start(
-            roles.command(role, self.directory, configuration),
+            roles.command(role, self.directory, configuration, self.shape.properties),
             cwd=self.directory,
             output=self._output(role),
             environment={"ROCKETMQ_HOME": str(self.directory)},

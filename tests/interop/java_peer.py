@@ -155,6 +155,12 @@ class JavaPeer:
         popped: int = self.call("pop", count=count, invisible_ms=invisible_ms, **place)["count"]
         return popped
 
+    def offsets(self, name_server: str, topic: str, *, broker: str, queue: int, time_ms: int) -> dict[str, int]:
+        """A queue's first offset `min`, next offset `max`, and the offset `at_time`."""
+        place: dict[str, Any] = {"names": name_server, "topic": topic, "broker": broker}
+        answer = self.call("offsets", queue=queue, time_ms=time_ms, **place)
+        return {name: answer[name] for name in ("min", "max", "at_time")}
+
     def close(self) -> None:
         self._nursery.kill(self._jvm)
         self._home.cleanup()

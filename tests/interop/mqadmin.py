@@ -9,8 +9,9 @@ import re
 
 from tests.interop.java_peer import JavaPeer
 
-# "...command failed", stack traces, and what commands print for a broker's refusal.
-_FAILED = re.compile(r"^\s*(?:[\w.$]+\.)?\w*(?:Exception|Error)\b|^\s+at [\w.$/]+\(|^Caused by: ", re.MULTILINE)
+# A class name with its package at a line's start, or a line of a stack trace. A name without a package may be a
+# setting: consumerStatus prints `pullTimeDelayMillsWhenException`.
+_FAILED = re.compile(r"^(?:Caused by: )?(?:[a-z]\w*\.)+\w*(?:Exception|Error)\b|^\s+at [\w.$/]+\(", re.MULTILINE)
 
 
 class AdminError(Exception):

@@ -38,8 +38,11 @@ def ask(address: str, code: int, **fields: str) -> tuple[int, bytes]:
                 frame = stream.read(struct.unpack(">I", stream.read(4))[0])
     except (OSError, struct.error):
         return -1, b""
-    body_at = 4 + (struct.unpack_from(">I", frame)[0] & 0xFFFFFF)
-    return int(json.loads(frame[4:body_at])["code"]), frame[body_at:]
+    body_at = 4 + int.from_bytes(frame[1:4])
+    # A server answers in the encoding it was told to use, whatever it was asked in.
+    is_binary = frame[0] == 1
+    status = int.from_bytes(frame[4:6]) if is_binary else int(json.loads(frame[4:body_at])["code"])
+    return status, frame[body_at:]
 
 
 def _addresses(body: bytes) -> set[str]:

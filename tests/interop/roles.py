@@ -78,13 +78,14 @@ def write_configuration(
     path.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
 
 
-def command(role: str, home: Path, configuration: Path) -> list[str]:
+def command(role: str, home: Path, configuration: Path, properties: Mapping[str, str]) -> list[str]:
     """The command line of a role. `home` stands in for the user's home, where RocketMQ writes its logs."""
     flags = [
         *MEMORY[kind(role)],
         f"-Duser.home={home}",
         "-Drocketmq.broker.diskSpaceWarningLevelRatio=0.99",
         f"-DbrokerLogDir={role}",
+        *(f"-D{name}={value}" for name, value in properties.items()),
     ]
     option = "-pc" if role == "proxy" else "-c"
     return jars.java(MAINS[kind(role)], option, str(configuration), classes=f"{jars.resolve()}/*", flags=flags)

@@ -53,6 +53,8 @@ public final class Peer {
                 return Sending.send(command);
             case "fill":
                 return Sending.fill(command);
+            case "offsets":
+                return Asking.offsets(command);
             case "pop":
                 return Popping.pop(command);
             case "consume":
