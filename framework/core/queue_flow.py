@@ -95,8 +95,8 @@ class QueueFlow:
     """One owned queue. Its pull loop asks `next_step`, does it, and tells what came of it."""
 
     __slots__ = (
-        "_backoff", "_budget", "_hold_reason", "_jitter", "_limits", "_not_before_ms", "_window", "caught_up", "failure",
-        "held_because", "max_offset", "next_offset", "queue", "run", "state",
+        "_backoff", "_budget", "_hold_reason", "_jitter", "_limits", "_not_before_ms", "_window", "caught_up",
+        "failure", "held_because", "max_offset", "next_offset", "queue", "run", "state",
     )  # fmt: skip
 
     def __init__(self, queue: MessageQueue, budget: Budget, bounds: FlowLimits, *, jitter: float = 0.5) -> None:
@@ -131,7 +131,9 @@ class QueueFlow:
         if state is _POSITIONING:
             return POSITION
         window = self.window
-        reason = self._hold_reason or reason_to_wait(window, self._limits, self._budget.has_room)
+        reason = self._hold_reason
+        if reason is None:
+            reason = reason_to_wait(window, self._limits, self._budget.has_room)
         if reason is not None:
             self._move("throttled")
             self.held_because = reason

@@ -61,5 +61,6 @@ def decide(outcome: Outcome, attempt: int, max_retries: int) -> Decision:
             level = delay_levels.BY_ATTEMPT if delay is None else delay_levels.level_for(to_ms(delay))
             return SendBack(level, "retry", reason)
         case Suspend(pause=pause):
-            # Only an orderly queue can stand still; here the same wish is a delayed retry.
-            return SendBack(delay_levels.level_for(to_ms(pause)), "retry", "suspended")
+            # Only an orderly queue can stand still; here the same wish is a delayed retry, with a retry's attempts: the
+            # broker counts them alike, and would make a dead letter of what is called a retry here.
+            return decide(RetryLater(pause, reason="suspended"), attempt, max_retries)
