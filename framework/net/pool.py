@@ -12,7 +12,6 @@ without a word counts as a failure. It knows no request.
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Literal, TypeAlias
@@ -103,7 +102,7 @@ class Pool:
         if channel is not None:
             return channel
         if self._is_closed:
-            raise BrokerUnreachable(f"{address}: the connections of this process were closed")
+            raise _closed(address)
         link = self._links.setdefault((address, purpose), _Link())
         if link.attempt is None:
             wait = link.until - self._now()
@@ -134,27 +133,24 @@ class Pool:
 
     async def _connect(self, address: str, purpose: Purpose, link: _Link, attempt: asyncio.Future[Channel]) -> None:
         try:
-            channel = await self._dial(address, purpose)
+            channel = await self._dial(address)
         except (BrokerUnreachable, ConfigurationError) as error:
-            link.attempt = None
             self._failed(address, link, str(error).removeprefix(f"{address}: "))
             _settle(attempt, error)
-            return
-        except asyncio.CancelledError:  # the pool is being closed
-            link.attempt = None
-            _settle(attempt, BrokerUnreachable(f"{address}: the connections of this process were closed"))
-            raise
-        link.attempt, link.channel = None, channel
-        channel.closed.add_done_callback(partial(self._ended, address, purpose, link, channel))
-        if purpose == "pulls" and self._pulls_paused:
-            channel.pause_reading()
-        log.info("connected", peer=address, purpose=purpose)
-        if not attempt.done():
+        else:
+            link.channel = channel
+            channel.closed.add_done_callback(partial(self._ended, address, purpose, link, channel))
+            if purpose == "pulls" and self._pulls_paused:
+                channel.pause_reading()
+            log.info("connected", peer=address, purpose=purpose)
             attempt.set_result(channel)
-        if purpose == "requests" and self._on_connected is not None:
-            self._on_connected(address)
+            if purpose == "requests" and self._on_connected is not None:
+                self._on_connected(address)
+        finally:
+            link.attempt = None
+            _settle(attempt, _closed(address))  # cancelled, for the pool is being closed: nobody may wait for ever
 
-    async def _dial(self, address: str, purpose: Purpose) -> Channel:
+    async def _dial(self, address: str) -> Channel:
         advertised = parse_address(address, "broker address")
         target = self._map.get(str(advertised), advertised)
         is_trusted = str(advertised) in self._trusted
@@ -172,13 +168,17 @@ class Pool:
             raise BrokerUnreachable(
                 f"{address}: no connection{_via(advertised, target)} in {CONNECT_SECONDS:g} s"
             ) from None
-        except (OSError, ssl.CertificateError) as error:
+        except (OSError, ValueError) as error:  # ValueError: a host name that cannot be encoded
             trouble = handshake_trouble(error, expected) if self._tls is not None else None
             raise BrokerUnreachable(f"{address}: {trouble or error}{_via(advertised, target)}") from error
         except asyncio.CancelledError:
             channel.abort("connecting was given up")
             raise
-        if not is_trusted and self._allow.refuses(target.host) is None and self._allow.refuses(channel.remote_host):
+        if (
+            not is_trusted
+            and self._allow.refuses(target.host) is None
+            and self._allow.refuses(channel.remote_host) is not False
+        ):
             channel.abort("not allowed")
             raise self._not_allowed(address, f"{target.host} ({channel.remote_host})")
         return channel
@@ -226,6 +226,9 @@ class Pool:
         """Close every channel; whoever waits gets a ConnectionLost."""
         self._is_closed = True
         await self._tree.close()
+        for (address, _), link in self._links.items():
+            if link.attempt is not None:  # cancelled before its first step
+                _settle(link.attempt, _closed(address))
         channels = [link.channel for link in self._links.values() if link.channel is not None]
         for channel in channels:
             channel.close("closed by this process")
@@ -246,6 +249,10 @@ def _settle(attempt: asyncio.Future[Channel], error: Exception) -> None:
     if not attempt.done():
         attempt.set_exception(error)
         attempt.exception()  # looked at: every caller may have gone
+
+
+def _closed(address: str) -> BrokerUnreachable:
+    return BrokerUnreachable(f"{address}: the connections of this process were closed")
 
 
 def _via(advertised: Address, target: Address) -> str:

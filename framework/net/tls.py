@@ -111,10 +111,8 @@ def handshake_trouble(error: Exception, expected_host: str) -> str | None:
     """What a failed handshake means; None where TLS is not to blame."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"certificate refused for {expected_host}: {error.verify_message}"
-    if isinstance(error, ssl.CertificateError):
-        return f"certificate refused for {expected_host}: {error}"
     if isinstance(error, ssl.SSLError):
-        reason = (error.reason or str(error)).replace("_", " ").lower()
+        reason = (getattr(error, "reason", None) or str(error)).replace("_", " ").lower()
         if "wrong version number" in reason or "record layer" in reason:
             return "peer does not speak TLS here; use its TLS port, or set tls: false"
         if "protocol version" in reason or "unsupported protocol" in reason:

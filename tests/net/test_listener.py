@@ -1,0 +1,112 @@
+"""Listener: channels in, limits, an orderly end; once over a real loopback socket, else in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from framework.net.channel import Channel
+from framework.net.listener import Listener
+from framework.net.pool import Pool
+from framework.net.real_world import real_world
+from framework.wire.command import Command
+from tests.net.memory import MemoryNetwork, join, virtually, world_with
+
+
+def reply(channel: Channel, command: Command) -> None:
+    channel.answer(command, Command(0, dict(command.fields), command.body))
+
+
+def test_requests_travel_over_a_real_socket() -> None:
+    async def story() -> tuple[Command, int, list[str]]:
+        world = real_world()
+        events: list[str] = []
+        listener = Listener(
+            world,
+            "127.0.0.1",
+            0,
+            on_request=reply,
+            on_open=lambda channel: events.append("open"),
+            on_closed=lambda channel: events.append("closed"),
+        )
+        port = await listener.start()
+        pool = Pool(world)
+        answer = await pool.request(f"127.0.0.1:{port}", Command(30, {"a": "b"}, bytes(300_000)), timeout_ms=3000)
+        count = len(listener.channels)
+        await pool.close()
+        await listener.close()
+        return answer, count, events
+
+    answer, count, events = asyncio.run(story())
+
+    assert {"a": "b"} == answer.fields
+    assert 300_000 == len(answer.body)
+    assert 1 == count
+    assert ["open", "closed"] == events
+
+
+def test_closing_ends_every_channel_and_tells_who_waits() -> None:
+    async def story() -> tuple[str | None, int]:
+        world = real_world()
+        listener = Listener(world, "127.0.0.1", 0, on_request=lambda channel, command: None)
+        port = await listener.start()
+        pool = Pool(world)
+        channel = await pool.channel(f"127.0.0.1:{port}")
+        await asyncio.sleep(0.001)
+        await listener.close()
+        await channel.closed
+        await pool.close()
+        return channel.close_reason, len(listener.channels)
+
+    assert ("closed by the peer", 0) == asyncio.run(story())
+
+
+class _Made(MemoryNetwork):
+    make: Any
+
+    async def listen(self, make_owner: Any, host: str, port: int, *, tls: Any = None) -> Any:
+        self.make = make_owner
+        return await super().listen(make_owner, host, port, tls=tls)
+
+
+def test_connections_above_the_limit_are_closed_and_later_ones_welcome_again() -> None:
+    async def story() -> tuple[list[bool], int]:
+        network = _Made()
+        listener = Listener(world_with(network), "127.0.0.1", 1, on_request=reply, channels_max=2)
+        await listener.start()
+        clients = []
+        for _ in range(3):
+            client = Channel("box")
+            join(client, network.make())
+            clients.append(client)
+            await asyncio.sleep(0.01)
+        states = [client.is_open for client in clients]
+        clients[0].close("done")
+        clients[1].close("done")
+        await asyncio.sleep(0.01)
+        another = Channel("box")
+        join(another, network.make())
+        await asyncio.sleep(0.01)
+        states.append(another.is_open)
+        count = len(listener.channels)
+        await listener.close()
+        return states, count
+
+    assert ([True, True, False, True], 1) == virtually(story)
+
+
+def test_one_bad_peer_hurts_no_other() -> None:
+    async def story() -> tuple[bool, bool]:
+        network = _Made()
+        listener = Listener(world_with(network), "127.0.0.1", 1, on_request=reply)
+        await listener.start()
+        good, bad = Channel("box"), Channel("box")
+        join(good, network.make())
+        pipe, _ = join(bad, network.make())
+        pipe.write(b"GET / HTTP/1.1\r\n\r\n")
+        await asyncio.sleep(0.01)
+        answer = await good.request(Command(30, {"a": "b"}), timeout_ms=3000)
+        await listener.close()
+        return bad.is_open, answer.fields == {"a": "b"}
+
+    assert (False, True) == virtually(story)
