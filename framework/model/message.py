@@ -83,13 +83,14 @@ class Written:
 class Message:
     """One message. Reading is lazy and cached; nothing here changes after it was made."""
 
-    # `_body` and `_properties` stay unset until first read: a pulled message sets three slots and no more.
+    # `_body` and `_properties` are None until first read. An unset slot would save a store a message and cost 0.6 us at
+    # each first reading, for the AttributeError that tells.
     __slots__ = ("_at", "_body", "_properties", "_source", "queue_offset")
 
     _source: RecordSource
     _at: int
-    _body: bytes
-    _properties: Mapping[str, str]
+    _body: bytes | None
+    _properties: Mapping[str, str] | None
     queue_offset: int
 
     def __init__(
@@ -120,25 +121,24 @@ class Message:
         place = queue or MessageQueue(topic, "", 0)
         self._source = Written(topic, content, texts, place, attempt - 1, born_ms, stored_ms, offset_message_id)
         self._at = 0
+        self._body = self._properties = None
         self.queue_offset = queue_offset
 
     @property
     def body(self) -> bytes:
         """The body, decompressed. May raise BodyUndecodable, or BodyUnavailable where a codec is missing."""
-        try:
-            return self._body
-        except AttributeError:
+        body = self._body
+        if body is None:
             body = self._body = self._source.body(self._at)
-            return body
+        return body
 
     @property
     def properties(self) -> Mapping[str, str]:
         """All properties, RocketMQ's own among them. Do not change the mapping."""
-        try:
-            return self._properties
-        except AttributeError:
+        properties = self._properties
+        if properties is None:
             properties = self._properties = self._source.properties(self._at)
-            return properties
+        return properties
 
     @property
     def topic(self) -> str:

@@ -28,8 +28,8 @@ CATALOGUE = {
     "RegisterBrokerRequest": (
         103,
         (
-            "brokerName! brokerAddr! clusterName! haServerAddr! brokerId:l! heartbeatTimeoutMillis:l enableActingMaster:b "
-            "compressed:b bodyCrc32:i"
+            "brokerName! brokerAddr! clusterName! haServerAddr! brokerId:l! heartbeatTimeoutMillis:l "
+            "enableActingMaster:b compressed:b bodyCrc32:i"
         ),
     ),
     "RegisterBrokerAnswer": (None, "haServerAddr masterAddr"),
@@ -37,8 +37,8 @@ CATALOGUE = {
     "BrokerHeartbeatRequest": (
         904,
         (
-            "clusterName! brokerAddr! brokerName! brokerId:l epoch:i maxOffset:l confirmOffset:l heartbeatTimeoutMills:l "
-            "electionPriority:i"
+            "clusterName! brokerAddr! brokerName! brokerId:l epoch:i maxOffset:l confirmOffset:l "
+            "heartbeatTimeoutMills:l electionPriority:i"
         ),
     ),
     "QueryVersionRequest": (322, "brokerName! brokerAddr! clusterName! brokerId:l!"),
@@ -130,8 +130,8 @@ CATALOGUE = {
     "PopRequest": (
         200050,
         (
-            "consumerGroup! topic! queueId:i! maxMsgNums:i! invisibleTime:l! pollTime:l! bornTime:l! initMode:i! expType "
-            "exp order:b attemptId bname"
+            "consumerGroup! topic! queueId:i! maxMsgNums:i! invisibleTime:l! pollTime:l! bornTime:l! initMode:i! "
+            "expType exp order:b attemptId bname"
         ),
     ),
     "PopAnswer": (
@@ -153,8 +153,8 @@ CATALOGUE = {
     "UpdateTopicRequest": (
         17,
         (
-            "topic! defaultTopic! readQueueNums:i! writeQueueNums:i! perm:i! topicFilterType topicSysFlag:i order:b "
-            "attributes force:b"
+            "topic! defaultTopic! readQueueNums:i! writeQueueNums:i! perm:i! topicFilterType topicSysFlag:i "
+            "order:b attributes force:b"
         ),
     ),
     "UpdateTopicListRequest": (18, ""),

@@ -1,0 +1,95 @@
+"""The client's batch body: several messages of one topic in one send.
+
+    { int32 size | int32 magic 0 | int32 crc 0 | int32 flag
+    | int32 body length | body | int16 properties length | properties }
+
+A broker takes it apart, or (batch consume queues) stores it whole as an *inner batch*, which the consumer takes apart.
+Owns this layout. It knows neither compression nor queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from struct import Struct
+
+from framework.errors import ConfigurationError, ProtocolError
+from framework.wire import properties as texts
+
+PARTS_MAX = (
+    65_536  # far above any batch that fits 4 MiB with bodies in it; bounds what a hostile body can make us build
+)
+
+_HEAD = Struct(">i8xii")  # size, flag, body length
+_WRITTEN = Struct(">iiiii")
+_SHORT = Struct(">h")
+BODY_AT = _HEAD.size
+_SIZE_MIN = BODY_AT + _SHORT.size
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One message of a batch."""
+
+    body: bytes
+    properties: Mapping[str, str] = field(default_factory=dict)
+    flag: int = 0
+
+
+def encode(parts: Iterable[Part]) -> bytes:
+    """The batch's body."""
+    return b"".join([_encode_part(part) for part in parts])
+
+
+def _encode_part(part: Part) -> bytes:
+    properties = texts.encode(part.properties).encode()
+    size = _SIZE_MIN + len(part.body) + len(properties)
+    if not -0x8000_0000 <= part.flag <= 0x7FFF_FFFF:
+        raise ConfigurationError(f"flag={part.flag} is outside 32 bits")
+    head = _WRITTEN.pack(size, 0, 0, part.flag, len(part.body))
+    return b"".join((head, part.body, _SHORT.pack(len(properties)), properties))
+
+
+def decode(data: bytes) -> list[Part]:
+    """The messages in their order, or ProtocolError."""
+    return [Part(body_at(data, at), properties_at(data, at), flag_at(data, at)) for at in positions(data)]
+
+
+def positions(data: bytes) -> list[int]:
+    """Where each message begins; every length has been held against what is there."""
+    found: list[int] = []
+    at, end = 0, len(data)
+    while at < end:
+        if at + _SIZE_MIN > end:
+            raise ProtocolError(f"batch: {end - at} bytes after message {len(found)} are too few for another")
+        size, _, body_size = _HEAD.unpack_from(data, at)
+        if not _SIZE_MIN <= size <= end - at:
+            raise ProtocolError(f"batch: message {len(found) + 1} says {size} bytes, of {end - at} that are left")
+        if not 0 <= body_size <= size - _SIZE_MIN:
+            raise ProtocolError(f"batch: message {len(found) + 1} of {size} bytes has a body of {body_size}")
+        (properties_size,) = _SHORT.unpack_from(data, at + BODY_AT + body_size)
+        if not 0 <= properties_size <= size - _SIZE_MIN - body_size:
+            raise ProtocolError(f"batch: message {len(found) + 1} of {size} bytes has properties of {properties_size}")
+        if len(found) == PARTS_MAX:
+            raise ProtocolError(f"batch: more than {PARTS_MAX} messages")
+        found.append(at)
+        at += size
+    return found
+
+
+def body_at(data: bytes, at: int) -> bytes:
+    """The body of the message at a position that `positions` answered; so are the other two."""
+    _, _, size = _HEAD.unpack_from(data, at)
+    return data[at + BODY_AT : at + BODY_AT + size]
+
+
+def properties_at(data: bytes, at: int) -> dict[str, str]:
+    _, _, body_size = _HEAD.unpack_from(data, at)
+    start = at + _SIZE_MIN + body_size
+    (size,) = _SHORT.unpack_from(data, start - _SHORT.size)
+    return texts.decode_stored(data[start : start + size])
+
+
+def flag_at(data: bytes, at: int) -> int:
+    _, flag, _ = _HEAD.unpack_from(data, at)
+    return int(flag)

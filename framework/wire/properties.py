@@ -1,0 +1,86 @@
+r"""Message properties: `name \x01 value \x02`, repeated, as one text.
+
+Owns the separators, the limits, and what is dropped: a pair without a name or without a value, as RocketMQ's own parser
+drops it. It knows no property in particular.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from framework.errors import ConfigurationError, ProtocolError, shorten
+
+NAME_END = "\x01"
+PAIR_END = "\x02"
+BYTES_MAX = 32_767  # a record stores the length in a signed short
+COUNT_MAX = 1_024
+
+
+def encode(properties: Mapping[str, str]) -> str:
+    """The text; ConfigurationError for what it could not carry. Empty values are left out: no reader would see them."""
+    if len(properties) > COUNT_MAX:
+        raise ConfigurationError(f"{len(properties)} properties exceed the limit of {COUNT_MAX} a message")
+    text = "".join([f"{name}{NAME_END}{value}{PAIR_END}" for name, value in properties.items() if name and value])
+    # Each pair adds exactly one of each; more means that a name or a value holds one.
+    pairs = sum(1 for name, value in properties.items() if name and value)
+    if text.count(NAME_END) != pairs or text.count(PAIR_END) != pairs:
+        raise _with_separator(properties)
+    try:
+        size = len(text) if text.isascii() else len(text.encode())
+    except UnicodeEncodeError as error:
+        raise ConfigurationError(
+            f"properties hold a lone surrogate after {shorten(text[: error.start][-20:])}"
+        ) from error
+    if size > BYTES_MAX:
+        raise ConfigurationError(f"properties of {size} bytes exceed the {BYTES_MAX} that a message can carry")
+    return text
+
+
+def _with_separator(properties: Mapping[str, str]) -> ConfigurationError:
+    for name, value in properties.items():
+        if any(mark in name + value for mark in (NAME_END, PAIR_END)):
+            return ConfigurationError(
+                f"property {shorten(name)}={shorten(value)} holds \\x01 or \\x02, which separate properties"
+            )
+    raise AssertionError("counted a separator that no property holds")
+
+
+def decode(text: str) -> dict[str, str]:
+    """The pairs of a text from outside (a send's header), or ProtocolError. Of a name given twice the last wins."""
+    if len(text) > BYTES_MAX:
+        raise ProtocolError(f"properties of {len(text)} characters exceed the limit of {BYTES_MAX} bytes")
+    if text.count(PAIR_END) > COUNT_MAX:
+        raise ProtocolError(f"{text.count(PAIR_END)} properties exceed the limit of {COUNT_MAX}")
+    return _pairs(text.split(PAIR_END))
+
+
+def decode_stored(data: bytes) -> dict[str, str]:
+    """The pairs of a stored message. A producer chose them, so nothing here may stop a queue: bytes that are not UTF-8
+    are replaced, as Java does, and pairs after the 1,024th are not looked at.
+    """
+    parts = data.decode("utf-8", "replace").split(PAIR_END, COUNT_MAX)
+    if len(parts) > COUNT_MAX:
+        parts.pop()
+    return _pairs(parts)
+
+
+def _pairs(parts: list[str]) -> dict[str, str]:
+    if not parts[-1]:
+        parts.pop()  # what follows the last separator
+    try:
+        properties = dict([part.split(NAME_END) for part in parts])
+    except ValueError:
+        return _odd_pairs(parts)
+    if "" in properties or "" in properties.values():
+        return _odd_pairs(parts)
+    return properties
+
+
+def _odd_pairs(parts: list[str]) -> dict[str, str]:
+    """The same where a pair lacks something, or a value holds the separator that only a name may not hold."""
+    properties = {}
+    for part in parts:
+        name, _, value = part.partition(NAME_END)
+        if name and value:
+            properties[name] = value
+    return properties
