@@ -68,8 +68,8 @@ class Crew:
                     ended += 1
             slot.chunk = None
             run.left(chunk, ended)
-            # Idle workers must not keep a pull's bytes alive.
-            del chunk, run, handler, messages
+            # Idle workers must not keep a pull's bytes alive, nor may an error do so by its traceback.
+            del chunk, run, handler, messages, result
             self._turning += 1
             try:
                 # A turn of the loop a chunk, or handlers that never suspend would starve the pulls.
@@ -98,9 +98,11 @@ class Crew:
             self._wake_one()
 
     def _wake_one(self) -> None:
-        bell = self._idle.pop()
-        if not bell.done():
-            bell.set_result(None)
+        while self._idle:
+            bell = self._idle.pop()
+            if not bell.done():  # else its worker is being cancelled, and another must come
+                bell.set_result(None)
+                return
 
     def runs(self, window: Window) -> int:
         """How many handlers run on messages of this window."""

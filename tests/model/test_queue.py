@@ -14,7 +14,7 @@ def test_queues_sort_by_topic_broker_and_number() -> None:
         MessageQueue("b", "broker-a", 0),
     ]
 
-    assert queues == sorted(queues[::-1])
+    assert queues == sorted(queues[number] for number in (2, 0, 3, 1))
 
 
 def test_a_queue_is_shown_as_people_say_it() -> None:
