@@ -37,6 +37,7 @@ IDLE_SECONDS = 120.0  # as NettyClientConfig and NettyServerConfig: longer than 
 MEANINGFUL_SECONDS = 0.1  # below that a time-out says nothing about the peer
 STALL_SECONDS = 10.0  # a frame that has begun must go on
 STALL_BYTES_MIN = 4096  # ... by at least so much in STALL_SECONDS
+SILENT_CLOSE_HINT = ", without a word; is it a TLS port, or no broker?"
 GO_AWAY_REASON = "told to go away"
 STRAYS_MAX = 2048  # between two looks of the timer: more than could ever have been asked for and given up
 
@@ -292,7 +293,8 @@ class Channel:
         return None  # the transport closes itself; a half-closed peer is of no use
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._end(f"connection lost: {error}" if error is not None else "closed by the peer", abort=True)
+        reason = f"connection lost: {error}" if error is not None else "closed by the peer"
+        self._end(reason if self.has_heard else reason + SILENT_CLOSE_HINT, abort=True)
         if not self.closed.done():
             self.closed.set_result(None)
 

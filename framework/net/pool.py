@@ -195,7 +195,7 @@ class Pool:
         if channel.has_heard and not channel.is_faulty:
             link.failures = 0
         elif not self._is_closed:
-            self._failed(address, link, reason if channel.has_heard else f"{reason} before its first answer")
+            self._failed(address, link, reason)
         log.info("disconnected", peer=address, purpose=purpose, reason=reason)
 
     def _failed(self, address: str, link: _Link, reason: str) -> None:

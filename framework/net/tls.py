@@ -10,6 +10,7 @@ import os
 import ssl
 import stat
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import structlog
 
@@ -79,14 +80,14 @@ def _load_key(context: ssl.SSLContext, options: TlsOptions) -> None:
     key_file = options.key_file or options.cert_file
     for name, path in (("cert_file", options.cert_file), ("key_file", key_file)):
         if not os.access(path, os.R_OK):
-            trouble = "cannot be read by this user" if os.path.exists(path) else "no such file"  # noqa: PTH110 - a text
+            trouble = "cannot be read by this user" if Path(path).exists() else "no such file"
             raise ConfigurationError(f"tls.{name} {path!r}: {trouble}")
     try:
         # Without a password given, OpenSSL would ask at the terminal, or hang where there is none.
         context.load_cert_chain(options.cert_file, key_file, password=lambda: options.key_password)
     except (OSError, ssl.SSLError) as error:
-        raise ConfigurationError(f"tls.key_file {key_file!r}: {_key_trouble(error, options)}") from error
-    if os.stat(key_file).st_mode & (stat.S_IRGRP | stat.S_IROTH):  # noqa: PTH116 - a text, not a Path
+        raise ConfigurationError(f"tls.key_file {key_file!r}: {_key_trouble(error, key_file, options)}") from error
+    if Path(key_file).stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
         log.warning("key readable by others", setting="tls.key_file", path=key_file, remedy="chmod 600")
 
 
@@ -98,13 +99,16 @@ def _file_trouble(error: Exception) -> str:
     return f"no certificate in PEM form ({getattr(error, 'reason', None) or error})"
 
 
-def _key_trouble(error: Exception, options: TlsOptions) -> str:
+def _key_trouble(error: Exception, key_file: str, options: TlsOptions) -> str:
     reason = str(getattr(error, "reason", None) or error)
     if reason == "KEY_VALUES_MISMATCH":
         return f"does not belong to the certificate in {options.cert_file!r}"
-    if "DECRYPT" in reason or "PASSWORD" in reason.upper():
+    if b"CERTIFICATE" not in Path(options.cert_file).read_bytes():
+        return f"no certificate in PEM form in {options.cert_file!r}"
+    # OpenSSL says the same of a wrong password and of a file that is no PEM at all.
+    if b"ENCRYPTED" in Path(key_file).read_bytes():
         return "wrong tls.key_password" if options.key_password else "is encrypted: give tls.key_password"
-    return f"no key and certificate in PEM form ({reason})"
+    return f"no key in PEM form ({reason})"
 
 
 def handshake_trouble(error: Exception, expected_host: str) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from framework.net.channel import Channel
+from framework.net.channel import SILENT_CLOSE_HINT, Channel
 from framework.net.listener import Listener
 from framework.net.pool import Pool
 from framework.net.real_world import real_world
@@ -58,7 +58,7 @@ def test_closing_ends_every_channel_and_tells_who_waits() -> None:
         await pool.close()
         return channel.close_reason, len(listener.channels)
 
-    assert ("closed by the peer", 0) == asyncio.run(story())
+    assert ("closed by the peer" + SILENT_CLOSE_HINT, 0) == asyncio.run(story())
 
 
 class _Made(MemoryNetwork):

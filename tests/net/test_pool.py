@@ -133,7 +133,9 @@ def test_a_connection_closed_without_a_word_counts_as_a_failure() -> None:
         with pytest.raises(ConnectionLost, match="closed by the peer"):
             await pool.request(A, ask(), timeout_ms=3000)
         await asyncio.sleep(0.001)
-        with pytest.raises(BrokerUnreachable, match="before its first answer; tried again in") as caught:
+        with pytest.raises(
+            BrokerUnreachable, match=r"closed by the peer, without a word; .*; tried again in"
+        ) as caught:
             await pool.request(A, ask(), timeout_ms=3000)
         await pool.close()
         return str(caught.value)
