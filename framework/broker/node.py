@@ -21,6 +21,7 @@ from framework.broker.store.topics import load_groups, load_topics
 from framework.broker.timers import Timer, Timers
 from framework.broker.topic_rules import TopicRules
 from framework.ports import World
+from framework.wire.ids import UniqueKeys
 
 
 class Node:
@@ -57,6 +58,9 @@ class Node:
         self.members.changed = Notices(timers, self.members.find, self._is_notified).changed
         self.locks = Locks()
         self.holds = Holds(timers, wake)
+        identity = world.identity
+        self.unique_keys = UniqueKeys(identity.host, identity.process, int.from_bytes(world.chance.token(4)))
+        """For messages that came without one."""
         self._saving: Timer | None = None
 
     def queue(self, topic: str, number: int) -> Queue | None:

@@ -32,15 +32,16 @@ class HandClock:
 
 
 class HandTimers:
-    """A loop of callbacks on a HandClock."""
+    """A loop of callbacks; its time goes forward only, while a test may set the wall clock back beside it."""
 
     def __init__(self, clock: HandClock) -> None:
         self._clock = clock
+        self._now_ms = 0.0
         self._heap: list[tuple[float, int, _Timer]] = []
         self._count = 0
 
     def time(self) -> float:
-        return self._clock.ms / 1000
+        return self._now_ms / 1000
 
     def call_soon(self, callback: Callable[..., Any], *args: Any) -> Any:
         return self.call_later(0, callback, *args)
@@ -48,21 +49,24 @@ class HandTimers:
     def call_later(self, delay: float, callback: Callable[..., Any], *args: Any) -> _Timer:
         self._count += 1
         timer = _Timer(callback, args)
-        heapq.heappush(self._heap, (self.time() + delay, self._count, timer))
+        heapq.heappush(self._heap, (self._now_ms + delay * 1000, self._count, timer))
         return timer
 
     def turn(self) -> None:
         """Run what is due now, and what that makes due."""
-        while self._heap and self._heap[0][0] <= self.time() + 1e-9:
+        while self._heap and self._heap[0][0] <= self._now_ms + 1e-6:
             _, _, timer = heapq.heappop(self._heap)
             timer.run()
 
     def advance(self, ms: int) -> None:
-        """Let time pass, a millisecond at a time, so that nothing can hide in a step."""
-        until = self._clock.ms + ms
-        while self._clock.ms < until:
-            following = self._heap[0][0] if self._heap else float("inf")
-            self._clock.ms = min(until, max(self._clock.ms + 1, int(following * 1000)))
+        """Let time pass, to each timer in turn."""
+        until = self._now_ms + ms
+        self.turn()
+        while self._now_ms < until:
+            following = self._heap[0][0] if self._heap else until
+            step = max(round(min(until, following) - self._now_ms), 1)
+            self._now_ms += step
+            self._clock.ms += step
             self.turn()
 
 

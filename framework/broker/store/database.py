@@ -21,6 +21,8 @@ APPLICATION_ID = 0x524D_5142  # "RMQB": a SQLite file of anybody else is refused
 SCHEMA_VERSION = 1
 FILE_NAME = "broker.db"
 LOCK_NAME = "broker.lock"
+# Nobody else has the folder; a curious shell on the file must not stop the loop for long.
+_BUSY_S = 0.2
 _MAGIC = b"SQLite format 3\0"
 # 16 MiB of pages between checkpoints: each costs a sync of the file beside the log's own.
 _CHECKPOINT_PAGES = 4000
@@ -97,7 +99,7 @@ def open_folder(folder: Path) -> Database:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
+    return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=_BUSY_S)
 
 
 def _close_all(connections: list[sqlite3.Connection], lock: int) -> None:

@@ -191,6 +191,8 @@ class Writer:
             for table in self._tables:
                 table.save(self._database.writing)
         except Exception as error:  # a border: whatever a change raises, its group is undone and the next one goes on
+            if not taken:  # no transaction could be begun: nobody who waits can be served
+                taken, self._waiting = list(self._waiting), deque()
             self._failed(transaction, [done for _, done in taken], error)
             if not isinstance(error, (sqlite3.Error, FrameworkError)):
                 raise  # a mistake of ours: for the event loop's own report

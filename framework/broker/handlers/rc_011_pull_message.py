@@ -1,0 +1,146 @@
+"""PULL_MESSAGE (11): messages of one queue from an offset on, or a hold until one comes.
+
+Differences: a hold ends exactly at its deadline (RocketMQ looks every 5 s, so up to 5 s late). There is no slave to
+suggest. SQL92 expressions and class filters are refused with 1 and 23. A damaged message is answered with 1 and its
+name, again and again, for RocketMQ would serve its bytes.
+"""
+
+from __future__ import annotations
+
+from framework.broker.filters import TAG, Wanted, wanted
+from framework.broker.request import Answer, Hold, Refusal, Request
+from framework.broker.store.queues import Queue
+from framework.errors import ProtocolError, shorten
+from framework.wire.codes import ResponseCode
+from framework.wire.command import Command
+from framework.wire.fields import int_of
+from framework.wire.requests.pull import CLASS_FILTER, COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
+
+_BYTES_MIN = 100
+
+FOUND = "FOUND"
+NO_QUEUE = "NO_MATCHED_LOGIC_QUEUE"
+TOO_SMALL = "OFFSET_TOO_SMALL"
+AT_END = "OFFSET_OVERFLOW_ONE"
+PAST_END = "OFFSET_OVERFLOW_BADLY"
+NONE_MATCHES = "NO_MATCHED_MESSAGE"
+
+
+def handle(request: Request) -> Answer:
+    node = request.node
+    # Fields are read by hand here: a pull is the one request whose cost shows.
+    fields = request.command.fields
+    try:
+        group, topic_name = fields["consumerGroup"], fields["topic"]
+        number, offset = int_of(fields["queueId"], 32), int_of(fields["queueOffset"], 64)
+        count, flag = int_of(fields["maxMsgNums"], 32), int_of(fields["sysFlag"], 32)
+        commit, version = int_of(fields["commitOffset"], 64), int_of(fields["subVersion"], 64)
+        timeout_ms = int_of(fields["suspendTimeoutMillis"], 64)
+        size = int_of(fields.get("maxMsgBytes", "2147483647"), 32)
+    except KeyError as error:
+        raise ProtocolError(f"PullMessageRequestHeader: field {error.args[0]} is missing") from None
+    except ValueError as error:
+        raise ProtocolError(f"PullMessageRequestHeader: a number {error}: {shorten(fields)}") from None
+
+    _check(request, group, topic_name, number)
+    subscription = _subscription(request, group, topic_name, flag, version)
+    if flag & COMMIT_OFFSET and commit >= 0 and not request.was_held:
+        node.offsets.put(group, topic_name, number, commit)
+        node.save_soon()
+
+    queue = node.queue(topic_name, number)
+    low, end = (0, 0) if queue is None else (queue.low, queue.end)
+    if queue is None or end == 0:
+        code = ResponseCode.PULL_OFFSET_MOVED if offset != 0 else ResponseCode.PULL_NOT_FOUND
+        answer = _answer(code, NO_QUEUE, 0, 0, 0)
+    elif offset < low:
+        answer = _answer(ResponseCode.PULL_OFFSET_MOVED, TOO_SMALL, low, low, end)
+    elif offset == end:
+        answer = _answer(ResponseCode.PULL_NOT_FOUND, AT_END, offset, low, end)
+    elif offset > end:
+        answer = _answer(ResponseCode.PULL_OFFSET_MOVED, PAST_END, end, low, end)
+    else:
+        limits = node.settings
+        return _read(
+            request, queue, offset, subscription.hashes,
+            max(min(count, limits.pull_count_max), 1), min(max(size, _BYTES_MIN), limits.pull_bytes_max),
+        )  # fmt: skip
+    if answer.code == ResponseCode.PULL_NOT_FOUND and flag & SUSPEND and timeout_ms > 0 and not request.was_held:
+        if node.holds.is_full:
+            raise Refusal(ResponseCode.SYSTEM_BUSY, "[OVERLOAD] too many pulls are waiting; ask again later")
+        return Hold(topic_name, number, subscription.hashes, min(timeout_ms, node.settings.hold_ms_max))
+    return answer
+
+
+def _read(request: Request, queue: Queue, offset: int, tags: frozenset[int] | None, count: int, size: int) -> Command:
+    log = request.node.store.log
+    if tags is None:
+        records, next_offset = log.read(queue, offset, count_max=count, bytes_max=size)
+    else:
+        records, next_offset = log.read_tagged(queue, offset, tags, count_max=count, bytes_max=size)
+        if not records:
+            return _answer(ResponseCode.PULL_RETRY_IMMEDIATELY, NONE_MATCHES, next_offset, queue.low, queue.end)
+    answer = _answer(ResponseCode.SUCCESS, FOUND, next_offset, queue.low, queue.end)
+    answer.body = b"".join(records)
+    return answer
+
+
+def _answer(code: int, status: str, next_offset: int, low: int, end: int) -> Command:
+    return Command(
+        code,
+        {
+            "suggestWhichBrokerId": "0",
+            "nextBeginOffset": str(next_offset),
+            "minOffset": str(low),
+            "maxOffset": str(end),
+        },
+        remark=status,
+    )
+
+
+def _check(request: Request, group_name: str, topic_name: str, number: int) -> None:
+    """Group, topic and queue, in RocketMQ's order."""
+    rules = request.node.rules
+    group = rules.group(group_name)
+    if not group.may_consume:
+        raise Refusal(ResponseCode.NO_PERMISSION, f"subscription group no permission, {group_name}")
+    topic = rules.topics.get(topic_name)
+    if topic is None:
+        raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{shorten(topic_name)}] not exist, apply first please!")
+    if not topic.is_readable:
+        raise Refusal(ResponseCode.NO_PERMISSION, f"the topic[{topic_name}] pulling message is forbidden")
+    if not 0 <= number < topic.read_queues:
+        raise Refusal(
+            ResponseCode.INVALID_PARAMETER,
+            f"queueId[{number}] is illegal, topic:[{topic_name}] topicConfig.readQueueNums:[{topic.read_queues}]"
+            f" consumer:[{request.client.peer}]",
+        )
+
+
+def _subscription(request: Request, group_name: str, topic: str, flag: int, version: int) -> Wanted:
+    """What is wanted: said by the pull itself, or by the group's last heartbeat."""
+    if flag & SUBSCRIPTION:
+        fields = request.command.fields
+        subscription = wanted(topic, fields.get("subscription"), kind=fields.get("expressionType"), version=version)
+    else:
+        group = request.node.members.find(group_name)
+        if group is None:
+            raise Refusal(ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's group info not exist")
+        known = group.wanted.get(topic)
+        if known is None:
+            raise Refusal(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's subscription not exist: {group_name}, {topic}"
+            )
+        # A newer pull than the heartbeat known: the heartbeat is on its way. An older one is served.
+        if known.version < version:
+            raise Refusal(
+                ResponseCode.SUBSCRIPTION_NOT_LATEST, f"the consumer's subscription not latest: {known.version}"
+            )
+        subscription = known
+    if flag & CLASS_FILTER:
+        raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, "class filters are not supported")
+    if subscription.kind != TAG:
+        raise Refusal(
+            ResponseCode.SYSTEM_ERROR, f"The broker does not support consumer to filter message by {subscription.kind}"
+        )
+    return subscription

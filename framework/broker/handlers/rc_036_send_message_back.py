@@ -1,0 +1,108 @@
+"""CONSUMER_SEND_MSG_BACK (36): a copy of a message for the group's retry topic, after a delay, or for its dead letters.
+
+Differences: asked twice for the same message and attempt it makes one copy (RocketMQ two), recognised for an hour. A
+group with no retry queue is refused with 16, where RocketMQ answers 0 and drops the message. RETRY_TOPIC of a
+producer's own making is not believed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from framework.broker.node import Node
+from framework.broker.records import decode, host_of
+from framework.broker.request import AfterCommit, Answer, Refusal, Request, ok
+from framework.broker.sending import Planned, write, written
+from framework.broker.store.topics import ConsumerGroup, Topic
+from framework.broker.store.writer import Transaction
+from framework.marks import safeguard, sometimes
+from framework.model.delay_levels import FIRST_RETRY_LEVEL
+from framework.model.message import DELAY_LEVEL, ORIGIN_MESSAGE_ID, RETRY_TOPIC
+from framework.model.reserved import RETRY_PREFIX
+from framework.wire.codes import ResponseCode
+from framework.wire.command import Command
+from framework.wire.fields import from_fields
+from framework.wire.ids import offset_message_id
+from framework.wire.requests.send import SendBackRequest
+from framework.wire.stored import Record
+
+_OWN_MAXIMUM_VERSION = 121  # V3_4_9: from here on the client's own maximum counts
+
+
+def handle(request: Request) -> Answer:
+    header = from_fields(SendBackRequest, request.command.fields)
+    node = request.node
+    group = node.rules.group(header.group)
+    if group.retry_queues <= 0:
+        raise Refusal(ResponseCode.NO_PERMISSION, f"group {group.name} has no retry queue: set retryQueueNums above 0")
+    original = _original(node, header.offset)
+    copy = _copy(node, original)
+    level, is_dead = _fate(request, header, group, original.reconsume_times)
+    target = _target(node, group, is_dead=is_dead)
+    if not target.is_writable:
+        raise Refusal(ResponseCode.NO_PERMISSION, f"the topic[{target.name}] sending message is forbidden")
+    number = node.world.chance.below(max(target.write_queues, 1))
+    properties = {**copy.properties, DELAY_LEVEL: str(level)}
+    change = write(node, replace(copy, topic=target.name, queue_id=number, properties=properties), level)
+    key = (node.name, group.name, properties[ORIGIN_MESSAGE_ID], original.reconsume_times)
+
+    def once(transaction: Transaction) -> Planned | None:
+        if safeguard("send-back makes one copy") and not _is_first(transaction, key, node):
+            return None
+        return change(transaction)
+
+    def answer(planned: Any) -> Command:
+        if planned is not None:
+            written(node, planned)
+        return ok()
+
+    return AfterCommit(once, answer)
+
+
+def _original(node: Node, place: int) -> Record:
+    found = node.store.log.at_place(place)
+    if found is None or found[0].broker != node.name:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {place}")
+    return decode(found[1])
+
+
+def _copy(node: Node, original: Record) -> Record:
+    """The message once more, with where it came from and one attempt more."""
+    properties = dict(original.properties)
+    # Only a message that we put on a retry topic ourselves says truly where it came from.
+    if RETRY_TOPIC not in properties or not original.topic.startswith(RETRY_PREFIX):
+        properties[RETRY_TOPIC] = original.topic
+    if ORIGIN_MESSAGE_ID not in properties or not original.topic.startswith(RETRY_PREFIX):
+        properties[ORIGIN_MESSAGE_ID] = offset_message_id(original.store_host, original.commit_log_offset)
+    return replace(
+        original, properties=properties, reconsume_times=original.reconsume_times + 1, store_host=host_of(node.address)
+    )
+
+
+def _fate(request: Request, header: SendBackRequest, group: ConsumerGroup, reconsumed: int) -> tuple[int, bool]:
+    """The delay level, and whether the message is given up."""
+    maximum = group.retries_max
+    if request.command.version >= _OWN_MAXIMUM_VERSION and header.max_reconsume_times is not None:
+        maximum = header.max_reconsume_times
+    if reconsumed >= maximum or header.delay_level < 0:
+        return 0, True
+    return header.delay_level or FIRST_RETRY_LEVEL + reconsumed, False
+
+
+def _target(node: Node, group: ConsumerGroup, *, is_dead: bool) -> Topic:
+    return node.rules.dead_letter_topic(group.name) if is_dead else node.rules.retry_topic(group.name)
+
+
+def _is_first(transaction: Transaction, key: tuple[str, str, str, int], node: Node) -> bool:
+    """Note the send-back down; whether it was not there yet."""
+    transaction.connection.execute(
+        "DELETE FROM sent_back WHERE done_ms < ?", (transaction.clock_ms - node.settings.sent_back_kept_ms,)
+    )
+    noted = transaction.connection.execute(
+        "INSERT OR IGNORE INTO sent_back (broker, consumer_group, origin, reconsumed, done_ms) VALUES (?, ?, ?, ?, ?)",
+        (*key, transaction.clock_ms),
+    )
+    if noted.rowcount == 0:
+        sometimes("broker: a send-back was repeated")
+    return noted.rowcount > 0

@@ -1,0 +1,39 @@
+"""Stored records as the broker makes and changes them: the wire's record, with refusals instead of errors."""
+
+from __future__ import annotations
+
+import ipaddress
+from functools import lru_cache
+
+from framework.broker.request import Refusal
+from framework.errors import ConfigurationError
+from framework.net.address import parse_address
+from framework.wire.codes import ResponseCode
+from framework.wire.ids import pack_host
+from framework.wire.stored import Record, decode_records, encode_record
+
+_UNKNOWN_HOST = "0.0.0.0"
+
+
+def encode(record: Record) -> bytes:
+    """The record's bytes, or a Refusal (13) where its properties do not fit."""
+    try:
+        return encode_record(record)
+    except ConfigurationError as error:
+        raise Refusal(ResponseCode.MESSAGE_ILLEGAL, f"the message is illegal: {error}") from error
+
+
+def decode(data: bytes) -> Record:
+    """One record."""
+    (record,) = decode_records(data)
+    return record
+
+
+@lru_cache(maxsize=1024)
+def host_of(address: str) -> bytes:
+    """`127.0.0.1:5000` as records and ids have it. A name, which they cannot carry, becomes 0.0.0.0."""
+    try:
+        host, port = parse_address(address)
+        return pack_host(str(ipaddress.ip_address(host)), port)
+    except (ConfigurationError, ValueError):
+        return pack_host(_UNKNOWN_HOST, 0)

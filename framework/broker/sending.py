@@ -1,0 +1,242 @@
+"""What every way of storing a message shares: the checks with RocketMQ's codes, the extras, delay, and the answer.
+
+A message is checked and put together when its request arrives; its offset, place and store time come with the write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from framework.broker.delays import SCHEDULE_TOPIC
+from framework.broker.filters import NO_TAG, tag_hash
+from framework.broker.node import Node
+from framework.broker.records import decode, encode, host_of
+from framework.broker.request import AfterCommit, Refusal, Request, ok, refuse
+from framework.broker.settings import REGION
+from framework.broker.store.topics import Topic
+from framework.broker.store.writer import Stored, Transaction
+from framework.broker.topic_rules import NOT_SENDABLE, check_topic_name
+from framework.errors import FrameworkError
+from framework.model.message import DELAY_LEVEL, TAGS, UNIQUE_KEY
+from framework.model.reserved import DEAD_LETTER_PREFIX, RETRY_PREFIX
+from framework.wire import properties as texts
+from framework.wire.codes import ResponseCode
+from framework.wire.command import Command
+from framework.wire.ids import offset_message_id
+from framework.wire.requests.send import SendRequest, SendRequestV2
+from framework.wire.stored import Record
+
+REAL_TOPIC, REAL_QUEUE = "REAL_TOPIC", "REAL_QID"
+POP_RECEIPT = "POP_CK"
+# Java's client reads both of every answer to a send, of failed ones too.
+ANSWER_EXTRAS = {"MSG_REGION": REGION, "TRACE_ON": "true"}
+# From this version on the sender's own maximum of retries counts (V3_4_9).
+_OWN_MAXIMUM_VERSION = 121
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """A send's header, whichever of the three requests brought it."""
+
+    topic: str
+    default_topic: str
+    default_queues: int
+    number: int
+    sys_flag: int
+    born_ms: int
+    flag: int
+    properties: str
+    reconsumed: int = 0
+    retries_max: int | None = None
+
+
+def sent_of(header: SendRequest | SendRequestV2) -> Sent:
+    """The part of the header that decides, the same in both forms."""
+    return Sent(
+        topic=header.topic,
+        default_topic=header.default_topic,
+        default_queues=header.default_topic_queue_nums,
+        number=header.queue_id,
+        sys_flag=header.sys_flag,
+        born_ms=header.born_timestamp,
+        flag=header.flag,
+        properties=header.properties or "",
+        reconsumed=header.reconsume_times or 0,
+        retries_max=header.max_reconsume_times,
+    )
+
+
+class Planned(NamedTuple):
+    """A message written, and when it is due where it is delayed."""
+
+    stored: Stored
+    due_ms: int | None
+
+
+def check_send(request: Request, sent: Sent) -> tuple[Topic, int]:
+    """The topic and queue that take the message, or a Refusal; in RocketMQ's order."""
+    node = request.node
+    check_topic_name(sent.topic)
+    if sent.topic in NOT_SENDABLE:
+        raise Refusal(ResponseCode.NO_PERMISSION, f"Sending message to topic[{sent.topic}] is forbidden.")
+    topic = node.rules.for_send(sent.topic, sent.default_topic, sent.default_queues)
+    if not topic.is_writable:
+        raise Refusal(ResponseCode.NO_PERMISSION, f"the topic[{sent.topic}] is not writable, perm {topic.perm}")
+    queues = max(topic.read_queues, topic.write_queues)
+    if sent.number >= queues:
+        raise Refusal(
+            ResponseCode.INVALID_PARAMETER,
+            f"request queueId[{sent.number}] is illegal, topic {sent.topic} has {queues} queues",
+        )
+    if sent.number < 0:
+        return topic, node.world.chance.below(max(topic.write_queues, 1))
+    return topic, sent.number
+
+
+def check_body(node: Node, body: bytes, properties: str) -> None:
+    """Refuse what is too large (13), and what is empty, as the real broker does, with 1."""
+    if not body:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, "message body is empty")
+    if len(body) > node.settings.body_bytes_max:
+        raise Refusal(
+            ResponseCode.MESSAGE_ILLEGAL,
+            f"the message is illegal: body of {len(body)} bytes, maximum {node.settings.body_bytes_max}",
+        )
+    check_properties(node, properties)
+
+
+def check_properties(node: Node, properties: str) -> None:
+    """Refuse (13) a properties text that does not fit into a record, with room for what is added here."""
+    size = len(properties.encode())
+    if size > node.settings.properties_bytes_max:
+        raise Refusal(
+            ResponseCode.MESSAGE_ILLEGAL,
+            f"the message is illegal: properties of {size} bytes, maximum {node.settings.properties_bytes_max}",
+        )
+
+
+def draft(request: Request, sent: Sent, number: int, body: bytes, properties: dict[str, str], flag: int) -> Record:
+    """The message as it will be stored, with the broker's own properties."""
+    node = request.node
+    properties.pop(POP_RECEIPT, None)
+    properties.update(ANSWER_EXTRAS)
+    properties["CLUSTER"] = node.settings.cluster
+    if UNIQUE_KEY not in properties:
+        properties[UNIQUE_KEY] = node.unique_keys.next(node.world.clock.now_ms())
+    return Record(
+        topic=sent.topic,
+        queue_id=number,
+        body=body,
+        properties=properties,
+        flag=flag,
+        sys_flag=sent.sys_flag & ~0xC,  # transaction bits are the broker's own
+        born_ms=sent.born_ms,
+        born_host=host_of(request.client.peer),
+        store_host=host_of(node.address),
+        reconsume_times=sent.reconsumed,
+    )
+
+
+def delay_level(message: Record) -> int:
+    """The level that a message's own property asks for; 0 for none. What is no number is none."""
+    text = message.properties.get(DELAY_LEVEL, "")
+    if not (text.isascii() and text.isdigit() and len(text) <= 9):
+        return 0
+    return int(text)
+
+
+def write(node: Node, message: Record, level: int = 0) -> Callable[[Transaction], Planned]:
+    """A change that stores the message: at once in its queue, or on the schedule first."""
+    if level > 0:
+        level = node.delays.level(level)
+        # Both stay in the delivered message, as RocketMQ leaves them there.
+        properties = {
+            **message.properties,
+            DELAY_LEVEL: str(level),
+            REAL_TOPIC: message.topic,
+            REAL_QUEUE: str(message.queue_id),
+        }
+        message = replace(message, topic=SCHEDULE_TOPIC, queue_id=level - 1, properties=properties)
+    record = encode(message)
+    tag = NO_TAG if level > 0 else tag_hash(message.properties.get(TAGS))
+
+    def change(transaction: Transaction) -> Planned:
+        stored = transaction.append(node.name, message.topic, message.queue_id, record, tag)
+        return Planned(stored, node.delays.plan(transaction, stored, level) if level > 0 else None)
+
+    return change
+
+
+def written(node: Node, planned: Planned) -> None:
+    """To be called when a written message is committed."""
+    if planned.due_ms is not None:
+        node.delays.planned(planned.due_ms)
+
+
+def deliver_due(transaction: Transaction, broker: str, record: bytes) -> None:
+    """Put a due message into the queue it was sent to: the same record at another place."""
+    message = decode(record)
+    topic = message.properties[REAL_TOPIC]
+    number = int(message.properties[REAL_QUEUE])
+    message = replace(message, topic=topic, queue_id=number)
+    transaction.append(broker, topic, number, encode(message), tag_hash(message.properties.get(TAGS)))
+
+
+def retry_or_dead_letter(request: Request, sent: Sent) -> Sent:
+    """A plain send to a retry topic: past its maximum, or while the group works in order, it is a dead letter."""
+    if not sent.topic.startswith(RETRY_PREFIX):
+        return sent
+    node = request.node
+    name = sent.topic.removeprefix(RETRY_PREFIX)
+    group = node.rules.group(name)
+    maximum = group.retries_max
+    if request.command.version >= _OWN_MAXIMUM_VERSION and sent.retries_max is not None:
+        maximum = sent.retries_max
+    if sent.reconsumed <= maximum and not node.locks.is_any_alive(name, node.world.clock.monotonic_ms()):
+        return sent
+    node.rules.dead_letter_topic(name)
+    return replace(sent, topic=DEAD_LETTER_PREFIX + name, number=0)
+
+
+def send(request: Request, sent: Sent) -> AfterCommit | Command:
+    """One message: 10 and 310."""
+    node = request.node
+    try:
+        sent = retry_or_dead_letter(request, sent)
+        _, number = check_send(request, sent)
+        check_body(node, request.command.body, sent.properties)
+        properties = texts.decode(sent.properties)
+        if sent.topic.startswith(DEAD_LETTER_PREFIX):
+            properties[DELAY_LEVEL] = "-1"
+        message = draft(request, sent, number, request.command.body, properties, sent.flag)
+        change = write(node, message, delay_level(message))
+    except Refusal as refusal:
+        return refuse(refusal.code, refusal.remark, ANSWER_EXTRAS)
+    key = message.properties[UNIQUE_KEY]
+
+    def answer(planned: Planned) -> Command:
+        written(node, planned)
+        return send_answer(node, [planned.stored], number, key)
+
+    return AfterCommit(change, answer, store_failed)
+
+
+def send_answer(node: Node, stored: list[Stored], number: int, key: str | None) -> Command:
+    """What a producer is told: the ids in the log, the queue and the first offset."""
+    host = host_of(node.address)
+    fields = {
+        "msgId": ",".join(offset_message_id(host, each.place) for each in stored),
+        "queueId": str(number),
+        "queueOffset": str(stored[0].offset),
+        **ANSWER_EXTRAS,
+    }
+    if key:
+        fields["transactionId"] = key
+    return ok(fields)
+
+
+def store_failed(error: FrameworkError) -> Command:
+    """The store is full or failing: not sent, ask another broker or again."""
+    return refuse(ResponseCode.SERVICE_NOT_AVAILABLE, f"service not available now: {error}", ANSWER_EXTRAS)

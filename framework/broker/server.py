@@ -1,0 +1,243 @@
+"""Broker: one process that is name server and broker. It opens the store and the ports, and closes them in order.
+
+What a request means is in `handlers`; who may wait is in `holds`; what survives is in `store`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import structlog
+
+from framework.broker.delays import Delays
+from framework.broker.dispatch import Dispatch
+from framework.broker.intercept import Interceptor, Interceptors
+from framework.broker.node import Node
+from framework.broker.request import Request
+from framework.broker.sending import deliver_due
+from framework.broker.settings import BrokerSettings
+from framework.broker.store.database import Database, OpenDatabase, open_folder, open_given, open_memory
+from framework.broker.store.queues import Queue
+from framework.broker.store.store import Store
+from framework.errors import ConfigurationError, shorten
+from framework.net.channel import Channel
+from framework.net.credentials import Credentials
+from framework.net.listener import Listener
+from framework.ports import World
+from framework.wire.command import Command
+from framework.wire.connection import Limits
+from framework.wire.signing import verify
+
+log = structlog.get_logger()
+
+_STOP_S = 4.0  # of the five that a stop may take
+# The largest body, its header, and a byte too much, so that one beyond the limit is refused by name and not by force.
+_FRAME_SLACK = 256 * 1024
+
+
+class Broker:
+    """Without a folder everything is in memory and gone with the process.
+
+    `open_database` stands in for the folder where a simulation plays the disk. Several logical brokers share the store;
+    with a port of its own for the first, the others take those that follow.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        data: Path | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        brokers: int = 1,
+        auth: Credentials | None = None,
+        advertise: str | None = None,
+        settings: BrokerSettings | None = None,
+        open_database: OpenDatabase | None = None,
+    ) -> None:
+        _check_bind(host, auth)
+        if not 1 <= brokers <= 16:
+            raise ConfigurationError(f"brokers: {brokers} logical brokers in one process; use 1 to 16")
+        self._world = world
+        self._data = data
+        self._open_database = open_database
+        self._host = host
+        self._advertised = advertise or _reachable(host, world)
+        self._settings = settings or BrokerSettings()
+        self._ports = [port + i if port else 0 for i in range(brokers)]
+        self._interceptors = Interceptors()
+        self._dispatch = Dispatch(self._interceptors, _verifier(auth), self._trouble)
+        self._nodes: list[Node] = []
+        self._listeners: list[Listener] = []
+        self._store: Store | None = None
+        self._delays: Delays | None = None
+
+    async def start(self) -> None:
+        """Open the store and the ports. StoreError for a folder that is taken or damaged, OSError for a port."""
+        loop = asyncio.get_running_loop()
+        world, settings = self._world, self._settings
+        store = self._store = Store(self._open_store(), world.clock, world.workers, loop.call_soon)
+        delays = self._delays = Delays(
+            store, loop, world.clock, levels_ms=settings.delays_ms, deliver=deliver_due, trouble=self._trouble
+        )
+        try:
+            for i, port in enumerate(self._ports):
+                node = Node(
+                    _name_of(i), world=world, timers=loop, store=store, delays=delays, settings=settings,
+                    neighbours=lambda: self._nodes, wake=self._dispatch.resume,
+                )  # fmt: skip
+                listener = self._listener(node, port)
+                node.address = _address(self._advertised, await listener.start())
+                self._listeners.append(listener)
+                self._nodes.append(node)
+        except BaseException:
+            await self._close_ports()
+            store.close()
+            raise
+        store.writer.on_arrival = self._arrived
+        delays.start()
+
+    @property
+    def address(self) -> str:
+        """Where name server requests are answered; every other port answers them as well."""
+        return self._nodes[0].address
+
+    @property
+    def brokers(self) -> dict[str, str]:
+        """The logical brokers' names and addresses."""
+        return {node.name: node.address for node in self._nodes}
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The logical brokers' state, for tests and for what looks on."""
+        return list(self._nodes)
+
+    def intercept(self, interceptor: Interceptor) -> Callable[[], None]:
+        """Answer, delay or lose requests as it says; what is returned takes it out again."""
+        self._interceptors.add(interceptor)
+        return partial(self._interceptors.remove, interceptor)
+
+    async def stop(self) -> None:
+        """Answer held pulls, finish the last commit, close. Within five seconds, whatever the peers do."""
+        if self._store is None:
+            return
+        store, self._store = self._store, None
+        if self._delays is not None:
+            self._delays.stop()
+        for node in self._nodes:
+            node.holds.end_all()
+        store.writer.save_tables()
+        idle = asyncio.Event()
+        store.writer.when_idle(idle.set)
+
+        try:
+            async with asyncio.timeout(_STOP_S / 2):
+                await idle.wait()
+        except TimeoutError:
+            log.warning("store closed with writes under way", waited_s=_STOP_S / 2)
+        for node in self._nodes:
+            node.stop()
+        await self._close_ports()
+        store.close()
+
+    def kill(self) -> None:
+        """End as a crash would: nothing more is written or answered, connections break. For simulations."""
+        store, self._store = self._store, None
+        if self._delays is not None:
+            self._delays.stop()
+        if store is not None:
+            store.abandon()
+        for node in self._nodes:
+            node.stop()
+        for listener in self._listeners:
+            for channel in listener.channels:
+                channel.close("the broker was killed")
+
+    async def close_ports(self) -> None:
+        """After `kill`: let go of the ports, so that the next life may have them."""
+        await self._close_ports()
+
+    async def _close_ports(self) -> None:
+        listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            try:
+                async with asyncio.timeout(_STOP_S / 2 / len(listeners)):
+                    await listener.close("the broker stops")
+            except TimeoutError:
+                log.warning("connections left open at stop", listener=repr(listener))
+
+    def _open_store(self) -> Database:
+        if self._open_database is not None:
+            return open_given(self._open_database)
+        return open_memory() if self._data is None else open_folder(self._data)
+
+    def _listener(self, node: Node, port: int) -> Listener:
+        limits, settings = Limits(), self._settings
+
+        def on_request(channel: Channel, command: Command) -> None:
+            self._dispatch.serve(Request(command, channel, node))
+
+        return Listener(
+            self._world,
+            self._host,
+            port,
+            on_request=on_request,
+            on_closed=node.gone,
+            limits=Limits(
+                frame_bytes_max=min(settings.body_bytes_max + _FRAME_SLACK, limits.frame_bytes_max),
+            ),
+            channels_max=settings.channels_max,
+            unsent_bytes_max=settings.unsent_bytes_max,
+        )
+
+    def _arrived(self, queue: Queue, tags: list[int]) -> None:
+        for node in self._nodes:
+            if node.name == queue.broker:
+                node.arrived(queue, tags)
+
+    def _trouble(self, what: str) -> None:
+        log.error("broker trouble", reason=what)
+
+
+def _verifier(auth: Credentials | None) -> Callable[[Command], bool] | None:
+    """The check of every request's signature, where there is one."""
+    if auth is None:
+        return None
+    return lambda command: command.fields.get("AccessKey") == auth.access_key and verify(command, auth.secret_key)
+
+
+def _check_bind(host: str, auth: Credentials | None) -> None:
+    """Refuse to listen for other machines without credentials."""
+    if auth is None and not _is_loopback(host):
+        raise ConfigurationError(
+            f"bind {shorten(host)}: other machines reach it, so it needs credentials: --auth FILE, or bind 127.0.0.1"
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _reachable(host: str, world: World) -> str:
+    """The address to advertise: what was bound, or this machine's own where that was all of them."""
+    if host == "localhost":
+        return "127.0.0.1"
+    try:
+        return world.identity.host if ipaddress.ip_address(host).is_unspecified else host
+    except ValueError:
+        return host
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _name_of(index: int) -> str:
+    return f"broker-{chr(ord('a') + index)}"

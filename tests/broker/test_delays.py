@@ -1,0 +1,148 @@
+"""The schedule: once, never early, within the same millisecond here, in due order, and over restarts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from framework.broker.delays import SCHEDULE_TOPIC, Delays, parse_levels
+from framework.broker.store.writer import Transaction
+from framework.errors import ConfigurationError, StoreError
+from tests.broker.store_lab import Lab, fake_record, fake_text, folder_lab, memory_lab
+
+
+class _Scheduled:
+    """Delays on a lab's store; what is delivered is noted down with its time, and stored in topic `real`."""
+
+    def __init__(self, lab: Lab, levels_ms: tuple[int, ...] = (1000, 5000, 10_000)) -> None:
+        self.lab = lab
+        self.delivered: list[tuple[int, bytes]] = []
+        self.troubles: list[str] = []
+        self.delays = Delays(
+            lab.store, lab.timers, lab.clock, levels_ms=levels_ms, deliver=self._deliver, trouble=self.troubles.append
+        )
+        self.delays.start()
+
+    def plan(self, text: bytes, level: int) -> None:
+        def change(transaction: Transaction) -> int:
+            stored = transaction.append("broker-a", SCHEDULE_TOPIC, level - 1, fake_record(text), 0)
+            return self.delays.plan(transaction, stored, level)
+
+        self.lab.store.writer.submit(change, lambda due_ms, _: self.delays.planned(due_ms))
+        self.lab.timers.turn()
+
+    def _deliver(self, transaction: Transaction, broker: str, record: bytes) -> None:
+        self.delivered.append((self.lab.clock.ms, fake_text(record)))
+        transaction.append(broker, "real", 0, record, 0)
+
+
+def test_each_message_comes_at_its_time_and_once() -> None:
+    scheduled = _Scheduled(memory_lab())
+    begin = scheduled.lab.clock.ms
+    for text, level in ((b"ten", 3), (b"one", 1), (b"five", 2)):
+        scheduled.plan(text, level)
+    scheduled.lab.timers.advance(60_000)
+
+    assert scheduled.delivered == [(begin + 1000, b"one"), (begin + 5000, b"five"), (begin + 10_000, b"ten")]
+    assert scheduled.lab.texts("real", 0) == [b"one", b"five", b"ten"]
+
+
+def test_a_longer_wait_in_the_same_level_s_way_blocks_nobody() -> None:
+    scheduled = _Scheduled(memory_lab())
+    begin = scheduled.lab.clock.ms
+    scheduled.plan(b"long", 3)
+    scheduled.lab.timers.advance(100)
+    scheduled.plan(b"short", 1)
+    scheduled.lab.timers.advance(2000)
+
+    assert scheduled.delivered == [(begin + 1100, b"short")]
+
+
+def test_overdue_messages_come_after_a_restart_once_and_in_due_order(tmp_path: Path) -> None:
+    scheduled = _Scheduled(folder_lab(tmp_path / "data"))
+    begin = scheduled.lab.clock.ms
+    for text, level in ((b"ten", 3), (b"one", 1), (b"later one", 1), (b"five", 2)):
+        scheduled.plan(text, level)
+    scheduled.delays.stop()
+    scheduled.lab.store.close()
+
+    lab = folder_lab(tmp_path / "data")
+    lab.clock.ms = begin + 3_600_000
+    again = _Scheduled(lab)
+    lab.timers.advance(10)
+
+    assert [text for _, text in again.delivered] == [b"one", b"later one", b"five", b"ten"]
+    lab.timers.advance(60_000)
+    assert lab.texts("real", 0) == [b"one", b"later one", b"five", b"ten"]
+    lab.store.close()
+
+
+def test_hundreds_that_fall_due_together_all_come() -> None:
+    scheduled = _Scheduled(memory_lab())
+    for i in range(450):
+        scheduled.plan(b"%d" % i, 1)
+    scheduled.lab.timers.advance(1500)
+
+    assert [text for _, text in scheduled.delivered] == [b"%d" % i for i in range(450)]
+
+
+def test_a_wall_clock_set_back_delays_but_never_hurries() -> None:
+    scheduled = _Scheduled(memory_lab())
+    scheduled.plan(b"x", 1)
+    scheduled.lab.clock.ms -= 5000
+    scheduled.lab.timers.advance(5999)
+    assert scheduled.delivered == []
+
+    scheduled.lab.timers.advance(2000)
+    assert [text for _, text in scheduled.delivered] == [b"x"]
+
+
+def test_a_failing_store_is_tried_again_and_delivers_once() -> None:
+    scheduled = _Scheduled(memory_lab())
+    scheduled.plan(b"x", 1)
+    writer = scheduled.lab.store.writer
+    submit, failures = writer.submit, [StoreError("disk is full")]
+
+    def failing(change: Any, done: Any = None) -> None:
+        if failures:
+            done(None, failures.pop())
+        else:
+            submit(change, done)
+
+    writer.submit = failing  # type: ignore[method-assign]  # the disk that fails once
+    scheduled.lab.timers.advance(1500)
+    assert scheduled.delivered == []
+    assert "disk is full" in scheduled.troubles[0]
+
+    scheduled.lab.timers.advance(1500)
+    assert scheduled.lab.texts("real", 0) == [b"x"]
+
+
+def test_a_damaged_message_is_held_and_reported_and_stops_nobody_else() -> None:
+    scheduled = _Scheduled(memory_lab())
+    scheduled.plan(b"bad", 1)
+    scheduled.plan(b"good", 1)
+    scheduled.lab.database.writing.execute("UPDATE messages SET checksum = 1 WHERE place = 0")
+    scheduled.lab.timers.advance(5000)
+
+    assert [text for _, text in scheduled.delivered] == [b"good"]
+    assert len(scheduled.troubles) == 1
+    assert "is damaged: held" in scheduled.troubles[0]
+
+
+def test_levels_above_the_ladder_are_its_last() -> None:
+    delays = _Scheduled(memory_lab()).delays
+
+    assert [delays.level(wish) for wish in (-3, 0, 1, 3, 4, 99)] == [1, 1, 1, 3, 3, 3]
+
+
+def test_levels_are_read_as_rocketmq_writes_them() -> None:
+    assert parse_levels("1s 5m 2h 1d") == (1000, 300_000, 7_200_000, 86_400_000)
+
+
+@pytest.mark.parametrize("text", ["", "5", "s", "1w", "-1s", "1.5s", "²s"])
+def test_levels_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="delay level"):
+        parse_levels(text)

@@ -1,0 +1,103 @@
+"""Dispatch: unknown codes, signatures, interceptors, and what becomes of a handler's error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import framework.broker.handlers
+from framework.broker.handlers import HANDLERS
+from framework.broker.intercept import Interceptor, Lost
+from framework.broker.request import refuse
+from framework.wire.codes import RequestCode
+from framework.wire.command import Command
+from framework.wire.signing import sign, verify
+from tests.broker.broker_lab import BrokerLab, send_command
+
+
+@pytest.mark.parametrize("code", [0, 3442, 99_999, 200_050])
+def test_an_unknown_code_is_answered_3_with_its_number(code: int) -> None:
+    answer = BrokerLab().answer(Command(code))
+
+    assert (answer.code, answer.remark) == (3, f" request type {code} not supported")
+
+
+def test_every_file_in_the_folder_is_in_the_table_under_its_number() -> None:
+    folder = Path(str(framework.broker.handlers.__file__)).parent
+    numbers = sorted(int(path.name.split("_")[1]) for path in folder.glob("rc_*.py"))
+
+    assert numbers == sorted(HANDLERS)
+
+
+def test_every_handler_says_where_it_differs() -> None:
+    folder = Path(str(framework.broker.handlers.__file__)).parent
+    silent = [path.name for path in folder.glob("rc_*.py") if "\nDifferences:" not in path.read_text()]
+
+    assert silent == []
+
+
+def test_with_credentials_only_signed_requests_are_served() -> None:
+    lab = BrokerLab(verify=lambda command: verify(command, "secret"))
+    assert lab.answer(send_command()).code == 16
+
+    for secret, code in (("wrong", 16), ("secret", 0)):
+        command = send_command()
+        sign(command, "key", secret)
+        assert lab.answer(command).code == code
+    assert len(lab.records("t")) == 1
+
+
+def test_an_interceptor_answers_in_the_handler_s_place_once() -> None:
+    lab = BrokerLab()
+    busy = Interceptor(code=RequestCode.SEND_MESSAGE_V2, answer=refuse(2, "busy"))
+    lab.interceptors.add(busy)
+
+    assert [lab.send().code, lab.send().code] == [2, 0]
+    assert busy.hits == 1
+
+
+def test_an_interceptor_may_stay_and_be_taken_out() -> None:
+    lab = BrokerLab()
+    always = lab.interceptors.add(
+        Interceptor(
+            code=RequestCode.SEND_MESSAGE_V2, answer=lambda request: refuse(14, request.client.peer), times=None
+        )
+    )
+    assert [lab.send().code, lab.send().remark] == [14, "127.0.0.1:50000"]
+
+    lab.interceptors.remove(always)
+    assert lab.send().code == 0
+
+
+def test_a_lost_request_does_nothing_and_a_lost_answer_has_done_it() -> None:
+    lab = BrokerLab()
+    lab.interceptors.add(Interceptor(code=RequestCode.SEND_MESSAGE_V2, lose=Lost.REQUEST))
+    lab.interceptors.add(Interceptor(code=RequestCode.SEND_MESSAGE_V2, lose=Lost.ANSWER))
+    lab.ask(send_command(body=b"never"))
+    lab.ask(send_command(body=b"silently"))
+
+    assert lab.client.answers == []
+    assert [record.body for record in lab.records("t")] == [b"silently"]
+
+
+def test_a_delayed_request_is_looked_at_later() -> None:
+    lab = BrokerLab()
+    lab.interceptors.add(Interceptor(code=RequestCode.SEND_MESSAGE_V2, delay_ms=300))
+    lab.ask(send_command())
+    lab.timers.advance(299)
+    assert lab.client.answers == []
+
+    lab.timers.advance(1)
+    assert lab.client.answers[0].code == 0
+
+
+def test_an_interceptor_looks_only_at_what_it_was_told_to() -> None:
+    lab = BrokerLab()
+    lab.interceptors.add(
+        Interceptor(
+            code=RequestCode.SEND_MESSAGE_V2, answer=refuse(2, "no"), when=lambda request: request.command.body == b"b"
+        )
+    )
+
+    assert [lab.send(body=b"a").code, lab.send(body=b"b").code] == [0, 2]

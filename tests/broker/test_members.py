@@ -1,0 +1,171 @@
+"""Membership by connection: who is listed, what is wanted, who hears of a change, and when."""
+
+from __future__ import annotations
+
+from framework.broker.filters import Wanted, wanted
+from framework.broker.members import BROADCASTING, Group, Members
+from framework.broker.notices import Notices
+from framework.wire.codes import RequestCode
+from tests.broker.client_lab import FakeClient
+from tests.broker.store_lab import HandClock, HandTimers
+
+
+class _Lab:
+    def __init__(self, *, notified: bool = True) -> None:
+        self.clock = HandClock(0)
+        self.timers = HandTimers(self.clock)
+        self.members = Members(self.timers)
+        self.notices = Notices(self.timers, self.members.find, lambda _: notified)
+        self.members.changed = self.notices.changed
+
+    def heartbeat(
+        self, client: FakeClient, client_id: str, *wants: Wanted, group: str = "g", model: str = "CLUSTERING"
+    ) -> bool:
+        return self.members.heard(
+            client, client_id, group, wants or (wanted("t", "*"),), consume_type="CONSUME_PASSIVELY",
+            message_model=model, consume_from="CONSUME_FROM_LAST_OFFSET", language=3, version=477,
+        )  # fmt: skip
+
+
+def test_two_connections_of_one_client_are_two_members() -> None:
+    """So on the real broker: the id is listed twice, which breaks an even split. Heartbeat on one connection."""
+    lab = _Lab()
+    first, second = FakeClient(), FakeClient()
+    lab.heartbeat(first, "a")
+    lab.heartbeat(second, "a")
+
+    assert lab.members.client_ids("g") == ["a", "a"]
+
+
+def test_a_join_tells_everybody_in_the_next_turn_the_newcomer_too() -> None:
+    lab = _Lab()
+    first, second = FakeClient(), FakeClient()
+    assert lab.heartbeat(first, "a")
+    lab.timers.advance(1000)
+    first.sent.clear()
+    lab.heartbeat(second, "b")
+    assert (first.sent, second.sent) == ([], [])
+    lab.timers.turn()
+
+    for client in (first, second):
+        assert [(notice.code, notice.fields, notice.is_one_way) for notice in client.sent] == [
+            (RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": "g"}, True)
+        ]
+
+
+def test_a_heartbeat_that_changes_nothing_tells_nobody() -> None:
+    lab = _Lab()
+    client = FakeClient()
+    lab.heartbeat(client, "a")
+    lab.timers.advance(1000)
+    client.sent.clear()
+
+    assert not lab.heartbeat(client, "a", wanted("t", "*", version=5))
+    lab.timers.advance(1000)
+    assert client.sent == []
+
+
+def test_a_burst_of_joins_shares_one_more_notice() -> None:
+    lab = _Lab()
+    clients = [FakeClient() for _ in range(10)]
+    for i, client in enumerate(clients):
+        lab.heartbeat(client, str(i))
+        lab.timers.advance(5)
+    lab.timers.advance(1000)
+
+    assert len(clients[0].sent) == 2
+    assert all(client.sent for client in clients)
+
+
+def test_leaving_and_a_lost_connection_are_told_at_once() -> None:
+    lab = _Lab()
+    stays, leaves, breaks = FakeClient(), FakeClient(), FakeClient()
+    for i, client in enumerate((stays, leaves, breaks)):
+        lab.heartbeat(client, str(i))
+    lab.timers.advance(1000)
+    stays.sent.clear()
+    lab.members.left(leaves, "g")
+    lab.timers.turn()
+
+    assert (len(stays.sent), lab.members.client_ids("g")) == (1, ["0", "2"])
+    lab.timers.advance(1000)
+    lab.members.gone(breaks)
+    lab.timers.turn()
+
+    assert (len(stays.sent), lab.members.client_ids("g")) == (2, ["0"])
+
+
+def test_the_last_member_takes_the_group_along() -> None:
+    lab = _Lab()
+    client = FakeClient()
+    lab.heartbeat(client, "a")
+    lab.members.left(client, "g")
+
+    assert lab.members.find("g") is None
+    lab.timers.advance(1000)
+    assert client.sent == []
+
+
+def test_silence_of_120_seconds_ends_membership_and_connection() -> None:
+    lab = _Lab()
+    silent, alive = FakeClient(), FakeClient()
+    lab.heartbeat(silent, "a")
+    for _ in range(14):
+        lab.heartbeat(alive, "b")
+        lab.timers.advance(10_000)
+
+    assert lab.members.client_ids("g") == ["b"]
+    assert silent.closed == "no heartbeat for 120 s"
+    assert alive.closed is None
+
+
+def test_broadcasting_groups_and_groups_that_want_none_get_no_notices() -> None:
+    client = FakeClient()
+    lab = _Lab()
+    lab.heartbeat(client, "a", model=BROADCASTING)
+    quiet = _Lab(notified=False)
+    quiet.heartbeat(client, "a")
+    for each in (lab, quiet):
+        each.timers.advance(1000)
+
+    assert client.sent == []
+
+
+def test_members_with_other_topics_fight_as_on_the_real_broker() -> None:
+    """Each heartbeat replaces the group's topics: the last one wins, and each time it is a change."""
+    lab = _Lab()
+    first, second = FakeClient(), FakeClient()
+    lab.heartbeat(first, "a", wanted("t1", "*"))
+
+    assert lab.heartbeat(second, "b", wanted("t2", "*"))
+    assert _topics(lab.members.find("g")) == ["t2"]
+    assert lab.heartbeat(first, "a", wanted("t1", "*"))
+    assert _topics(lab.members.find("g")) == ["t1"]
+
+
+def test_only_a_newer_subscription_replaces_a_known_one() -> None:
+    lab = _Lab()
+    client = FakeClient()
+    lab.heartbeat(client, "a", wanted("t", "A", version=5))
+    lab.heartbeat(client, "a", wanted("t", "B", version=4))
+    group = lab.members.find("g")
+    assert group is not None
+    assert group.wanted["t"].expression == "A"
+
+    lab.heartbeat(client, "a", wanted("t", "C", version=6))
+    assert group.wanted["t"].expression == "C"
+
+
+def test_producers_are_kept_by_connection_too() -> None:
+    lab = _Lab()
+    client = FakeClient()
+    lab.members.heard_producer(client, "p", "producers", language=0, version=1)
+
+    assert [member.client_id for member in lab.members.producers("producers")] == ["p"]
+    lab.members.gone(client)
+    assert lab.members.producers("producers") == []
+
+
+def _topics(group: Group | None) -> list[str]:
+    assert group is not None
+    return sorted(group.wanted)

@@ -1,0 +1,152 @@
+"""Offsets: commits and queries, a queue's ends, and what is on disk when."""
+
+from __future__ import annotations
+
+import pytest
+
+from framework.broker.store.database import open_given
+from framework.wire.codes import RequestCode
+from framework.wire.command import Command
+from framework.wire.fields import command_for
+from framework.wire.requests.offset import (
+    EarliestStoreTimeRequest,
+    MaxOffsetRequest,
+    MinOffsetRequest,
+    QueryOffsetRequest,
+    SearchOffsetRequest,
+    UpdateOffsetRequest,
+)
+from tests.broker.broker_lab import BrokerLab, one_way
+
+
+def _commit(offset: int, topic: str = "t", number: int = 0) -> Command:
+    return command_for(UpdateOffsetRequest(consumer_group="g", topic=topic, queue_id=number, commit_offset=offset))
+
+
+def _query(group: str = "g", topic: str = "t", *, zero: bool | None = None) -> Command:
+    return command_for(QueryOffsetRequest(consumer_group=group, topic=topic, queue_id=0, set_zero_if_not_found=zero))
+
+
+@pytest.mark.parametrize("zero", [None, True, False])
+def test_where_nothing_is_stored_the_answer_is_22_whatever_is_asked(zero: bool | None) -> None:
+    """Unlike RocketMQ, which says 0 while a topic is young."""
+    lab = BrokerLab()
+    lab.send()
+
+    assert lab.answer(_query(zero=zero)).code == 22
+
+
+def test_commits_are_unconditional() -> None:
+    lab = BrokerLab()
+    lab.send()
+    codes = [lab.answer(_commit(offset)).code for offset in (9, 2)]
+
+    assert codes == [0, 0]
+    assert lab.answer(_query()).fields == {"offset": "2"}
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [(_commit(1, "absent"), 17), (_commit(1, number=99), 29), (_commit(1, number=-1), 29), (_commit(-1), 29)],
+)
+def test_commits_that_are_refused(command: Command, code: int) -> None:
+    lab = BrokerLab()
+    lab.send()
+
+    assert lab.answer(command).code == code
+
+
+def test_a_commit_that_asks_for_an_answer_gets_it_after_the_disk() -> None:
+    lab = BrokerLab(is_prompt=False)
+    lab.node.rules.for_send("t", "TBW102", 4)
+    lab.database.commits_inline = False
+    lab.ask(_commit(5))
+    assert lab.client.answers == []
+    lab.workers.work()
+
+    assert lab.client.answers[0].code == 0
+    assert _on_disk(lab) == [5]
+
+
+def test_a_one_way_commit_is_known_at_once_and_on_disk_half_a_second_later() -> None:
+    lab = BrokerLab()
+    lab.node.rules.for_send("t", "TBW102", 4)
+    lab.ask(one_way(_commit(5)))
+    assert lab.answer(_query()).fields == {"offset": "5"}
+    assert _on_disk(lab) == []
+
+    lab.timers.advance(500)
+    assert _on_disk(lab) == [5]
+
+
+def test_a_one_way_commit_rides_with_the_next_write() -> None:
+    lab = BrokerLab()
+    lab.send()
+    lab.ask(one_way(_commit(5)))
+    lab.send()
+
+    assert _on_disk(lab) == [5]
+
+
+def test_offsets_are_there_after_a_restart() -> None:
+    lab = BrokerLab()
+    lab.send()
+    lab.answer(_commit(7))
+    again = BrokerLab(database=open_given(lambda: lab.database.writing))
+
+    assert again.answer(_query()).fields == {"offset": "7"}
+
+
+def test_the_ends_of_queues() -> None:
+    lab = BrokerLab()
+    for _ in range(3):
+        lab.send()
+
+    assert lab.answer(command_for(MaxOffsetRequest(topic="t", queue_id=0))).fields == {"offset": "3"}
+    assert lab.answer(command_for(MinOffsetRequest(topic="t", queue_id=0))).fields == {"offset": "0"}
+    earliest = lab.answer(command_for(EarliestStoreTimeRequest(topic="t", queue_id=0)))
+    assert earliest.fields == {"timestamp": str(lab.clock.ms)}
+
+
+def test_the_ends_of_a_topic_nobody_knows_as_observed() -> None:
+    lab = BrokerLab()
+    commands = [
+        command_for(MaxOffsetRequest(topic="absent", queue_id=0)),
+        command_for(MinOffsetRequest(topic="absent", queue_id=0)),
+        command_for(EarliestStoreTimeRequest(topic="absent", queue_id=0)),
+    ]
+
+    assert [lab.answer(command).fields for command in commands] == [
+        {"offset": "0"},
+        {"offset": "0"},
+        {"timestamp": "-1"},
+    ]
+
+
+def test_offsets_by_time() -> None:
+    lab = BrokerLab()
+    begin = lab.clock.ms
+    for _ in range(3):
+        lab.send()
+        lab.timers.advance(1000)
+
+    def found(time_ms: int, boundary: str) -> str:
+        command = command_for(SearchOffsetRequest(topic="t", queue_id=0, timestamp=time_ms, boundary_type=boundary))
+        return lab.answer(command).fields["offset"]
+
+    assert [found(begin + 1000, "LOWER"), found(begin + 1500, "LOWER"), found(begin + 9000, "LOWER")] == ["1", "2", "3"]
+    assert [found(begin + 1000, "UPPER"), found(begin + 1500, "UPPER"), found(begin + 9000, "UPPER")] == ["1", "1", "2"]
+
+
+def test_a_message_is_seen_by_its_place() -> None:
+    lab = BrokerLab()
+    lab.send(body=b"look")
+    found = lab.answer(Command(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": "0"}))
+    absent = lab.answer(Command(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": "5"}))
+
+    assert (found.code, b"look" in found.body) == (0, True)
+    assert (absent.code, absent.remark) == (1, "can not find message by offset: 5")
+
+
+def _on_disk(lab: BrokerLab) -> list[int]:
+    return [row[0] for row in lab.database.reading.execute("SELECT next_offset FROM offsets").fetchall()]

@@ -1,0 +1,180 @@
+"""Send-back: each of its checks with its code, the copy it makes, and that a repetition makes none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from framework.broker.store.topics import ConsumerGroup, Topic
+from framework.model.delay_levels import DELAYS_MS
+from framework.wire.stored import Record
+from tests.broker.broker_lab import BrokerLab, send_back_command, send_command, texts
+
+KEY = "0A000001000000000000000000000001"
+
+
+def _sent(**properties: str) -> tuple[BrokerLab, Record]:
+    lab = BrokerLab()
+    lab.send(body=b"poison", properties=texts(UNIQ_KEY=KEY, TAGS="A", **properties), flag=3)
+    return lab, lab.records("t")[0]
+
+
+def test_the_copy_comes_back_on_the_retry_topic_after_its_delay() -> None:
+    lab, record = _sent()
+    assert lab.answer(send_back_command(record)).code == 0
+    lab.timers.advance(9_999)
+    assert lab.records("%RETRY%g") == []
+
+    lab.timers.advance(1)
+    (copy,) = lab.records("%RETRY%g")
+    assert (copy.body, copy.flag, copy.reconsume_times, copy.born_ms) == (b"poison", 3, 1, record.born_ms)
+    assert copy.properties["RETRY_TOPIC"] == "t"
+    assert copy.properties["UNIQ_KEY"] == KEY
+    assert copy.properties["ORIGIN_MESSAGE_ID"] == "7F00000100002A9F0000000000000000"
+    assert copy.properties["TAGS"] == "A"
+
+
+def test_sixteen_retries_climb_the_ladder_and_then_come_the_dead_letters() -> None:
+    """17,140 seconds in all; where it came from and its first id stay what they were."""
+    lab, record = _sent()
+    begin = lab.clock.ms
+    for attempt in range(16):
+        assert lab.answer(send_back_command(record)).code == 0
+        lab.timers.advance(DELAYS_MS[2 + attempt])
+        record = lab.records("%RETRY%g")[attempt]
+        assert record.reconsume_times == attempt + 1
+    assert (lab.clock.ms - begin) == 17_140_000
+    assert lab.answer(send_back_command(record)).code == 0
+
+    assert len(lab.records("%RETRY%g")) == 16
+    (dead,) = lab.records("%DLQ%g")
+    assert (dead.body, dead.reconsume_times, dead.properties["RETRY_TOPIC"]) == (b"poison", 17, "t")
+    assert dead.properties["ORIGIN_MESSAGE_ID"] == "7F00000100002A9F0000000000000000"
+
+
+@pytest.mark.parametrize(
+    ("level", "maximum", "wait_ms"),
+    [
+        (0, 16, 10_000),
+        (1, 16, 1000),
+        (5, None, 60_000),
+        (18, 16, 7_200_000),
+        (99, 16, 7_200_000),
+        (-1, 16, 0),
+        (3, 0, 0),
+    ],
+)
+def test_the_wished_level_and_what_goes_straight_to_the_dead_letters(
+    level: int, maximum: int | None, wait_ms: int
+) -> None:
+    lab, record = _sent()
+    lab.ask(send_back_command(record, level=level, max_reconsume_times=maximum))
+
+    assert lab.client.answers[-1].code == 0
+    assert len(lab.records("%DLQ%g")) == (wait_ms == 0)
+    lab.timers.advance(wait_ms)
+    assert len(lab.records("%RETRY%g")) == (wait_ms > 0)
+
+
+def test_the_same_send_back_asked_twice_makes_one_copy() -> None:
+    """RocketMQ makes two when the first answer is lost."""
+    lab, record = _sent()
+    codes = [lab.answer(send_back_command(record)).code for _ in range(3)]
+    lab.ask(send_back_command(record, "other"))
+    lab.timers.advance(60_000)
+
+    assert codes == [0, 0, 0]
+    assert (len(lab.records("%RETRY%g")), len(lab.records("%RETRY%other"))) == (1, 1)
+
+
+def test_a_dead_letter_asked_for_twice_is_one_also_over_a_restart() -> None:
+    lab, record = _sent()
+    lab.ask(send_back_command(record, level=-1))
+    again = BrokerLab(database=lab.database)
+    again.ask(send_back_command(record, level=-1))
+
+    assert again.client.answers[-1].code == 0
+    assert len(again.records("%DLQ%g")) == 1
+
+
+def test_a_repetition_is_forgotten_after_an_hour() -> None:
+    lab, record = _sent()
+    lab.ask(send_back_command(record, level=-1))
+    lab.timers.advance(3_600_001)
+    lab.ask(send_back_command(record, level=-1))
+
+    assert len(lab.records("%DLQ%g")) == 2
+
+
+@pytest.mark.parametrize(
+    ("group", "topic", "code"),
+    [
+        (ConsumerGroup(name="g", retry_queues=0), None, 16),
+        (ConsumerGroup(name="g"), Topic(name="%RETRY%g", perm=4), 16),
+    ],
+)
+def test_what_is_refused_is_refused_before_anything_is_stored(
+    group: ConsumerGroup, topic: Topic | None, code: int
+) -> None:
+    """RocketMQ answers a group without retry queues with success, and drops the message."""
+    lab, record = _sent()
+    lab.node.rules.groups.put("g", group)
+    if topic is not None:
+        lab.node.rules.topics.put(topic.name, topic)
+
+    assert lab.answer(send_back_command(record)).code == code
+    lab.timers.advance(20_000)
+    assert lab.records("%RETRY%g") == []
+
+
+@pytest.mark.parametrize("place", [1, 10_000, -1])
+def test_a_place_without_a_message_is_an_error(place: int) -> None:
+    lab, record = _sent()
+    command = send_back_command(record)
+    command.fields["offset"] = str(place)
+    answer = lab.answer(command)
+
+    assert (answer.code, answer.remark) == (1, f"look message by offset failed, {place}")
+
+
+def test_a_name_that_is_no_group_is_refused() -> None:
+    lab, record = _sent()
+
+    assert lab.answer(send_back_command(record, "a b")).code == 29
+
+
+def test_a_producer_cannot_choose_where_a_retry_says_it_came_from() -> None:
+    lab, record = _sent(RETRY_TOPIC="secrets", ORIGIN_MESSAGE_ID="forged")
+    lab.ask(send_back_command(record, level=1))
+    lab.timers.advance(1000)
+    (copy,) = lab.records("%RETRY%g")
+
+    assert copy.properties["RETRY_TOPIC"] == "t"
+    assert copy.properties["ORIGIN_MESSAGE_ID"] == "7F00000100002A9F0000000000000000"
+
+
+def test_the_answer_waits_for_the_commit() -> None:
+    lab = BrokerLab(is_prompt=False)
+    lab.database.commits_inline = False
+    lab.ask(send_command(body=b"x"))
+    lab.workers.work()
+    lab.timers.turn()
+    (record,) = lab.records("t")
+    lab.ask(send_back_command(record, level=-1))
+
+    assert len(lab.client.answers) == 1
+    lab.workers.work()
+    assert len(lab.client.answers) == 2
+
+
+def test_a_group_in_order_turns_plain_sends_to_its_retry_topic_into_dead_letters() -> None:
+    lab, _ = _sent()
+    queue: Any = ("t", "broker-a", 0)
+    lab.node.locks.lock("g", "a", [queue], lab.clock.monotonic_ms())
+    lab.send("%RETRY%g", reconsume_times=1, max_reconsume_times=16)
+    assert len(lab.records("%DLQ%g")) == 1
+
+    lab.timers.advance(60_001)
+    lab.send("%RETRY%g", reconsume_times=1, max_reconsume_times=16)
+    assert len(lab.records("%RETRY%g")) == 1
