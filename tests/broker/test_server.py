@@ -1,0 +1,229 @@
+"""The whole broker over real sockets: starting, several brokers, binding, stopping, and coming back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from framework.broker.intercept import Interceptor
+from framework.broker.request import refuse
+from framework.broker.server import Broker
+from framework.broker.settings import BrokerSettings
+from framework.errors import ConfigurationError, StoreError
+from framework.net.channel import Channel
+from framework.net.credentials import Credentials
+from framework.net.real_world import real_world
+from framework.wire.codes import RequestCode
+from framework.wire.command import Command
+from framework.wire.requests.pull import SUBSCRIPTION, SUSPEND
+from framework.wire.stored import decode_records
+from tests.broker.broker_lab import one_way, pull_command, send_command
+
+WORLD = real_world()
+
+
+@asynccontextmanager
+async def running(**options: Any) -> AsyncIterator[Broker]:
+    broker = Broker(WORLD, **options)
+    await broker.start()
+    try:
+        yield broker
+    finally:
+        await broker.stop()
+
+
+@asynccontextmanager
+async def connected(address: str, sign: Callable[[Command], None] | None = None) -> AsyncIterator[Channel]:
+    host, _, port = address.rpartition(":")
+    channel = Channel(address, sign=sign)
+    await WORLD.network.connect(channel, host, int(port))
+    try:
+        yield channel
+    finally:
+        channel.close("done")
+        await channel.closed
+
+
+async def _send(channel: Channel, body: bytes, topic: str = "t") -> Command:
+    return await channel.request(send_command(topic, body), timeout_ms=5000)
+
+
+async def _bodies(channel: Channel, offset: int, topic: str = "t") -> list[bytes]:
+    answer = await channel.request(pull_command(offset, topic), timeout_ms=5000)
+    return [record.body for record in decode_records(answer.body)]
+
+
+def test_a_message_goes_in_and_comes_out() -> None:
+    async def scenario() -> None:
+        async with running() as broker, connected(broker.address) as channel:
+            assert (await _send(channel, b"hello")).code == 0
+            assert await _bodies(channel, 0) == [b"hello"]
+
+    asyncio.run(scenario())
+
+
+def test_a_waiting_pull_hears_of_a_message_at_once() -> None:
+    async def scenario() -> None:
+        async with running() as broker, connected(broker.address) as puller, connected(broker.address) as producer:
+            await _send(producer, b"first")
+            pull = pull_command(1, sys_flag=SUBSCRIPTION | SUSPEND, suspend_timeout_millis=15_000)
+            waiting = puller.request_now(pull, timeout_ms=20_000)
+            await _send(producer, b"second")
+            answer = await waiting
+            assert [record.body for record in decode_records(answer.body)] == [b"second"]
+
+    asyncio.run(scenario())
+
+
+def test_messages_and_offsets_survive_a_restart_on_disk(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(data=tmp_path / "data") as broker, connected(broker.address) as channel:
+            answers = await asyncio.gather(*(_send(channel, b"%d" % i) for i in range(50)))
+            assert sorted(int(answer.fields["queueOffset"]) for answer in answers) == list(range(50))
+            commit = Command(
+                RequestCode.UPDATE_CONSUMER_OFFSET,
+                {"consumerGroup": "g", "topic": "t", "queueId": "0", "commitOffset": "7"},
+            )
+            channel.send(one_way(commit))
+            await _send(channel, b"last")
+        async with running(data=tmp_path / "data") as broker, connected(broker.address) as channel:
+            assert len(await _bodies(channel, 0)) == 32
+            query = Command(RequestCode.QUERY_CONSUMER_OFFSET, {"consumerGroup": "g", "topic": "t", "queueId": "0"})
+            assert (await channel.request(query, timeout_ms=5000)).fields["offset"] == "7"
+
+    asyncio.run(scenario())
+
+
+def test_a_second_broker_on_the_folder_refuses_to_start(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(data=tmp_path / "data"):
+            with pytest.raises(StoreError, match="in use by another broker"):
+                await Broker(WORLD, data=tmp_path / "data").start()
+
+    asyncio.run(scenario())
+
+
+def test_a_port_that_is_taken_leaves_the_folder_free(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running() as first:
+            port = int(first.address.rpartition(":")[2])
+            with pytest.raises(OSError, match="in use"):
+                await Broker(WORLD, data=tmp_path / "data", port=port).start()
+        async with running(data=tmp_path / "data"):
+            pass
+
+    asyncio.run(scenario())
+
+
+def test_several_logical_brokers_share_a_store_and_nothing_else(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(data=tmp_path / "data", brokers=2) as broker:
+            assert list(broker.brokers) == ["broker-a", "broker-b"]
+            first, second = broker.brokers.values()
+            async with connected(first) as a, connected(second) as b:
+                await _send(a, b"on a")
+                await _send(b, b"on b")
+                assert (await _bodies(a, 0), await _bodies(b, 0)) == ([b"on a"], [b"on b"])
+
+    asyncio.run(scenario())
+
+
+def test_following_ports_are_taken_where_one_is_named() -> None:
+    async def scenario() -> None:
+        async with running() as other:
+            free = int(other.address.rpartition(":")[2])
+        async with running(port=free, brokers=1) as broker:
+            assert broker.address == f"127.0.0.1:{free}"
+        assert Broker(WORLD, port=20_000, brokers=3)._ports == [20_000, 20_001, 20_002]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3", "broker.example"])
+def test_other_machines_are_not_let_in_without_credentials(host: str) -> None:
+    with pytest.raises(ConfigurationError, match="needs credentials"):
+        Broker(WORLD, host=host)
+
+
+@pytest.mark.parametrize("count", [0, 17])
+def test_the_number_of_logical_brokers_is_bounded(count: int) -> None:
+    with pytest.raises(ConfigurationError, match="use 1 to 16"):
+        Broker(WORLD, brokers=count)
+
+
+def test_with_credentials_only_those_who_sign_are_served() -> None:
+    ours = Credentials("key", "secret")
+
+    async def scenario() -> None:
+        async with running(auth=ours) as broker:
+            for credentials, code in ((ours, 0), (Credentials("key", "x"), 16), (Credentials("y", "secret"), 16)):
+                async with connected(broker.address, sign=credentials.sign) as channel:
+                    assert (await _send(channel, b"hello")).code == code
+            async with connected(broker.address) as channel:
+                assert (await _send(channel, b"hello")).code == 16
+
+    asyncio.run(scenario())
+
+
+def test_stopping_answers_held_pulls_and_keeps_what_was_written(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        broker = Broker(WORLD, data=tmp_path / "data")
+        await broker.start()
+        async with connected(broker.address) as channel:
+            await _send(channel, b"first")
+            pull = pull_command(1, sys_flag=SUBSCRIPTION | SUSPEND, suspend_timeout_millis=30_000)
+            waiting = channel.request_now(pull, timeout_ms=40_000)
+            await _send(channel, b"other queue", "u")
+            await broker.stop()
+            assert (await waiting).code == 19
+            await channel.closed
+        await broker.stop()
+        async with running(data=tmp_path / "data") as again, connected(again.address) as channel:
+            assert await _bodies(channel, 0) == [b"first"]
+
+    asyncio.run(scenario())
+
+
+def test_a_request_can_be_intercepted() -> None:
+    async def scenario() -> None:
+        async with running() as broker, connected(broker.address) as channel:
+            remove = broker.intercept(
+                Interceptor(code=RequestCode.SEND_MESSAGE_V2, answer=refuse(2, "busy"), times=None)
+            )
+            assert (await _send(channel, b"x")).code == 2
+            remove()
+            assert (await _send(channel, b"x")).code == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_body_one_byte_too_large_is_refused_by_name() -> None:
+    async def scenario() -> None:
+        async with (
+            running(settings=BrokerSettings(body_bytes_max=100_000)) as broker,
+            connected(broker.address) as channel,
+        ):
+            assert (await _send(channel, bytes(100_001))).code == 13
+            assert (await _send(channel, bytes(100_000))).code == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_killed_broker_comes_back_with_what_was_acknowledged(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        broker = Broker(WORLD, data=tmp_path / "data")
+        await broker.start()
+        async with connected(broker.address) as channel:
+            for i in range(5):
+                await _send(channel, b"%d" % i)
+            broker.kill()
+            await broker.close_ports()
+        async with running(data=tmp_path / "data") as again, connected(again.address) as channel:
+            assert await _bodies(channel, 0) == [b"%d" % i for i in range(5)]
+
+    asyncio.run(scenario())
