@@ -1,0 +1,115 @@
+"""Outgoing: what may be sent, and how it is put into a request."""
+
+from __future__ import annotations
+
+import pytest
+
+from framework.client.outgoing import BODY_BYTES_MAX, prepare, prepare_batch
+from framework.errors import ConfigurationError
+from framework.model.message import Message
+from framework.model.queue import MessageQueue
+from framework.wire import batch, properties
+from framework.wire.codes import RequestCode
+from framework.wire.compression import Codec, decompress
+
+NOW = 1_700_000_000_000
+QUEUE = MessageQueue("orders", "broker-a", 3)
+
+
+def test_a_send_carries_key_tags_and_where_a_new_topic_comes_from() -> None:
+    outgoing = prepare(Message("orders", "paid", tags="TagA", keys=["k1", "k2"], properties={"x": "1"}), "KEY", NOW)
+    request = outgoing.request("producers", QUEUE)
+
+    assert RequestCode.SEND_MESSAGE_V2 == request.code
+    assert b"paid" == request.body
+    assert {"UNIQ_KEY": "KEY", "WAIT": "true", "TAGS": "TagA", "KEYS": "k1 k2", "x": "1"} == properties.decode(
+        request.fields["i"]
+    )
+    expected = {"a": "producers", "b": "orders", "c": "TBW102", "d": "4", "e": "3", "f": "0", "g": str(NOW), "h": "0"}
+    assert expected == {name: request.fields[name] for name in "abcdefgh"}
+    assert "broker-a" == request.fields["n"]
+
+
+def test_a_key_that_the_message_brings_is_kept() -> None:
+    assert ("MINE",) == prepare(Message("orders", "x", message_id="MINE"), "KEY", NOW).message_ids
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_a_large_body_is_compressed_and_says_how(codec: Codec) -> None:
+    body = b"0123456789" * 1000
+    outgoing = prepare(Message("orders", body), "KEY", NOW, codec=codec)
+
+    assert len(outgoing.body) < len(body)
+    assert body == decompress(outgoing.body, outgoing.sys_flag)
+
+
+def test_a_body_that_compression_would_not_shorten_goes_as_it_is() -> None:
+    body = bytes((7 * n * n + n // 3) % 256 for n in range(64)) * 1
+    outgoing = prepare(Message("orders", body), "KEY", NOW, compress_above=1)
+
+    assert (body, 0) == (outgoing.body, outgoing.sys_flag)
+
+
+def test_a_delay_is_a_level() -> None:
+    assert "3" == properties.decode(prepare(Message("orders", "x"), "K", NOW, delay_level=3).properties)["DELAY"]
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (Message("", "x"), "topic ''"),
+        (Message("a b", "x"), "topic 'a b': use 1 to 127"),
+        (Message("a\nb", "x"), "use 1 to 127"),
+        (Message("t" * 128, "x"), "use 1 to 127"),
+        (Message("SCHEDULE_TOPIC_XXXX", "x"), "RocketMQ keeps it for itself"),
+        (Message("orders", b""), "the body is empty"),
+        (Message("orders", bytes(BODY_BYTES_MAX + 1)), "a body of 4194305 bytes exceeds the limit of 4194304"),
+        (Message("orders", "x", properties={"": "1"}), "must not be empty"),
+        (Message("orders", "x", properties={"a": ""}), "must not be empty"),
+        (Message("orders", "x", properties={"RETRY_TOPIC": "other"}), "property RETRY_TOPIC is RocketMQ's own"),
+        (Message("orders", "x", properties={"a\x01b": "1"}), "separate properties"),
+        (Message("orders", "x", properties={"a": "b" * 40_000}), "exceed the 32767"),
+        (Message("orders", "x", properties={"a": 1}), "name and value must be texts"),  # type: ignore[dict-item]
+    ],
+)
+def test_what_cannot_be_sent_is_refused_with_its_reason(message: Message, reason: str) -> None:
+    with pytest.raises(ConfigurationError, match=reason):
+        prepare(message, "KEY", NOW)
+
+
+@pytest.mark.parametrize("level", [-1, 19])
+def test_a_level_off_the_ladder_is_refused(level: int) -> None:
+    with pytest.raises(ConfigurationError, match="use 1 to 18"):
+        prepare(Message("orders", "x"), "KEY", NOW, delay_level=level)
+
+
+def test_a_dead_letter_topic_may_be_long() -> None:
+    assert prepare(Message("%DLQ%" + "g" * 200, "x"), "KEY", NOW)
+
+
+def test_a_batch_is_one_request_with_its_messages_inside() -> None:
+    messages = [Message("orders", "one", tags="TagA"), Message("orders", "two", message_id="MINE")]
+    outgoing = prepare_batch(messages, ["K1", "K2"], NOW)
+    request = outgoing.request("producers", QUEUE)
+
+    assert RequestCode.SEND_BATCH_MESSAGE == request.code
+    assert "true" == request.fields["m"]
+    assert ("K1", "MINE") == outgoing.message_ids
+    assert [(b"one", "K1", "TagA"), (b"two", "MINE", None)] == [
+        (part.body, part.properties["UNIQ_KEY"], part.properties.get("TAGS")) for part in batch.decode(request.body)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("messages", "reason"),
+    [
+        ([], "at least one message"),
+        ([Message("orders", "x"), Message("other", "x")], "a message is for 'other'"),
+        ([Message("%RETRY%g", "x")], "single messages only"),
+        ([Message("orders", "x", properties={"DELAY": "3"})], "brokers take no delay in a batch"),
+        ([Message("orders", bytes(3_000_000))] * 2, "2 messages make 60000"),
+    ],
+)
+def test_what_cannot_be_a_batch_is_refused(messages: list[Message], reason: str) -> None:
+    with pytest.raises(ConfigurationError, match=reason):
+        prepare_batch(messages, ["KEY"] * len(messages), NOW)
