@@ -48,6 +48,8 @@ class Consumer(Generic[P, R]):
 
     __slots__ = ("__dict__", "__weakref__", "spec")
 
+    __name__: str
+
     def __init__(self, spec: ConsumerSpec, function: Callable[P, R]) -> None:
         self.spec = spec
         update_wrapper(self, function)

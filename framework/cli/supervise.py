@@ -102,7 +102,7 @@ async def _until_the_end(plan: Plan, children: Children, state: _State, bell: Wa
             if child.code in _FINAL and plan.files is None:
                 await _end(children, bell)
                 return child.code
-            if child.code in _FINAL:
+            if child.code in _FINAL or (child.code == ExitCode.FAILED and plan.files is not None):
                 if not state.was_ready:
                     return child.code  # the very first start: whoever typed this is still there to read it
                 log.warning("child ended over a mistake; waiting for a change", code=child.code)

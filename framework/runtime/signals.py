@@ -12,6 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from framework.net.real_world import RealClock
+
+# One wish may arrive twice: Ctrl-C reaches a whole process group, and a parent in it (make, a supervisor) passes it on.
+ECHO_SECONDS = 0.1
 LEAVE_NOW = 130  # what shells show for a process that Ctrl-C ended
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -23,13 +27,16 @@ def draining(drain: Callable[[], object], leave: Callable[[], None] | None = Non
     Plain handlers and not the event loop's: those wait for the loop, and a handler that never suspends holds the loop.
     So `drain` runs between two instructions of whatever is going on; it may set a flag or call `call_soon_threadsafe`.
     """
-    count = 0
+    first: float | None = None
 
     def received(number: int, frame: FrameType | None) -> None:
-        nonlocal count
-        count += 1
-        if count == 1:
+        nonlocal first
+        now = RealClock.monotonic()
+        if first is None:
+            first = now
             drain()
+            return
+        if now - first < ECHO_SECONDS:
             return
         if leave is not None:
             leave()

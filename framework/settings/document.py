@@ -115,7 +115,8 @@ class _Builder:
         if event.anchor:
             self._anchors[event.anchor] = node
         if isinstance(event, yaml.ScalarEvent):
-            is_null = event.style is None and event.tag is None and event.value in NULLS
+            is_plain = not event.style  # None, or "" from the C parser
+            is_null = is_plain and event.tag is None and event.value in NULLS
             node.value = None if is_null else event.value
         elif isinstance(event, yaml.SequenceStartEvent):
             node.value = self._items(depth)

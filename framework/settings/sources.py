@@ -24,8 +24,8 @@ CONFIG_VARIABLE = "FRAMEWORK_APP_CONFIG"
 PREFIX = "FRAMEWORK_APP__"
 FILE_NAME = "framework-app.yaml"
 
-_REFERENCE = re.compile(r"\$(\$)?\{([^}]*)\}?")
-_VARIABLE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)")
+_REFERENCE = re.compile(r"\$(\$)?\{([^}]*\}?)")
+_VARIABLE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _KEYS_OF_CREDENTIALS = ("access_key", "secret_key", "security_token")
 
 # Values that name files: written beside the settings file, they are found from wherever the process runs.

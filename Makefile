@@ -1,0 +1,74 @@
+# All targets are non-interactive. Results go to stdout, logs to stderr.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+DEMO := .venv-demo
+BIN := $(VENV)/bin
+PIP_OPTIONS := --quiet --disable-pip-version-check --no-input
+# Whatever a plugin's or a package's build needs is pinned, too.
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+
+SEEDS ?= 300
+BASE ?= 0
+JOBS ?= 2
+SECONDS ?= 5
+TARGET ?= all
+OUT ?= bench.json
+PART ?=
+ARGS ?=
+
+REQUIREMENTS := constraints.txt requirements-dev.txt pyproject.toml $(wildcard plugins/*/pyproject.toml)
+
+.PHONY: setup demo test check interop slow sim fuzz bench bench-quick elsewhere FORCE
+
+setup: $(VENV)/.ready
+	@echo "setup: ready"
+
+# The interpreter is a requirement like any other: another one means another environment.
+build/python: FORCE
+	@mkdir -p build; echo "$(PYTHON)" | cmp -s - $@ || echo "$(PYTHON)" > $@
+
+$(VENV)/.ready: $(REQUIREMENTS) build/python
+	@sh .ci/environment "$(PYTHON)" $(VENV) >&2
+	@$(BIN)/python -m pip install $(PIP_OPTIONS) -r requirements-dev.txt >&2
+	@touch $@
+
+$(DEMO)/.ready: constraints.txt pyproject.toml build/python
+	@sh .ci/environment "$(PYTHON)" $(DEMO) >&2
+	@$(DEMO)/bin/python -m pip install $(PIP_OPTIONS) -e . >&2
+	@touch $@
+
+demo: $(DEMO)/.ready
+	@exec $(DEMO)/bin/framework-app dev example_app
+
+# pytest's summary comes last, and after it a line for whatever could not run here.
+test: setup elsewhere
+	@$(BIN)/python -m pytest -m "not slow" --cov --cov-report=term:skip-covered $(ARGS)
+
+# The pure rooms and the simulation on the other interpreters, where this machine has them.
+elsewhere: setup
+	@sh .ci/elsewhere 3.12 3.13 >&2
+
+check: setup
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+interop: setup
+	@$(BIN)/python -m pytest -m interop $(ARGS)
+
+slow: setup
+	@$(BIN)/python -m pytest -m slow $(if $(PART),-k "$(PART)") $(ARGS)
+
+sim: setup
+	@$(BIN)/framework-app simulate --seeds $(SEEDS) --base $(BASE) --jobs $(JOBS)
+
+fuzz: setup
+	@$(BIN)/python -m tests.fuzz.run --seconds $(SECONDS) --target $(TARGET)
+
+bench: setup
+	@$(BIN)/python -m benchmarks.consume --against java --json $(OUT)
+
+bench-quick: setup
+	@$(BIN)/python -m benchmarks.consume --against none --messages 20000 --runs 1 --json $(OUT)

@@ -1,0 +1,178 @@
+"""@consumer: what it keeps of a function, and everything that it refuses."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import framework
+from framework import Consumer, Delivery, Message, RetryLater, consumer
+from framework.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections import OrderedDict
+
+HERE = __file__
+
+
+def refused(function: Callable[..., Any], *positional: Any, **options: Any) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        consumer(*positional, **options)(function)
+    return str(caught.value)
+
+
+def test_the_function_stays_what_it_was() -> None:
+    @consumer("orders", "billing")
+    def bill(order: Message, factor: int = 2) -> int:
+        """Takes the money."""
+        return len(order.body) * factor
+
+    assert 6 == bill(Message("orders", b"abc"))
+    assert 9 == bill(Message("orders", b"abc"), factor=3)
+    assert ("bill", "Takes the money.") == (bill.__name__, bill.__doc__)
+    assert ["order", "factor"] == list(inspect.signature(bill).parameters)
+
+
+def test_the_spec_says_what_is_consumed() -> None:
+    @consumer(topic="orders", group="billing", tags="created || paid", name="money")
+    async def bill(order: Message) -> None: ...
+
+    spec = bill.spec
+    line = inspect.getsourcelines(spec.function)[1]
+    assert ("orders", "billing", "created || paid", False) == (spec.topic, spec.group, spec.tags, spec.orderly)
+    assert ("money", f"{HERE}:{line}", "message", True) == (spec.name, spec.place, spec.wants, spec.is_async)
+    assert f"<Consumer money: topic=orders group=billing at {HERE}:{line}>" == repr(bill)
+
+
+def test_a_spec_cannot_be_changed() -> None:
+    @consumer("orders", "billing")
+    def bill(order: Message) -> None: ...
+
+    with pytest.raises(AttributeError):
+        bill.spec.topic = "other"  # type: ignore[misc]  # which is the point
+
+
+def test_the_annotation_says_what_is_wanted() -> None:
+    @consumer("t", "g")
+    def plain(it): ...  # type: ignore[no-untyped-def]  # users may leave it out
+
+    @consumer("t", "g")
+    def message(it: Message) -> None: ...
+
+    @consumer("t", "g")
+    def delivery(it: framework.Delivery) -> RetryLater | None: ...
+
+    @consumer("t", "g")
+    def anything(it: Any) -> None: ...
+
+    assert ["message", "message", "delivery", "message"] == [
+        each.spec.wants for each in (plain, message, delivery, anything)
+    ]
+
+
+def test_a_name_for_type_checkers_only_is_taken_by_its_spelling() -> None:
+    """`if TYPE_CHECKING: from framework import Delivery` is good style, and the name is not there at run time."""
+
+    def handle(it: Delivery) -> None: ...
+
+    handle.__annotations__["it"] = "gone.Delivery"
+    assert "delivery" == consumer("t", "g")(handle).spec.wants
+
+
+def test_a_wrapped_function_is_named_by_its_own_place() -> None:
+    def wrapper(function: Callable[[Message], None]) -> Callable[[Message], None]:
+        @functools.wraps(function)
+        def inner(it: Message) -> None:
+            function(it)
+
+        return inner
+
+    def handle(it: Message) -> None: ...
+
+    line = handle.__code__.co_firstlineno
+    assert f"{HERE}:{line}" == consumer("t", "g")(wrapper(handle)).spec.place
+
+
+def good(it: Message) -> None: ...
+
+
+def two(it: Message, other: int) -> None: ...
+
+
+def none() -> None: ...
+
+
+def keyword(*, it: Message) -> None: ...
+
+
+def number(it: int) -> None: ...
+
+
+def ordered(it: OrderedDict[str, str]) -> None: ...
+
+
+async def yields(it: Message) -> AsyncIterator[int]:
+    yield 1
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "reason"),
+    [
+        (good, {"topik": "t", "group": "g"}, "unknown option 'topik'; did you mean 'topic'?"),
+        (good, {"topic": "t", "group": "g", "concurrency": 4}, "unknown option 'concurrency'; known: topic, group"),
+        (good, {"topic": "t"}, "group is missing; write @consumer("),
+        (good, {"topic": 3, "group": "g"}, "topic is 3; write @consumer("),
+        (good, {"topic": "a b", "group": "g"}, "topic 'a b': use 1 to 127 of"),
+        (good, {"topic": "t" * 128, "group": "g"}, "use 1 to 127 of"),
+        (good, {"topic": "t", "group": ""}, "group '': use 1 to 120 of"),
+        (good, {"topic": "t", "group": "g", "tags": ""}, "tags='': write words joined by ||"),
+        (good, {"topic": "t", "group": "g", "tags": "a | b"}, "write words joined by ||"),
+        (good, {"topic": "t", "group": "g", "tags": "a b"}, "write words joined by ||"),
+        (good, {"topic": "t", "group": "g", "tags": ["a"]}, "tags=['a']: write a text"),
+        (good, {"topic": "t", "group": "g", "name": 3}, "name=3: write a text"),
+        (good, {"topic": "t", "group": "g", "orderly": True}, "orderly=True: this version consumes concurrently only"),
+        (none, {"topic": "t", "group": "g"}, "takes one argument, the message; without a default there are: none"),
+        (two, {"topic": "t", "group": "g"}, "takes one argument, the message; without a default there are: it, other"),
+        (keyword, {"topic": "t", "group": "g"}, "takes one argument, the message"),
+        (number, {"topic": "t", "group": "g"}, "parameter 'it' is annotated 'int'; a handler is given a Message or a"),
+        (ordered, {"topic": "t", "group": "g"}, "parameter 'it' is annotated 'OrderedDict[str, str]'"),
+        (yields, {"topic": "t", "group": "g"}, "a handler that yields never ends by itself"),
+    ],
+)
+def test_a_mistake_is_said_where_the_function_is(
+    function: Callable[..., Any], options: dict[str, Any], reason: str
+) -> None:
+    message = refused(function, **options)
+
+    line = function.__code__.co_firstlineno
+    assert message.startswith(f"{HERE}:{line}: consumer {function.__name__!r}: ")
+    assert reason in message
+    assert "\n" not in message
+
+
+def test_topic_and_group_may_go_without_their_names_but_once() -> None:
+    assert "only topic and group go without their names, not 3" in refused(good, "t", "g", "x")
+    assert "topic is given twice" in refused(good, "t", topic="t", group="g")
+
+
+def test_the_decorator_needs_its_brackets() -> None:
+    with pytest.raises(ConfigurationError, match=r":\d+: @consumer without topic and group"):
+        consumer(good)  # type: ignore[call-arg, arg-type]  # which is the mistake
+
+
+def test_only_functions_are_decorated_and_once() -> None:
+    assert "is a consumer already" in refused(consumer("t", "g")(good), "t", "g")
+    assert "is not a function" in refused(int, "t", "g")
+
+
+def test_decorating_has_no_effect_beyond_the_spec() -> None:
+    """One process may run the same handlers in many apps."""
+    first, second = consumer("t", "g")(good), consumer("t", "g")(good)
+
+    assert first is not second
+    assert isinstance(first, Consumer)
+    assert first.spec == second.spec

@@ -1,0 +1,41 @@
+"""What users' type checkers see: mypy runs over `api.py` and over snippets that must not pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from mypy import api
+
+ROOT = Path(__file__).parents[2]
+HEAD = "from framework import Delivery, Message, RetryLater, consumer\n"
+
+
+def complaints(*arguments: str) -> str:
+    output, errors, _ = api.run(["--config-file", str(ROOT / "pyproject.toml"), "--follow-imports=silent", *arguments])
+    assert not errors
+    return output
+
+
+@pytest.mark.parametrize(
+    ("snippet", "complaint"),
+    [
+        ('@consumer("t", grup="g")\ndef f(m: Message) -> None: ...', "call-arg"),
+        ('@consumer("t", 3)\ndef f(m: Message) -> None: ...', "arg-type"),
+        ('@consumer("t", "g")\ndef f(m: Message) -> int: return 1\nx: str = f(Message("t"))', "assignment"),
+        ('@consumer("t", "g")\ndef f(m: Message) -> None: ...\nf()', "call-arg"),
+        ('@consumer("t", "g")\ndef f(m: Message) -> None: ...\nf(3)', "arg-type"),
+        ('@consumer("t", "g")\nasync def f(m: Message) -> None: ...\nf(Message("t")).bit_length()', "attr-defined"),
+        ("@consumer\ndef f(m: Message) -> None: ...", "call-arg"),
+    ],
+)
+def test_mistakes_are_seen_before_anything_runs(tmp_path: Path, snippet: str, complaint: str) -> None:
+    path = tmp_path / "snippet.py"
+    path.write_text(HEAD + snippet + "\n")
+
+    assert f"[{complaint}]" in complaints(str(path))
+
+
+def test_the_signature_of_a_handler_is_kept() -> None:
+    """`api.py` states it with `assert_type`, in the words of whoever writes handlers."""
+    assert complaints(str(Path(__file__).with_name("api.py"))).startswith("Success")
