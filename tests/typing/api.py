@@ -20,7 +20,8 @@ def note(delivery: Delivery, depth: int = 1) -> int:
 
 
 async def seen(message: Message, delivery: Delivery) -> None:
-    assert_type(bill, Consumer[[Message], Coroutine[Any, Any, RetryLater | None]])
+    under_way: Coroutine[Any, Any, RetryLater | None] = bill(order=message)
+    assert_type(await under_way, RetryLater | None)
     assert_type(await bill(message), RetryLater | None)
     assert_type(note(delivery), int)
     assert_type(note(delivery, depth=2), int)
