@@ -2,11 +2,13 @@
 
 A thread takes whole chunks and brings each home with one `call_soon`; only the event loop's thread touches the window.
 Quick handlers are run by one thread (the others would only fight for the interpreter); the first handler that takes
-longer than a blink invites another thread, which shares the same chunk by drawing its indexes from one counter.
+longer than a blink invites another thread, which shares the same chunk by drawing its indexes from one counter. One
+that stands still cannot invite anybody, so the loop looks from time to time whether any thread gets on.
 """
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections import deque
 from collections.abc import Iterator
@@ -18,19 +20,23 @@ from framework.ports import Clock, Workers
 from framework.services.work import Run, SyncCall
 
 SLOW_SECONDS = 0.001  # a handler that takes longer waits for something, so a second thread gains time
+LOOK_SECONDS = 0.01  # how often the loop looks while chunks wait; a hundred looks a second cost nothing
 REPORT_SECONDS = 0.02  # ends of slow handlers are brought home this often, so that offsets move
 
 
 class _Share:
     """One chunk on its way through threads. The counter is drawn by several; the rest is read only."""
 
-    __slots__ = ("chunk", "count", "draw", "messages")
+    __slots__ = ("chunk", "count", "draw", "entered", "left", "messages")
 
     def __init__(self, chunk: Chunk) -> None:
         self.chunk = chunk
         self.count = chunk.count
         self.messages = chunk.messages
         self.draw: Iterator[int] = itertools.count(chunk.next)  # `next()` on it is atomic
+        self.entered: list[Slot] = []  # appended to by threads, which is atomic too
+        self.left = 0
+        """How many of them have left, with all their ends brought home; counted on the loop's thread."""
 
 
 class ThreadCrew:
@@ -41,13 +47,33 @@ class ThreadCrew:
         self._clock = clock
         self._workers = workers
         self._ready: deque[_Share] = deque()
+        self._out: dict[_Share, None] = {}
+        """Shares that threads may still be in."""
         self._free = list(reversed(self.slots))
+        self._look_timer: asyncio.TimerHandle | None = None
 
     def offer(self, chunk: Chunk) -> None:
         """Have the chunk's messages handled, after those offered before it."""
-        self._ready.append(_Share(chunk))
+        share = _Share(chunk)
+        self._ready.append(share)
+        self._out[share] = None
         if len(self._free) == len(self.slots):
             self._invite()
+        if self._look_timer is None:
+            self._look_again()
+
+    def _look_again(self) -> None:
+        self._look_timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        """While chunks wait: where no thread has begun a message lately, all stand still, and one more is let in."""
+        self._look_timer = None
+        if not self._ready:
+            return
+        lately = self._clock.monotonic() - LOOK_SECONDS
+        if not any(slot.chunk is not None and slot.started > lately for slot in self.slots):
+            self._invite()
+        self._look_again()
 
     def _invite(self) -> None:
         """Start one more thread, where there is work and a free place. On the loop's thread only."""
@@ -81,6 +107,7 @@ class ThreadCrew:
                 continue
 
     def _run_share(self, share: _Share, slot: Slot) -> None:
+        share.entered.append(slot)
         chunk, count, messages, monotonic = share.chunk, share.count, share.messages, self._clock.monotonic
         run: Run = chunk.run
         handler: SyncCall = run.call
@@ -110,7 +137,7 @@ class ThreadCrew:
                     reported = now
                     self._report(chunk, ended)
                     ended = []
-        self._report(chunk, ended)
+        self._workers.call_soon(lambda: self._leave(share, ended))
 
     def _report(self, chunk: Chunk, ended: list[int]) -> None:
         self._workers.call_soon(lambda: _bring_home(chunk, ended))
@@ -118,9 +145,20 @@ class ThreadCrew:
     def _report_uncommon(self, chunk: Chunk, index: int, result: object, started: float) -> None:
         self._workers.call_soon(lambda: _bring_uncommon_home(chunk, index, result, started))
 
+    # On the loop's thread
+
+    def _leave(self, share: _Share, ended: list[int]) -> None:
+        """A thread's last ends in a share. It has left before the run is told, or whoever waits for that would find it
+        still in, and nobody would tell again. Whoever enters after the last one has left finds nothing to start.
+        """
+        share.left += 1
+        if share.left == len(share.entered):
+            self._out.pop(share, None)
+        _bring_home(share.chunk, ended)
+
     def runs(self, window: Window) -> int:
-        """How many handlers run on messages of this window."""
-        return sum(slot.chunk is not None and slot.chunk.window is window for slot in self.slots)
+        """How many threads run messages of this window, or have ends of it on their way home."""
+        return sum(len(share.entered) - share.left for share in self._out if share.chunk.window is window)
 
     def __repr__(self) -> str:
         return f"<ThreadCrew {len(self.slots) - len(self._free)} of {len(self.slots)} busy, {len(self._ready)} ready>"
