@@ -102,7 +102,7 @@ def _plan(kind: Any) -> tuple[_Entry, ...]:
 
 def _entry(one: Field[Any], hint: Any) -> _Entry:
     plain = _without_none(hint)
-    name = one.metadata.get(_WIRE_NAME) or _camel(one.name)
+    name = one.metadata.get(_WIRE_NAME) or camel(one.name)
     is_required = one.default is MISSING and one.default_factory is MISSING
     return _Entry(one.name, name, _READERS[plain], plain is bool, is_required)
 
@@ -113,7 +113,8 @@ def _without_none(hint: Any) -> Any:
     return hint
 
 
-def _camel(name: str) -> str:
+def camel(name: str) -> str:
+    """`queue_offset` as Java would call it."""
     first, *rest = name.split("_")
     return first + "".join(part.capitalize() for part in rest)
 

@@ -1,0 +1,1 @@
+"""Typed JSON bodies, one file a family. `shape.py` is how they are read and written."""

@@ -1,0 +1,269 @@
+"""Java's dialect of JSON, as fastjson writes and reads it.
+
+Beyond the standard it has integers as keys without quotes (`{0:"ip:port"}`) and objects as keys
+(`{{"brokerName":"b","queueId":0,"topic":"T"}:5}`). Standard text goes through the standard library; what that refuses,
+through the parser here. Owns the limits on size, depth and number of values. It knows no body in particular.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
+
+from framework.errors import ConfigurationError, ProtocolError, shorten
+
+# A body of JSON is opened whole, and small values take many times their text's room: so it is held below the frame's
+# limit. 30,000 topics with names of 127 characters still fit.
+BYTES_MAX = 4 * 1024 * 1024
+CONTAINERS_MAX = 100_000
+VALUES_MAX = 250_000
+DEPTH_MAX = 64
+
+_BLANK = re.compile(r"[ \t\r\n]*")
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})(?![0-9])")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?(?![0-9.eE])")
+_WORDS = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
+_quoted = json.JSONEncoder(ensure_ascii=False).encode
+
+
+class ObjectKey(Mapping[str, Any]):
+    """An object of plain values that stands as a key. Equal and hashed by content, whatever the order."""
+
+    __slots__ = ("_hash", "_items")
+
+    def __init__(self, items: Mapping[str, Any]) -> None:
+        self._items = dict(items)
+        self._hash = hash(frozenset(self._items.items()))
+
+    def __getitem__(self, name: str) -> Any:
+        return self._items[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ObjectKey) and self._items == other._items
+
+    def __repr__(self) -> str:
+        return f"ObjectKey({self._items})"
+
+
+def loads(data: bytes | str) -> Any:
+    """The value, or ProtocolError. Of a key given twice the last wins."""
+    if len(data) > BYTES_MAX:
+        raise ProtocolError(f"JSON body of {len(data)} bytes exceeds the limit of {BYTES_MAX}")
+    try:
+        text = data if isinstance(data, str) else data.decode()
+    except UnicodeDecodeError as error:
+        raise ProtocolError(f"JSON body is not UTF-8 at byte {error.start}") from error
+    # Counted before anything is built; marks inside of texts count too, which no honest body notices.
+    containers = text.count("[") + text.count("{")
+    if containers > CONTAINERS_MAX or containers + text.count(",") > VALUES_MAX:
+        raise ProtocolError(f"JSON body holds more than {CONTAINERS_MAX} objects and lists, or {VALUES_MAX} values")
+    try:
+        value = _decoder.decode(text)
+    except RecursionError as error:
+        raise _too_deep() from error
+    except ValueError:
+        value = _Parser(text).whole()
+    if "\\u" in text:
+        _refuse_lone_surrogates(value)
+    return value
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise ValueError(text)
+
+
+_decoder = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+def _too_deep() -> ProtocolError:
+    return ProtocolError(f"JSON body is nested deeper than {DEPTH_MAX}")
+
+
+def _refuse_lone_surrogates(value: object) -> None:
+    """Only escapes can make them. They would fail later and elsewhere, when the text is written again."""
+    try:
+        dumps(value)
+    except ConfigurationError as error:
+        raise ProtocolError("JSON body holds a lone surrogate") from error
+    except RecursionError as error:
+        raise _too_deep() from error
+
+
+class _Parser:
+    """Reads the dialect in one pass from left to right; each character is looked at a bounded number of times."""
+
+    __slots__ = ("_at", "_text")
+
+    def __init__(self, text: str) -> None:
+        self._text, self._at = text, 0
+
+    def whole(self) -> Any:
+        value = self._value(0)
+        if self._peek():
+            raise self._unexpected()
+        return value
+
+    def _peek(self) -> str:
+        """The next character that is no blank; empty at the end."""
+        found = _BLANK.match(self._text, self._at)
+        assert found is not None
+        self._at = found.end()
+        return self._text[self._at : self._at + 1]
+
+    def _value(self, depth: int) -> Any:
+        mark = self._peek()
+        if mark == '"':
+            return self._string()
+        if mark == "{":
+            return self._object(depth + 1)
+        if mark == "[":
+            return self._list(depth + 1)
+        if mark in _WORDS:
+            word, value = _WORDS[mark]
+            if not self._text.startswith(word, self._at):
+                raise self._unexpected()
+            self._at += len(word)
+            return value
+        return self._number(_NUMBER)
+
+    def _object(self, depth: int) -> dict[Any, Any]:
+        if depth > DEPTH_MAX:
+            raise _too_deep()
+        found: dict[Any, Any] = {}
+        self._at += 1
+        if self._take("}"):
+            return found
+        while True:
+            key = self._key(depth)
+            if not self._take(":"):
+                raise self._unexpected()
+            found[key] = self._value(depth)
+            if self._take("}"):
+                return found
+            if not self._take(","):
+                raise self._unexpected()
+
+    def _key(self, depth: int) -> str | int | ObjectKey:
+        mark = self._peek()
+        if mark == '"':
+            return self._string()
+        if mark == "{":
+            items = self._object(depth + 1)
+            # Kept flat: keys with lists inside could all share one hash, and a hostile body take for ever.
+            if any(isinstance(item, dict | list) for item in items.values()):
+                raise ProtocolError(f"JSON body: {shorten(items)} as a key holds more than plain values")
+            return ObjectKey(items)
+        key: int = self._number(_INTEGER)
+        return key
+
+    def _list(self, depth: int) -> list[Any]:
+        if depth > DEPTH_MAX:
+            raise _too_deep()
+        found: list[Any] = []
+        self._at += 1
+        if self._take("]"):
+            return found
+        while True:
+            found.append(self._value(depth))
+            if self._take("]"):
+                return found
+            if not self._take(","):
+                raise self._unexpected()
+
+    def _take(self, mark: str) -> bool:
+        if self._peek() != mark:
+            return False
+        self._at += 1
+        return True
+
+    def _string(self) -> str:
+        try:
+            text: str
+            text, self._at = _decoder.raw_decode(self._text, self._at)
+        except ValueError as error:
+            raise ProtocolError(f"JSON body: {shorten(str(error))}") from error
+        return text
+
+    def _number(self, pattern: re.Pattern[str]) -> Any:
+        found = pattern.match(self._text, self._at)
+        if found is None:
+            raise self._unexpected()
+        self._at = found.end()
+        text = found.group()
+        return float(text) if any(mark in text for mark in ".eE") else int(text)
+
+    def _unexpected(self) -> ProtocolError:
+        if self._at >= len(self._text):
+            return ProtocolError(f"JSON body ends too early, after {len(self._text)} characters")
+        rest = self._text[self._at : self._at + 20]
+        return ProtocolError(f"JSON body: {shorten(rest)} was not expected at character {self._at}")
+
+
+def dumps(value: Any, *, quote_integer_keys: bool = True) -> bytes:
+    """The text. Keys may be texts, integers (in quotes, or bare as fastjson writes them) and `ObjectKey`s."""
+    parts: list[str] = []
+    _write(value, parts.append, quote_integer_keys)
+    try:
+        return "".join(parts).encode()
+    except UnicodeEncodeError as error:
+        raise ConfigurationError(
+            f"{shorten(error.object[error.start - 20 : error.end])} holds a lone surrogate"
+        ) from error
+
+
+def _write(value: Any, out: Any, quote: bool) -> None:
+    if isinstance(value, str):
+        out(_quoted(value))
+    elif isinstance(value, Mapping):
+        mark = "{"
+        for key, item in value.items():
+            out(mark)
+            _write_key(key, out, quote)
+            out(":")
+            _write(item, out, quote)
+            mark = ","
+        out("}" if value else "{}")
+    elif isinstance(value, list | tuple):
+        mark = "["
+        for item in value:
+            out(mark)
+            _write(item, out, quote)
+            mark = ","
+        out("]" if value else "[]")
+    elif isinstance(value, bytes):
+        out(f'"{b64encode(value).decode()}"')
+    else:
+        out(_scalar(value))
+
+
+def _write_key(key: object, out: Any, quote: bool) -> None:
+    if isinstance(key, ObjectKey):
+        _write(key, out, quote)
+    elif isinstance(key, int):
+        out(f'"{key:d}"' if quote else f"{key:d}")
+    else:
+        out(_quoted(key))
+
+
+def _scalar(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        # Java writes what is not finite as null.
+        return repr(value) if value - value == 0 else "null"
+    assert isinstance(value, int), value
+    return str(value)
