@@ -13,10 +13,10 @@ from framework.broker.store.queues import Queue
 from framework.errors import ProtocolError, shorten
 from framework.wire.codes import ResponseCode
 from framework.wire.command import Command
-from framework.wire.fields import int_of
 from framework.wire.requests.pull import CLASS_FILTER, COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
 
 _BYTES_MIN = 100
+_OFFSET_MAX = (1 << 63) - 1
 
 FOUND = "FOUND"
 NO_QUEUE = "NO_MATCHED_LOGIC_QUEUE"
@@ -32,19 +32,19 @@ def handle(request: Request) -> Answer:
     fields = request.command.fields
     try:
         group, topic_name = fields["consumerGroup"], fields["topic"]
-        number, offset = int_of(fields["queueId"], 32), int_of(fields["queueOffset"], 64)
-        count, flag = int_of(fields["maxMsgNums"], 32), int_of(fields["sysFlag"], 32)
-        commit, version = int_of(fields["commitOffset"], 64), int_of(fields["subVersion"], 64)
-        timeout_ms = int_of(fields["suspendTimeoutMillis"], 64)
-        size = int_of(fields.get("maxMsgBytes", "2147483647"), 32)
+        number, offset = int(fields["queueId"]), int(fields["queueOffset"])
+        count, flag = int(fields["maxMsgNums"]), int(fields["sysFlag"])
+        commit, version = int(fields["commitOffset"]), int(fields["subVersion"])
+        timeout_ms = int(fields["suspendTimeoutMillis"])
+        size = int(fields.get("maxMsgBytes", "2147483647"))
     except KeyError as error:
         raise ProtocolError(f"PullMessageRequestHeader: field {error.args[0]} is missing") from None
     except ValueError as error:
-        raise ProtocolError(f"PullMessageRequestHeader: a number {error}: {shorten(fields)}") from None
+        raise ProtocolError(f"PullMessageRequestHeader: {shorten(str(error))}") from None
 
     _check(request, group, topic_name, number)
     subscription = _subscription(request, group, topic_name, flag, version)
-    if flag & COMMIT_OFFSET and commit >= 0 and not request.was_held:
+    if flag & COMMIT_OFFSET and 0 <= commit <= _OFFSET_MAX and not request.was_held:
         node.offsets.put(group, topic_name, number, commit)
         node.save_soon()
 

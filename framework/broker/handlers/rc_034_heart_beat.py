@@ -1,0 +1,52 @@
+"""HEART_BEAT (34): a client says which groups it is in and what they want; unknown groups and retry topics are made.
+
+Differences: the short heartbeat (V2) is not offered, so clients send the full one each time.
+"""
+
+from __future__ import annotations
+
+from framework.broker.filters import wanted
+from framework.broker.node import Node
+from framework.broker.request import Answer, Refusal, Request, ok
+from framework.wire.bodies.heartbeat import ConsumerData, Heartbeat
+from framework.wire.fields import to_fields
+from framework.wire.requests.group import HeartbeatAnswer
+
+
+def handle(request: Request) -> Answer:
+    heartbeat = Heartbeat.decode(request.command.body)
+    node, command = request.node, request.command
+    for producer in heartbeat.producers:
+        node.members.heard_producer(
+            request.client, heartbeat.client_id, producer.group, language=command.language, version=command.version
+        )
+    changed = False
+    for consumer in heartbeat.consumers:
+        if not _make(node, consumer):
+            continue
+        changed |= node.members.heard(
+            request.client,
+            heartbeat.client_id,
+            consumer.group,
+            [
+                wanted(each.topic, each.expression, kind=each.expression_type, version=each.version)
+                for each in consumer.subscriptions
+            ],
+            consume_type=consumer.consume_type,
+            message_model=consumer.message_model,
+            consume_from=consumer.consume_from,
+            language=command.language,
+            version=command.version,
+        )
+    return ok(to_fields(HeartbeatAnswer(supports_v2=False, subscription_changed=changed)))
+
+
+def _make(node: Node, consumer: ConsumerData) -> bool:
+    """Make the group and its retry topic. One that cannot be made is skipped and the answer still 0, as RocketMQ does."""
+    try:
+        node.rules.retry_topic(consumer.group)
+    except Refusal:
+        return False
+    if node.rules.topics.is_dirty:
+        node.save_soon()
+    return True

@@ -1,0 +1,15 @@
+"""UNLOCK_BATCH_MQ (42): let go of queues; those of other clients stay locked.
+
+Differences: none known.
+"""
+
+from __future__ import annotations
+
+from framework.broker.request import Answer, Request, ok
+from framework.wire.bodies.group import LockBatch
+
+
+def handle(request: Request) -> Answer:
+    batch = LockBatch.decode(request.command.body)
+    request.node.locks.unlock(batch.group, batch.client_id, batch.queues)
+    return ok()
