@@ -21,9 +21,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     from framework.hooks.host import PluginHost
+    from framework.runtime import logs
     from framework.runtime.collect import collect
-    from framework.settings.schema import AppSettings
+    from framework.settings.schema import AppSettings, Logging
 
+    # Mistakes are the result here; that a plugin was loaded is not.
+    logs.configure(AppSettings(logging=Logging(level="debug" if arguments.debug else "warning")))
     mistakes: list[ConfigurationError] = []
     application = _tried(lambda: options.loaded(arguments), mistakes)
     # With settings that are no good, handlers are still checked as far as APP names them.

@@ -20,9 +20,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     from framework.hooks.host import PluginHost
     from framework.runtime import logs
+    from framework.settings.schema import AppSettings, Logging
 
     settings = options.loaded(arguments).settings
-    logs.configure(settings)
+    logs.configure(AppSettings(logging=Logging(level="debug" if arguments.debug else "warning")))
     host = PluginHost(settings.plugins, settings)
     width = max(len(each.name) for each in host.plugins)
     for each in host.plugins:

@@ -1,0 +1,96 @@
+"""Log lines: one form for people, one for programs, and no secret in either."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from framework.runtime import logs
+from framework.settings.schema import AppSettings, Cluster, Credentials, Logging, Tls
+from framework.settings.secret import Secret
+
+CANARY = "canary-8f3a1c"
+SECOND = "canary-8f3a1c-and-longer"
+
+
+@pytest.fixture(autouse=True)
+def _restored() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()
+
+
+def logged(level: str = "debug", form: str = "json") -> io.StringIO:
+    credentials = Credentials(access_key="LTAI5tExample", secret_key=Secret(CANARY))
+    cluster = Cluster(credentials=credentials, tls=Tls(key_password=Secret(SECOND)))
+    chosen = Logging.model_validate({"level": level, "format": form})
+    stream = io.StringIO()
+    logs.configure(AppSettings(cluster=cluster, logging=chosen), stream=stream)
+    return stream
+
+
+def test_a_line_is_a_fact_with_fields() -> None:
+    stream = logged()
+
+    structlog.get_logger().info("queue held", queue="orders@a:0", span=2_114)
+
+    line = json.loads(stream.getvalue())
+    assert line.pop("timestamp").endswith("Z")
+    assert {"event": "queue held", "level": "info", "queue": "orders@a:0", "span": 2_114} == line
+
+
+def test_lower_levels_are_left_out() -> None:
+    stream = logged(level="warning")
+
+    structlog.get_logger().info("not this")
+    structlog.get_logger().warning("this")
+
+    assert ["this"] == [json.loads(line)["event"] for line in stream.getvalue().splitlines()]
+
+
+def test_people_get_a_line_without_colours_in_a_file() -> None:
+    stream = logged(form="console")
+
+    structlog.get_logger().info("queue held", queue="orders@a:0")
+
+    assert "queue held" in stream.getvalue()
+    assert "\x1b" not in stream.getvalue()
+
+
+@pytest.mark.parametrize("form", ["json", "console"])
+def test_no_secret_is_written_wherever_it_hides(form: str) -> None:
+    stream = logged(form=form)
+    log = structlog.get_logger()
+
+    log.info("with " + CANARY)  # noqa: G003  # what must not be done, done
+    log.info("key", secret_key=CANARY, password="hunter2", Authorization="Bearer x", signature="abc", token=b"abc")
+    log.info("inside", text=f"a{CANARY}b{SECOND}c", deep={"a": [CANARY, {"b": (SECOND,)}]}, other=ValueError(CANARY))
+    try:
+        local = CANARY
+        raise ValueError(f"cannot sign with {local}")
+    except ValueError as error:
+        log.warning("failed", exc_info=error)
+
+    written = stream.getvalue()
+    assert 0 == written.count(CANARY)
+    for part in ("hunter2", "Bearer", "abc"):
+        assert part not in written
+    assert "cannot sign with ***" in written
+
+
+def test_an_access_key_is_shortened() -> None:
+    """Enough to tell which one it was."""
+    stream = logged()
+
+    structlog.get_logger().info("signed", access_key="LTAI5tExample")
+
+    assert "LTAI***" == json.loads(stream.getvalue())["access_key"]
+
+
+def test_a_short_secret_masks_no_ordinary_words() -> None:
+    redaction = logs.Redaction(["", "a", "abc"])
+
+    assert {"event": "abc a"} == redaction(None, "info", {"event": "abc a"})
