@@ -1,0 +1,213 @@
+"""Brokers: typed calls to the brokers of a cluster: offsets, members, heartbeats, send-back.
+
+Each call names the broker by its queue or by its address, raises `BrokerUnreachable` where nobody answers and `Refused`
+where the broker says no. What was not where the route said makes the routes refresh. It owns no state; pulls are in
+`pulling.py`, sends in `producer.py`.
+"""
+
+from __future__ import annotations
+
+import structlog
+
+from framework import marks
+from framework.client.routes import RouteTable
+from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError, Refused, shorten
+from framework.model.message import Message
+from framework.model.queue import MessageQueue
+from framework.net.channel import raise_for
+from framework.net.pool import Pool
+from framework.wire.bodies.group import ConsumerList
+from framework.wire.bodies.heartbeat import Heartbeat
+from framework.wire.bodies.route import MASTER
+from framework.wire.codes import ResponseCode, request_name
+from framework.wire.command import Command
+from framework.wire.fields import command_for, from_fields
+from framework.wire.requests.group import HeartbeatAnswer, HeartbeatRequest, MembersRequest, UnregisterRequest
+from framework.wire.requests.offset import (
+    MaxOffsetRequest,
+    MinOffsetRequest,
+    OffsetAnswer,
+    QueryOffsetRequest,
+    SearchOffsetRequest,
+    UpdateOffsetRequest,
+)
+from framework.wire.requests.send import SendBackRequest
+
+log = structlog.get_logger()
+
+SEND_BACK_TIMEOUT_MS = 5_000  # as the Java client: the broker reads its log for it
+# No queue has ever held so many; an answer above is a lie or a torn field, and would skip everything.
+OFFSET_MAX = 1 << 56
+MEMBERS_MAX = 16_384
+
+
+class Brokers:
+    """The brokers of one cluster, by the queues they hold."""
+
+    def __init__(self, pool: Pool, routes: RouteTable, *, timeout_ms: int = 3_000) -> None:
+        self._pool, self._routes, self._timeout_ms = pool, routes, timeout_ms
+
+    # Offsets
+
+    async def query_offset(self, group: str, queue: MessageQueue) -> int | None:
+        """The group's stored offset, the next one to handle; None where nothing is stored."""
+        header = QueryOffsetRequest(
+            consumer_group=group,
+            topic=queue.topic,
+            queue_id=queue.number,
+            set_zero_if_not_found=False,  # else some brokers answer 0 for a group never seen
+            broker_name=queue.broker,
+        )
+        answer = await self._ask(queue, command_for(header), ok=(ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND))
+        return None if answer.code == ResponseCode.QUERY_NOT_FOUND else _offset_in(answer, header, queue)
+
+    async def commit(self, group: str, queue: MessageQueue, offset: int) -> None:
+        """Store the group's offset and wait until the broker confirms it."""
+        await self._ask(queue, _commit(group, queue, offset))
+
+    async def commit_one_way(self, group: str, queue: MessageQueue, offset: int) -> None:
+        """Store the group's offset without an answer: BrokerUnreachable where it could not even be sent."""
+        channel = await self._pool.channel(await self._address(queue))
+        channel.send(_commit(group, queue, offset))
+
+    async def max_offset(self, queue: MessageQueue) -> int:
+        """The offset that the next message will get."""
+        header = MaxOffsetRequest(topic=queue.topic, queue_id=queue.number, broker_name=queue.broker)
+        return _offset_in(await self._ask(queue, command_for(header)), header, queue)
+
+    async def min_offset(self, queue: MessageQueue) -> int:
+        """The first offset that is still there."""
+        header = MinOffsetRequest(topic=queue.topic, queue_id=queue.number, broker_name=queue.broker)
+        return _offset_in(await self._ask(queue, command_for(header)), header, queue)
+
+    async def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """The first offset stored at or after an instant, by the broker's clock; the end where there is none."""
+        header = SearchOffsetRequest(
+            topic=queue.topic, queue_id=queue.number, timestamp=timestamp_ms, broker_name=queue.broker
+        )
+        return _offset_in(await self._ask(queue, command_for(header)), header, queue)
+
+    # Membership
+
+    async def members(self, group: str, topic: str) -> list[str]:
+        """The client ids of the group's members, as one broker of the topic lists them.
+
+        All members ask the brokers in the same order, so that they divide by the same list; the next only where
+        one fails. "No such group" (code 1) is such a failure: a list that counts is never empty, since we are on it.
+        """
+        brokers = self._routes.brokers_of(topic)
+        if not brokers:
+            await self._routes.queues(topic)
+            brokers = self._routes.brokers_of(topic)
+        last: FrameworkError = BrokerUnreachable(f"members of {group}: topic {topic} has no broker in its route")
+        request = command_for(MembersRequest(consumer_group=group))
+        for step, broker in enumerate(brokers):
+            try:
+                address = self._routes.address_of(broker)
+                answer = raise_for(await self._request(address, request), request.code, broker)
+                found = ConsumerList.decode(answer.body).consumer_ids
+            except (BrokerUnreachable, Refused, ProtocolError) as error:
+                last = error
+                continue
+            if step:
+                marks.sometimes("another broker was asked for the members")
+            if not found:
+                last = ProtocolError(f"members of {group}: an empty list", peer=broker)
+            elif len(found) > MEMBERS_MAX:
+                last = ProtocolError(f"members of {group}: {len(found)}, above the limit of {MEMBERS_MAX}", peer=broker)
+            else:
+                return list(found)
+        raise last
+
+    async def heartbeat(self, address: str, heartbeat: Heartbeat) -> HeartbeatAnswer:
+        """Tell one broker who we are, on the one connection by which it knows us."""
+        request = command_for(HeartbeatRequest(), heartbeat.encode())
+        answer = raise_for(await self._request(address, request), request.code, address)
+        return from_fields(HeartbeatAnswer, answer.fields)
+
+    async def unregister(self, address: str, client_id: str, group: str) -> None:
+        """Leave a group at one broker."""
+        request = command_for(UnregisterRequest(client_id=client_id, consumer_group=group))
+        raise_for(await self._request(address, request), request.code, address)
+
+    async def leave(self, client_id: str, group: str) -> None:
+        """Leave a group everywhere. A broker that cannot be told has lost our connection, or notices when it ends."""
+        for address in self.addresses():
+            if not self._pool.is_connected(address):
+                continue
+            try:
+                await self.unregister(address, client_id, group)
+            except (BrokerUnreachable, Refused) as error:
+                log.warning("leaving not confirmed", group=group, broker=address, reason=str(error))
+
+    def addresses(self) -> list[str]:
+        """The addresses of all known masters."""
+        return self._routes.masters()
+
+    # Retries
+
+    async def send_back(self, message: Message, group: str, *, delay_level: int, max_retries: int) -> None:
+        """Have the message's own broker copy it into the group's retry topic (or, at the last, its dead letters).
+
+        When this returns, the copy is durable. Asked twice because an answer was lost, the broker makes two copies.
+        """
+        header = SendBackRequest(
+            offset=message.commit_log_offset,
+            group=group,
+            delay_level=delay_level,
+            origin_msg_id=message.message_id,
+            origin_topic=message.topic,
+            max_reconsume_times=max_retries,
+            broker_name=message.queue.broker,
+        )
+        await self._ask(message.queue, command_for(header), timeout_ms=SEND_BACK_TIMEOUT_MS)
+
+    # The way there
+
+    async def _ask(
+        self,
+        queue: MessageQueue,
+        request: Command,
+        *,
+        ok: tuple[int, ...] = (ResponseCode.SUCCESS,),
+        timeout_ms: int | None = None,
+    ) -> Command:
+        address = await self._address(queue)
+        return raise_for(await self._request(address, request, timeout_ms), request.code, queue.broker, ok)
+
+    async def _request(self, address: str, request: Command, timeout_ms: int | None = None) -> Command:
+        try:
+            return await self._pool.request(address, request, timeout_ms=timeout_ms or self._timeout_ms)
+        except BrokerUnreachable:
+            self._routes.refresh_soon()
+            raise
+
+    async def _address(self, queue: MessageQueue) -> str:
+        """The address of the queue's master; a broker that no route names is looked for once more."""
+        address = self._routes.find(queue.broker, MASTER)
+        if address is None:
+            await self._routes.refresh(queue.topic)
+            address = self._routes.address_of(queue.broker)
+        return address
+
+
+def _commit(group: str, queue: MessageQueue, offset: int) -> Command:
+    assert offset >= 0, f"offset {offset} of {queue} is none"
+    return command_for(
+        UpdateOffsetRequest(
+            consumer_group=group,
+            topic=queue.topic,
+            queue_id=queue.number,
+            commit_offset=offset,
+            broker_name=queue.broker,
+        )
+    )
+
+
+def _offset_in(answer: Command, request: object, queue: MessageQueue) -> int:
+    """The offset of an answer, or ProtocolError: below 0 it would be pulled with, absurdly high it would skip all."""
+    offset = from_fields(OffsetAnswer, answer.fields).offset
+    if not 0 <= offset <= OFFSET_MAX:
+        name = request_name(type(request).CODE)  # type: ignore[attr-defined]  # every request header has one
+        raise ProtocolError(f"{name} of {queue} answered with offset {shorten(offset)}", peer=queue.broker)
+    return offset

@@ -1,0 +1,60 @@
+"""Cluster: one cluster as one application reaches it: connections, name servers, routes, brokers. Wiring only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from framework.client.brokers import Brokers
+from framework.client.name_server import NameServer
+from framework.client.options import ClusterOptions
+from framework.client.pulling import BATCH, Puller
+from framework.client.routes import RouteTable
+from framework.model.queue import MessageQueue
+from framework.model.subscription import Subscription
+from framework.net.channel import Channel
+from framework.net.pool import Pool
+from framework.ports import World
+from framework.wire.command import Command
+
+
+class Cluster:
+    """Make it inside the running loop. Nothing is connected before it is needed; its owner runs `routes.run()`."""
+
+    def __init__(
+        self,
+        world: World,
+        options: ClusterOptions,
+        *,
+        on_request: Callable[[Channel, Command], None] | None = None,
+        on_connected: Callable[[str], None] | None = None,
+    ) -> None:
+        self.world, self.options = world, options
+        self.pool = Pool(
+            world,
+            tls=options.tls,
+            credentials=options.credentials,
+            address_map=options.address_map,
+            allow=options.allow,
+            trusted=options.name_servers,
+            on_request=on_request,
+            on_connected=on_connected,
+        )
+        self.names = NameServer(self.pool, options.name_servers, world.chance, timeout_ms=options.request_timeout_ms)
+        self.routes = RouteTable(self.names, world.chance)
+        self.brokers = Brokers(self.pool, self.routes, timeout_ms=options.request_timeout_ms)
+
+    def puller(self, group: str, subscription: Subscription, queue: MessageQueue, *, batch: int = BATCH) -> Puller:
+        """The pulls of one queue."""
+        return Puller(self.pool, self.routes, group, subscription, queue, batch=batch)
+
+    def pause_pulls(self, *, paused: bool) -> None:
+        """Stop reading from the connections for pulls, or go on; heartbeats and commits have others."""
+        self.pool.pause_pulls(paused=paused)
+
+    async def close(self) -> None:
+        """Close every connection; whoever waits gets a ConnectionLost."""
+        await self.routes.close()
+        await self.pool.close()
+
+    def __repr__(self) -> str:
+        return f"<Cluster {', '.join(self.options.name_servers)} {self.routes}>"

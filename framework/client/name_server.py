@@ -1,0 +1,87 @@
+"""NameServer: asks one of several name servers, and another when it does not answer.
+
+One is chosen at random at the start, so that a fleet spreads, and kept as long as it answers. It owns that choice and
+nothing that was answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import structlog
+
+from framework import marks
+from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError, Refused
+from framework.net.address import parse_address
+from framework.net.channel import raise_for
+from framework.net.pool import Pool
+from framework.ports import Chance
+from framework.wire.bodies.route import TopicRoute
+from framework.wire.codes import ResponseCode
+from framework.wire.command import Command
+from framework.wire.fields import command_for
+from framework.wire.requests.route import RouteRequest
+
+log = structlog.get_logger()
+
+
+class NameServer:
+    """The name servers of one cluster, asked as if they were one."""
+
+    def __init__(self, pool: Pool, servers: Iterable[str], chance: Chance, *, timeout_ms: int = 3_000) -> None:
+        self._pool = pool
+        self._servers = tuple(str(parse_address(server, "name server")) for server in servers)
+        self._timeout_ms = timeout_ms
+        self._chosen = chance.below(len(self._servers))
+        self._is_unreachable = False
+
+    async def route(self, topic: str) -> TopicRoute | None:
+        """Where a topic's queues are; None where the name server knows no such topic.
+
+        Raises BrokerUnreachable, Refused or ProtocolError, the last of them, where no server gave an answer.
+        """
+        # Standard JSON is what our version gets anyway; asked for as well, for servers that only look at this field.
+        header = RouteRequest(topic=topic, accept_standard_json_only=True)
+        answer, server = await self._ask(command_for(header))
+        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            return None
+        try:
+            return TopicRoute.decode(answer.body)
+        except ProtocolError as error:
+            raise ProtocolError(f"route of {topic}: {error.reason}", peer=server) from error
+
+    async def _ask(self, request: Command) -> tuple[Command, str]:
+        """The first answer that is one, and who gave it."""
+        last: FrameworkError | None = None
+        first = self._chosen
+        for step in range(len(self._servers)):
+            index = (first + step) % len(self._servers)
+            server = self._servers[index]
+            try:
+                answer = await self._pool.request(server, request, timeout_ms=self._timeout_ms)
+                raise_for(answer, request.code, server, ok=(ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST))
+            except (BrokerUnreachable, Refused) as error:
+                last = error
+                continue
+            if step:
+                marks.sometimes("another name server was chosen")
+            self._chosen = index
+            self._note(reachable=True)
+            return answer, server
+        self._chosen = (first + 1) % len(self._servers)
+        assert last is not None, "there is at least one name server"
+        if isinstance(last, Refused):
+            raise last
+        self._note(reachable=False, reason=str(last))
+        raise BrokerUnreachable(f"no name server answers ({', '.join(self._servers)}): {last}") from last
+
+    def _note(self, *, reachable: bool, reason: str = "") -> None:
+        """Log on entering and on leaving the state, not while in it."""
+        if self._is_unreachable and reachable:
+            log.info("name server answered again", server=self._servers[self._chosen])
+        elif not self._is_unreachable and not reachable:
+            log.warning("name server unreachable", servers=list(self._servers), reason=reason)
+        self._is_unreachable = not reachable
+
+    def __repr__(self) -> str:
+        return f"<NameServer {self._servers[self._chosen]} of {len(self._servers)}>"

@@ -1,0 +1,144 @@
+"""Puller: the pulls of one queue, for one group.
+
+Written for the hot path: a pull costs one future and no task, its frame is put together from pieces, and its answer is
+always a value. It owns which replica is asked next, as the last answer suggested, and nothing of what was pulled.
+"""
+
+from __future__ import annotations
+
+from framework import marks
+from framework.client.brokers import OFFSET_MAX
+from framework.client.routes import RouteTable
+from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError
+from framework.model.message import Message
+from framework.model.pulled import Failed, Found, NothingNew, OffsetIllegal, PullResult
+from framework.model.queue import MessageQueue
+from framework.model.subscription import Subscription
+from framework.net.pool import Pool
+from framework.wire import stored
+from framework.wire.bodies.route import MASTER
+from framework.wire.codes import RequestCode, ResponseCode
+from framework.wire.command import Command
+from framework.wire.requests.pull import SUBSCRIPTION, SUSPEND, PullRequest, PullTemplate, read_progress
+
+HOLD_MS = 15_000  # how long the broker keeps a pull that finds nothing, as the Java client asks
+TIMEOUT_MS = 30_000  # brokers look at held pulls each 5 s and under load later; twice the hold is silence
+BATCH = 32  # as the Java client: one reply of a stock broker carries no more
+BATCH_BYTES = 262_144
+
+_FOUND = int(ResponseCode.SUCCESS)
+_NOTHING = (int(ResponseCode.PULL_NOT_FOUND), int(ResponseCode.PULL_RETRY_IMMEDIATELY))
+_MOVED = int(ResponseCode.PULL_OFFSET_MOVED)
+_PULL = int(RequestCode.PULL_MESSAGE)
+
+
+class Puller:
+    """Make one a queue that is owned; `pull` is called by one task at a time."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        routes: RouteTable,
+        group: str,
+        subscription: Subscription,
+        queue: MessageQueue,
+        *,
+        batch: int = BATCH,
+    ) -> None:
+        self._pool, self._routes, self._queue = pool, routes, queue
+        self._tags = frozenset(subscription.tags)
+        self._broker_id = MASTER
+        self._template = PullTemplate(
+            PullRequest(
+                consumer_group=group,
+                topic=queue.topic,
+                queue_id=queue.number,
+                queue_offset=0,
+                max_msg_nums=batch,
+                sys_flag=SUSPEND | SUBSCRIPTION,
+                commit_offset=0,
+                suspend_timeout_millis=HOLD_MS,
+                sub_version=subscription.version,
+                subscription=subscription.expression,
+                expression_type="TAG",
+                max_msg_bytes=BATCH_BYTES,
+                broker_name=queue.broker,
+            )
+        )
+
+    async def pull(self, offset: int, commit_offset: int) -> PullResult:
+        """What is at `offset`; held by the broker for 15 s while there is nothing. Only cancellation is raised.
+
+        A `commit_offset` above 0 is stored by the way, on a master.
+        """
+        try:
+            answer = await self._ask(offset, commit_offset)
+            if answer.code == ResponseCode.GO_AWAY:
+                answer = await self._ask(offset, commit_offset)
+        except BrokerUnreachable as error:
+            self._broker_id = MASTER
+            self._routes.refresh_soon()
+            return Failed(str(error))
+        except FrameworkError as error:
+            return Failed(str(error))
+        try:
+            return self._read(answer, offset)
+        except ProtocolError as error:
+            # The whole pull fails: skipping one record silently would lose it (SECURITY F10).
+            return Failed(f"{self._queue} at offset {offset}: {error}")
+
+    async def _ask(self, offset: int, commit_offset: int) -> Command:
+        routes, broker = self._routes, self._queue.broker
+        address = routes.find(broker, self._broker_id)
+        commit = commit_offset if commit_offset > 0 and self._broker_id == MASTER else None
+        if address is None:
+            if self._broker_id != MASTER:
+                self._broker_id = MASTER
+                return await self._ask(offset, commit_offset)
+            await routes.refresh(self._queue.topic)
+            address = routes.address_of(broker)
+        channel = self._pool.open_channel(address, "pulls") or await self._pool.channel(address, "pulls")
+        template = self._template
+        if channel.signs:
+            return await channel.request_now(template.command(offset, commit), timeout_ms=TIMEOUT_MS)
+        return await channel.request_frame(
+            lambda number: template.frame(number, offset, commit), _PULL, timeout_ms=TIMEOUT_MS
+        )
+
+    def _read(self, answer: Command, offset: int) -> PullResult:
+        code = answer.code
+        if code != _FOUND and code not in _NOTHING and code != _MOVED:
+            self._broker_id = MASTER
+            return Failed(f"code {code}, {(answer.remark or 'no remark')[:200]}", code)
+        following, low, high, delta = read_progress(answer.fields)
+        self._broker_id = _suggested(answer)
+        if not 0 <= following <= OFFSET_MAX:
+            raise ProtocolError(f"the broker goes on from offset {following}", peer=self._queue.broker)
+        if code == _MOVED:
+            return OffsetIllegal(following, low, high)
+        # Java takes an offset that went backwards, with a note in its log; here it would hand out messages again.
+        if following < offset:
+            raise ProtocolError(f"the broker goes back to offset {following}", peer=self._queue.broker)
+        if code != _FOUND:
+            return NothingNew(following, low, high)
+        body = answer.body
+        messages = stored.decode(body, self._queue, offset_delta=delta)
+        if self._tags:
+            messages = self._wanted(messages)
+        return Found(messages, len(body), following, low, high)
+
+    def _wanted(self, messages: list[Message]) -> list[Message]:
+        """The second check, by text: the broker compared hashes, and two tags may share one."""
+        tags = self._tags
+        wanted = [message for message in messages if message.tags in tags]
+        if len(wanted) < len(messages):
+            marks.sometimes("a message of another tag with the same hash was dropped")
+        return wanted
+
+    def __repr__(self) -> str:
+        return f"<Puller {self._queue} by replica {self._broker_id}>"
+
+
+def _suggested(answer: Command) -> int:
+    text = answer.fields.get("suggestWhichBrokerId", "0")
+    return int(text) if text != "0" and text.isdecimal() and len(text) < 10 else MASTER

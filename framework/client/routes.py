@@ -1,0 +1,202 @@
+"""RouteTable: topic -> queues -> addresses, kept fresh.
+
+The only owner of routes. A route is kept when the name server cannot be asked, and also when it says that it knows no
+such topic any more: a name server that was just started knows nothing until its brokers have registered. Listeners are
+told a topic whose readable queues or broker addresses really changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from framework import marks
+from framework.client.name_server import NameServer
+from framework.errors import BrokerUnreachable, ConfigurationError, FrameworkError, ProtocolError, shorten
+from framework.model.queue import MessageQueue
+from framework.net.address import parse_address
+from framework.net.task_tree import TaskTree
+from framework.net.wakeup import Wakeup
+from framework.ports import Chance
+from framework.wire.bodies.route import MASTER, PERM_READ, PERM_WRITE, TopicRoute
+
+log = structlog.get_logger()
+
+REFRESH_SECONDS = 30.0  # pollNameServerInterval of the Java client
+REFRESH_SECONDS_MIN = 5.0  # between wishes: a broker that is down must not make everybody ask all the time
+BROKERS_MAX = 1_024
+QUEUES_MAX = 16_384  # of one topic; RocketMQ's own BenchmarkTest has 1,024 a broker
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One topic's route, checked."""
+
+    readable: tuple[MessageQueue, ...]
+    """Sorted as every member sorts them."""
+    writable: tuple[MessageQueue, ...]
+    addresses: dict[str, dict[int, str]]
+    """Broker name -> broker id (0 is the master) -> address."""
+
+
+class RouteTable:
+    """Asked by everybody, refreshed by its own loop `run()`."""
+
+    def __init__(self, names: NameServer, chance: Chance) -> None:
+        self._names, self._chance = names, chance
+        self._routes: dict[str, Route | None] = {}
+        """Every topic that was ever asked for; None where no name server knows it."""
+        self._brokers: dict[str, dict[int, str]] = {}
+        self._under_way: dict[str, asyncio.Task[Route | None]] = {}
+        self._tree = TaskTree(on_error=lambda *_: None)  # whoever asked gets the error
+        self._listeners: list[Callable[[str], None]] = []
+        self._complaints: dict[str, str] = {}
+        """Topic -> why its route could not be refreshed; logged on entering and leaving."""
+        self._bell = Wakeup()
+
+    # Questions
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues that can be read, sorted; empty where no name server knows the topic."""
+        route = await self._route(topic)
+        return list(route.readable) if route is not None else []
+
+    async def writable_queues(self, topic: str) -> list[MessageQueue]:
+        """The queues that can be sent to: of brokers with a master, where the topic may be written."""
+        route = await self._route(topic)
+        return list(route.writable) if route is not None else []
+
+    async def _route(self, topic: str) -> Route | None:
+        return self._routes.get(topic) or await self.refresh(topic)
+
+    def address_of(self, broker: str) -> str:
+        """The master's address. BrokerUnreachable where no route has one."""
+        address = self.find(broker, MASTER)
+        if address is None:
+            known = ", ".join(sorted(self._brokers)) or "none"
+            raise BrokerUnreachable(f"broker {broker}: no master in any known route (brokers known: {known})")
+        return address
+
+    def find(self, broker: str, broker_id: int) -> str | None:
+        """The address of one of a broker's replicas, where a route has it."""
+        replicas = self._brokers.get(broker)
+        return replicas.get(broker_id) if replicas is not None else None
+
+    def brokers_of(self, topic: str) -> list[str]:
+        """The names of the topic's brokers, sorted; from what is known now."""
+        route = self._routes.get(topic)
+        return sorted(route.addresses) if route is not None else []
+
+    def masters(self) -> list[str]:
+        """The addresses of all known masters, each once, in the order of their brokers' names."""
+        return list(dict.fromkeys(ids[MASTER] for _, ids in sorted(self._brokers.items()) if MASTER in ids))
+
+    # Refreshing
+
+    async def refresh(self, topic: str) -> Route | None:
+        """Ask the name server now; callers at the same time share one question. Raises what asking raises."""
+        task = self._under_way.get(topic)
+        if task is None:
+            task = self._under_way[topic] = self._tree.start(self._ask(topic), name=f"route {topic}")
+        return await asyncio.shield(task)
+
+    async def _ask(self, topic: str) -> Route | None:
+        self._routes.setdefault(topic, None)
+        try:
+            answer = await self._names.route(topic)
+            route = _checked(topic, answer) if answer is not None else None
+        except FrameworkError as error:
+            self._complain(topic, str(error))
+            raise
+        finally:
+            self._under_way.pop(topic, None)
+        before = self._routes[topic]
+        if route is None:
+            if before is not None:
+                marks.sometimes("a route was kept though the name server forgot it")
+                self._complain(topic, "the name server knows no such topic any more; the last route is kept")
+            return before
+        self._complain(topic, None)
+        self._put(topic, before, route)
+        return route
+
+    def _put(self, topic: str, before: Route | None, route: Route) -> None:
+        self._routes[topic] = route
+        # Addresses of the route that was read last win; brokers that no route names any more go.
+        self._brokers.update(route.addresses)
+        named = {name for known in self._routes.values() if known is not None for name in known.addresses}
+        for gone in [name for name in self._brokers if name not in named]:
+            del self._brokers[gone]
+        if before is None or (before.readable, before.addresses) != (route.readable, route.addresses):
+            log.info("route changed", topic=topic, queues=len(route.readable), brokers=sorted(route.addresses))
+            for listener in self._listeners:
+                listener(topic)
+
+    def _complain(self, topic: str, complaint: str | None) -> None:
+        before = self._complaints.pop(topic, None)
+        if complaint is not None:
+            self._complaints[topic] = complaint
+        if complaint is not None and before is None:
+            log.warning("route not refreshed", topic=topic, reason=complaint)
+        elif complaint is None and before is not None:
+            log.info("route refreshed again", topic=topic)
+
+    def refresh_soon(self) -> None:
+        """Something was not where a route says: refresh all before their time, but not all the time."""
+        self._bell.ring()
+
+    def on_change(self, listener: Callable[[str], None]) -> None:
+        """Have a listener told each topic whose route changes; the first route of a topic is a change too."""
+        self._listeners.append(listener)
+
+    async def run(self) -> None:
+        """Refresh every topic each 30 s (jittered), or soon where somebody wishes so; until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            if not await self._bell.wait(began + REFRESH_SECONDS * (0.9 + 0.2 * self._chance.random())):
+                marks.sometimes("routes were refreshed in time")
+            elif (early := began + REFRESH_SECONDS_MIN - loop.time()) > 0:
+                await asyncio.sleep(early)
+            for topic in list(self._routes):
+                try:
+                    await self.refresh(topic)
+                except FrameworkError:
+                    continue  # named by `_complain`
+
+    async def close(self) -> None:
+        await self._tree.close()
+
+    def __repr__(self) -> str:
+        return f"<RouteTable topics={len(self._routes)} brokers={sorted(self._brokers)}>"
+
+
+def _checked(topic: str, answer: TopicRoute) -> Route:
+    """The route within its limits; an address that cannot be dialled is left out and named.
+
+    Its queues stay: all members of a group must divide the same ones, whatever each of them can reach.
+    """
+    if len(answer.brokers) > BROKERS_MAX or len(answer.queues) > BROKERS_MAX:
+        raise ProtocolError(f"route of {topic} names {len(answer.brokers)} brokers, above the limit of {BROKERS_MAX}")
+    total = sum(max(data.read_queues, data.write_queues, 0) for data in answer.queues)
+    if total > QUEUES_MAX:
+        raise ProtocolError(f"route of {topic} has {total} queues, above the limit of {QUEUES_MAX}")
+    addresses: dict[str, dict[int, str]] = {}
+    for broker in answer.brokers:
+        replicas = addresses[broker.broker_name] = {}
+        for broker_id, address in sorted(broker.addresses.items()):
+            try:
+                replicas[broker_id] = str(parse_address(address, f"address of broker {shorten(broker.broker_name)}"))
+            except ConfigurationError as error:
+                log.warning("broker address refused", topic=topic, broker=broker.broker_name, reason=str(error))
+    readable: dict[MessageQueue, None] = {}
+    writable: dict[MessageQueue, None] = {}
+    for data in answer.queues:
+        if data.perm & PERM_READ:
+            readable |= dict.fromkeys(MessageQueue(topic, data.broker_name, n) for n in range(data.read_queues))
+        if data.perm & PERM_WRITE and MASTER in addresses.get(data.broker_name, {}):
+            writable |= dict.fromkeys(MessageQueue(topic, data.broker_name, n) for n in range(data.write_queues))
+    return Route(tuple(sorted(readable)), tuple(sorted(writable)), addresses)

@@ -1,0 +1,270 @@
+"""Brokers: typed calls, by the right connection, with answers that are looked at before they are believed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from framework.errors import BrokerUnreachable, ConnectionLost, ProtocolError, Refused
+from framework.model.message import Message
+from framework.model.queue import MessageQueue
+from framework.wire import stored
+from framework.wire.bodies.heartbeat import Heartbeat
+from framework.wire.codes import RequestCode
+from framework.wire.command import Command
+from tests.client.script import NS, A, B, ScriptedCluster, record, route_of
+from tests.net.memory import virtually
+
+QUEUE = MessageQueue("orders", "a", 1)
+
+
+def offset(value: object) -> Command:
+    return Command(0, {"offset": str(value)})
+
+
+def test_offsets_are_asked_of_the_queue_s_own_master() -> None:
+    async def story() -> tuple[list[int | None], list[dict[str, str]]]:
+        cluster = ScriptedCluster()
+        cluster.scripts[A] = lambda request: offset(request.code)
+        brokers = cluster.client.brokers
+        answers = [
+            await brokers.query_offset("billing", QUEUE),
+            await brokers.max_offset(QUEUE),
+            await brokers.min_offset(QUEUE),
+            await brokers.search_offset(QUEUE, 1_700_000_000_000),
+        ]
+        await cluster.client.close()
+        assert [] == cluster.network.requests(B)
+        return answers, [request.fields for request in cluster.network.requests(A)]
+
+    answers, fields = virtually(story)
+
+    assert [14, 30, 31, 29] == answers
+    assert {
+        "consumerGroup": "billing", "topic": "orders", "queueId": "1", "setZeroIfNotFound": "false", "bname": "a",
+    } == fields[0]  # fmt: skip
+    assert "1700000000000" == fields[3]["timestamp"]
+    assert "LOWER" == fields[3]["boundaryType"]
+
+
+def test_nothing_stored_is_none_and_no_error() -> None:
+    async def story() -> int | None:
+        cluster = ScriptedCluster()
+        cluster.scripts[A] = lambda _: Command(22, remark="Not found, maybe this group consumer boot first")
+        found = await cluster.client.brokers.query_offset("billing", QUEUE)
+        await cluster.client.close()
+        return found
+
+    assert virtually(story) is None
+
+
+@pytest.mark.parametrize("value", [-1, 2**63 - 1, -(2**63), 2**64, "", "x"])
+def test_an_absurd_offset_is_an_error_and_never_an_offset(value: object) -> None:
+    """F15: below 0 it would be pulled with; absurdly high, everything would be skipped."""
+
+    async def story() -> None:
+        cluster = ScriptedCluster()
+        cluster.scripts[A] = lambda _: offset(value)
+        brokers = cluster.client.brokers
+        with pytest.raises(ProtocolError):
+            await brokers.query_offset("billing", QUEUE)
+        with pytest.raises(ProtocolError):
+            await brokers.max_offset(QUEUE)
+        with pytest.raises(ProtocolError):
+            await brokers.min_offset(QUEUE)
+        await cluster.client.close()
+
+    virtually(story)
+
+
+def test_a_commit_is_confirmed_or_one_way_on_the_connection_for_requests() -> None:
+    async def story() -> list[tuple[bool, str]]:
+        cluster = ScriptedCluster()
+        await cluster.client.brokers.commit("billing", QUEUE, 7)
+        await cluster.client.brokers.commit_one_way("billing", QUEUE, 8)
+        await asyncio.sleep(0.01)
+        assert 1 == cluster.network.dialled.count(A)
+        await cluster.client.close()
+        return [
+            (request.is_one_way, request.fields["commitOffset"])
+            for request in cluster.asked(A, RequestCode.UPDATE_CONSUMER_OFFSET)
+        ]
+
+    assert [(False, "7"), (True, "8")] == virtually(story)
+
+
+def test_a_refused_commit_is_raised() -> None:
+    async def story() -> None:
+        cluster = ScriptedCluster()
+        cluster.scripts[A] = lambda _: Command(26, remark="group missing")
+        with pytest.raises(Refused, match=r"UPDATE_CONSUMER_OFFSET \(15\) refused by a: code 26, group missing"):
+            await cluster.client.brokers.commit("billing", QUEUE, 7)
+        await cluster.client.close()
+
+    virtually(story)
+
+
+def test_a_broker_that_no_route_names_is_looked_for_once_more() -> None:
+    async def story() -> str:
+        cluster = ScriptedCluster()
+        cluster.routes["orders"] = route_of({"b": {0: B}})
+        await cluster.client.routes.queues("orders")
+        with pytest.raises(BrokerUnreachable, match="broker a: no master in any known route"):
+            await cluster.client.brokers.max_offset(QUEUE)
+        cluster.routes["orders"] = route_of({"a": {0: A}})
+        cluster.scripts[A] = lambda _: offset(5)
+        found = await cluster.client.brokers.max_offset(QUEUE)
+        await cluster.client.close()
+        return str(found)
+
+    assert "5" == virtually(story)
+
+
+def members(*names: str) -> Command:
+    return Command(0, body=json.dumps({"consumerIdList": names}).encode())
+
+
+def test_members_come_from_the_first_broker_that_knows_the_group() -> None:
+    """Code 1, an empty list and an unreachable broker are no list that counts."""
+
+    async def story() -> list[object]:
+        cluster = ScriptedCluster()
+        brokers = cluster.client.brokers
+        cluster.both(lambda _: members("m1", "m2"))
+        seen: list[object] = [await brokers.members("billing", "orders"), len(cluster.network.requests(B))]
+        cluster.scripts[A] = lambda _: Command(1, remark="no consumer for this group")
+        seen.append(await brokers.members("billing", "orders"))
+        cluster.scripts[A] = lambda _: members()
+        seen.append(await brokers.members("billing", "orders"))
+        del cluster.network.scripts[A]
+        for address, peer in cluster.network.peers:
+            if address == A:
+                peer.pipe.cut()
+        await asyncio.sleep(0.01)
+        seen.append(await brokers.members("billing", "orders"))
+        await cluster.client.close()
+        return seen
+
+    assert [["m1", "m2"], 0, *[["m1", "m2"]] * 3] == virtually(story)
+
+
+def test_a_group_that_no_broker_knows_is_an_error_and_not_an_empty_list() -> None:
+    async def story() -> None:
+        cluster = ScriptedCluster()
+        cluster.both(lambda _: Command(1, remark="no consumer for this group"))
+        with pytest.raises(Refused, match="no consumer for this group"):
+            await cluster.client.brokers.members("billing", "orders")
+        cluster.both(lambda _: members())
+        with pytest.raises(ProtocolError, match="members of billing: an empty list"):
+            await cluster.client.brokers.members("billing", "orders")
+        with pytest.raises(BrokerUnreachable, match="topic nowhere has no broker"):
+            await cluster.client.brokers.members("billing", "nowhere")
+        await cluster.client.close()
+
+    virtually(story)
+
+
+def test_a_heartbeat_goes_by_the_one_connection_that_pulls_do_not_use() -> None:
+    async def story() -> tuple[object, int]:
+        cluster = ScriptedCluster()
+        cluster.scripts[A] = lambda _: Command(0, {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true"})
+        client = cluster.client
+        await client.pool.channel(A, "pulls")
+        answer = await client.brokers.heartbeat(A, Heartbeat(client_id="c", producers=(), consumers=()))
+        await client.brokers.heartbeat(A, Heartbeat(client_id="c", producers=(), consumers=()))
+        await client.close()
+        by = [
+            index
+            for index, (_, peer) in enumerate(cluster.network.peers)
+            if any(request.code == RequestCode.HEART_BEAT for request in peer.requests)
+        ]
+        return answer, len(by)
+
+    answer, connections = virtually(story)
+
+    assert getattr(answer, "subscription_changed", None)
+    assert 1 == connections
+
+
+def test_leaving_tells_every_broker_that_is_connected_and_raises_nothing() -> None:
+    async def story() -> list[list[Command]]:
+        cluster = ScriptedCluster()
+        await cluster.client.routes.queues("orders")
+        await cluster.client.pool.channel(A)
+        cluster.scripts[A] = lambda _: Command(1, remark="no")
+        await cluster.client.brokers.leave("10.0.0.7@1", "billing")
+        await cluster.client.close()
+        return [cluster.asked(address, RequestCode.UNREGISTER_CLIENT) for address in (A, B)]
+
+    on_a, on_b = virtually(story)
+
+    assert {"clientID": "10.0.0.7@1", "consumerGroup": "billing"} == on_a[0].fields
+    assert [] == on_b
+
+
+def test_addresses_are_the_known_masters() -> None:
+    async def story() -> tuple[list[str], list[str]]:
+        cluster = ScriptedCluster()
+        before = cluster.client.brokers.addresses()
+        await cluster.client.routes.queues("orders")
+        after = cluster.client.brokers.addresses()
+        await cluster.client.close()
+        return before, after
+
+    assert ([], [A, B]) == virtually(story)
+
+
+def test_a_send_back_names_the_record_and_waits_for_the_answer() -> None:
+    async def story() -> dict[str, str]:
+        cluster = ScriptedCluster()
+        (message,) = stored.decode(record(7), QUEUE)
+        await cluster.client.brokers.send_back(message, "billing", delay_level=3, max_retries=16)
+        await cluster.client.close()
+        (request,) = cluster.asked(A, RequestCode.CONSUMER_SEND_MSG_BACK)
+        return request.fields
+
+    assert {
+        "offset": "1007", "group": "billing", "delayLevel": "3", "originTopic": "orders", "maxReconsumeTimes": "16",
+    }.items() <= virtually(story).items()  # fmt: skip
+
+
+def test_a_send_back_without_an_answer_is_an_error() -> None:
+    async def story() -> float:
+        cluster = ScriptedCluster()
+        cluster.scripts[A] = lambda _: None
+        message = Message("orders", b"x", queue=QUEUE)
+        with pytest.raises(BrokerUnreachable, match=r"CONSUMER_SEND_MSG_BACK \(36\): no answer from 10.0.0.1:10911"):
+            await cluster.client.brokers.send_back(message, "billing", delay_level=3, max_retries=16)
+        await cluster.client.close()
+        return asyncio.get_running_loop().time()
+
+    assert 5 <= virtually(story) < 5.2
+
+
+def test_whoever_waits_when_the_cluster_is_closed_is_told() -> None:
+    async def story() -> None:
+        cluster = ScriptedCluster()
+        cluster.scripts[A] = lambda _: None
+        waiting = asyncio.get_running_loop().create_task(cluster.client.brokers.max_offset(QUEUE))
+        await asyncio.sleep(0.1)
+        await cluster.client.close()
+        with pytest.raises(ConnectionLost, match="closed by this process"):
+            await waiting
+
+    virtually(story)
+
+
+def test_a_connection_tells_its_address_so_that_a_heartbeat_can_follow() -> None:
+    async def story() -> list[str]:
+        from framework.client.cluster import Cluster
+
+        cluster = ScriptedCluster()
+        connected: list[str] = []
+        client = Cluster(cluster.world, cluster.options, on_connected=connected.append)
+        await client.brokers.commit("billing", QUEUE, 1)
+        await client.close()
+        return connected
+
+    assert [NS, A] == virtually(story)

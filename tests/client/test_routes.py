@@ -1,0 +1,226 @@
+"""RouteTable: cached, shared, kept when the name server is away, checked, and told only on real change."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+import structlog
+
+from framework.errors import BrokerUnreachable, ProtocolError
+from framework.model.queue import MessageQueue
+from tests.client.script import NS, A, B, ScriptedCluster, route_of
+from tests.net.memory import virtually
+
+
+def queues(topic: str, *brokers: str, count: int = 2) -> list[MessageQueue]:
+    return [MessageQueue(topic, broker, number) for broker in brokers for number in range(count)]
+
+
+def test_queues_come_sorted_and_from_the_cache() -> None:
+    async def story() -> tuple[list[MessageQueue], int]:
+        cluster = ScriptedCluster(name_servers=(NS,))
+        cluster.routes["orders"] = route_of({"b": {0: B}, "a": {0: A}})
+        routes = cluster.client.routes
+        first = await routes.queues("orders")
+        assert first == await routes.queues("orders")
+        await cluster.client.close()
+        return first, len(cluster.network.requests(NS))
+
+    assert (queues("orders", "a", "b"), 1) == virtually(story)
+
+
+def test_callers_at_the_same_time_share_one_question() -> None:
+    async def story() -> int:
+        cluster = ScriptedCluster()
+        loop = asyncio.get_running_loop()
+        tasks = [loop.create_task(cluster.client.routes.queues("orders")) for _ in range(10)]
+        for task in tasks:
+            await task
+        await cluster.client.close()
+        return len(cluster.network.requests(NS))
+
+    assert 1 == virtually(story)
+
+
+def test_permissions_decide_what_is_read_and_written() -> None:
+    async def story() -> list[tuple[int, int]]:
+        cluster = ScriptedCluster()
+        counts: list[tuple[int, int]] = []
+        for perm, brokers in ((6, {"a": {0: A}}), (4, {"a": {0: A}}), (2, {"a": {0: A}}), (6, {"a": {1: A}})):
+            topic = f"topic-{len(counts)}"
+            cluster.routes[topic] = route_of(brokers, read=3, write=5, perm=perm)
+            routes = cluster.client.routes
+            counts.append((len(await routes.queues(topic)), len(await routes.writable_queues(topic))))
+        await cluster.client.close()
+        return counts
+
+    # Read-write; read only; write only; no master, so nothing can be sent there.
+    assert [(3, 5), (3, 0), (0, 5), (3, 0)] == virtually(story)
+
+
+def test_an_unknown_topic_has_no_queues_and_is_asked_for_again() -> None:
+    async def story() -> tuple[list[MessageQueue], list[MessageQueue]]:
+        cluster = ScriptedCluster()
+        before = await cluster.client.routes.queues("new")
+        cluster.routes["new"] = route_of({"a": {0: A}})
+        after = await cluster.client.routes.queues("new")
+        await cluster.client.close()
+        return before, after
+
+    assert ([], queues("new", "a")) == virtually(story)
+
+
+def test_the_loop_refreshes_each_thirty_seconds_and_tells_of_real_changes_only() -> None:
+    async def story() -> tuple[list[str], int]:
+        cluster = ScriptedCluster()
+        told: list[str] = []
+        routes = cluster.client.routes
+        routes.on_change(told.append)
+        await routes.queues("orders")
+        told.clear()
+        task = asyncio.get_running_loop().create_task(routes.run())
+        await asyncio.sleep(100)
+        unchanged = list(told)
+        asked = len(cluster.network.requests(NS))
+        cluster.routes["orders"] = route_of({"a": {0: A}, "b": {0: "10.0.0.5:10911"}})
+        await asyncio.sleep(34)
+        assert "10.0.0.5:10911" == routes.address_of("b")
+        task.cancel()
+        await cluster.client.close()
+        return unchanged + told, asked
+
+    told, asked = virtually(story)
+
+    assert ["orders"] == told
+    assert 4 <= asked <= 5
+
+
+def test_a_wish_refreshes_soon_but_not_all_the_time() -> None:
+    async def story() -> int:
+        cluster = ScriptedCluster()
+        routes = cluster.client.routes
+        await routes.queues("orders")
+        task = asyncio.get_running_loop().create_task(routes.run())
+        for _ in range(100):
+            await asyncio.sleep(0.1)
+            routes.refresh_soon()
+        task.cancel()
+        await cluster.client.close()
+        return len(cluster.network.requests(NS))
+
+    assert 2 <= virtually(story) <= 4
+
+
+def test_the_old_route_is_kept_while_no_name_server_answers() -> None:
+    async def story() -> tuple[list[str], list[MessageQueue], str]:
+        cluster = ScriptedCluster()
+        routes = cluster.client.routes
+        await routes.queues("orders")
+        task = asyncio.get_running_loop().create_task(routes.run())
+        with structlog.testing.capture_logs() as logs:
+            script = cluster.network.scripts.pop(NS)
+            for address, peer in cluster.network.peers:
+                if address == NS:
+                    peer.pipe.cut()
+            await asyncio.sleep(120)
+            kept, address = await routes.queues("orders"), routes.address_of("a")
+            cluster.network.scripts[NS] = script
+            await asyncio.sleep(60)
+        task.cancel()
+        await cluster.client.close()
+        return [entry["event"] for entry in logs if entry["event"].startswith("route ")], kept, address
+
+    assert (["route not refreshed", "route refreshed again"], queues("orders", "a", "b"), A) == virtually(story)
+
+
+def test_a_name_server_that_forgot_a_topic_does_not_end_it() -> None:
+    """A name server that was just started knows nothing until its brokers have registered."""
+
+    async def story() -> list[MessageQueue]:
+        cluster = ScriptedCluster()
+        routes = cluster.client.routes
+        await routes.queues("orders")
+        del cluster.routes["orders"]
+        await routes.refresh("orders")
+        kept = await routes.queues("orders")
+        await cluster.client.close()
+        return kept
+
+    assert queues("orders", "a", "b") == virtually(story)
+
+
+def test_a_broker_that_no_route_names_any_more_is_forgotten() -> None:
+    async def story() -> tuple[list[str], list[str]]:
+        cluster = ScriptedCluster()
+        routes = cluster.client.routes
+        await routes.queues("orders")
+        before = routes.masters()
+        cluster.routes["orders"] = route_of({"a": {0: A}})
+        await routes.refresh("orders")
+        after = routes.masters()
+        with pytest.raises(BrokerUnreachable, match=r"broker b: no master in any known route \(brokers known: a\)"):
+            routes.address_of("b")
+        await cluster.client.close()
+        return before, after
+
+    assert ([A, B], [A]) == virtually(story)
+
+
+def test_replicas_are_found_by_id() -> None:
+    async def story() -> list[str | None]:
+        cluster = ScriptedCluster()
+        cluster.routes["orders"] = route_of({"a": {0: A, 1: B}})
+        await cluster.client.routes.queues("orders")
+        found = [cluster.client.routes.find("a", number) for number in (0, 1, 2)]
+        await cluster.client.close()
+        return [*found, cluster.client.routes.find("z", 0)]
+
+    assert [A, B, None, None] == virtually(story)
+
+
+@pytest.mark.parametrize(
+    "route",
+    [
+        route_of({"a": {0: A}}, read=2**31 - 1),
+        route_of({"a": {0: A}}, write=2**31 - 1),
+        route_of({f"broker-{number}": {0: A} for number in range(1_100)}),
+        route_of({f"broker-{number}": {0: A} for number in range(1_000)}, read=100),
+    ],
+)
+def test_a_route_past_the_limits_is_refused(route: bytes) -> None:
+    """F13: nothing is built before the counts were looked at."""
+
+    async def story() -> None:
+        cluster = ScriptedCluster()
+        cluster.routes["orders"] = route
+        with pytest.raises(ProtocolError, match=r"route of orders (has|names) \d+ (queues|brokers), above the limit"):
+            await cluster.client.routes.queues("orders")
+        await cluster.client.close()
+
+    virtually(story)
+
+
+@pytest.mark.parametrize(
+    "address", ["10.0.0.1:0", "10.0.0.1:99999", "10.0.0.1:-1", "x" * 10_240 + ":1", "nonsense", ""]
+)
+def test_an_address_that_cannot_be_dialled_is_named_and_its_queues_stay(address: str) -> None:
+    """All members must divide the same queues, whatever each of them can reach."""
+
+    async def story() -> tuple[list[MessageQueue], list[str], list[str]]:
+        cluster = ScriptedCluster()
+        cluster.routes["orders"] = route_of({"a": {0: address}, "b": {0: B}})
+        with structlog.testing.capture_logs() as logs:
+            found = await cluster.client.routes.queues("orders")
+        masters = cluster.client.routes.masters()
+        with pytest.raises(BrokerUnreachable, match="broker a: no master"):
+            cluster.client.routes.address_of("a")
+        await cluster.client.close()
+        return found, masters, [entry["reason"] for entry in logs if entry["event"] == "broker address refused"]
+
+    found, masters, reasons = virtually(story)
+
+    assert queues("orders", "a", "b") == found
+    assert [B] == masters
+    assert 1 == len(reasons)
+    assert len(reasons[0]) < 300
