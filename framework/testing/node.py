@@ -8,7 +8,8 @@ A process that starts again is a new Node on the same machine.
 from __future__ import annotations
 
 import contextvars
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from framework.testing.steps import Step
@@ -35,6 +36,8 @@ class Node:
         self.held: list[Step] = []
         self.job_delay_max = 0.002
         """How late a worker's job may start, in seconds."""
+        self.on_log: Callable[[str, Mapping[str, Any]], None] | None = None
+        """Who hears what this process logs."""
         self.endpoints: dict[int, Endpoint] = {}
         """By creation number, so that they are closed in the same order in each run."""
         self.context = contextvars.Context()

@@ -78,6 +78,9 @@ class SimNetwork:
         """Sees each write before it leaves; answers False to swallow it. None costs nothing."""
         self.seen: Counter[str] = Counter()
         """How often the weather did what, by fault kind."""
+        self.callers: dict[str, str] = {}
+        """The process behind each connection that was ever opened, by the address that its peer sees."""
+        self._transports: list[SimTransport] = []
         self._open_again: dict[tuple[str, str], float] = {}
         self._slowness: dict[str, float] = {}
         self._refuse_until: dict[str, float] = {}
@@ -108,6 +111,13 @@ class SimNetwork:
         """The host refuses new connections for so long, whoever listens there."""
         self._refuse_until[host] = self.loop.now + seconds
 
+    def break_connections(self, host: str, share: float) -> int:
+        """Reset this share of the connections to and from a host; how many that were."""
+        hit = [transport for transport in self.transports() if transport.here == host and self.chance.happens(share)]
+        for transport in hit:
+            transport.break_off()
+        return len(hit)
+
     def power_off(self, host: str) -> None:
         self._down.add(host)
 
@@ -120,6 +130,11 @@ class SimNetwork:
         self._slowness.clear()
         self._refuse_until.clear()
         self.weather.stall_rate = 0.0
+
+    def transports(self) -> list[SimTransport]:
+        """Every end of a connection that has not ended, in the order of creation."""
+        self._transports = [transport for transport in self._transports if not transport.is_lost]
+        return list(self._transports)
 
     # -- what transports ask
 
@@ -159,12 +174,14 @@ class SimNetwork:
         """The two ends of a new connection; the accepting side hears of it a little later."""
         self._ports[node.host] += 1
         here = (node.host, 40_000 + self._ports[node.host])
+        self.callers[f"{here[0]}:{here[1]}"] = node.name
         there = listening.address
         near = SimTransport(self, node, lambda: owner, there=there[0], names={"peername": there, "sockname": here})
         far = SimTransport(
             self, listening.node, listening.make_owner, there=here[0], names={"peername": here, "sockname": there}
         )
         near.peer, far.peer = far, near
+        self._transports += (near, far)
         near.send(Sign.OPEN)
         return near
 

@@ -64,7 +64,8 @@ class VirtualLoop(NumberingLoop):
         """Put a list here to see each step; for hunting what differs between two runs."""
         self._ready: list[Step] = []
         self._heap: list[tuple[float, int, Step]] = []
-        self._is_over = False
+        self.is_over = False
+        """Burial has begun: nothing that happens now is part of the run."""
         self._stopping = False
         self._thread_id: int | None = None
         self._hash = hashlib.blake2b(digest_size=16)
@@ -116,7 +117,7 @@ class VirtualLoop(NumberingLoop):
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> Step:
         step = Step(callback, args, self, context, self.now)
-        if not self._is_over:
+        if not self.is_over:
             self._ready.append(step)
         return step
 
@@ -124,7 +125,7 @@ class VirtualLoop(NumberingLoop):
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> Step:
         step = Step(callback, args, self, context, when)
-        if not self._is_over:
+        if not self.is_over:
             self._numbers += 1
             heapq.heappush(self._heap, (when, self._numbers, step))
         return step
@@ -257,14 +258,17 @@ class VirtualLoop(NumberingLoop):
 
     def bury(self) -> None:
         """Close every coroutine that still waits, in order, against a loop that schedules nothing any more."""
-        self._is_over = True
+        self.is_over = True
         self._ready.clear()
         self._heap.clear()
-        for task in self.all_tasks:  # grows while a finally block starts further tasks
-            if task.done():
-                continue
-            task.forget()
-            _close(task.get_coro())
+        asyncio._set_running_loop(self)  # noqa: SLF001  # made for loops; finally blocks may ask for it
+        try:
+            for task in self.all_tasks:  # grows while a finally block starts further tasks
+                if not task.done():
+                    task.forget()
+                    _close(task.get_coro())
+        finally:
+            asyncio._set_running_loop(None)  # noqa: SLF001  # likewise
         self.all_tasks.clear()
         self.close()
 

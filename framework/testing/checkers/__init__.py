@@ -1,0 +1,45 @@
+"""Checkers: one file a truth. Each is a function that reads a history and yields what it found broken.
+
+`ALL` is what every run must pass; the names are what stories and failures say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from framework.testing.checkers.acknowledged_is_stored import acknowledged_is_stored
+from framework.testing.checkers.calm_runs_do_not_repeat import calm_runs_do_not_repeat
+from framework.testing.checkers.commit_never_passes_a_gap import commit_never_passes_a_gap
+from framework.testing.checkers.nothing_lost import nothing_lost
+from framework.testing.checkers.nothing_unexpected import nothing_unexpected
+from framework.testing.checkers.offsets_forward import offsets_forward
+from framework.testing.checkers.one_answer_a_request import one_answer_a_request
+from framework.testing.checkers.retries_bounded import retries_bounded
+from framework.testing.errors import Violation
+from framework.testing.history import History
+
+Checker = Callable[[History], Iterable[Violation]]
+
+ALL: tuple[Checker, ...] = (
+    nothing_unexpected,
+    acknowledged_is_stored,
+    nothing_lost,
+    commit_never_passes_a_gap,
+    offsets_forward,
+    one_answer_a_request,
+    retries_bounded,
+    calm_runs_do_not_repeat,
+)
+
+__all__ = [
+    "ALL",
+    "Checker",
+    "acknowledged_is_stored",
+    "calm_runs_do_not_repeat",
+    "commit_never_passes_a_gap",
+    "nothing_lost",
+    "nothing_unexpected",
+    "offsets_forward",
+    "one_answer_a_request",
+    "retries_bounded",
+]

@@ -1,0 +1,79 @@
+"""What a broker has, read from its own state: for checkers and for the question whether a run is drained.
+
+It only looks. A running broker is asked directly, not over the wire: the answer must not depend on what is tested.
+"""
+
+from __future__ import annotations
+
+from framework.broker.node import Node
+from framework.broker.server import Broker
+from framework.broker.store import delayed
+from framework.broker.store.queues import Queue
+from framework.model.message import Message
+from framework.model.queue import MessageQueue
+from framework.model.reserved import DEAD_LETTER_PREFIX, RETRY_PREFIX, dead_letter_topic, retry_topic
+from framework.wire.stored import decode
+
+READ_COUNT = 1000
+READ_BYTES = 64 * 1024 * 1024
+LISTED_MAX = 6
+
+
+def queues_of(node: Node, topic: str) -> list[Queue]:
+    """The topic's queues that ever got a message."""
+    settings = node.rules.topics.get(topic)
+    if settings is None:
+        return []
+    count = max(settings.read_queues, settings.write_queues)
+    return [queue for number in range(count) if (queue := node.queue(topic, number)) is not None]
+
+
+def contents(broker: Broker, topic: str) -> dict[MessageQueue, dict[int, str]]:
+    """Queue -> offset -> message id, of everything the topic has."""
+    found: dict[MessageQueue, dict[int, str]] = {}
+    for node in broker.nodes:
+        for queue in queues_of(node, topic):
+            name = MessageQueue(topic, node.name, queue.number)
+            found[name] = {message.queue_offset: message.message_id for message in _messages(node, queue, name)}
+    return found
+
+
+def dead_letters(broker: Broker, groups: list[str]) -> set[tuple[str, str]]:
+    """(group, message id) of every dead letter."""
+    return {
+        (group, message_id)
+        for group in groups
+        for messages in contents(broker, dead_letter_topic(group)).values()
+        for message_id in messages.values()
+    }
+
+
+def left(broker: Broker, groups: list[str]) -> list[str]:
+    """What is not finished and committed yet, a line each; empty when drained."""
+    lines = []
+    for node in broker.nodes:
+        for topic in [name for name, _ in node.rules.topics.items()]:
+            if node.rules.is_own(topic) or topic.startswith(DEAD_LETTER_PREFIX):
+                continue
+            readers = [group for group in groups if not topic.startswith(RETRY_PREFIX) or topic == retry_topic(group)]
+            for queue in queues_of(node, topic):
+                for group in readers:
+                    committed = node.offsets.get(group, topic, queue.number) or 0
+                    if committed < queue.end:
+                        lines.append(f"{group} {topic}@{node.name}:{queue.number} is at {committed} of {queue.end}")
+    if broker.nodes and delayed.next_due_ms(broker.nodes[0].store.database.writing) is not None:
+        lines.append("messages wait for their delay")
+    if len(lines) > LISTED_MAX:
+        lines[LISTED_MAX:] = [f"and {len(lines) - LISTED_MAX} more"]
+    return lines
+
+
+def _messages(node: Node, queue: Queue, name: MessageQueue) -> list[Message]:
+    found: list[Message] = []
+    at = queue.low
+    while at < queue.end:
+        records, following = node.store.log.read(queue, at, count_max=READ_COUNT, bytes_max=READ_BYTES)
+        found += decode(b"".join(records), name)
+        assert following > at, f"{queue!r}: reading stands still at {at}"
+        at = following
+    return found

@@ -1,0 +1,52 @@
+"""Truth: a committed offset says that everything below it is finished, in this group, by somebody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from framework.model.queue import MessageQueue
+from framework.testing.errors import Violation
+from framework.testing.history import Committed, Copied, Finished, History
+
+NAME = "a commit never passes a gap"
+
+
+class _Queue:
+    """What of one queue one group has finished so far."""
+
+    def __init__(self) -> None:
+        self.ended: set[int] = set()
+        self.failed: dict[int, str] = {}
+        """Offset -> message whose copy must be on a broker before the offset counts as finished."""
+        self.low = 0
+
+
+def commit_never_passes_a_gap(history: History) -> Iterator[Violation]:
+    """INVARIANTS C2, at each commit that reached a broker. Finished: handled well, or failed and the copy confirmed."""
+    queues: dict[tuple[str, MessageQueue], _Queue] = {}
+    copied: set[tuple[str, str]] = set()
+    for fact in history.facts:
+        if type(fact) is Finished:
+            queue = queues.setdefault((fact.group, fact.queue), _Queue())
+            if fact.is_ok:
+                queue.ended.add(fact.offset)
+            else:
+                queue.failed[fact.offset] = fact.message_id
+        elif type(fact) is Copied:
+            copied.add((fact.group, fact.message_id))
+        elif type(fact) is Committed:
+            queue = queues.setdefault((fact.group, fact.queue), _Queue())
+            gap = _first_gap(queue, fact.group, copied)
+            if fact.offset > gap:
+                yield Violation(NAME, f"{fact.by} committed {fact.offset} of {fact.queue} for {fact.group}; "
+                                f"{gap} is not finished", fact.at)  # fmt: skip
+                queue.low = fact.offset  # one gap is one violation
+
+
+def _first_gap(queue: _Queue, group: str, copied: set[tuple[str, str]]) -> int:
+    low = queue.low
+    while low in queue.ended or (group, queue.failed.get(low, "")) in copied:
+        queue.ended.discard(low)
+        low += 1
+    queue.low = low
+    return low

@@ -1,0 +1,286 @@
+"""Cluster: brokers, applications and producers on one thread, in virtual time, from one seed. All of it shipped code.
+
+Only the event loop and each process's World are simulated. It owns the machines and their lives; what goes wrong is
+`faults.py`'s, what is asked of it `workload.py`'s, what must hold `checkers/`'.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from functools import cached_property
+from typing import Any, TypeVar
+
+from framework import marks
+from framework.broker.server import Broker
+from framework.broker.settings import BrokerSettings
+from framework.client.producer import Producer
+from framework.declare import Consumer
+from framework.errors import FrameworkError
+from framework.hooks.host import PluginHost
+from framework.runtime.app import App
+from framework.settings.schema import AppSettings
+from framework.testing import broker_view
+from framework.testing.errors import Violation
+from framework.testing.history import Strange
+from framework.testing.machine import Machine
+from framework.testing.node import Node
+from framework.testing.recorder import Recorder, hear_logs
+from framework.testing.run import run_on
+from framework.testing.sim_network import SimNetwork
+from framework.testing.sim_world import sim_world
+from framework.testing.virtual_loop import NOWHERE, Policy, VirtualLoop
+from framework.testing.wiretap import Wiretap
+from framework.testing.workload import DELAYS_MS, Workload, handlers
+
+T = TypeVar("T")
+BROKER_HOST = "127.0.1.1"
+"""A loopback address, so that the broker asks for no credentials, and not the one that means a machine itself."""
+BROKER_PORT = 9876
+WALL_SKEW_MAX_MS = 50
+SEND_AGAIN_S = 0.2
+CONSUMERS = Callable[["Cluster"], Sequence[Consumer[..., Any]]]
+
+
+class Cluster:
+    """See the module. `run(scenario)` plays one scenario and ends the world."""
+
+    def __init__(
+        self,
+        seed: int = 0,
+        *,
+        apps: int = 2,
+        brokers: int = 1,
+        policy: Policy = "shuffle",
+        workload: Workload | None = None,
+        consumers: CONSUMERS | None = None,
+        mutants: Collection[str] = (),
+    ) -> None:
+        self.seed = seed
+        self.workload = workload or Workload()
+        self.loop = VirtualLoop(seed, policy=policy)
+        self.network = SimNetwork(self.loop)
+        self.recorder = Recorder(self.loop)
+        self.history = self.recorder.history
+        self.wiretap = Wiretap(self.recorder.copied)
+        self.network.tap = self.wiretap
+        self.broker = Machine("broker", BROKER_HOST)
+        self.apps = [Machine(f"app-{number}", f"10.0.0.{10 + number}") for number in range(1, apps + 1)]
+        self.producer = Machine("producer", "10.0.0.2")
+        self._logical_brokers = brokers
+        self._mutants = frozenset(mutants)
+        self._consumers = consumers or self._usual_consumers
+        self._produce: Producer | None = None
+        self.recorder.name_of = lambda peer: self.network.callers.get(peer, peer)
+        self.history.groups = [load.name for load in self.workload.groups]
+        self.history.max_retries = self.workload.max_retries
+
+    def __repr__(self) -> str:
+        alive = [machine.name for machine in self.machines if machine.is_alive]
+        return f"<Cluster seed={self.seed} at {self.loop.now:.3f}s: {', '.join(alive)}>"
+
+    @property
+    def machines(self) -> list[Machine]:
+        return [self.broker, *self.apps, self.producer]
+
+    # -- one run
+
+    def run(self, scenario: Callable[[Cluster], Coroutine[Any, Any, T]]) -> T:
+        """Play the scenario to its end. Marks and safeguards are the whole process's, so one cluster runs at a time."""
+        hear_logs()
+        marks.install(self.recorder.reached, lambda name: name not in self._mutants)
+        try:
+            return run_on(self.loop, self._play(scenario))
+        finally:
+            marks.install()
+            for machine in self.machines:
+                machine.disk.close()
+
+    async def _play(self, scenario: Callable[[Cluster], Awaitable[T]]) -> T:
+        for machine in self.machines:
+            machine.skew_ms = int(self.loop.streams.application.between(-WALL_SKEW_MAX_MS, WALL_SKEW_MAX_MS))
+        try:
+            return await scenario(self)
+        finally:
+            self._look_back()
+
+    def _look_back(self) -> None:
+        """What only the end can tell: what the brokers have, and what nobody expected."""
+        facts = self.history.facts
+        for at, who, what in self.wiretap.strange:
+            facts.append(Strange(at, who, what))
+        if self.broker.broker is not None and self.broker.is_alive:
+            self.history.stored = broker_view.contents(self.broker.broker, self.workload.topic)
+            self.history.dead_letters = broker_view.dead_letters(self.broker.broker, self.history.groups)
+        for complaint in self.loop.complaints:
+            self.recorder.unexpected("the event loop", f"{complaint.get('message')}: {complaint.get('exception')!r}")
+
+    # -- processes
+
+    async def start(self) -> None:
+        """The broker first, then every application, then a producer that is ready to send."""
+        await self.start_broker()
+        for machine in self.apps:
+            self.start_app(machine)
+        await self.start_producer()
+
+    async def start_broker(self) -> None:
+        """One process with all logical brokers; what its disk has is there again."""
+        machine = self.broker
+        node = self._begin(machine)
+        settings = BrokerSettings(delays_ms=DELAYS_MS, topic_queues=self.workload.queues)
+        machine.broker = Broker(
+            sim_world(self.network, node, machine.disk),
+            host=machine.host,
+            port=BROKER_PORT,
+            brokers=self._logical_brokers,
+            settings=settings,
+            open_database=lambda: machine.disk.open_database("broker"),
+        )
+        self.recorder.watch(machine.broker)
+        machine.task = self.loop.spawn(node, machine.broker.start(), name=f"{node.name} start")
+        await machine.task
+
+    def start_app(self, machine: Machine) -> None:
+        node = self._begin(machine)
+        world = sim_world(self.network, node, machine.disk)
+        plugins = PluginHost(discover=lambda: ())
+        machine.app = App(self.settings, self._consumers(self), world=world, plugins=plugins)
+        machine.task = self.loop.spawn(node, self._live(machine, machine.app), name=f"{node.name} run")
+
+    async def _live(self, machine: Machine, app: App) -> None:
+        """The process's main function: run, and be gone."""
+        node = machine.node
+        assert node is not None
+        try:
+            await app.run()
+        except Exception as error:  # noqa: BLE001  # border: the process's
+            self.recorder.unexpected(node.name, f"ended by {error!r}")
+        else:
+            self.recorder.life(node.name, "left")
+        self.loop.kill(node, silently=False)
+
+    async def start_producer(self) -> None:
+        node = self._begin(self.producer)
+        self._produce = Producer(
+            name_servers=self.name_servers, timeout="5s", world=sim_world(self.network, node, self.producer.disk)
+        )
+        await self.loop.spawn(node, self._produce.start(), name="producer start")
+
+    def _begin(self, machine: Machine) -> Node:
+        node = machine.next_life()
+        node.on_log = self.recorder.said
+        self.network.power_on(machine.host)
+        self.recorder.life(node.name, "started")
+        return node
+
+    def crash(self, machine: Machine) -> None:
+        """SIGKILL: no step more. The system closes its connections; its disk keeps what was committed."""
+        assert machine.node is not None, f"{machine!r} was never started"
+        self.loop.kill(machine.node, silently=False)
+        machine.disk.crash()
+        self.recorder.life(machine.node.name, "crashed")
+
+    def power_cut(self, machine: Machine) -> None:
+        """The machine is gone without a word; its disk keeps what was synced."""
+        assert machine.node is not None, f"{machine!r} was never started"
+        self.loop.kill(machine.node, silently=True)
+        self.network.power_off(machine.host)
+        machine.disk.power_cut()
+        self.recorder.life(machine.node.name, "lost power")
+
+    def leave(self, machine: Machine) -> None:
+        """SIGTERM: the application drains and ends; see `machine.task`."""
+        assert machine.node is not None, f"{machine!r} was never started"
+        assert machine.app is not None, f"{machine!r} runs no application"
+        machine.is_leaving = True
+        self.recorder.life(machine.node.name, "asked to leave")
+        self.loop.spawn(machine.node, machine.app.stop(), name=f"{machine.node.name} stop")
+
+    def later(self, seconds: float, act: Callable[[], object]) -> None:
+        """Do something in the world itself, whichever process asked for it."""
+        self.loop.call_later(seconds, act, context=NOWHERE)
+
+    # -- what applications are
+
+    @property
+    def name_servers(self) -> str:
+        return f"{BROKER_HOST}:{BROKER_PORT}"
+
+    @cached_property
+    def settings(self) -> AppSettings:
+        workload = self.workload
+        consumers = {
+            load.name: {
+                "concurrency": load.concurrency,
+                "max_retries": workload.max_retries,
+                "pull_batch": workload.pull_batch,
+                "start": "first",
+                **workload.settings,
+            }
+            for load in workload.groups
+        }
+        return AppSettings.model_validate({"cluster": {"name_servers": self.name_servers}, "consumers": consumers})
+
+    def _usual_consumers(self, _: Cluster) -> Sequence[Consumer[..., Any]]:
+        return handlers(self.workload, self.recorder, self.loop.streams.application)
+
+    # -- sending
+
+    async def send(self, count: int, *, topic: str | None = None, period_s: float = 0.0) -> int:
+        """Send so many messages, spread over about that long; how many were acknowledged."""
+        node = self.producer.node
+        assert node is not None, "start() the cluster first"
+        return await self.loop.spawn(
+            node, self._send_all(topic or self.workload.topic, count, period_s), name="sending"
+        )
+
+    async def _send_all(self, topic: str, count: int, period_s: float) -> int:
+        chance = self.loop.streams.application
+        acknowledged = 0
+        for number in range(count):
+            acknowledged += await self._send_one(topic, number)
+            if period_s:
+                await asyncio.sleep(chance.between(0.0, 2 * period_s / count))
+        return acknowledged
+
+    async def _send_one(self, topic: str, number: int) -> bool:
+        assert self._produce is not None
+        try:
+            result = await self._produce.send(topic, f"message {number}", keys=f"key-{number}")
+        except FrameworkError:
+            await asyncio.sleep(SEND_AGAIN_S)
+            return False
+        self.recorder.sent(result.message_id, result.queue, result.queue_offset)
+        return True
+
+    # -- questions
+
+    def is_drained(self) -> bool:
+        """Every message of every group is finished and committed, and none waits for its time."""
+        broker = self.broker.broker
+        return self.broker.is_alive and broker is not None and not broker_view.left(broker, self.history.groups)
+
+    async def drain(self, seconds: float) -> None:
+        """Demand progress: within so long everything must be drained."""
+        until = self.loop.now + seconds
+        while not self.is_drained():
+            if self.loop.now > until:
+                left = (
+                    broker_view.left(self.broker.broker, self.history.groups) if self.broker.broker else ["no broker"]
+                )
+                raise Violation("progress", f"not drained {seconds:g}s after healing: {'; '.join(left)}", self.loop.now)
+            await asyncio.sleep(0.25)
+        self.history.is_drained = True
+
+    async def wait_until(self, at: float) -> None:
+        """Let the virtual clock reach this second."""
+        if at > self.loop.now:
+            await asyncio.sleep(at - self.loop.now)
+
+    async def leave_all(self) -> None:
+        """End every application in order, one after the other."""
+        for machine in self.apps:
+            if machine.is_steady and machine.task is not None:
+                self.leave(machine)
+                await machine.task

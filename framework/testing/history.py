@@ -1,0 +1,158 @@
+"""History: what happened in a run, as facts in the order of time. Recorded by others, read by checkers and timelines.
+
+Facts are what an onlooker could know who stands beside every process: what producers were promised, what handlers saw,
+what brokers were told. Nobody under test reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from framework.model.queue import MessageQueue
+
+F = TypeVar("F", bound="Fact")
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """`at` is the virtual second; `who` the life of a process, such as `app-1.2` for its third life."""
+
+    at: float
+    who: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sent(Fact):
+    """A producer was told that its message is stored."""
+
+    message_id: str
+    queue: MessageQueue
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Started(Fact):
+    """A handler began with a message."""
+
+    group: str
+    message_id: str
+    queue: MessageQueue
+    offset: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finished(Fact):
+    """A handler ended; `outcome` is `ok`, or what it answered or raised instead."""
+
+    group: str
+    message_id: str
+    queue: MessageQueue
+    offset: int
+    attempt: int
+    outcome: str
+
+    @property
+    def is_ok(self) -> bool:
+        return self.outcome == "ok"
+
+
+@dataclass(frozen=True, slots=True)
+class Copied(Fact):
+    """A broker has a copy of a message whose handling failed: for a retry, or among the dead letters."""
+
+    group: str
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Committed(Fact):
+    """A broker was told that everything below `offset` is finished; `by` is the process that said so."""
+
+    by: str
+    group: str
+    queue: MessageQueue
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Acquired(Fact):
+    """A process begins with a queue, at an offset."""
+
+    group: str
+    queue: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reassigned(Fact):
+    """A process learns which queues are its own now and which no longer."""
+
+    group: str
+    gained: tuple[str, ...]
+    lost: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault(Fact):
+    """Something was done to `who`."""
+
+    kind: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Life(Fact):
+    """A process began, left in order, or was gone."""
+
+    event: str
+
+
+@dataclass(frozen=True, slots=True)
+class Said(Fact):
+    """A line that a process logged."""
+
+    level: str
+    event: str
+    fields: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Strange(Fact):
+    """Something on the wire that no request explains."""
+
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unexpected(Fact):
+    """An error that nobody had foreseen: a loop or task that broke, a process that ended by itself."""
+
+    what: str
+
+
+@dataclass(slots=True)
+class History:
+    """Everything recorded in one run."""
+
+    seed: int
+    is_calm: bool = False
+    """Nothing but joins and clean leaves happened."""
+    facts: list[Fact] = field(default_factory=list)
+    groups: list[str] = field(default_factory=list)
+    """The groups that consume what is sent."""
+    max_retries: int = 16
+    dead_letters: set[tuple[str, str]] = field(default_factory=set)
+    """(group, message id) of what is among the dead letters at the end."""
+    stored: dict[MessageQueue, dict[int, str]] = field(default_factory=dict)
+    """What the brokers have at the end: queue -> offset -> message id."""
+    is_drained: bool = False
+    """The run went to its end, and everything was to be handled by then."""
+    marks: dict[str, int] = field(default_factory=dict)
+    """How often each mark was reached."""
+
+    def of(self, kind: type[F]) -> Iterator[F]:
+        """The facts of one kind, in order."""
+        return (fact for fact in self.facts if type(fact) is kind)

@@ -1,0 +1,144 @@
+"""Nemesis: does a seed's faults to a cluster, one after the other, and then heals everything.
+
+Swarm testing (Groce et al.): a run draws a few kinds of fault, not all at once, so that each gets room. What a kind
+does stands in `faults.py`; here are when, to whom, how often, and the way back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from framework.testing.cluster import BROKER_HOST, Cluster
+from framework.testing.machine import Machine
+from framework.testing.virtual_loop import NOWHERE
+
+if TYPE_CHECKING:
+    from framework.testing.faults import FaultKind
+
+PAUSE_MIN_S, PAUSE_MAX_S = 0.5, 6.0
+KINDS_MAX = 5
+
+
+class Nemesis:
+    """One a run. All its chance comes from the stream of faults."""
+
+    def __init__(self, cluster: Cluster, kinds: Sequence[FaultKind]) -> None:
+        self.cluster = cluster
+        self.loop = cluster.loop
+        self.network = cluster.network
+        self.chance = cluster.loop.streams.faults
+        self.kinds = tuple(kinds)
+        self.struck: Counter[str] = Counter()
+        self._undo: dict[int, Callable[[], None]] = {}
+        """What is still to be taken back, by number; taken back by a timer or by healing."""
+
+    def __repr__(self) -> str:
+        return f"<Nemesis {', '.join(kind.name for kind in self.kinds) or 'idle'}>"
+
+    @property
+    def fired(self) -> Counter[str]:
+        """How often each kind has really happened."""
+        fired = Counter(self.struck)
+        for kind in self.kinds:
+            if kind.seen is not None:
+                fired[kind.name] = kind.seen(self.cluster)
+        return fired
+
+    # -- the fault phase
+
+    async def run(self, seconds: float) -> None:
+        """Strike now and then, until so much time has passed."""
+        until = self.loop.now + seconds
+        for kind in self.kinds:
+            if kind.prepare is not None:
+                kind.prepare(self)
+                self.cluster.recorder.fault(kind.name, "the network", "from now on")
+        strikes = [kind for kind in self.kinds if kind.strike is not None]
+        while self.loop.now < until:
+            await asyncio.sleep(min(self.chance.between(PAUSE_MIN_S, PAUSE_MAX_S), until - self.loop.now + 0.001))
+            if strikes and self.loop.now < until:
+                self.strike(self.chance.pick(strikes))
+
+    def strike(self, kind: FaultKind) -> None:
+        """Do it once, if there is anybody to do it to."""
+        assert kind.strike is not None, f"{kind.name} is weather, it does not strike"
+        struck = kind.strike(self)
+        if struck is not None:
+            who, detail = struck
+            self.struck[kind.name] += 1
+            self.cluster.recorder.fault(kind.name, who, detail)
+
+    # -- what kinds use
+
+    def steady_app(self) -> Machine | None:
+        """One that is alive and not leaving; drawn even where there is none, so that the stream stays in step."""
+        draw = self.chance.random()
+        steady = [machine for machine in self.cluster.apps if machine.is_steady]
+        return steady[int(draw * len(steady))] if steady else None
+
+    @property
+    def broker_host(self) -> str:
+        return BROKER_HOST
+
+    def revive(self, machine: Machine, after_s: float) -> None:
+        """Start a dead application again, unless somebody has."""
+        self.cluster.later(after_s, lambda: self._start_app(machine))
+
+    def _start_app(self, machine: Machine) -> None:
+        if not machine.is_alive:
+            self.cluster.start_app(machine)
+
+    def revive_broker(self, after_s: float) -> None:
+        self.loop.create_task(self._revive_broker(after_s), name="revive broker", context=NOWHERE)
+
+    async def _revive_broker(self, after_s: float) -> None:
+        await asyncio.sleep(after_s)
+        if not self.cluster.broker.is_alive:
+            await self.cluster.start_broker()
+
+    def send_away(self, machine: Machine, back_after_s: float) -> None:
+        """Let it leave in order, and come back."""
+        self.cluster.leave(machine)
+        self.loop.create_task(self._come_back(machine, back_after_s), name="come back", context=NOWHERE)
+
+    async def _come_back(self, machine: Machine, after_s: float) -> None:
+        assert machine.task is not None
+        await machine.task
+        await asyncio.sleep(after_s)
+        self._start_app(machine)
+
+    def for_a_while(self, seconds: float, undo: Callable[[], None]) -> None:
+        """Take it back after so long, or when everything is healed."""
+        number = self.loop.next_number()
+        self._undo[number] = undo
+        self.cluster.later(seconds, lambda: self._take_back(number))
+
+    def _take_back(self, number: int) -> None:
+        undo = self._undo.pop(number, None)
+        if undo is not None:
+            undo()
+
+    def in_the_world(self, steps: Callable[[], object], after_s: float) -> None:
+        self.cluster.later(after_s, steps)
+
+    # -- the way back
+
+    async def heal(self) -> None:
+        """Everything works again and everybody is there; from here on progress is demanded."""
+        for number in list(self._undo):
+            self._take_back(number)
+        self.network.heal()
+        self.cluster.wiretap.stop_stealing()
+        for machine in self.cluster.machines:
+            machine.skew_ms = 0
+            if machine.node is not None:
+                machine.node.skew_ms = 0
+        if not self.cluster.broker.is_alive:
+            await self.cluster.start_broker()
+        for machine in self.cluster.apps:
+            if not machine.is_alive:
+                self.cluster.start_app(machine)
+        self.cluster.recorder.fault("healed", "everybody")

@@ -1,0 +1,182 @@
+"""Recorder: writes the history of a run down, and makes it part of the trace.
+
+It listens at four places: the producers and handlers of the cluster call it, brokers show it the commits they are told,
+the wire shows it answers, and log lines pass through it. It changes nothing of what it sees.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import Any
+
+import structlog
+
+from framework.broker.intercept import Interceptor
+from framework.broker.request import Request
+from framework.broker.server import Broker
+from framework.model.message import Message
+from framework.model.queue import MessageQueue
+from framework.testing.history import (
+    Acquired,
+    Committed,
+    Copied,
+    Fault,
+    Finished,
+    History,
+    Life,
+    Reassigned,
+    Said,
+    Sent,
+    Started,
+    Unexpected,
+)
+from framework.testing.node import CURRENT_NODE
+from framework.testing.virtual_loop import VirtualLoop
+from framework.wire.codes import RequestCode
+from framework.wire.requests.pull import COMMIT_OFFSET
+
+OUTSIDE = "the world"
+BREAKDOWNS = ("loop failed", "task failed", "request failed", "broker trouble")
+"""Lines by which the framework says that something broke which it had not foreseen."""
+SAID_MAX = 20_000
+"""Log lines kept a run; what loops for ever would otherwise fill the memory."""
+
+
+class Recorder:
+    """One a run."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self.loop = loop
+        self.history = History(loop.seed)
+        self.name_of: Callable[[str], str] = lambda peer: peer
+        """Whose connection this is, by its address."""
+        self._said = 0
+
+    @property
+    def who(self) -> str:
+        node = CURRENT_NODE.get()
+        return OUTSIDE if node is None else node.name
+
+    # -- producers and handlers
+
+    def sent(self, message_id: str, queue: MessageQueue, offset: int) -> None:
+        self.loop.note("sent", message_id, *queue, offset)
+        self.history.facts.append(Sent(self.loop.now, self.who, message_id, queue, offset))
+
+    def started(self, group: str, message: Message) -> None:
+        offset = message.queue_offset
+        self.loop.note("started", self.who, group, *message.queue, offset)
+        self.history.facts.append(
+            Started(self.loop.now, self.who, group, message.message_id, message.queue, offset, message.attempt)
+        )
+
+    def finished(self, group: str, message: Message, outcome: str) -> None:
+        self.history.facts.append(
+            Finished(
+                self.loop.now,
+                self.who,
+                group,
+                message.message_id,
+                message.queue,
+                message.queue_offset,
+                message.attempt,
+                outcome,
+            )
+        )
+
+    # -- the world
+
+    def fault(self, kind: str, who: str, detail: str = "") -> None:
+        self.loop.note("fault", kind, who, detail)
+        self.history.facts.append(Fault(self.loop.now, who, kind, detail))
+
+    def life(self, who: str, event: str) -> None:
+        self.loop.note("life", who, event)
+        self.history.facts.append(Life(self.loop.now, who, event))
+
+    def unexpected(self, who: str, what: str) -> None:
+        if self.loop.is_over:
+            return
+        self.history.facts.append(Unexpected(self.loop.now, who, what))
+
+    def reached(self, mark: str) -> None:
+        marks = self.history.marks
+        marks[mark] = marks.get(mark, 0) + 1
+
+    # -- brokers and the wire
+
+    def watch(self, broker: Broker) -> None:
+        """See every commit that reaches the broker, by itself or riding on a pull. Nothing is held up or changed."""
+        for code, look in (
+            (RequestCode.UPDATE_CONSUMER_OFFSET, self._commit),
+            (RequestCode.PULL_MESSAGE, self._commit_on_a_pull),
+        ):
+            broker.intercept(Interceptor(code=code, times=None, when=_only_look(look)))
+
+    def _commit(self, request: Request) -> None:
+        fields = request.command.fields
+        self._committed(request, fields["consumerGroup"], fields["commitOffset"])
+
+    def _commit_on_a_pull(self, request: Request) -> None:
+        fields = request.command.fields
+        if int(fields["sysFlag"]) & COMMIT_OFFSET and int(fields["commitOffset"]) >= 0:
+            self._committed(request, fields["consumerGroup"], fields["commitOffset"])
+
+    def _committed(self, request: Request, group: str, offset: str) -> None:
+        fields = request.command.fields
+        queue = MessageQueue(fields["topic"], request.node.name, int(fields["queueId"]))
+        by = self.name_of(request.client.peer)
+        self.loop.note("committed", by, group, *queue, offset)
+        self.history.facts.append(Committed(self.loop.now, self.who, by, group, queue, int(offset)))
+
+    def copied(self, group: str, message_id: str) -> None:
+        self.history.facts.append(Copied(self.loop.now, self.who, group, message_id))
+
+    # -- logs
+
+    def said(self, who: str, event: Mapping[str, Any]) -> None:
+        """A log line. Two of them are facts of their own: who owns which queue is only known from inside."""
+        if self.loop.is_over:
+            return
+        fields = dict(event)
+        name, level = str(fields.pop("event", "")), str(fields.pop("level", ""))
+        at, facts = self.loop.now, self.history.facts
+        if name == "queue positioned":
+            facts.append(Acquired(at, who, fields["group"], fields["queue"], fields["offset"]))
+        elif name == "assignment changed":
+            facts.append(Reassigned(at, who, fields["group"], tuple(fields["gained"]), tuple(fields["lost"])))
+        elif name in BREAKDOWNS:
+            what = " ".join(f"{key}={value}" for key, value in fields.items() if key != "exc_info")
+            self.unexpected(who, f"{name} {what} {sys.exc_info()[1]!r}")
+        self._said += 1
+        if self._said <= SAID_MAX:
+            fields.pop("exc_info", None)  # a traceback keeps whole frames alive
+            facts.append(Said(at, who, level, name, fields))
+
+
+def _only_look(look: Callable[[Request], None]) -> Callable[[Request], bool]:
+    def when(request: Request) -> bool:
+        look(request)
+        return False
+
+    return when
+
+
+def hear_logs() -> None:
+    """Send what simulated processes log to their recorders, and everything else where it went before.
+
+    structlog is set up once a process; so is this. Its place is first, before anything is rendered.
+    """
+    processors = structlog.get_config()["processors"]
+    if not any(processor is _hear for processor in processors):
+        structlog.configure(processors=[_hear, *processors])
+
+
+def _hear(_logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    node = CURRENT_NODE.get()
+    if node is None or node.on_log is None:
+        return event
+    event["level"] = method
+    node.on_log(node.name, event)
+    raise structlog.DropEvent

@@ -1,0 +1,141 @@
+"""One seed, from the draw to the verdict: a fault phase, healing, a demand for progress, and the checkers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from framework.testing.checkers import ALL, Checker
+from framework.testing.cluster import Cluster
+from framework.testing.errors import SimulationError, Violation
+from framework.testing.faults import LEAVE, FaultKind, draw_kinds
+from framework.testing.history import History
+from framework.testing.nemesis import Nemesis
+from framework.testing.streams import Stream
+from framework.testing.virtual_loop import Policy
+from framework.testing.workload import Workload, draw_workload
+
+SECONDS = 60.0
+FAULT_SHARE = 0.7
+"""Of a run's time; the rest is for healing."""
+PROGRESS_S = 180.0
+"""A broker forgets a silent member after 120 s; its queues are nobody's until then."""
+CALM_EACH = 5
+VIOLATIONS_MAX = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that is drawn before a run begins; printed first, so that a failure is one line to repeat."""
+
+    seed: int
+    policy: Policy
+    is_calm: bool
+    kinds: tuple[FaultKind, ...]
+    apps: int
+    brokers: int
+    workload: Workload
+    seconds: float
+
+    def __str__(self) -> str:
+        kinds = ",".join(kind.name for kind in self.kinds)
+        load = self.workload
+        groups = " ".join(
+            f"{group.name}({'async' if group.is_async else 'threads'} x{group.concurrency} fail={group.fail_rate:g} "
+            f"poison={group.poison_rate:g} stuck={group.stuck_rate:g})"
+            for group in load.groups
+        )
+        return (
+            f"seed={self.seed} policy={self.policy} calm={self.is_calm} for={self.seconds:g}s apps={self.apps} "
+            f"brokers={self.brokers} faults={kinds or 'none'} queues={load.queues} messages={load.messages} {groups}"
+        )
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What became of one seed. Small enough to be sent between processes, without its history."""
+
+    plan: Plan
+    violations: list[Violation] = field(default_factory=list)
+    fired: Counter[str] = field(default_factory=Counter)
+    marks: Counter[str] = field(default_factory=Counter)
+    trace: str = ""
+    virtual_s: float = 0.0
+    steps: int = 0
+
+    @property
+    def is_ok(self) -> bool:
+        return not self.violations
+
+
+def draw(
+    seed: int,
+    *,
+    seconds: float = SECONDS,
+    kinds: Sequence[FaultKind] | None = None,
+    apps: int | None = None,
+    brokers: int | None = None,
+    policy: Policy | None = None,
+) -> Plan:
+    """A seed's plan. What is given is not drawn; the draws of the rest stay the same."""
+    chance = Stream(f"{seed}/plan")
+    drawn_policy = cast("Policy", chance.pick(("shuffle", "shuffle", "shuffle", "fifo", "pct")))
+    drawn_apps, drawn_brokers = 2 + chance.below(3), chance.pick((1, 1, 1, 2))
+    is_calm = seed % CALM_EACH == CALM_EACH - 1 if kinds is None else not kinds
+    drawn_kinds = (LEAVE,) if is_calm else tuple(draw_kinds(chance))
+    workload = draw_workload(chance, is_calm=is_calm)
+    return Plan(
+        seed=seed,
+        policy=policy or drawn_policy,
+        is_calm=is_calm,
+        kinds=drawn_kinds if kinds is None else tuple(kinds),
+        apps=apps or drawn_apps,
+        brokers=brokers or drawn_brokers,
+        workload=workload,
+        seconds=seconds,
+    )
+
+
+def play(plan: Plan, *, mutants: Collection[str] = (), checkers: Sequence[Checker] = ALL) -> tuple[Verdict, History]:
+    """Run a plan and judge it. A run that breaks a promise, or breaks down, is a verdict and not an exception."""
+    cluster = Cluster(
+        plan.seed, apps=plan.apps, brokers=plan.brokers, policy=plan.policy, workload=plan.workload, mutants=mutants
+    )
+    cluster.history.is_calm = plan.is_calm
+    nemesis = Nemesis(cluster, plan.kinds)
+    verdict = Verdict(plan)
+    try:
+        cluster.run(lambda world: _scenario(world, nemesis, plan))
+    except Violation as violation:
+        verdict.violations.append(violation)
+    except SimulationError as error:
+        verdict.violations.append(Violation("the run ends", str(error), cluster.loop.now))
+    for checker in checkers:
+        verdict.violations += list(checker(cluster.history))[:VIOLATIONS_MAX]
+    verdict.fired = nemesis.fired
+    verdict.marks = Counter(cluster.history.marks)
+    verdict.trace = cluster.loop.trace_hash()
+    verdict.virtual_s = cluster.loop.now
+    verdict.steps = cluster.loop.steps
+    return verdict, cluster.history
+
+
+async def _scenario(cluster: Cluster, nemesis: Nemesis, plan: Plan) -> None:
+    await cluster.start()
+    faults_s = plan.seconds * FAULT_SHARE
+    sending = cluster.loop.create_task(
+        cluster.send(plan.workload.messages, period_s=faults_s * 0.95), name="the world sends"
+    )
+    await nemesis.run(faults_s)
+    await nemesis.heal()
+    await sending
+    await cluster.drain(PROGRESS_S)
+    await cluster.wait_until(plan.seconds)
+    await cluster.leave_all()
+
+
+def replay_command(plan: Plan) -> str:
+    """The line that repeats a run."""
+    return f"framework-app simulate --seed {plan.seed} --for {plan.seconds:g}s"

@@ -1,0 +1,95 @@
+"""Wiretap: reads the frames that pass between processes, and may steal an answer.
+
+It pairs each answer with its request on the same connection, so that it can say whose answer came twice or unasked, and
+tells the recorder when a broker confirmed the copy of a failed message. Of a frame's header it reads three numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+
+from framework.testing.sim_transport import SimTransport
+from framework.wire import frame
+from framework.wire.codes import RequestCode, request_name
+
+_CODE = re.compile(rb'"code":(-?\d+)').search
+_FLAG = re.compile(rb'"flag":(\d+)').search
+_NUMBER = re.compile(rb'"opaque":(-?\d+)').search
+ANSWER = 1
+ONE_WAY = 2
+STRANGE_MAX = 100
+
+OnCopy = Callable[[str, str], None]
+
+
+class Wiretap:
+    """Fits `SimNetwork.tap`."""
+
+    def __init__(self, on_copy: OnCopy) -> None:
+        self.strange: list[tuple[float, str, str]] = []
+        """(when, who, what) of answers that nobody was waiting for."""
+        self.stolen = 0
+        self._on_copy = on_copy
+        self._asked: dict[tuple[int, int], int] = {}
+        """(asking end, number) -> code of the request; removed by its answer."""
+        self._copies: dict[tuple[int, int], tuple[str, str]] = {}
+        self._steal_from = ""
+        self._steal_codes: Collection[int] = ()
+        self._steal_left = 0
+
+    def steal(self, host: str, count: int, codes: Collection[int] = ()) -> None:
+        """Swallow the next answers that leave this host (to requests of these codes) and break their connections."""
+        self._steal_from, self._steal_left, self._steal_codes = host, count, codes
+
+    def stop_stealing(self) -> None:
+        self._steal_left = 0
+
+    def __call__(self, transport: SimTransport, data: bytes) -> bool:
+        at, end = 0, len(data)
+        passes = True
+        while at + frame.PREFIX_BYTES <= end:
+            length = int.from_bytes(data[at : at + 4])
+            word = int.from_bytes(data[at + 4 : at + 8])
+            header = data[at + 8 : at + 8 + (word & 0xFFFFFF)]
+            if not self._frame(transport, header, data[at + 4 : at + 4 + length]):
+                passes = False
+            at += 4 + length
+        return passes
+
+    def _frame(self, transport: SimTransport, header: bytes, whole: bytes) -> bool:
+        code, flag, number = _CODE(header), _FLAG(header), _NUMBER(header)
+        if code is None or flag is None or number is None:
+            return True  # a compact header: its sender is not ours
+        bits, opaque = int(flag[1]), int(number[1])
+        if bits & ONE_WAY:
+            return True
+        if bits & ANSWER:
+            return self._answer(transport, opaque, int(code[1]))
+        self._asked[transport.trace_number, opaque] = int(code[1])
+        if int(code[1]) == RequestCode.CONSUMER_SEND_MSG_BACK:
+            fields = frame.decode(whole).fields
+            self._copies[transport.trace_number, opaque] = fields["group"], fields["originMsgId"]
+        return True
+
+    def _answer(self, transport: SimTransport, opaque: int, answer: int) -> bool:
+        key = (transport.peer.trace_number, opaque)
+        code = self._asked.pop(key, None)
+        if code is None:
+            if len(self.strange) < STRANGE_MAX:
+                what = f"an answer with code {answer} to request {opaque}, which was answered before or never asked"
+                self.strange.append((transport.loop.now, transport.node.name, what))
+            return True
+        copy = self._copies.pop(key, None)
+        if copy is not None and answer == 0:
+            self._on_copy(*copy)
+        return not (self._steal_left and self._steals(transport, code))
+
+    def _steals(self, transport: SimTransport, code: int) -> bool:
+        if transport.here != self._steal_from or (self._steal_codes and code not in self._steal_codes):
+            return False
+        self._steal_left -= 1
+        self.stolen += 1
+        transport.loop.note("stolen", request_name(code))
+        transport.break_off()
+        return True

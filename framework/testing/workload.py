@@ -1,0 +1,110 @@
+"""Workload: what a simulated cluster is asked to do: topics, groups, how handlers behave, how fast producers send.
+
+Behaviour is drawn from the application's own stream, so that a fault more or less does not change what handlers do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from framework.declare import Consumer, consumer
+from framework.model.message import Message
+from framework.testing.recorder import Recorder
+from framework.testing.streams import Stream
+
+TOPIC = "orders"
+DELAYS_MS = (100, 200, 300, 600, 1_000, 1_500, 2_000, 2_500, 3_000, *range(4_000, 13_000, 1_000))
+"""A ladder of eighteen short levels: a run of a minute shall see whole lives of retried messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLoad:
+    """How one group's handlers behave."""
+
+    name: str = "billing"
+    is_async: bool = True
+    concurrency: int = 4
+    pauses_s: tuple[float, ...] = (0.002, 0.005, 0.02, 0.1)
+    """A handler takes one of these."""
+    fail_rate: float = 0.05
+    poison_rate: float = 0.01
+    """Share of messages that fail at every attempt."""
+    stuck_rate: float = 0.0
+    stuck_s: float = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What a whole run does."""
+
+    topic: str = TOPIC
+    queues: int = 4
+    groups: tuple[GroupLoad, ...] = (GroupLoad(),)
+    messages: int = 200
+    period_s: float = 40.0
+    """The messages are sent over about this long."""
+    max_retries: int = 3
+    pull_batch: int = 8
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Laid over each group's settings."""
+
+
+class HandlerFailed(Exception):
+    """A simulated handler's own failure."""
+
+
+def draw_workload(chance: Stream, *, is_calm: bool) -> Workload:
+    """Swarm: each run its own mixture, so that rare mixtures come up at all."""
+    groups = [
+        GroupLoad(
+            name="billing",
+            concurrency=chance.pick((1, 2, 4, 8)),
+            fail_rate=chance.pick((0.0, 0.05, 0.2)),
+            poison_rate=chance.pick((0.0, 0.02)),
+            stuck_rate=0.0 if is_calm else chance.pick((0.0, 0.0, 0.02)),
+        )
+    ]
+    if chance.happens(0.3):
+        groups.append(GroupLoad(name="audit", is_async=False, concurrency=chance.pick((1, 4)), fail_rate=0.02))
+    return Workload(
+        queues=chance.pick((2, 4, 6)),
+        groups=tuple(groups),
+        messages=chance.pick((80, 160, 240)),
+        pull_batch=chance.pick((2, 8, 32)),
+    )
+
+
+def handlers(workload: Workload, recorder: Recorder, chance: Stream) -> list[Consumer[..., Any]]:
+    """The consumers of one application: record, take a while, fail now and then."""
+    return [
+        consumer(topic=workload.topic, group=load.name)(_handler(load, recorder, chance)) for load in workload.groups
+    ]
+
+
+def _handler(load: GroupLoad, recorder: Recorder, chance: Stream) -> Callable[[Message], Any]:
+    def fails(message: Message) -> bool:
+        # Poison goes by the message, so that it is poison at every attempt and in every process.
+        if load.poison_rate and sum(message.message_id.encode()) % 1000 < load.poison_rate * 1000:
+            return True
+        return chance.happens(load.fail_rate)
+
+    async def handle(message: Message) -> None:
+        recorder.started(load.name, message)
+        is_stuck = load.stuck_rate and chance.happens(load.stuck_rate)
+        await asyncio.sleep(load.stuck_s if is_stuck else chance.pick(load.pauses_s))
+        end(message)
+
+    def handle_at_once(message: Message) -> None:
+        recorder.started(load.name, message)
+        end(message)
+
+    def end(message: Message) -> None:
+        if fails(message):
+            recorder.finished(load.name, message, "failed")
+            raise HandlerFailed(message.message_id)
+        recorder.finished(load.name, message, "ok")
+
+    return handle if load.is_async else handle_at_once
