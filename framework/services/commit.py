@@ -41,8 +41,12 @@ class CommitLoop:
         while True:
             await asyncio.sleep(limits.FLUSH_MS / 1000)
             self.gather()
-            for queue, offset in self._offsets.dirty():
-                await self._tell(queue, offset)
+            for queue, _ in self._offsets.dirty():
+                # Asked again: while others were told, this one may have moved on, or have left with a confirmed offset
+                # that an older one must not follow.
+                offset = self._offsets.committable(queue)
+                if offset:
+                    await self._tell(queue, offset)
 
     def gather(self) -> None:
         """Read the windows: an offset may have moved inside a chunk that is still at work."""
