@@ -181,13 +181,13 @@ def _checked(topic: str, answer: TopicRoute) -> Route:
     """
     if len(answer.brokers) > BROKERS_MAX or len(answer.queues) > BROKERS_MAX:
         raise ProtocolError(f"route of {topic} names {len(answer.brokers)} brokers, above the limit of {BROKERS_MAX}")
-    total = sum(max(data.read_queues, data.write_queues, 0) for data in answer.queues)
+    total = sum(max(data.read_queue_nums, data.write_queue_nums, 0) for data in answer.queues)
     if total > QUEUES_MAX:
         raise ProtocolError(f"route of {topic} has {total} queues, above the limit of {QUEUES_MAX}")
     addresses: dict[str, dict[int, str]] = {}
     for broker in answer.brokers:
         replicas = addresses[broker.broker_name] = {}
-        for broker_id, address in sorted(broker.addresses.items()):
+        for broker_id, address in sorted(broker.broker_addrs.items()):
             try:
                 replicas[broker_id] = str(parse_address(address, f"address of broker {shorten(broker.broker_name)}"))
             except ConfigurationError as error:
@@ -196,7 +196,7 @@ def _checked(topic: str, answer: TopicRoute) -> Route:
     writable: dict[MessageQueue, None] = {}
     for data in answer.queues:
         if data.perm & PERM_READ:
-            readable |= dict.fromkeys(MessageQueue(topic, data.broker_name, n) for n in range(data.read_queues))
+            readable |= dict.fromkeys(MessageQueue(topic, data.broker_name, n) for n in range(data.read_queue_nums))
         if data.perm & PERM_WRITE and MASTER in addresses.get(data.broker_name, {}):
-            writable |= dict.fromkeys(MessageQueue(topic, data.broker_name, n) for n in range(data.write_queues))
+            writable |= dict.fromkeys(MessageQueue(topic, data.broker_name, n) for n in range(data.write_queue_nums))
     return Route(tuple(sorted(readable)), tuple(sorted(writable)), addresses)

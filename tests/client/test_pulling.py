@@ -1,0 +1,257 @@
+"""Puller: every answer is a value; what it asks for, whom, and what it refuses to believe."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from framework.client.pulling import Puller
+from framework.model.pulled import Failed, Found, NothingNew, OffsetIllegal, PullResult
+from framework.model.queue import MessageQueue
+from framework.model.subscription import Subscription
+from framework.net.credentials import Credentials
+from framework.wire.codes import RequestCode
+from framework.wire.command import Command
+from tests.client.script import NS, A, B, ScriptedCluster, record, route_of
+from tests.net.memory import virtually
+
+QUEUE = MessageQueue("orders", "a", 0)
+EVERYTHING = Subscription("orders", "*", 1_700_000_000_000)
+
+
+def answer(
+    code: int = 0, *, following: int = 0, low: int = 0, high: int = 100, body: bytes = b"", **more: Any
+) -> Command:
+    fields = {
+        "suggestWhichBrokerId": "0",
+        "nextBeginOffset": str(following),
+        "minOffset": str(low),
+        "maxOffset": str(high),
+        **{name: str(value) for name, value in more.items()},
+    }
+    return Command(code, fields, body)
+
+
+def pulled(
+    reply: Command | None, *, offset: int = 5, commit: int = 0, subscription: Subscription = EVERYTHING, **options: Any
+) -> tuple[PullResult, Command]:
+    """One pull against a broker that answers so, and the request that it saw."""
+
+    async def story() -> tuple[PullResult, Command]:
+        cluster = ScriptedCluster(**options)
+        cluster.scripts[A] = lambda _: reply
+        puller = cluster.client.puller("billing", subscription, QUEUE)
+        result = await puller.pull(offset, commit)
+        await cluster.client.close()
+        return result, cluster.asked(A, RequestCode.PULL_MESSAGE)[0]
+
+    return virtually(story)
+
+
+def test_messages_are_found_with_their_offsets() -> None:
+    body = record(5) + record(6) + record(8)
+    result, request = pulled(answer(following=9, low=2, high=20, body=body))
+
+    assert isinstance(result, Found)
+    assert [5, 6, 8] == [message.queue_offset for message in result.messages]
+    assert [QUEUE] * 3 == [message.queue for message in result.messages]
+    assert (len(body), 9, 2, 20) == (result.size, result.next_offset, result.min_offset, result.max_offset)
+    expected = {
+        "consumerGroup": "billing", "topic": "orders", "queueId": "0", "queueOffset": "5", "maxMsgNums": "32",
+        "sysFlag": "6", "commitOffset": "0", "suspendTimeoutMillis": "15000", "subscription": "*",
+        "subVersion": "1700000000000", "expressionType": "TAG", "maxMsgBytes": "262144", "bname": "a",
+    }  # fmt: skip
+    assert expected == request.fields
+
+
+def test_an_offset_above_zero_rides_on_the_pull() -> None:
+    _, request = pulled(answer(19, following=5), commit=4)
+
+    assert ("7", "4") == (request.fields["sysFlag"], request.fields["commitOffset"])
+
+
+@pytest.mark.parametrize("commit", [0, -1])
+def test_without_a_commit_offset_the_broker_stores_none(commit: int) -> None:
+    _, request = pulled(answer(19, following=5), commit=commit)
+
+    assert ("6", "0") == (request.fields["sysFlag"], request.fields["commitOffset"])
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        (answer(19, following=5), NothingNew(5, 0, 100)),
+        (answer(20, following=37), NothingNew(37, 0, 100)),
+        (answer(21, following=100), OffsetIllegal(100, 0, 100)),
+        (answer(21, following=0, low=0, high=0), OffsetIllegal(0, 0, 0)),
+        (Command(24, remark="no such group"), Failed("code 24, no such group", 24)),
+        (Command(215, remark="flow control"), Failed("code 215, flow control", 215)),
+        (Command(99), Failed("code 99, no remark", 99)),
+        (answer(0, following=-1), Failed("orders@a:0 at offset 5: a: the broker goes on from offset -1")),
+        (answer(19, following=2), Failed("orders@a:0 at offset 5: a: the broker goes back to offset 2")),
+        (answer(21, following=-1), Failed("orders@a:0 at offset 5: a: the broker goes on from offset -1")),
+        (
+            answer(21, following=2**63 - 1),
+            Failed("orders@a:0 at offset 5: a: the broker goes on from offset 9223372036854775807"),
+        ),
+        (Command(0), Failed("orders@a:0 at offset 5: PullAnswer: field suggestWhichBrokerId is missing")),
+    ],
+)  # fmt: skip
+def test_each_answer_has_its_value(reply: Command, expected: PullResult) -> None:
+    assert expected == pulled(reply)[0]
+
+
+def test_a_damaged_record_fails_the_pull_whole_and_names_the_offset() -> None:
+    """F10: skipping it silently would lose it."""
+    result, _ = pulled(answer(following=7, body=record(5) + record(6)[:-3]))
+
+    assert isinstance(result, Failed)
+    assert result.reason.startswith("orders@a:0 at offset 5: orders@a:0")
+
+
+def test_tags_are_checked_by_text_for_the_broker_compares_hashes() -> None:
+    """`Aa` and `BB` have one hash. What the check drops still moves the offset on."""
+    body = record(5, tags="Aa") + record(6, tags="BB") + record(7)
+    result, request = pulled(answer(following=8, body=body), subscription=Subscription("orders", "Aa || Cc"))
+
+    assert isinstance(result, Found)
+    assert [5] == [message.queue_offset for message in result.messages]
+    assert 8 == result.next_offset
+    assert "Aa || Cc" == request.fields["subscription"]
+
+
+def test_a_static_topic_s_offsets_are_shifted() -> None:
+    result, _ = pulled(answer(following=1006, body=record(5), offsetDelta=1000), offset=1005)
+
+    assert isinstance(result, Found)
+    assert [1005] == [message.queue_offset for message in result.messages]
+
+
+def test_pulls_are_signed_where_there_are_credentials() -> None:
+    _, request = pulled(answer(19, following=5), credentials=Credentials("RocketMQ", "12345678"), commit=3)
+
+    assert "RocketMQ" == request.fields["AccessKey"]
+    assert ("7", "3", "5") == tuple(request.fields[name] for name in ("sysFlag", "commitOffset", "queueOffset"))
+
+
+def test_a_pull_that_nobody_answers_fails_after_thirty_seconds() -> None:
+    async def story() -> tuple[PullResult, float]:
+        cluster = ScriptedCluster()
+        cluster.scripts[A] = lambda _: None
+        result = await cluster.client.puller("billing", EVERYTHING, QUEUE).pull(5, 0)
+        await cluster.client.close()
+        return result, asyncio.get_running_loop().time()
+
+    result, elapsed = virtually(story)
+
+    assert Failed("PULL_MESSAGE (11): no answer from 10.0.0.1:10911 within 30000 ms") == result
+    assert 30 <= elapsed < 30.5
+
+
+def test_an_unreachable_broker_and_name_server_are_values_too() -> None:
+    async def story() -> list[PullResult]:
+        cluster = ScriptedCluster()
+        del cluster.network.scripts[A]
+        results = [await cluster.client.puller("billing", EVERYTHING, QUEUE).pull(5, 0)]
+        elsewhere = MessageQueue("orders", "z", 0)
+        results.append(await cluster.client.puller("billing", EVERYTHING, elsewhere).pull(5, 0))
+        nowhere = ScriptedCluster()
+        del nowhere.network.scripts[NS]
+        results.append(await nowhere.client.puller("billing", EVERYTHING, QUEUE).pull(5, 0))
+        await cluster.client.close()
+        await nowhere.client.close()
+        return results
+
+    for result, reason in zip(
+        virtually(story), ("refused", "broker z: no master", "no name server answers"), strict=True
+    ):
+        assert isinstance(result, Failed)
+        assert reason in result.reason
+        assert result.code is None
+
+
+def test_an_address_that_is_not_allowed_is_a_value_too() -> None:
+    async def story() -> PullResult:
+        cluster = ScriptedCluster(allow=("10.9.0.0/16",))
+        result = await cluster.client.puller("billing", EVERYTHING, QUEUE).pull(5, 0)
+        await cluster.client.close()
+        return result
+
+    result = virtually(story)
+
+    assert isinstance(result, Failed)
+    assert "10.0.0.1 is not in cluster.allow (10.9.0.0/16)" in result.reason
+
+
+def test_the_suggested_replica_is_asked_next_and_never_told_an_offset() -> None:
+    async def story() -> tuple[list[str], list[str], str]:
+        cluster = ScriptedCluster()
+        cluster.routes["orders"] = route_of({"a": {0: A, 1: B}})
+        cluster.both(lambda _: answer(19, following=5, suggestWhichBrokerId=1))
+        puller = cluster.client.puller("billing", EVERYTHING, QUEUE)
+        await puller.pull(5, 3)
+        await puller.pull(5, 3)
+        picture = repr(puller)
+        # A replica that cannot be reached, or that no route names, leads back to the master.
+        del cluster.network.scripts[B]
+        cluster.network.peers[-1][1].pipe.cut()
+        await asyncio.sleep(0.01)
+        assert isinstance(await puller.pull(5, 3), Failed)
+        cluster.scripts[A] = lambda _: answer(19, following=5, suggestWhichBrokerId=7)
+        await puller.pull(5, 3)
+        await puller.pull(5, 3)
+        await cluster.client.close()
+        flags = [[request.fields["sysFlag"] for request in cluster.network.requests(place)] for place in (A, B)]
+        return flags[0], flags[1], picture
+
+    assert (["7", "7", "7"], ["6"], "<Puller orders@a:0 by replica 1>") == virtually(story)
+
+
+def test_go_away_sends_the_pull_once_more_on_a_fresh_connection() -> None:
+    async def story() -> tuple[PullResult, int]:
+        cluster = ScriptedCluster()
+        seen: list[Command] = []
+
+        def script(request: Command) -> Command:
+            seen.append(request)
+            return Command(1500) if len(seen) == 1 else answer(19, following=5)
+
+        cluster.scripts[A] = script
+        result = await cluster.client.puller("billing", EVERYTHING, QUEUE).pull(5, 0)
+        await cluster.client.close()
+        return result, cluster.network.dialled.count(A)
+
+    assert (NothingNew(5, 0, 100), 2) == virtually(story)
+
+
+def test_pausing_holds_pulls_back_and_lets_commits_through() -> None:
+    async def story() -> tuple[bool, PullResult]:
+        cluster = ScriptedCluster()
+        cluster.scripts[A] = lambda request: answer(19, following=5) if request.code == 11 else Command(0)
+        client = cluster.client
+        puller: Puller = client.puller("billing", EVERYTHING, QUEUE)
+        await puller.pull(5, 0)
+        client.pause_pulls(paused=True)
+        task = asyncio.get_running_loop().create_task(puller.pull(5, 0))
+        await client.brokers.commit("billing", QUEUE, 5)
+        await asyncio.sleep(100)
+        was_done = task.done()
+        client.pause_pulls(paused=False)
+        result = await task
+        await client.close()
+        return was_done, result
+
+    assert (False, NothingNew(5, 0, 100)) == virtually(story)
+
+
+def test_a_batch_is_as_large_as_asked_for() -> None:
+    async def story() -> str:
+        cluster = ScriptedCluster()
+        cluster.scripts[A] = lambda _: answer(19, following=5)
+        await cluster.client.puller("billing", EVERYTHING, QUEUE, batch=512).pull(5, 0)
+        await cluster.client.close()
+        return cluster.network.requests(A)[0].fields["maxMsgNums"]
+
+    assert "512" == virtually(story)
