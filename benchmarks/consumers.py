@@ -1,0 +1,134 @@
+"""The two sides of `benchmarks.consume`: how each is started, how it says what it handled, how it is ended.
+
+A side reports lines of JSON, `reached` when all were handled and `left` after it has ended. When it is measured, and
+whether what it did was right, is not known here.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from tests.interop import jars
+from tests.interop.processes import Nursery, wait_until
+
+ROOT = Path(__file__).parents[1]
+JAVA_SOURCES = Path(__file__).parent / "java"
+HANDLERS = {
+    "async": "benchmarks.handlers.async_handler",
+    "sync": "benchmarks.handlers.sync_handler",
+    "hooks3": "benchmarks.handlers.async_handler",
+}
+HOOKS = [f"benchmarks.handlers.{place}_hooks" for place in ("first", "second", "third")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a side has to consume, and how."""
+
+    name_server: str
+    topic: str
+    group: str
+    count: int
+    handler: str
+    pull_batch: int
+    """What one pull asks for."""
+    java_batch: int
+    """How many messages Java's listener is called with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tale:
+    """What a side says of itself."""
+
+    handled: int
+    offsets: int
+    """The sum of the queue offsets of what was handled."""
+    first_ns: int
+    last_ns: int
+
+
+class SideEnded(Exception):
+    """A consumer that did not live until all was handled."""
+
+
+class Side:
+    """One running consumer."""
+
+    def __init__(self, child: subprocess.Popen[str], nursery: Nursery, folder: Path, report: Path) -> None:
+        self.pid = child.pid
+        self._child = child
+        self._nursery = nursery
+        self._folder = folder
+        self._report = report
+
+    def wait_reached(self, timeout_s: float) -> Tale:
+        wait_until(lambda: self._ended() or "reached" in self._lines(), f"the last message ({self._folder})", timeout_s)
+        if "reached" not in self._lines():
+            raise SideEnded(f"the consumer ended before it was told to; its last words:\n{self._last_words()}")
+        return self._lines()["reached"]
+
+    def end(self) -> Tale:
+        """Let it drain and leave the group; what it handled by then."""
+        self._child.send_signal(signal.SIGTERM)
+        self._nursery.bury(self._child, timeout_s=60)
+        return self._lines()["left"]
+
+    def _last_words(self) -> str:
+        logs = [self._folder / "log", self._report]
+        return "\n".join(line for log in logs if log.exists() for line in log.read_text().splitlines()[-20:])
+
+    def _ended(self) -> bool:
+        return self._child.poll() is not None
+
+    def _lines(self) -> dict[str, Tale]:
+        if not self._report.exists():
+            return {}
+        # A JVM's warnings stand between them.
+        text = self._report.read_text().splitlines()
+        lines: list[dict[str, Any]] = [
+            json.loads(line) for line in text if line.startswith('{"event"') and line[-1] == "}"
+        ]
+        return {line.pop("event"): Tale(**line) for line in lines}
+
+
+def start_ours(work: Work, nursery: Nursery, folder: Path) -> Side:
+    """`framework-app run` as shipped. Its settings say where to begin, how much to pull in a tuned run, and no more."""
+    report = folder / "report.jsonl"
+    settings = {
+        "cluster": {"name_servers": [work.name_server]},
+        "consumers": {work.group: {"start": "first", "pull_batch": work.pull_batch}},
+        # Only what the benchmark asks for: a plugin that happens to be installed here would be measured too.
+        "plugins": {
+            "block": [entry.name for entry in entry_points(group="framework_app.plugins")],
+            "local": HOOKS if work.handler == "hooks3" else [],
+        },
+    }
+    configuration = folder / "settings.yaml"
+    configuration.write_text(json.dumps(settings))
+    environment = {
+        "BENCHMARK_TOPIC": work.topic,
+        "BENCHMARK_GROUP": work.group,
+        "BENCHMARK_COUNT": str(work.count),
+        "BENCHMARK_REPORT": str(report),
+    }
+    command = [sys.executable, "-m", "framework", "run", HANDLERS[work.handler], "--config", str(configuration)]
+    child = nursery.start(command, cwd=ROOT, output=folder / "log", environment=environment)
+    return Side(child, nursery, folder, report)
+
+
+def start_java(work: Work, nursery: Nursery, folder: Path) -> Side:
+    """DefaultMQPushConsumer with its own defaults."""
+    report = folder / "report.jsonl"
+    words = (work.name_server, work.group, work.topic, str(work.count), str(work.pull_batch), str(work.java_batch))
+    flags: Sequence[str] = ("-Xmx512m", f"-Duser.home={folder}")
+    command = jars.java("ConsumeBench", *words, classes=jars.compiled(JAVA_SOURCES), flags=flags)
+    child = nursery.start(command, cwd=folder, output=report)
+    return Side(child, nursery, folder, report)

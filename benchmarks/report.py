@@ -1,0 +1,90 @@
+"""What a comparison of consumers comes to: single runs, medians and ratios, as a table and as JSON (schema 1)."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.interop import jars
+
+FIGURES = ("rate", "cpu_per_message_us", "peak_memory_mb")
+RATIO_NAMES = {"rate": "rate", "cpu_per_message_us": "cpu_per_message", "peak_memory_mb": "peak_memory"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run of one side."""
+
+    who: str
+    """`ours` or `java`."""
+    rate: float
+    """Messages a second."""
+    cpu_per_message_us: float
+    peak_memory_mb: float
+    load: float
+    """The machine's load in the minute before."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.who:5} {self.rate:10,.0f} msg/s {self.cpu_per_message_us:6.2f} us CPU a message "
+            f"{self.peak_memory_mb:6.0f} MB  load {self.load:.1f}"
+        )
+
+
+def medians(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
+    """`ours` and `java` -> figure -> median; a side that did not run has no figures."""
+    found: dict[str, dict[str, float]] = {"ours": {}, "java": {}}
+    for who, figures in found.items():
+        for name in FIGURES:
+            if values := [getattr(run, name) for run in runs if run.who == who]:
+                figures[name] = statistics.median(values)
+    return found
+
+
+def ratios(runs: Sequence[Run]) -> dict[str, float]:
+    """Our median over Java's; nothing when only one side ran."""
+    both = medians(runs)
+    if not both["ours"] or not both["java"]:
+        return {}
+    return {RATIO_NAMES[name]: both["ours"][name] / both["java"][name] for name in FIGURES}
+
+
+def table(runs: Sequence[Run]) -> str:
+    lines = [str(run) for run in runs]
+    for who, figures in medians(runs).items():
+        if figures:
+            lines.append(f"median {Run(who=who, load=max(run.load for run in runs), **figures)}")
+    if compared := ratios(runs):
+        lines.append("ours over java: " + ", ".join(f"{name} {value:.2f}x" for name, value in compared.items()))
+    return "\n".join(lines)
+
+
+def write_json(path: Path, runs: Sequence[Run], settings: Mapping[str, Any]) -> None:
+    content = {
+        "schema": 1,
+        "host": host(),
+        "settings": dict(settings),
+        "runs": [asdict(run) for run in runs],
+        "medians": medians(runs),
+        "ratios": ratios(runs),
+    }
+    path.write_text(json.dumps(content, indent=2) + "\n")
+
+
+def host() -> dict[str, object]:
+    java = subprocess.run([jars.program("java"), "--version"], capture_output=True, text=True, check=True)
+    return {
+        "cpus": os.cpu_count(),
+        "memory_mb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1_000_000,
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "java": java.stdout.split("\n")[0],
+        "rocketmq": jars.VERSION,
+    }
