@@ -12,7 +12,7 @@ from framework.broker.store import delayed
 from framework.broker.store.store import Store
 from framework.broker.store.writer import Stored, Transaction
 from framework.broker.timers import Timer, Timers
-from framework.errors import ConfigurationError, FrameworkError, shorten
+from framework.errors import FrameworkError
 from framework.model.delay_levels import DELAYS_MS
 from framework.ports import Clock
 
@@ -23,19 +23,6 @@ _FIRE_MAX = 200
 # The wall clock may be set forward while we wait; looked at this often, such a step delays nothing for long.
 _LOOK_S = 1.0
 _STAND_BACK_S = 1.0
-_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
-def parse_levels(text: str) -> tuple[int, ...]:
-    """`1s 5s 10s` -> milliseconds a level, as RocketMQ writes messageDelayLevel."""
-    levels = []
-    for word in text.split():
-        if not (word[:-1].isascii() and word[:-1].isdigit() and word[-1] in _UNITS_MS):
-            raise ConfigurationError(f"delay level {shorten(word)}: write a number and one of s m h d, such as 30s")
-        levels.append(int(word[:-1]) * _UNITS_MS[word[-1]])
-    if not levels:
-        raise ConfigurationError('delay levels are empty: name at least one, such as "1s 5s 10s"')
-    return tuple(levels)
 
 
 class Delays:

@@ -18,8 +18,8 @@ def route_of(nodes: Iterable[Node], topic: str) -> TopicRoute | None:
             queues.append(
                 QueueData(
                     broker_name=node.name,
-                    read_queues=found.read_queues,
-                    write_queues=found.write_queues,
+                    read_queue_nums=found.read_queues,
+                    write_queue_nums=found.write_queues,
                     perm=found.perm,
                     topic_sys_flag=found.sys_flag,
                 )
@@ -39,4 +39,4 @@ def cluster_of(nodes: Iterable[Node]) -> ClusterInfo:
 
 
 def _broker(node: Node) -> BrokerData:
-    return BrokerData(cluster=node.settings.cluster, broker_name=node.name, addresses={MASTER: node.address})
+    return BrokerData(cluster=node.settings.cluster, broker_name=node.name, broker_addrs={MASTER: node.address})

@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from framework.broker.delays import SCHEDULE_TOPIC, Delays, parse_levels
+from framework.broker.delays import SCHEDULE_TOPIC, Delays
 from framework.broker.store.writer import Transaction
-from framework.errors import ConfigurationError, StoreError
+from framework.errors import StoreError
 from tests.broker.store_lab import Lab, fake_record, fake_text, folder_lab, memory_lab
 
 
@@ -136,13 +134,3 @@ def test_levels_above_the_ladder_are_its_last() -> None:
     delays = _Scheduled(memory_lab()).delays
 
     assert [delays.level(wish) for wish in (-3, 0, 1, 3, 4, 99)] == [1, 1, 1, 3, 3, 3]
-
-
-def test_levels_are_read_as_rocketmq_writes_them() -> None:
-    assert parse_levels("1s 5m 2h 1d") == (1000, 300_000, 7_200_000, 86_400_000)
-
-
-@pytest.mark.parametrize("text", ["", "5", "s", "1w", "-1s", "1.5s", "²s"])
-def test_levels_that_are_none_are_refused(text: str) -> None:
-    with pytest.raises(ConfigurationError, match="delay level"):
-        parse_levels(text)

@@ -42,7 +42,7 @@ def handle(request: Request) -> Answer:
 
 
 def _make(node: Node, consumer: ConsumerData) -> bool:
-    """Make the group and its retry topic. One that cannot be made is skipped and the answer still 0, as RocketMQ does."""
+    """Make the group and its retry topic. One that cannot be made is skipped, and the answer is 0, as RocketMQ's."""
     try:
         node.rules.retry_topic(consumer.group)
     except Refusal:
