@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from framework.errors import ProtocolError
 from framework.model.durations import to_text
 from framework.model.queue import MessageQueue
 
@@ -56,7 +57,7 @@ async def find_start(brokers: KnowsOffsets, group: str, queue: MessageQueue, pol
     """Ask the broker; raises what the client raises, and the caller asks again later."""
     stored = await brokers.query_offset(group, queue)
     if stored is not None:
-        return Start(stored, f"stored {stored}", stored)
+        return Start(_checked(queue, stored), f"stored {stored}", stored)
     match policy:
         case First():
             offset, said = await brokers.min_offset(queue), "first"
@@ -66,4 +67,11 @@ async def find_start(brokers: KnowsOffsets, group: str, queue: MessageQueue, pol
             instant_ms = now_ms - age_ms if at_ms is None else at_ms
             offset = await brokers.search_offset(queue, instant_ms)
             said = f"since {instant_ms}" if at_ms is not None else f"the last {to_text(age_ms)}"
-    return Start(offset, f"nothing stored, policy {said} -> {offset}", None)
+    return Start(_checked(queue, offset), f"nothing stored, policy {said} -> {offset}", None)
+
+
+def _checked(queue: MessageQueue, offset: int) -> int:
+    """No queue begins below 0: that is some error's number, and pulling with it would begin anywhere."""
+    if offset < 0:
+        raise ProtocolError(f"{queue}: the broker names offset {offset}, which no queue has")
+    return offset

@@ -54,12 +54,14 @@ class Settler:
         self._brokers, self._tree, self._chance = brokers, tree, chance
         self._waiting: deque[Parked] = deque()
         self._working = 0
+        """Tasks; one that was only just started has no message yet."""
+        self._sending = 0
         self._parked = 0
 
     @property
     def pending(self) -> int:
         """Messages whose copies are not durable yet."""
-        return len(self._waiting) + self._working + self._parked
+        return len(self._waiting) + self._sending + self._parked
 
     def put(self, chunk: Chunk, index: int, decision: SendBack, settled: Callable[[Parked], None]) -> None:
         """Have the broker keep a copy of the message, then call `settled`."""
@@ -84,11 +86,14 @@ class Settler:
 
     async def _settle(self, job: Parked) -> None:
         level = job.decision.level
+        self._sending += 1
         try:
             await self._brokers.send_back(job.message, self._group, delay_level=level, max_retries=self._max_retries)
         except FrameworkError as error:
             self._park(job, error)
             return
+        finally:
+            self._sending -= 1
         if job.backoff.failures:
             log.info(
                 "message unparked", group=self._group, queue=str(job.message.queue), offset=job.message.queue_offset
@@ -114,4 +119,4 @@ class Settler:
             self._enqueue(job)
 
     def __repr__(self) -> str:
-        return f"<Settler {self._group}: {self._working} sending, {len(self._waiting)} waiting, {self._parked} parked>"
+        return f"<Settler {self._group}: {self._sending} sending, {len(self._waiting)} waiting, {self._parked} parked>"
