@@ -112,7 +112,7 @@ def _joined(arguments: list[str]) -> list[str]:
 def _explained(error: Exception) -> ExitCode:
     mistakes: Sequence[Exception] = error.mistakes if isinstance(error, ConfigurationMistakes) else [error]
     for mistake in mistakes:
-        sys.stderr.write(f"error: {mistake or type(mistake).__name__}\n")
+        sys.stderr.write(f"error: {str(mistake) or type(mistake).__name__}\n")
     if isinstance(error, ConfigurationError):
         return ExitCode.CONFIGURATION
     if isinstance(error, BrokerUnreachable):

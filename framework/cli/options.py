@@ -97,6 +97,18 @@ def loaded(arguments: argparse.Namespace) -> Application:
     return Application(load(file, overlays=arguments.overlay, overrides=overrides), file)
 
 
+def set_up_logs(arguments: argparse.Namespace) -> None:
+    """Logging of a parent process, as the settings say; what is wrong with them its children will say."""
+    from framework.runtime import logs
+    from framework.settings.schema import AppSettings
+
+    try:
+        settings = loaded(arguments).settings
+    except ConfigurationError:
+        settings = AppSettings()
+    logs.configure(settings)
+
+
 def settings_file(arguments: argparse.Namespace) -> Path | None:
     """Where the settings are; beside a package given as APP when nobody names another place."""
     from framework.runtime.collect import target

@@ -183,13 +183,16 @@ def _module_of(path: Path) -> str:
 
 
 def _folder(name: str) -> Path | None:
-    """Where a package lies; asking for a name with dots imports what is above it, which is why errors pass through."""
+    """Where a package lies. Looked for without importing it: find_spec would import what a dotted name hangs on."""
+    top, *rest = name.split(".")
     try:
-        spec = find_spec(name)
+        spec = find_spec(top)
     except (ImportError, ValueError):
         return None
-    places = list(spec.submodule_search_locations or ()) if spec is not None else []
-    return Path(places[0]) if places else None
+    places = [Path(place) for place in (spec.submodule_search_locations or ())] if spec is not None else []
+    for part in rest:
+        places = [place / part for place in places if (place / part).is_dir()]
+    return places[0] if places else None
 
 
 def _near_module(name: str) -> str:

@@ -187,7 +187,10 @@ def test_the_folder_of_a_package_is_where_its_settings_may_be(shop: Path) -> Non
 
 def test_naming_an_app_imports_nothing_of_it(shop: Path) -> None:
     (shop / "orders.py").write_text("raise AssertionError")
+    (shop / "__init__.py").write_text("raise AssertionError")
 
+    assert shop == target("shop").folder
+    assert None is target("shop.orders").folder
     assert "shop.orders" == target("shop/orders.py").module
     with pytest.raises(ConfigurationError):
         target("shop/gone.py")

@@ -22,6 +22,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
+    options.set_up_logs(arguments)
     return asyncio.run(_develop(arguments))
 
 

@@ -121,6 +121,7 @@ def _supervised(arguments: argparse.Namespace) -> int:
     from framework.cli.supervise import Plan, supervise
     from framework.cli.watch import watched_files
 
+    options.set_up_logs(arguments)
     plan = Plan(
         options=options.for_child(arguments, is_json=arguments.json),
         workers=arguments.workers,
