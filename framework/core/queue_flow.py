@@ -106,7 +106,7 @@ class QueueFlow:
         self.max_offset = -1
         """As the last answer said; -1 before the first."""
         self.caught_up = False
-        """The last answer left nothing behind at the broker."""
+        """Nothing was left at the broker, as of the last answer. What comes later ends the long poll under way."""
         self.held_because: str | None = None
         self.failure: str | None = None
         """Why the last try failed; None while things go well."""
@@ -145,12 +145,14 @@ class QueueFlow:
 
     # What came of it
 
-    def positioned(self, offset: int) -> None:
-        """The broker (or the policy) named the offset to begin at."""
+    def positioned(self, offset: int, end: int = -1) -> None:
+        """The broker (or the policy) named the offset to begin at; `end` is where the queue ends now, where known."""
         assert offset >= 0, f"{self.queue}: position {offset}"
         self._move("position_known")
         self._succeeded()
         self._begin_at(offset)
+        self.max_offset = end
+        self.caught_up = 0 <= end <= offset
 
     def position_refused(self, reason: str, now_ms: int) -> None:
         self._move("position_refused")

@@ -15,6 +15,7 @@ from framework.errors import BrokerUnreachable, FrameworkError
 from framework.hooks.host import PluginHost
 from framework.model.durations import to_ms
 from framework.model.queue import MessageQueue
+from framework.model.reserved import AUTO_CREATE_TOPIC
 from framework.model.snapshot import Snapshot
 from framework.model.subscription import Subscription
 from framework.net.real_world import real_world
@@ -94,9 +95,10 @@ class App:
         )
         try:
             self._start(cluster, plans, reports, tree)
-            await self._join(cluster, plans, tree)
+            await self._introduce(cluster, plans, tree)
             for group in self._groups:
                 group.start()
+            await self._wait_for_a_broker()
             log.info("app started", app=self.settings.app.name, member=self.member, groups=len(plans))
             self.plugins.calls.app_started(self)
             await self._stop_asked.wait()
@@ -143,17 +145,35 @@ class App:
             tree=tree,
         )
 
-    async def _join(self, cluster: Cluster, plans: list[GroupPlan], tree: TaskTree) -> None:
-        """Find the brokers and introduce ourselves, so that the first rebalance already counts us."""
-        for topic in sorted({subscription.topic for plan in plans for subscription in plan.subscriptions}):
+    async def _introduce(self, cluster: Cluster, plans: list[GroupPlan], tree: TaskTree) -> None:
+        """Find the brokers and tell them who we are, so that the first rebalance already counts us.
+
+        Whatever fails here is tried again by the loops; a start never depends on it.
+        """
+        topics = sorted({subscription.topic for plan in plans for subscription in plan.subscriptions})
+        for topic in (*topics, AUTO_CREATE_TOPIC):
+            if topic == AUTO_CREATE_TOPIC and cluster.brokers.addresses():
+                break  # it is only asked for where no topic of ours exists yet, to find a broker at all
             try:
                 await cluster.routes.queues(topic)
             except FrameworkError as error:
                 log.warning("route not found", topic=topic, reason=str(error))
+                break  # no name server answers; each further topic would wait as long
         tree.start(supervised("heartbeats", self._heartbeats.run, self.world.chance), name="heartbeats")
+        if cluster.brokers.addresses():
+            try:
+                async with asyncio.timeout(self.settings.cluster.request_timeout / 1000):
+                    await self._accepted.wait()
+            except TimeoutError:
+                log.warning("no heartbeat accepted yet", brokers=cluster.brokers.addresses())
+
+    async def _wait_for_a_broker(self) -> None:
+        """Give up where the settings say how long to wait. The default is for ever: the loops go on trying."""
         patience_ms = self.settings.cluster.wait_broker
+        if patience_ms is None:
+            return
         try:
-            async with asyncio.timeout(None if patience_ms is None else patience_ms / 1000):
+            async with asyncio.timeout(patience_ms / 1000):
                 await self._accepted.wait()
         except TimeoutError:
             servers = ", ".join(self.settings.cluster.name_servers)
@@ -220,7 +240,7 @@ class App:
     @property
     def is_ready(self) -> bool:
         """Every group has joined and is balanced."""
-        return bool(self._groups) and all(group.is_balanced for group in self._groups)
+        return self._accepted.is_set() and bool(self._groups) and all(group.is_balanced for group in self._groups)
 
     def snapshot(self) -> Snapshot:
         """The application as it is now."""

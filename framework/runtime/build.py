@@ -52,8 +52,8 @@ def _plan(
         other = by_topic.setdefault(spec.topic, spec)
         if other is not spec:
             raise ConfigurationError(
-                f"topic {spec.topic!r} has two handlers in group {group!r}: {other.name} ({other.place}) and {spec.name}; "
-                "give one of them a group of its own",
+                f"topic {spec.topic!r} has two handlers in group {group!r}: {other.name} ({other.place}) and "
+                f"{spec.name}; give one of them a group of its own",
                 place=spec.place,
             )
     chosen = settings.consumer(group)

@@ -42,6 +42,8 @@ class Start:
     offset: int
     reason: str
     stored: int | None
+    end: int = -1
+    """Where the queue ends now: whoever begins there has nothing to catch up on. -1 where nobody asked."""
 
 
 class KnowsOffsets(Protocol):
@@ -56,18 +58,19 @@ class KnowsOffsets(Protocol):
 async def find_start(brokers: KnowsOffsets, group: str, queue: MessageQueue, policy: StartPolicy, now_ms: int) -> Start:
     """Ask the broker; raises what the client raises, and the caller asks again later."""
     stored = await brokers.query_offset(group, queue)
+    end = await brokers.max_offset(queue)
     if stored is not None:
-        return Start(_checked(queue, stored), f"stored {stored}", stored)
+        return Start(_checked(queue, stored), f"stored {stored}", stored, end)
     match policy:
         case First():
             offset, said = await brokers.min_offset(queue), "first"
         case Last():
-            offset, said = await brokers.max_offset(queue), "last"
+            offset, said = end, "last"
         case Since(at_ms=at_ms, age_ms=age_ms):
             instant_ms = now_ms - age_ms if at_ms is None else at_ms
             offset = await brokers.search_offset(queue, instant_ms)
             said = f"since {instant_ms}" if at_ms is not None else f"the last {to_text(age_ms)}"
-    return Start(_checked(queue, offset), f"nothing stored, policy {said} -> {offset}", None)
+    return Start(_checked(queue, offset), f"nothing stored, policy {said} -> {offset}", None, end)
 
 
 def _checked(queue: MessageQueue, offset: int) -> int:

@@ -123,7 +123,7 @@ class PullLoop:
             self.flow.position_refused(str(error), self._clock.monotonic_ms())
             self._name_failure()
             return
-        self.flow.positioned(start.offset)
+        self.flow.positioned(start.offset, start.end)
         self._offsets.begin(self.queue, start.offset, stored=start.stored)
         self._name_failure()
         log.info(

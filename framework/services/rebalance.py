@@ -64,11 +64,13 @@ class RebalanceLoop:
         """The member list that the last round was computed from."""
         self._complaints: dict[str, str] = {}
         """Topic -> why it could not be balanced; logged on entering and leaving."""
+        self._missing: dict[str, None] = {}
+        """Topics that no name server knows yet: nothing to divide, and no reason not to be ready."""
 
     @property
     def is_settled(self) -> bool:
-        """Every topic was balanced in the last round."""
-        return self._has_run and not self._complaints
+        """Every topic that exists was balanced in the last round."""
+        return self._has_run and all(topic in self._missing for topic in self._complaints)
 
     def now(self) -> None:
         """A round is wanted at once; several wishes within a second are one round."""
@@ -124,7 +126,9 @@ class RebalanceLoop:
             queues = await self._routes.queues(topic)
             if not queues:
                 self._offered(topic, [])
+                self._missing[topic] = None
                 return "the name server knows no such topic yet"
+            self._missing.pop(topic, None)
             members = sorted(await self._brokers.members(self._group, topic))
         except FrameworkError as error:
             return str(error)

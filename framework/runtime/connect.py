@@ -1,0 +1,90 @@
+"""What the cluster is told: how to reach it, from the settings, and who we are, from the plans of our groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from framework.client.options import ClusterOptions
+from framework.model.reserved import retry_topic
+from framework.model.subscription import Subscription
+from framework.net.credentials import Credentials
+from framework.net.tls import TlsOptions
+from framework.runtime.group import GroupPlan
+from framework.services.position import First, Since
+from framework.settings.schema import AppSettings, Tls
+from framework.settings.schema import Credentials as CredentialSettings
+from framework.wire.bodies.heartbeat import (
+    FROM_FIRST,
+    FROM_LAST,
+    FROM_TIMESTAMP,
+    ConsumerData,
+    Heartbeat,
+    ProducerData,
+    subscriptions_of,
+)
+
+# The producer's name in heartbeats of an application that also sends; the Java client announces the same one.
+INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
+
+
+def cluster_options(settings: AppSettings, client_id: str) -> ClusterOptions:
+    """The client's options; what is empty in the settings is absent here."""
+    cluster = settings.cluster
+    return ClusterOptions(
+        name_servers=tuple(cluster.name_servers),
+        client_id=client_id,
+        credentials=_credentials(cluster.credentials),
+        tls=_tls(cluster.tls),
+        address_map=dict(cluster.address_map),
+        request_timeout_ms=cluster.request_timeout,
+        allow=tuple(cluster.allow),
+    )
+
+
+def _credentials(given: CredentialSettings) -> Credentials | None:
+    if not given.access_key:
+        return None
+    return Credentials(given.access_key, given.secret_key.reveal(), given.security_token.reveal() or None)
+
+
+def _tls(given: Tls) -> TlsOptions | None:
+    if not given.enabled:
+        return None
+    return TlsOptions(
+        verify=given.verify,
+        ca_file=given.ca_file,
+        cert_file=given.cert_file,
+        key_file=given.key_file,
+        key_password=given.key_password.reveal(),
+        server_name=given.server_name,
+    )
+
+
+def heartbeat_of(client_id: str, plans: Sequence[GroupPlan]) -> Heartbeat:
+    """Everything that brokers know of this process: its groups and what each of them wants."""
+    return Heartbeat(
+        client_id=client_id,
+        producers=(ProducerData(INNER_PRODUCER),),
+        consumers=tuple(_consumer_data(plan) for plan in plans),
+    )
+
+
+def _consumer_data(plan: GroupPlan) -> ConsumerData:
+    version = plan.subscriptions[0].version
+    wanted = (*plan.subscriptions, Subscription(retry_topic(plan.name), version=version))
+    return ConsumerData(
+        group=plan.name,
+        consume_from=_consume_from(plan),
+        subscriptions=subscriptions_of(wanted),
+    )
+
+
+def _consume_from(plan: GroupPlan) -> str:
+    """RocketMQ's name of the policy; brokers only show it."""
+    match plan.start:
+        case First():
+            return FROM_FIRST
+        case Since():
+            return FROM_TIMESTAMP
+        case _:
+            return FROM_LAST
