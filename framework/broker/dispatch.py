@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import structlog
+
 from framework.broker.handlers import HANDLERS
 from framework.broker.intercept import Interceptor, Interceptors, Lost
 from framework.broker.request import AfterCommit, Answer, Hold, Refusal, Request, refuse
 from framework.errors import FrameworkError, ProtocolError, RecordDamaged, StoreError
 from framework.marks import sometimes
-from framework.wire.codes import ResponseCode
+from framework.wire.codes import ResponseCode, request_name
 from framework.wire.command import Command
+
+log = structlog.get_logger()
 
 Verify = Callable[[Command], bool]
 
@@ -27,19 +31,29 @@ class Dispatch:
     def serve(self, request: Request) -> None:
         """Take a request that has just come in."""
         if self._verify is not None and not self._verify(request.command):
-            self._answer(request, refuse(ResponseCode.NO_PERMISSION, "signature is missing or does not match"))
+            request.answer(refuse(ResponseCode.NO_PERMISSION, "signature is missing or does not match"))
             return
-        if self._interceptors:
-            interceptor = self._interceptors.take(request)
-            if interceptor is not None:
-                sometimes("broker: a request was intercepted")
-                self._intercepted(request, interceptor)
-                return
-        self._act(request, self._decide(request), request.client.answer)
+        interceptor = self._interceptors.take(request) if self._interceptors else None
+        if interceptor is None:
+            self.resume(request)
+        elif interceptor.delay_ms > 0:
+            request.node.timers.call_later(interceptor.delay_ms / 1000, self._intercepted, request, interceptor)
+        else:
+            self._intercepted(request, interceptor)
 
     def resume(self, request: Request) -> None:
-        """Look again at a request that was held."""
-        self._act(request, self._decide(request), request.client.answer)
+        """Act on a request that has come in, or look again at one that was held."""
+        match self._decide(request):
+            case Command() as answer:
+                request.answer(answer)
+            case Hold() as hold:
+                request.node.holds.park(request, hold)
+            case AfterCommit() as word:
+
+                def done(result: Any, error: FrameworkError | None) -> None:
+                    request.answer(_after(word, result, error))
+
+                request.node.store.writer.submit(word.change, done)
 
     def _decide(self, request: Request) -> Answer:
         code = request.command.code
@@ -55,39 +69,20 @@ class Dispatch:
             return refuse(ResponseCode.SYSTEM_ERROR, str(error))
         except ProtocolError as error:
             return refuse(ResponseCode.SYSTEM_ERROR, error.reason)
-
-    def _act(self, request: Request, answer: Answer, send: Callable[[Command, Command], None]) -> None:
-        match answer:
-            case Command():
-                send(request.command, answer)
-            case Hold():
-                request.node.holds.park(request, answer)
-            case AfterCommit():
-
-                def done(result: Any, error: FrameworkError | None) -> None:
-                    send(request.command, _after(answer, result, error))
-
-                request.node.store.writer.submit(answer.change, done)
-
-    def _answer(self, request: Request, answer: Command) -> None:
-        request.client.answer(request.command, answer)
+        except Exception as error:  # border: a handler's mistake must not stop those who were woken with it
+            log.exception("request failed", request=request_name(code), peer=request.client.peer)
+            return refuse(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__} in {request_name(code)}")
 
     def _intercepted(self, request: Request, interceptor: Interceptor) -> None:
-        if interceptor.delay_ms > 0:
-            request.node.timers.call_later(interceptor.delay_ms / 1000, self._go_on, request, interceptor)
-        else:
-            self._go_on(request, interceptor)
-
-    def _go_on(self, request: Request, interceptor: Interceptor) -> None:
+        sometimes("broker: a request was intercepted")
         if interceptor.lose is Lost.REQUEST:
             return
+        request.is_answer_lost = interceptor.lose is Lost.ANSWER
         replacement = interceptor.replacement(request)
-        if replacement is not None:
-            self._answer(request, replacement)
-        elif interceptor.lose is Lost.ANSWER:
-            self._act(request, self._decide(request), _nowhere)
+        if replacement is None:
+            self.resume(request)
         else:
-            self._act(request, self._decide(request), request.client.answer)
+            request.answer(replacement)
 
 
 def _after(word: AfterCommit, result: Any, error: FrameworkError | None) -> Command:
@@ -98,7 +93,3 @@ def _after(word: AfterCommit, result: Any, error: FrameworkError | None) -> Comm
     if word.refused is not None:
         return word.refused(error)
     return refuse(ResponseCode.SYSTEM_ERROR, str(error))
-
-
-def _nowhere(request: Command, answer: Command) -> None:
-    """Where a lost answer goes."""

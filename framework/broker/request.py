@@ -32,7 +32,7 @@ class Client(Protocol):
 class Request:
     """One request, with where it came from and which logical broker it was sent to."""
 
-    __slots__ = ("client", "command", "node", "was_held")
+    __slots__ = ("client", "command", "is_answer_lost", "node", "was_held")
 
     def __init__(self, command: Command, client: Client, node: Node) -> None:
         self.command = command
@@ -40,6 +40,13 @@ class Request:
         self.node = node
         self.was_held = False
         """Whether this is a second look, after a hold: it never holds again."""
+        self.is_answer_lost = False
+        """Whether an interceptor lets nobody hear of what was done."""
+
+    def answer(self, answer: Command) -> None:
+        """Send the answer, unless none was asked for."""
+        if not self.is_answer_lost:
+            self.client.answer(self.command, answer)
 
     def __repr__(self) -> str:
         return f"<Request {self.command.code} from {self.client.peer}>"

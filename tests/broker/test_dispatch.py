@@ -12,8 +12,9 @@ from framework.broker.intercept import Interceptor, Lost
 from framework.broker.request import refuse
 from framework.wire.codes import RequestCode
 from framework.wire.command import Command
+from framework.wire.requests.pull import SUBSCRIPTION, SUSPEND
 from framework.wire.signing import sign, verify
-from tests.broker.broker_lab import BrokerLab, send_command
+from tests.broker.broker_lab import BrokerLab, pull_command, send_command
 
 
 @pytest.mark.parametrize("code", [0, 3442, 99_999, 200_050])
@@ -79,6 +80,23 @@ def test_a_lost_request_does_nothing_and_a_lost_answer_has_done_it() -> None:
 
     assert lab.client.answers == []
     assert [record.body for record in lab.records("t")] == [b"silently"]
+
+
+def test_the_answer_of_a_held_pull_can_be_lost_too() -> None:
+    lab = BrokerLab()
+    lab.send()
+    lab.interceptors.add(Interceptor(code=RequestCode.PULL_MESSAGE, lose=Lost.ANSWER))
+    lab.ask(pull_command(1, sys_flag=SUBSCRIPTION | SUSPEND, suspend_timeout_millis=1000))
+    lab.timers.advance(2000)
+
+    assert len(lab.client.answers) == 1
+
+
+def test_a_handler_s_mistake_is_an_answer_and_not_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(HANDLERS, 424_242, lambda _: 1 // 0)
+    answer = BrokerLab().answer(Command(424_242))
+
+    assert (answer.code, answer.remark) == (1, "ZeroDivisionError in request 424242")
 
 
 def test_a_delayed_request_is_looked_at_later() -> None:

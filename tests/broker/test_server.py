@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,7 +16,7 @@ from framework.broker.intercept import Interceptor
 from framework.broker.request import refuse
 from framework.broker.server import Broker
 from framework.broker.settings import BrokerSettings
-from framework.errors import ConfigurationError, StoreError
+from framework.errors import BrokerUnreachable, ConfigurationError, StoreError
 from framework.net.channel import Channel
 from framework.net.credentials import Credentials
 from framework.net.real_world import real_world
@@ -225,5 +227,47 @@ def test_a_killed_broker_comes_back_with_what_was_acknowledged(tmp_path: Path) -
             await broker.close_ports()
         async with running(data=tmp_path / "data") as again, connected(again.address) as channel:
             assert await _bodies(channel, 0) == [b"%d" % i for i in range(5)]
+
+    asyncio.run(scenario())
+
+
+def test_what_was_acknowledged_survives_sigkill(tmp_path: Path) -> None:
+    program = (
+        "import asyncio; from pathlib import Path; from framework.broker.server import Broker;"
+        "from framework.net.real_world import real_world\n"
+        "async def main():\n"
+        f"    broker = Broker(real_world(), data=Path({str(tmp_path / 'data')!r}))\n"
+        "    await broker.start(); print(broker.address, flush=True); await asyncio.Event().wait()\n"
+        "asyncio.run(main())"
+    )
+
+    async def scenario() -> None:
+        acknowledged: list[bytes] = []
+        with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            address = process.stdout.readline().strip()
+            async with connected(address) as channel:
+
+                async def send_all(first: int) -> None:
+                    for i in range(first, 10_000, 8):
+                        body = b"%d" % i
+                        try:
+                            await _send(channel, body)
+                        except BrokerUnreachable:
+                            return
+                        acknowledged.append(body)
+                        if len(acknowledged) == 200:
+                            process.kill()
+
+                await asyncio.gather(*(send_all(first) for first in range(8)))
+        async with running(data=tmp_path / "data") as broker, connected(broker.address) as channel:
+            found: list[bytes] = []
+            while (answer := await channel.request(pull_command(len(found)), timeout_ms=5000)).code == 0:
+                records = decode_records(answer.body)
+                assert [record.queue_offset for record in records] == [len(found) + i for i in range(len(records))]
+                found += [record.body for record in records]
+            assert len(acknowledged) >= 200
+            assert set(acknowledged) <= set(found)
+            assert len(set(found)) == len(found)
 
     asyncio.run(scenario())

@@ -10,6 +10,8 @@ import pytest
 
 from framework.broker.store.database import open_folder, open_given
 from framework.errors import StoreError
+from framework.wire.ids import pack_host
+from framework.wire.stored import Record, decode_records, encode_record
 from tests.broker.store_lab import Lab, fake_offset, fake_record, folder_lab, memory_lab
 
 
@@ -179,3 +181,33 @@ def test_submitting_to_a_closed_store_is_answered_with_an_error() -> None:
     )
 
     assert "closed" in str(outcome[0])
+
+
+def test_a_listener_s_mistake_silences_nobody_else() -> None:
+    lab = memory_lab()
+    arrived: list[str] = []
+    lab.store.writer.on_arrival = lambda queue, _: arrived.append(queue.topic)
+
+    def mistaken(result: object, error: object) -> None:
+        raise ZeroDivisionError
+
+    lab.store.writer.submit(lambda t: t.append("broker-a", "t", 0, fake_record(b"a"), 0), mistaken)
+    second = lab.append("u", 0, b"b")
+    lab.timers.turn()
+
+    assert second == [(0, 73)]
+    assert arrived == ["t", "u"]
+    assert lab.write("t", 0, b"c") == (1, 146)
+
+
+def test_an_ipv6_sender_moves_the_store_time() -> None:
+    """Its address is 12 bytes longer, and the store time stands behind it."""
+    lab = memory_lab()
+    record = encode_record(Record(topic="t", body=b"x", born_host=pack_host("::1", 5000)))
+    lab.store.writer.submit(lambda t: t.append("broker-a", "t", 0, record, 0))
+    lab.timers.turn()
+    queue = lab.store.queues.find("broker-a", "t", 0)
+    assert queue is not None
+    (found,) = decode_records(lab.store.log.read(queue, 0, count_max=1, bytes_max=1).records[0])
+
+    assert (found.stored_ms, found.born_host) == (lab.clock.ms, pack_host("::1", 5000))

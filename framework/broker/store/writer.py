@@ -14,10 +14,14 @@ from struct import Struct
 from typing import Any, NamedTuple, Protocol, TypeAlias
 from zlib import crc32
 
+import structlog
+
 from framework.broker.store.database import Database
 from framework.broker.store.queues import OFFSET_BITS, OFFSET_MAX, Queue, Queues
 from framework.errors import FrameworkError, StoreError
 from framework.ports import Clock, Workers
+
+log = structlog.get_logger()
 
 # One group's insertions hold the loop for about 5 us a row: 10 ms at most.
 GROUP_ROWS_MAX = 2000
@@ -233,12 +237,11 @@ class Writer:
         for table in self._tables:
             table.saved(committed=True)
         for result, done in group:
-            if done is not None:
-                done(result, None)
+            _tell(done, result, None)
         if self.on_arrival is not None:
             for queue, tags in transaction.arrived.items():
-                self.on_arrival(queue, tags)
-        self._go_on()
+                _tell(self.on_arrival, queue, tags)
+        self._soon(self._run)
 
     def _failed(self, transaction: Transaction, waiting: list[Done | None], cause: Exception) -> None:
         try:
@@ -252,12 +255,17 @@ class Writer:
             table.saved(committed=False)
         error = cause if isinstance(cause, FrameworkError) else StoreError(f"{self._database.place}: {cause}")
         for done in waiting:
-            if done is not None:
-                done(None, error)
-        self._go_on()
-
-    def _go_on(self) -> None:
+            _tell(done, None, error)
         self._soon(self._run)
+
+
+def _tell(callback: Callable[..., None] | None, *told: object) -> None:
+    """Tell one of those who waited."""
+    try:
+        if callback is not None:
+            callback(*told)
+    except Exception:  # border: one listener's mistake must not silence the others, nor stop the writer
+        log.exception("a write's listener failed")
 
 
 def _nothing(transaction: Transaction) -> None:
