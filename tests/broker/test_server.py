@@ -243,23 +243,21 @@ def test_what_was_acknowledged_survives_sigkill(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         acknowledged: list[bytes] = []
-        with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            address = process.stdout.readline().strip()
-            async with connected(address) as channel:
+        assert process.stdout is not None
+        async with connected(process.stdout.readline().strip()) as channel:
 
-                async def send_all(first: int) -> None:
-                    for i in range(first, 10_000, 8):
-                        body = b"%d" % i
-                        try:
-                            await _send(channel, body)
-                        except BrokerUnreachable:
-                            return
-                        acknowledged.append(body)
-                        if len(acknowledged) == 200:
-                            process.kill()
+            async def send_all(first: int) -> None:
+                for i in range(first, 10_000, 8):
+                    body = b"%d" % i
+                    try:
+                        await _send(channel, body)
+                    except BrokerUnreachable:
+                        return
+                    acknowledged.append(body)
+                    if len(acknowledged) == 200:
+                        process.kill()
 
-                await asyncio.gather(*(send_all(first) for first in range(8)))
+            await asyncio.gather(*(send_all(first) for first in range(8)))
         async with running(data=tmp_path / "data") as broker, connected(broker.address) as channel:
             found: list[bytes] = []
             while (answer := await channel.request(pull_command(len(found)), timeout_ms=5000)).code == 0:
@@ -270,4 +268,5 @@ def test_what_was_acknowledged_survives_sigkill(tmp_path: Path) -> None:
             assert set(acknowledged) <= set(found)
             assert len(set(found)) == len(found)
 
-    asyncio.run(scenario())
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        asyncio.run(scenario())
