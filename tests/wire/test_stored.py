@@ -39,8 +39,8 @@ HOSTS = st.binary(min_size=8, max_size=8) | st.binary(min_size=20, max_size=20)
 TOPICS = st.sampled_from(["T", "%RETRY%" + "g" * 120, "标签"])
 RECORDS = st.builds(
     Record, topic=TOPICS, body=st.binary(max_size=30), properties=st.dictionaries(TEXT, TEXT, max_size=4),
-    queue_id=INT32, flag=INT32, queue_offset=st.integers(0, 2**62), commit_log_offset=INT64, born_ms=INT64, born_host=HOSTS,
-    stored_ms=INT64, store_host=HOSTS, reconsume_times=INT32, prepared_transaction_offset=INT64,
+    queue_id=INT32, flag=INT32, queue_offset=st.integers(0, 2**62), commit_log_offset=INT64, born_ms=INT64,
+    born_host=HOSTS, stored_ms=INT64, store_host=HOSTS, reconsume_times=INT32, prepared_transaction_offset=INT64,
 )  # fmt: skip
 
 
