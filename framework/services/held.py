@@ -44,8 +44,9 @@ class Held:
         held = self._queues.get(pull)
         if held is None:
             held = self._queues[pull] = _HeldQueue(pull)
-            pull.flow.hold(str(cause))
-            log.error("queue held", group=self._group, queue=str(pull.queue), reason=str(cause),
+            reason = str(cause) or type(cause).__name__  # a MemoryError says nothing
+            pull.flow.hold(reason)
+            log.error("queue held", group=self._group, queue=str(pull.queue), reason=reason,
                       offset=chunk.messages[index].queue_offset)  # fmt: skip
             self._tree.start(self._try_again(held), name=f"held {pull.queue}")
         held.messages.append((chunk, index))

@@ -18,6 +18,7 @@ from framework.core.assignment import Assignment, Change, allocate
 from framework.errors import FrameworkError
 from framework.model.contracts import AllocationStrategy
 from framework.model.queue import MessageQueue
+from framework.model.reserved import RETRY_PREFIX
 from framework.net.wakeup import Wakeup
 from framework.ports import Chance, Clock
 
@@ -64,6 +65,8 @@ class RebalanceLoop:
         """The member list that the last round was computed from."""
         self._complaints: dict[str, str] = {}
         """Topic -> why it could not be balanced; logged on entering and leaving."""
+        self._idle: dict[str, None] = {}
+        """Topics of which this member owns no queue."""
         self._missing: dict[str, None] = {}
         """Topics that no name server knows yet: nothing to divide, and no reason not to be ready."""
 
@@ -149,12 +152,21 @@ class RebalanceLoop:
                 group=self._group, topic=topic, owned=len(wanted), queues=len(queues), members=len(members),
                 gained=[str(queue) for queue in change.gained], lost=[str(queue) for queue in change.lost],
             )  # fmt: skip
-            if not wanted:
-                log.warning(
-                    "member without queues", group=self._group, topic=topic, queues=len(queues), members=len(members)
-                )
             self._changed(topic, change)
+        self._name_idleness(topic, wanted, queues, members)
         return None
+
+    def _name_idleness(
+        self, topic: str, wanted: list[MessageQueue], queues: list[MessageQueue], members: list[str]
+    ) -> None:
+        """Say once that there is nothing for this member, also where there never was. Retry topics have few queues."""
+        if wanted or topic.startswith(RETRY_PREFIX):
+            self._idle.pop(topic, None)
+        elif topic not in self._idle:
+            self._idle[topic] = None
+            log.warning(
+                "member without queues", group=self._group, topic=topic, queues=len(queues), members=len(members)
+            )
 
     def _complain(self, topic: str, complaint: str | None) -> None:
         before = self._complaints.pop(topic, None)

@@ -305,17 +305,44 @@ def test_a_strategy_that_fails_leaves_queues_as_they_are_and_the_loop_alive() ->
     ] == said
 
 
-def test_a_member_that_loses_its_last_queue_is_named_once() -> None:
+def idle_lines(lines: list[Line]) -> list[tuple[object, ...]]:
+    return [line[1:] for line in told(lines, "topic", "queues", "members") if line[0] == "member without queues"]
+
+
+def test_a_member_without_queues_is_named_once_also_where_it_never_had_any() -> None:
+    """More members than queues is the usual reason, and the new one comes too late from the start."""
+
     async def story() -> None:
         it = Fixture()
         it.cluster.routes["orders"] = queues_of("orders", 1)
-        await asyncio.sleep(1.5)
         it.cluster.listed = ["10.0.0.0@0", ME]
         await asyncio.sleep(120)
         await end(it.task)
+        assert ([], []) == (it.owned, it.changes)
+
+    assert [("orders", 1, 2)] == idle_lines(play_logged(story)[1])
+
+
+def test_a_member_that_loses_its_last_queue_is_named_each_time_that_happens() -> None:
+    async def story() -> None:
+        it = Fixture()
+        it.cluster.routes["orders"] = queues_of("orders", 1)
+        for members in ([ME], ["10.0.0.0@0", ME], [ME], ["10.0.0.0@0", ME]):
+            it.cluster.listed = members
+            await asyncio.sleep(60)
+        await end(it.task)
         assert [] == it.owned
 
-    _, lines = play_logged(story)
-    assert [("member without queues", "orders", 1, 2)] == [
-        line for line in told(lines, "topic", "queues", "members") if line[0] == "member without queues"
-    ]
+    assert [("orders", 1, 2)] * 2 == idle_lines(play_logged(story)[1])
+
+
+def test_a_retry_topic_with_fewer_queues_than_members_is_no_news() -> None:
+    async def story() -> None:
+        it = Fixture(topics=("orders", RETRY))
+        it.cluster.routes[RETRY] = queues_of(RETRY, 1)
+        it.cluster.listed = ["10.0.0.0@0", ME]
+        await asyncio.sleep(60)
+        await end(it.task)
+        assert [2, 3] == it.owned
+
+    assert [] == idle_lines(play_logged(story)[1])
