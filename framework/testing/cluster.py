@@ -144,8 +144,7 @@ class Cluster:
     def start_app(self, machine: Machine) -> None:
         node = self._begin(machine)
         world = sim_world(self.network, node, machine.disk)
-        plugins = PluginHost(discover=lambda: ())
-        machine.app = App(self.settings, self._consumers(self), world=world, plugins=plugins)
+        machine.app = App(self.settings, self._consumers(self), world=world, plugins=self._plugins)
         machine.task = self.loop.spawn(node, self._live(machine, machine.app), name=f"{node.name} run")
 
     async def _live(self, machine: Machine, app: App) -> None:
@@ -206,6 +205,11 @@ class Cluster:
     @property
     def name_servers(self) -> str:
         return f"{BROKER_HOST}:{BROKER_PORT}"
+
+    @cached_property
+    def _plugins(self) -> PluginHost:
+        """The built-in ones only, and one host for all: they keep no state, and loading them shows in a swarm's time."""
+        return PluginHost(discover=lambda: ())
 
     @cached_property
     def settings(self) -> AppSettings:

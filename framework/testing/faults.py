@@ -49,6 +49,9 @@ class FaultKind:
     prepare: Callable[[Nemesis], None] | None = None
     seen: Callable[[Cluster], int] | None = None
 
+    def __reduce__(self) -> tuple[Callable[[str], FaultKind], tuple[str]]:
+        return kind_named, (self.name,)  # verdicts travel between processes; functions stay where they are
+
 
 # -- processes
 
@@ -296,7 +299,12 @@ KINDS: tuple[FaultKind, ...] = (
     FaultKind("more-queues", _more_queues),
     FaultKind("code-storm", _code_storm),
 )
+_BY_NAME = {kind.name: kind for kind in KINDS}
 NAMES = tuple(kind.name for kind in KINDS)
+
+
+def kind_named(name: str) -> FaultKind:
+    return _BY_NAME[name]
 
 
 def draw_kinds(chance: Stream, allowed: Sequence[FaultKind] = KINDS) -> list[FaultKind]:

@@ -160,10 +160,20 @@ class SimTransport(asyncio.Transport):
         """The process is gone. What it had written before is on its way; what it had buffered itself is not."""
         self.is_lost = self._is_closing = True
         self._backlog.clear()
-        if not silently:
+        if silently:
+            self._withdraw()
+        else:
             # The kernel closes in order, or with a reset where received bytes had not been read.
             unread = self._inbox or self.network.chance.happens(0.5)
             self.send(Sign.RESET if unread else Sign.END)
+
+    def _withdraw(self) -> None:
+        """Bytes that a cut holds up are sent again by nobody once the sender has forgotten the connection."""
+        if self.network.opens_at(self.here, self.there) > self.loop.now:
+            self.peer.lose_unread()
+
+    def lose_unread(self) -> None:
+        self._inbox.clear()
 
     # -- sending
 
@@ -296,6 +306,7 @@ class SimTransport(asyncio.Transport):
         self._is_reading = False
         self._backlog.clear()
         self._backlog_bytes = 0
+        self._withdraw()
         self.send(Sign.RESET)
         self.loop.call_soon(self._lose, error, context=self.context)
 

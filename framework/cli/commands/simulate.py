@@ -1,0 +1,117 @@
+"""Run a whole cluster in virtual time from a seed: brokers, applications, faults, and what must hold. Exit 0 or 1."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from framework.cli import output
+from framework.cli.exit_codes import ExitCode
+from framework.errors import ConfigurationError, nearest
+from framework.model.durations import to_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from framework.testing.faults import FaultKind
+    from framework.testing.simulation import Verdict
+
+LINES_MAX = 400
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seed", type=int, default=0, help="decides everything (default 0)")
+    parser.add_argument("--for", dest="length", default="60s", metavar="TIME", help="virtual time, such as 10m")
+    parser.add_argument("--faults", default="", metavar="all|none|a,b", help="fault kinds; default: a few, drawn")
+    parser.add_argument("--apps", type=int, metavar="N", help="applications; default: drawn")
+    parser.add_argument("--brokers", type=int, metavar="N", help="logical brokers; default: drawn")
+    parser.add_argument("--policy", choices=("fifo", "shuffle", "pct"), help="who runs next; default: drawn")
+    parser.add_argument("--html", metavar="FILE", help="write the timeline as one page")
+    parser.add_argument("--timeline", action="store_true", help="print the timeline of a run that held, too")
+    parser.add_argument("--json", action="store_true", help="one object instead of lines")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    from framework.testing import timeline, timeline_page
+    from framework.testing.simulation import draw, play, replay_command
+
+    plan = draw(
+        arguments.seed,
+        seconds=to_ms(arguments.length) / 1000,
+        kinds=_kinds(arguments.faults),
+        apps=arguments.apps,
+        brokers=arguments.brokers,
+        policy=arguments.policy,
+    )
+    if not arguments.json:
+        output.say(f"plan: {plan}")
+    verdict, history = play(plan)
+    replay = _replay(arguments, replay_command(plan))
+    if arguments.html:
+        title = f"Simulation of seed {plan.seed}"
+        text = timeline_page.page(history, verdict.violations, title=title, replay=replay)
+        Path(arguments.html).write_text(text, encoding="utf-8")
+    if arguments.json:
+        output.say(json.dumps(_as_object(verdict)))
+    else:
+        if not verdict.is_ok or arguments.timeline:
+            shown = list(timeline.lines(history, verdict.violations))
+            for line in shown[-LINES_MAX:]:
+                output.say(line)
+        for violation in verdict.violations:
+            output.say(f"broken: {violation}")
+        if not verdict.is_ok:
+            output.say(replay)
+        output.say(_last_line(verdict))
+    return ExitCode.CLEAN if verdict.is_ok else ExitCode.FAILED
+
+
+def _kinds(text: str) -> Sequence[FaultKind] | None:
+    from framework.testing.faults import KINDS, NAMES
+
+    if not text:
+        return None
+    if text in {"all", "none"}:
+        return KINDS if text == "all" else ()
+    by_name = {kind.name: kind for kind in KINDS}
+    chosen = []
+    for name in text.split(","):
+        if name not in by_name:
+            raise ConfigurationError(
+                f"--faults: no kind {name!r}{nearest(name, NAMES) or '; known: ' + ', '.join(NAMES)}"
+            )
+        chosen.append(by_name[name])
+    return chosen
+
+
+def _replay(arguments: argparse.Namespace, command: str) -> str:
+    given = {
+        "--faults": arguments.faults,
+        "--apps": arguments.apps,
+        "--brokers": arguments.brokers,
+        "--policy": arguments.policy,
+    }
+    return command + "".join(f" {option} {value}" for option, value in given.items() if value)
+
+
+def _as_object(verdict: Verdict) -> dict[str, object]:
+    return {
+        "seed": verdict.plan.seed,
+        "plan": str(verdict.plan),
+        "violations": [{"truth": each.truth, "fact": each.fact, "at": each.at} for each in verdict.violations],
+        "faults": dict(sorted(verdict.fired.items())),
+        "marks": dict(sorted(verdict.marks.items())),
+        "virtual_s": round(verdict.virtual_s, 3),
+        "steps": verdict.steps,
+        "trace": verdict.trace,
+    }
+
+
+def _last_line(verdict: Verdict) -> str:
+    fired = ",".join(f"{name}:{count}" for name, count in sorted(verdict.fired.items())) or "none"
+    return (
+        f"simulate: seed={verdict.plan.seed} violations={len(verdict.violations)} virtual_s={verdict.virtual_s:.0f} "
+        f"steps={verdict.steps} fired={fired} trace={verdict.trace}"
+    )
