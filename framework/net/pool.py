@@ -38,6 +38,7 @@ CONNECT_SECONDS = 3.0  # as the Java client
 BACKOFF_FIRST_SECONDS = 0.1
 # A broker that is back is found within 10 s; one attempt each 10 s a client hurts nobody.
 BACKOFF_MAX_SECONDS = 10.0
+LINKS_MAX = 1_024  # above that, those without a connection are forgotten
 
 
 class _Link:
@@ -52,6 +53,9 @@ class _Link:
         self.until = 0.0
         """Not dialled before."""
         self.reason = ""
+
+    def is_in_use(self, now: float) -> bool:
+        return self.channel is not None or self.attempt is not None or self.until > now
 
 
 class Pool:
@@ -103,7 +107,7 @@ class Pool:
             return channel
         if self._is_closed:
             raise _closed(address)
-        link = self._links.setdefault((address, purpose), _Link())
+        link = self._links.get((address, purpose)) or self._new_link(address, purpose)
         if link.attempt is None:
             wait = link.until - self._now()
             if wait > 0:
@@ -113,6 +117,13 @@ class Pool:
             link.attempt = asyncio.get_running_loop().create_future()
             self._tree.start(self._connect(address, purpose, link, link.attempt), name=f"connect {address} {purpose}")
         return await asyncio.shield(link.attempt)
+
+    def _new_link(self, address: str, purpose: Purpose) -> _Link:
+        if len(self._links) >= LINKS_MAX:  # brokers move for months, or a name server lies: forget who is not there
+            now = self._now()
+            self._links = {key: link for key, link in self._links.items() if link.is_in_use(now)}
+        link = self._links[address, purpose] = _Link()
+        return link
 
     async def request(
         self, address: str, command: Command, *, timeout_ms: int, purpose: Purpose = "requests"

@@ -251,6 +251,33 @@ def test_go_away_ends_the_channel_after_the_last_answer() -> None:
     assert "told to go away" == virtually(story)
 
 
+def test_a_channel_told_to_go_away_closes_also_when_its_last_request_times_out() -> None:
+    async def story() -> str | None:
+        channel, _ = linked(lambda peer, request: Command(1500) if request.code == 34 else None)
+        slow = channel.request_now(ask(), timeout_ms=3000)
+        await asyncio.sleep(0.5)
+        await channel.request(Command(RequestCode.HEART_BEAT), timeout_ms=3000)
+        with pytest.raises(RequestTimedOut):
+            await slow
+        await channel.closed
+        return channel.close_reason
+
+    assert "told to go away" == virtually(story)
+
+
+def test_a_ready_made_frame_needs_an_open_channel_too() -> None:
+    async def story() -> None:
+        channel, _ = linked(silent)
+        channel.abort("gone")
+        with pytest.raises(ConnectionLost, match="broker-a:10911: gone"):
+            channel.request_frame(lambda number: b"", 11, timeout_ms=3000)
+        unconnected = Channel("broker-b:10911")
+        unconnected.close("given up")
+        await unconnected.closed
+
+    virtually(story)
+
+
 def test_a_broker_s_request_is_served_or_refused_by_name() -> None:
     async def story() -> list[tuple[int, str | None]]:
         channel, peer = linked()

@@ -110,3 +110,25 @@ def test_one_bad_peer_hurts_no_other() -> None:
         return bad.is_open, answer.fields == {"a": "b"}
 
     assert (False, True) == virtually(story)
+
+
+def test_a_client_that_does_not_read_cannot_hold_the_end_up() -> None:
+    """Closing waits for unsent bytes; after a second the connection is aborted."""
+
+    async def story() -> tuple[float, int]:
+        network = _Made()
+        listener = Listener(world_with(network), "127.0.0.1", 1, on_request=reply)
+        await listener.start()
+        client = Channel("box")
+        _, there = join(client, network.make())
+        there.close = lambda: None  # type: ignore[method-assign]
+        await asyncio.sleep(0.01)
+        picture = repr(listener)
+        await listener.close()
+        assert "<Listener 127.0.0.1:1 channels=1>" == picture
+        return asyncio.get_running_loop().time(), len(listener.channels)
+
+    elapsed, count = virtually(story)
+
+    assert 1 <= elapsed < 1.2
+    assert 0 == count

@@ -328,3 +328,26 @@ def test_the_pool_s_repr_is_an_instrument_panel() -> None:
         return empty, full
 
     assert ("<Pool empty>", f"<Pool {A} requests <Channel {A} open waiting=0>>") == virtually(story)
+
+
+def test_addresses_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers move for months, or a name server lies: the pool must not grow for ever."""
+    monkeypatch.setattr("framework.net.pool.LINKS_MAX", 8)
+
+    async def story() -> tuple[int, bool]:
+        network = MemoryNetwork()
+        network.scripts[A] = echo
+        pool = pool_on(network)
+        await pool.channel(A)
+        for number in range(40):
+            with pytest.raises(BrokerUnreachable):
+                await pool.channel(f"10.1.0.{number}:10911")
+            await asyncio.sleep(1)
+        count, is_connected = len(pool._links), pool.is_connected(A)
+        await pool.close()
+        return count, is_connected
+
+    count, is_connected = virtually(story)
+
+    assert count <= 8
+    assert is_connected

@@ -105,3 +105,55 @@ def test_chance_and_identity_answer_in_their_ranges() -> None:
     assert 16 == len(world.chance.token(16))
     assert world.identity.host
     assert world.identity.process > 0
+
+
+def test_a_job_that_outlives_its_loop_tells_nobody_and_ends() -> None:
+    """A handler that runs on when the process leaves: its thread must not die of it."""
+    workers = module.RealWorkers()
+    may_end, ended = threading.Event(), threading.Event()
+
+    def job() -> None:
+        may_end.wait(5)
+
+    async def story() -> None:
+        workers.submit(job, lambda result, error: None)
+
+    asyncio.run(story())
+    may_end.set()
+
+    async def next_story() -> None:
+        await workers.run(ended.set)
+
+    asyncio.run(next_story())
+
+    assert ended.is_set()
+
+
+def test_a_result_that_nobody_waits_for_any_more_is_dropped() -> None:
+    world = real_world()
+
+    async def story() -> bool:
+        may_end = threading.Event()
+        future = asyncio.get_running_loop().create_task(_wait_for(world.workers.run(lambda: may_end.wait(5))))
+        await asyncio.sleep(0)
+        future.cancel()
+        await asyncio.sleep(0)
+        may_end.set()
+        await world.workers.run(lambda: None)
+        return future.cancelled()
+
+    assert asyncio.run(story())
+
+
+async def _wait_for(awaitable: object) -> None:
+    await awaitable  # type: ignore[misc]  # an Awaitable by its port
+
+
+def test_a_machine_without_a_route_is_known_by_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    class NoRoute:
+        def __init__(self, *_: object) -> None:
+            raise OSError(101, "Network is unreachable")
+
+    monkeypatch.setattr("framework.net.real_world.socket.socket", NoRoute)
+
+    assert "127.0.0.1" == module.RealIdentity().host

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import structlog
+
 from framework.net.task_tree import TaskTree
 
 
@@ -47,6 +49,22 @@ def test_an_error_is_reported_once_and_hurts_no_sibling() -> None:
     asyncio.run(story())
 
     assert [("failing", "broken")] == reports
+
+
+def test_an_error_that_nobody_asked_for_is_logged_with_its_task() -> None:
+    async def fail() -> None:
+        raise ValueError("broken")
+
+    async def story() -> None:
+        tree = TaskTree()
+        tree.start(fail(), name="failing")
+        await asyncio.sleep(0)
+        await tree.close()
+
+    with structlog.testing.capture_logs() as logs:
+        asyncio.run(story())
+
+    assert [("task failed", "failing")] == [(entry["event"], entry["task"]) for entry in logs]
 
 
 def test_a_child_may_close_its_own_tree() -> None:
