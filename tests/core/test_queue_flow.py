@@ -137,6 +137,15 @@ def test_a_known_position_is_pulled_from() -> None:
     assert ("pull", 700, 700) == plain(flow_at(700).next_step(0))
 
 
+@pytest.mark.parametrize(("expected", "end"), [(True, 700), (True, 650), (False, 701), (False, -1)])
+def test_who_begins_at_the_end_has_nothing_to_catch_up_on(end: int, *, expected: bool) -> None:
+    """A quiet queue answers its first long poll late, and its application would seem unready until then."""
+    flow = new_flow()
+
+    flow.positioned(700, end)
+    assert (expected, end) == (flow.caught_up, flow.max_offset)
+
+
 def test_a_refused_position_is_named_and_asked_again_later() -> None:
     """Never pulled with, never committed: whoever takes a time-out for a new group loses what lies between."""
     flow = new_flow()

@@ -58,11 +58,11 @@ POLICIES: list[StartPolicy] = [First(), Last(), Since(age_ms=HALF_AN_HOUR_MS), S
 @pytest.mark.parametrize(
     ("expected", "asked", "policy"),
     [
-        (Start(10, "nothing stored, policy first -> 10", None), "min", First()),
-        (Start(90, "nothing stored, policy last -> 90", None), "max", Last()),
+        (Start(10, "nothing stored, policy first -> 10", None, 90), ["max", "min"], First()),
+        (Start(90, "nothing stored, policy last -> 90", None, 90), ["max"], Last()),
         (
-            Start(40, "nothing stored, policy the last 30m -> 40", None),
-            NOW_MS - HALF_AN_HOUR_MS,
+            Start(40, "nothing stored, policy the last 30m -> 40", None, 90),
+            ["max", NOW_MS - HALF_AN_HOUR_MS],
             Since(age_ms=HALF_AN_HOUR_MS),
         ),
         (
@@ -70,23 +70,26 @@ POLICIES: list[StartPolicy] = [First(), Last(), Since(age_ms=HALF_AN_HOUR_MS), S
             1_600_000_000_000,
             Since(1_600_000_000_000),
         ),
-        (Start(40, "nothing stored, policy since 0 -> 40", None), 0, Since(at_ms=0)),
+        (Start(40, "nothing stored, policy since 0 -> 40", None, 90), ["max", 0], Since(at_ms=0)),
     ],
 )
-def test_a_group_never_seen_begins_where_its_policy_says(expected: Start, asked: object, policy: StartPolicy) -> None:
+def test_a_group_never_seen_begins_where_its_policy_says(
+    expected: Start, asked: list[object], policy: StartPolicy
+) -> None:
     brokers = Brokers(None)
 
     assert expected == found(brokers, policy)
-    assert [asked] == brokers.asked
+    assert asked == brokers.asked
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
 @pytest.mark.parametrize("stored", [0, 55, 1_000_000])
-def test_what_is_stored_beats_every_policy_and_asks_nothing_more(policy: StartPolicy, stored: int) -> None:
+def test_what_is_stored_beats_every_policy(policy: StartPolicy, stored: int) -> None:
+    """The end is asked for all the same: who begins there has nothing to catch up on."""
     brokers = Brokers(stored)
 
-    assert Start(stored, f"stored {stored}", stored) == found(brokers, policy)
-    assert [] == brokers.asked
+    assert Start(stored, f"stored {stored}", stored, 90) == found(brokers, policy)
+    assert ["max"] == brokers.asked
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
