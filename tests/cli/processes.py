@@ -1,0 +1,67 @@
+"""`framework-app` as a process of its own, with its lines read as they come. Whatever was started is ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+class Command:
+    """A running command. Reading blocks until there is a line; the test's own time-out is the bound."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.lines: list[str] = []
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, f"ended after {self.lines}"
+        self.lines.append(line.rstrip("\n"))
+        return self.lines[-1]
+
+    def until(self, beginning: str) -> str:
+        """The first line from here on that begins so."""
+        while not (line := self.line()).startswith(beginning):
+            pass
+        return line
+
+    def signal_group(self, number: signal.Signals) -> None:
+        """As Ctrl-C in a terminal: everything in the process group gets it."""
+        os.killpg(self.process.pid, number)
+
+    def end(self, number: signal.Signals | None = signal.SIGTERM) -> int:
+        """Ask it to end (None: it ends by itself), read to the last line, answer the exit code."""
+        if number is not None:
+            self.process.send_signal(number)
+        output, _ = self.process.communicate()
+        self.lines += output.splitlines()
+        return self.process.returncode
+
+
+@contextmanager
+def command(*arguments: str, folder: Path, environment: Mapping[str, str] | None = None) -> Iterator[Command]:
+    """`framework-app ARGUMENTS` in this folder; its stderr is the test's."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "framework", *arguments],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})},
+        start_new_session=True,
+    )
+    try:
+        yield Command(process)
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()

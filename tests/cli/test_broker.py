@@ -1,0 +1,71 @@
+"""`framework-app broker`, as a process."""
+
+from __future__ import annotations
+
+import signal
+import stat
+from pathlib import Path
+
+import pytest
+
+from framework.cli import main
+from framework.cli.exit_codes import ExitCode
+from tests.cli.processes import command
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_says_where_it_listens_and_ends_when_asked(tmp_path: Path, number: signal.Signals) -> None:
+    ready_file = tmp_path / "ready"
+    with command("broker", "--memory", "--brokers", "2", "--ready-file", str(ready_file), folder=tmp_path) as broker:
+        line = broker.until("broker: ready")
+
+        assert f"{line}\n" == ready_file.read_text()
+        assert 0 == broker.end(number)
+
+    head, name_server, brokers = line.rsplit(" ", 2)
+    assert "broker: ready" == head
+    assert name_server.startswith("namesrv=127.0.0.1:")
+    assert ["broker-a", "broker-b"] == [each.partition("@")[0] for each in brokers.removeprefix("brokers=").split(",")]
+    assert name_server.removeprefix("namesrv=") in brokers
+
+
+def test_a_folder_or_a_port_that_is_taken_is_73(tmp_path: Path) -> None:
+    with command("broker", "--data", "box", folder=tmp_path) as first:
+        address = first.until("broker: ready").split("namesrv=")[1].split()[0]
+
+        with command("broker", "--data", "box", folder=tmp_path) as second:
+            assert ExitCode.TAKEN == second.end(None)
+        with command("broker", "--memory", "--port", address.rpartition(":")[2], folder=tmp_path) as third:
+            assert ExitCode.TAKEN == third.end(None)
+
+        assert 0 == first.end()
+
+
+def test_keys_are_made_for_whoever_asks_and_nobody_else_may_read_them(tmp_path: Path) -> None:
+    keys = tmp_path / "keys.yaml"
+    with command("broker", "--memory", "--auth", str(keys), folder=tmp_path) as broker:
+        broker.until("broker: ready")
+        assert 0 == broker.end()
+
+    assert 0o600 == stat.S_IMODE(keys.stat().st_mode)
+    assert {"access_key", "secret_key"} == {line.partition(":")[0] for line in keys.read_text().splitlines()}
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "reason"),
+    [("access_key: a", 0o600, "needs access_key and secret_key"), ("secret_key: a", 0o644, "chmod 600")],
+)
+def test_keys_that_will_not_do_are_refused(
+    tmp_path: Path, text: str, mode: int, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = tmp_path / "keys.yaml"
+    keys.write_text(text)
+    keys.chmod(mode)
+
+    assert ExitCode.CONFIGURATION == main.run(["broker", "--memory", "--auth", str(keys)])
+    assert reason in capsys.readouterr().err
+
+
+def test_other_machines_are_let_in_only_with_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ExitCode.CONFIGURATION == main.run(["broker", "--memory", "--bind", "0.0.0.0"])
+    assert "--auth" in capsys.readouterr().err

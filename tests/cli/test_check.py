@@ -1,0 +1,91 @@
+"""`check` and `plugins`: results on stdout, nothing else there."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+
+from framework.cli import main
+from framework.cli.exit_codes import ExitCode
+
+Capture = pytest.CaptureFixture[str]
+
+SHOP = """
+from framework import consumer
+
+@consumer("orders", "billing")
+def bill(order): ...
+"""
+
+
+@pytest.fixture(autouse=True)
+def _shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    (tmp_path / "checked_shop.py").write_text(SHOP)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "checked_shop", raising=False)
+    yield
+    structlog.reset_defaults()
+
+
+def test_a_right_application_is_ok(capsys: Capture) -> None:
+    assert ExitCode.CLEAN == main.run(["check", "checked_shop.py"])
+    assert capsys.readouterr().out.startswith("check: ok, 1 consumers, ")
+
+
+def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path, capsys: Capture) -> None:
+    """Settings, handlers and plugins; with file, line and column, and no more than six lines each."""
+    (tmp_path / "bad.yaml").write_text("app:\n  drain: soon\n  nmae: x\n")
+    (tmp_path / "checked_shop.py").write_text(SHOP + "\n@consumer('orders', grup='x')\ndef f(m): ...\n")
+
+    assert ExitCode.CONFIGURATION == main.run(["check", "checked_shop.py", "-c", "bad.yaml"])
+
+    first, second, third, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("bad.yaml:2:3: app.drain: ")
+    assert second.startswith("bad.yaml:3:3: unknown key 'nmae' in app; did you mean 'name'?")
+    assert third.startswith(f"{tmp_path}/checked_shop.py:7: consumer 'f': unknown option 'grup'")
+    assert "check: 3 mistakes" == last
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("consumers: {billing: {allocation: avering}}", "no strategy 'avering'; did you mean 'averaging'?"),
+        ("consumers: {biling: {}}", "consumers.biling: no consumer is in this group; did you mean 'billing'?"),
+        ("plugins: {settings: {audti: {}}}", "plugins.settings: no plugin 'audti' is installed; did you mean 'audit'?"),
+        ("plugins: {local: [no.such]}", "plugin 'such' (no.such) cannot be loaded"),
+        ("plugins: {settings: {audit: {flush_lines: 0}}}", "plugins.settings.audit.flush_lines: expected"),
+    ],
+)
+def test_what_only_shows_between_parts_is_found_too(tmp_path: Path, text: str, reason: str, capsys: Capture) -> None:
+    (tmp_path / "framework-app.yaml").write_text(text)
+
+    assert ExitCode.CONFIGURATION == main.run(["check", "checked_shop.py"])
+
+    mistake, last = capsys.readouterr().out.splitlines()
+    assert mistake.startswith("framework-app.yaml:1:")
+    assert reason in mistake
+    assert "check: 1 mistake" == last
+
+
+def test_what_works_and_should_not_stay_is_a_warning(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "framework-app.yaml").write_text("cluster: {tls: {enabled: true, verify: false}}")
+
+    assert ExitCode.CLEAN == main.run(["check", "checked_shop.py"])
+    assert "warning: cluster.tls.verify is false" in capsys.readouterr().out
+
+
+def test_plugins_are_listed_with_source_and_hooks(capsys: Capture) -> None:
+    assert ExitCode.CLEAN == main.run(["plugins", "--json"])
+
+    listed = {each["name"]: each for each in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert {"averaging", "circle", "audit"} <= set(listed)
+    assert ("built in", ["register_allocation_strategies"]) == (listed["circle"]["source"], listed["circle"]["hooks"])
+
+    assert ExitCode.CLEAN == main.run(["plugins"])
+    assert "averaging  built in: register_allocation_strategies\n" in capsys.readouterr().out

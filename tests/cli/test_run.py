@@ -1,0 +1,169 @@
+"""`run` and `dev` as processes, with the broker in the box: what they print, how they end."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from framework.cli.exit_codes import ExitCode
+from tests.cli.processes import ROOT, command
+
+SHOP = """
+import asyncio
+
+from framework import DeadLetter, Message, Producer, consumer
+from framework.hooks import hookimpl
+
+
+@consumer("orders", "billing")
+async def bill(order: Message) -> DeadLetter | None:
+    if order.body == b"bad":
+        return DeadLetter("not an order")
+    if order.body == b"slow":
+        print("slow one started", flush=True)
+        await asyncio.sleep(3600)
+    return None
+
+
+class Sends:
+    @hookimpl
+    def app_started(self, app):
+        self.task = asyncio.get_running_loop().create_task(self.send(app))
+
+    async def send(self, app):
+        async with Producer(cluster=app.cluster) as producer:
+            for body in BODIES:
+                await producer.send("orders", body, keys="key-" + body)
+"""
+SETTINGS = """
+app: {handlers: [shop], drain: 100ms}
+consumers: {billing: {start: first}}
+plugins: {local: [shop]}
+"""
+
+
+def shop(folder: Path, *bodies: str) -> Path:
+    (folder / "shop.py").write_text(f"BODIES = {list(bodies)!r}\n{SHOP}")
+    (folder / "framework-app.yaml").write_text(SETTINGS)
+    return folder
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[str]:
+    """The address of a broker in the box."""
+    with command("broker", "--memory", folder=tmp_path) as broker:
+        yield broker.until("broker: ready").split("namesrv=")[1].split()[0]
+        assert 0 == broker.end()
+
+
+def test_events_are_one_a_line_and_the_totals_come_last(tmp_path: Path, box: str) -> None:
+    with command("run", "--name-server", box, "--until-idle", "3s", "--json", folder=shop(tmp_path, "a", "bad")) as run:
+        assert 0 == run.end(None)
+
+    *events, last = [json.loads(line) for line in run.lines]
+    assert {"event": "stopped", "handled": 1, "retried": 0, "dead_lettered": 1, "abandoned": 0} == last
+    assert {("handled", "key-a"), ("dead_lettered", "key-bad")} == {(each["event"], each["key"]) for each in events}
+    assert {
+        "event", "group", "topic", "queue", "offset", "message_id", "attempt", "outcome", "elapsed_ms", "key",
+    } == set(events[0])  # fmt: skip
+
+
+def test_a_signal_drains_and_the_last_line_counts(tmp_path: Path, box: str) -> None:
+    with command("run", "shop", "--name-server", box, "--for", "1h", folder=shop(tmp_path, "slow")) as run:
+        run.until("slow one started")
+        code = run.end(signal.SIGINT)
+
+    assert "drained: handled=0 retried=0 dead=0 left=1" == run.lines[-1]
+    assert ExitCode.ABANDONED == code
+
+
+def test_the_length_of_a_run_may_be_given(tmp_path: Path, box: str) -> None:
+    with command("run", "--name-server", box, "--for", "200ms", folder=shop(tmp_path)) as run:
+        assert 0 == run.end(None)
+
+    assert "drained: handled=0 retried=0 dead=0 left=0" == run.lines[-1]
+
+
+def test_giving_up_on_a_broker_is_69(tmp_path: Path) -> None:
+    with command("run", "--name-server", "127.0.0.1:9", "--wait-broker", "300ms", folder=shop(tmp_path)) as run:
+        assert ExitCode.UNREACHABLE == run.end(None)
+
+
+def test_a_signal_ends_a_run_that_still_waits_for_its_broker(tmp_path: Path) -> None:
+    """`retried for ever` must not mean that nobody can stop it."""
+    (tmp_path / "telling.py").write_text(
+        "from framework.hooks import hookimpl\n"
+        "class Telling:\n"
+        "    def __init__(self): print('loaded', flush=True)\n"
+        "    @hookimpl\n"
+        "    def app_stopping(self): ...\n"
+    )
+    folder = shop(tmp_path)
+    with command("run", "--name-server", "127.0.0.1:9", "--set", "plugins.local=telling", folder=folder) as run:
+        run.until("loaded")
+        assert run.end(signal.SIGTERM) in {0, -signal.SIGTERM}
+
+
+def test_wrong_settings_are_78_and_nothing_is_connected(tmp_path: Path) -> None:
+    with command("run", "--set", "app.nmae=x", folder=shop(tmp_path)) as run:
+        assert ExitCode.CONFIGURATION == run.end(None)
+
+
+def test_workers_share_the_work_and_their_totals_are_summed(tmp_path: Path, box: str) -> None:
+    folder = shop(tmp_path, "a", "b")
+    with command("run", "--name-server", box, "--workers", "2", "--until-idle", "3s", folder=folder) as run:
+        assert 0 == run.end(None)
+
+    # Each of the two sends both.
+    assert ["drained: handled=4 retried=0 dead=0 left=0"] == run.lines
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_dev_brings_a_broker_and_drains_for_the_whole_group(tmp_path: Path, number: signal.Signals) -> None:
+    """Ctrl-C reaches every process of the terminal's group, and still everything ends in order."""
+    with command("dev", "shop", folder=shop(tmp_path, "a", "bad")) as dev:
+        assert dev.until("ready: ").startswith("ready: namesrv=127.0.0.1:")
+        shown = {dev.line(), dev.line()}
+        dev.signal_group(number)
+        code = dev.end(None)
+
+    assert {"handled orders key-a", "dead-lettered orders key-bad"} == shown
+    assert "drained: handled=1 retried=0 dead=1 left=0" == dev.lines[-1]
+    assert 0 == code
+
+
+def test_dev_starts_anew_when_a_file_changes_and_outlives_a_mistake(tmp_path: Path) -> None:
+    folder = shop(tmp_path, "a")
+    with command("dev", "shop", folder=folder) as dev:
+        dev.until("handled orders key-a")
+
+        (folder / "shop.py").write_text("import no_such_module\n")
+        shop(folder, "b")
+        dev.until("handled orders key-b")
+        code = dev.end(signal.SIGINT)
+
+    assert 1 == sum(line.startswith("ready: ") for line in dev.lines)
+    assert "drained: handled=2 retried=0 dead=0 left=0" == dev.lines[-1]
+    assert 0 == code
+
+
+def test_dev_ends_at_once_over_a_mistake_in_the_first_start(tmp_path: Path) -> None:
+    with command("dev", "shpo", folder=shop(tmp_path)) as dev:
+        assert ExitCode.CONFIGURATION == dev.end(None)
+
+
+def test_the_example_runs() -> None:
+    """What `make demo` shows."""
+    with command("dev", "example_app", "--set", "plugins.settings.traffic.per_second=100", folder=ROOT) as dev:
+        dev.until("ready: ")
+        dev.until("handled orders ")
+        dev.until("retry orders ")
+        code = dev.end(signal.SIGINT)
+
+    assert dev.lines[-1].startswith("drained: handled=")
+    assert dev.lines[-1].endswith(" dead=0 left=0")
+    assert 0 == code
