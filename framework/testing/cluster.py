@@ -65,7 +65,9 @@ class Cluster:
         self.wiretap = Wiretap(self.recorder.copied)
         self.network.tap = self.wiretap
         self.broker = Machine("broker", BROKER_HOST)
-        self.apps = [Machine(f"app-{number}", f"10.0.0.{10 + number}") for number in range(1, apps + 1)]
+        self.apps: list[Machine] = []
+        for _ in range(apps):
+            self.add_app()
         self.producer = Machine("producer", "10.0.0.2")
         self._logical_brokers = brokers
         self._mutants = frozenset(mutants)
@@ -82,6 +84,12 @@ class Cluster:
     @property
     def machines(self) -> list[Machine]:
         return [self.broker, *self.apps, self.producer]
+
+    def add_app(self) -> Machine:
+        """One machine more for an application; nothing runs on it yet."""
+        number = len(self.apps) + 1
+        self.apps.append(Machine(f"app-{number}", f"10.0.0.{10 + number}"))
+        return self.apps[-1]
 
     # -- one run
 
@@ -208,7 +216,7 @@ class Cluster:
 
     @cached_property
     def _plugins(self) -> PluginHost:
-        """The built-in ones only, and one host for all: they keep no state, and loading them shows in a swarm's time."""
+        """The built-in ones, and one host for all: they keep no state, and loading them shows in a swarm's time."""
         return PluginHost(discover=lambda: ())
 
     @cached_property
