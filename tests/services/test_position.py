@@ -66,8 +66,8 @@ POLICIES: list[StartPolicy] = [First(), Last(), Since(age_ms=HALF_AN_HOUR_MS), S
             Since(age_ms=HALF_AN_HOUR_MS),
         ),
         (
-            Start(40, "nothing stored, policy since 1600000000000 -> 40", None),
-            1_600_000_000_000,
+            Start(40, "nothing stored, policy since 1600000000000 -> 40", None, 90),
+            ["max", 1_600_000_000_000],
             Since(1_600_000_000_000),
         ),
         (Start(40, "nothing stored, policy since 0 -> 40", None, 90), ["max", 0], Since(at_ms=0)),
