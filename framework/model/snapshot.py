@@ -1,4 +1,4 @@
-"""Snapshot: the frozen picture of a running application. Whoever shows or checks something reads this, and only this."""
+"""Snapshot: the frozen picture of a running application. Whoever shows or checks something reads this and only this."""
 
 from __future__ import annotations
 

@@ -169,7 +169,10 @@ def test_two_members_share_the_queues_and_the_survivor_takes_all() -> None:
 
         def owned(app: App) -> set[str]:
             return {
-                queue.queue for group in app.snapshot().groups for queue in group.queues if not queue.queue.startswith("%")
+                queue.queue
+                for group in app.snapshot().groups
+                for queue in group.queues
+                if not queue.queue.startswith("%")
             }
 
         async with box() as broker:
