@@ -194,6 +194,10 @@ class Records:
             origin = self.properties(at).get(RETRY_TOPIC)
             if origin is not None and is_legal(origin):
                 return origin
+        return self.own_topic(at)
+
+    def own_topic(self, at: int) -> str:
+        """The topic that the record was stored under."""
         start, end, _, _ = self._tail(at)
         try:
             return self.buffer[start:end].decode()
