@@ -124,6 +124,8 @@ class ThreadCrew:
                 result = handler(messages[index])
             except Exception as error:  # noqa: BLE001 - border: the handler's
                 result = error
+            except asyncio.CancelledError as error:  # nobody cancels a thread: it ran a loop of its own, and lost it
+                result = RuntimeError(f"the handler was cancelled from within: {error}")
             if result is None:
                 ended.append(index)
             else:

@@ -181,6 +181,22 @@ def test_a_lost_notice_is_found_by_looking_at_the_members() -> None:
     play(story)
 
 
+def test_a_look_that_fails_is_no_reason_for_a_round() -> None:
+    """The next round asks the same, and names it."""
+
+    async def story() -> None:
+        it = Fixture()
+        await asyncio.sleep(2)
+        it.cluster.listed = BrokerUnreachable("no answer")
+        await asyncio.sleep(16)
+        await end(it.task)
+        assert [0.0] == it.rounds_at
+        assert 4 == len(it.cluster.asked_members_at)
+
+    _, lines = play_logged(story)
+    assert ["assignment changed"] == [line["event"] for line in lines]
+
+
 def failing(break_it: Callable[[Cluster], None]) -> tuple[list[list[int]], list[float], list[Line]]:
     """What is owned before, while and after something is broken from second 10 to 40."""
 

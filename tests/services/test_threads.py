@@ -126,10 +126,15 @@ def fail(_: Message) -> None:
     raise ValueError("no such order")
 
 
+def lose_a_loop(_: Message) -> None:
+    raise asyncio.CancelledError("its own")
+
+
 @pytest.mark.parametrize(
     ("expected", "handler"),
     [
         ("ValueError('no such order')", fail),
+        ("RuntimeError('the handler was cancelled from within: its own')", lose_a_loop),
         ("RetryLater(delay='30s', reason='')", lambda _: RetryLater("30s")),
         ("True", lambda _: True),
     ],
@@ -205,6 +210,21 @@ def test_a_thread_counts_as_running_until_its_ends_have_come_home() -> None:
         assert [0] == running_when_told
 
     play(story)
+
+
+def test_what_ends_a_program_is_not_kept_from_ending_it() -> None:
+    """`sys.exit()` in a handler means what it says, as it does in one that is awaited."""
+
+    def leave(_: Message) -> None:
+        raise SystemExit(3)
+
+    async def story() -> None:
+        crew = ThreadCrew(2, LoopClock(), InlineWorkers())
+        crew.offer(Books(leave).admit(1))
+        await turns()
+
+    with pytest.raises(SystemExit, match="3"):
+        play(story)
 
 
 # Real threads
