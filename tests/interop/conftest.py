@@ -12,6 +12,7 @@ from tests.interop.cluster import Addresses, Cluster
 from tests.interop.command import developers_cluster
 from tests.interop.java_peer import JavaPeer
 from tests.interop.mqadmin import Admin
+from tests.interop.places import Place, start_box
 from tests.interop.processes import Nursery
 
 
@@ -48,16 +49,33 @@ def admin(java: JavaPeer, cluster: Addresses) -> Admin:
 
 
 @pytest.fixture(scope="session")
-def numbers() -> Iterator[int]:
-    return count()
+def box(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory, numbers: Callable[[], str]) -> Place:
+    """The broker in the box, in memory; what fails comes back after a second."""
+    return Place(start_box(nursery, tmp_path_factory.mktemp("box")), numbers)
+
+
+@pytest.fixture(params=["real", "box"])
+def place(request: pytest.FixtureRequest) -> Place:
+    """A test that takes this runs twice: what holds on a real cluster must hold in the box."""
+    if request.param == "box":
+        box: Place = request.getfixturevalue("box")
+        return box
+    return Place(request.getfixturevalue("cluster").name_server, request.getfixturevalue("numbers"))
+
+
+@pytest.fixture(scope="session")
+def numbers() -> Callable[[], str]:
+    """Endings for names that nobody had before, also not in an earlier run against the same cluster."""
+    numbers = count()
+    return lambda: f"{os.getpid()}-{next(numbers)}"
 
 
 @pytest.fixture
-def new_topic(admin: Admin, numbers: Iterator[int], request: pytest.FixtureRequest) -> Callable[..., str]:
-    """Creates topics on the real cluster, each with a name nobody had before, also not in an earlier run."""
+def new_topic(admin: Admin, numbers: Callable[[], str]) -> Callable[..., str]:
+    """Creates topics on the real cluster."""
 
     def create(*, queues: int = 4) -> str:
-        topic = f"{request.node.originalname}-{os.getpid()}-{next(numbers)}"
+        topic = f"topic-{numbers()}"
         admin.run("updateTopic", "-c", "DefaultCluster", "-t", topic, "-r", str(queues), "-w", str(queues))
         return topic
 

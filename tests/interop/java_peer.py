@@ -18,7 +18,10 @@ from typing import Any
 from tests.interop import jars
 from tests.interop.processes import Nursery
 
-FLAGS = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+FLAGS = (
+    *("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+    "-Drocketmq.client.rebalance.waitInterval=1000",  # 20 s as shipped: too long for tests to wait.
+)
 
 
 class PeerError(Exception):

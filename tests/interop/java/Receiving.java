@@ -62,6 +62,8 @@ final class Receiving {
         consumer = new DefaultMQPushConsumer(command.getString("group"));
         consumer.setNamesrvAddr(command.getString("names"));
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        // As shipped, a group's retry topic, which is made when its first member joins, is found half a minute later.
+        consumer.setPollNameServerInterval(1000);
         consumer.setConsumeThreadMin(4);
         consumer.setConsumeThreadMax(4);
         if (command.containsKey("sql")) {

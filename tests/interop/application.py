@@ -1,0 +1,100 @@
+"""Our side in interop tests: `framework-app run` as a process, with a handler that writes down what it gets."""
+
+from __future__ import annotations
+
+import base64
+import json
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.interop.processes import Nursery, wait_until
+
+ROOT = Path(__file__).parents[2]
+HANDLERS = Path(__file__).with_name("recording_app.py")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """A message as our handler was given it."""
+
+    topic: str
+    body: bytes
+    message_id: str
+    offset_message_id: str
+    broker: str
+    queue: int
+    offset: int
+    attempt: int
+    properties: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How an application ended."""
+
+    code: int
+    events: list[dict[str, Any]]
+    """What it printed with --json, the last being `stopped`."""
+
+
+class Application:
+    """One running application; a group that is new begins at the first message."""
+
+    def __init__(
+        self,
+        nursery: Nursery,
+        folder: Path,
+        name_server: str,
+        *,
+        topic: str,
+        group: str,
+        tags: str = "*",
+        pause_s: float = 0,
+        failures: int = 0,
+        **of_group: object,
+    ) -> None:
+        """`pause_s`: how long each handler takes; `failures`: attempts of each message that fail."""
+        self._nursery = nursery
+        self._record = folder / "record.jsonl"
+        self._output = folder / "output.log"
+        settings = {"cluster": {"name_servers": [name_server]}, "consumers": {group: {"start": "first", **of_group}}}
+        configuration = folder / "settings.yaml"
+        configuration.write_text(json.dumps(settings))
+        environment = {
+            "RECORD_FILE": str(self._record),
+            "RECORD_TOPIC": topic,
+            "RECORD_GROUP": group,
+            "RECORD_TAGS": tags,
+            "RECORD_PAUSE_S": str(pause_s),
+            "RECORD_FAILURES": str(failures),
+        }
+        command = [sys.executable, "-m", "framework", "run", str(HANDLERS), "--config", str(configuration), "--json"]
+        self._child = nursery.start(command, cwd=ROOT, output=self._output, environment=environment)
+
+    def received(self, count: int, *, timeout_s: float = 60) -> list[Received]:
+        """Everything it has handled, once that is `count` messages."""
+
+        def is_enough() -> bool:
+            assert self._child.poll() is None, f"the application ended:\n{self._output.read_text()}"
+            return len(self._lines()) >= count
+
+        wait_until(is_enough, f"{count} messages ({self._output})", timeout_s)
+        records = [json.loads(line) for line in self._lines()]
+        return [Received(**{**record, "body": base64.b64decode(record["body"])}) for record in records]
+
+    def stop(self) -> Ended:
+        """SIGTERM: it drains, leaves its group, and says what it did."""
+        self._child.send_signal(signal.SIGTERM)
+        code = self._nursery.bury(self._child)
+        lines = self._output.read_text().splitlines()
+        return Ended(code, [json.loads(line) for line in lines if line.startswith('{"event"')])
+
+    def _lines(self) -> list[str]:
+        if not self._record.exists():
+            return []
+        # A line that is being written has no end yet.
+        return [line for line in self._record.read_text().splitlines(keepends=True) if line.endswith("\n")]

@@ -1,0 +1,43 @@
+"""An application that writes down what its handler was given, one line of JSON a message.
+
+What it consumes and how it behaves stands in the environment; `application.py` starts it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+from pathlib import Path
+
+from framework import Message, consumer
+
+RECORD = Path(os.environ["RECORD_FILE"])
+PAUSE_S = float(os.environ["RECORD_PAUSE_S"])
+FAILURES = int(os.environ["RECORD_FAILURES"])
+
+
+def note(line: str) -> None:
+    with RECORD.open("a") as lines:
+        lines.write(f"{line}\n")
+
+
+@consumer(topic=os.environ["RECORD_TOPIC"], group=os.environ["RECORD_GROUP"], tags=os.environ["RECORD_TAGS"])
+async def record(message: Message) -> None:
+    if PAUSE_S:
+        await asyncio.sleep(PAUSE_S)
+    seen = {
+        "topic": message.topic,
+        "body": base64.b64encode(message.body).decode(),
+        "message_id": message.message_id,
+        "offset_message_id": message.offset_message_id,
+        "broker": message.queue.broker,
+        "queue": message.queue.number,
+        "offset": message.queue_offset,
+        "attempt": message.attempt,
+        "properties": dict(message.properties),
+    }
+    note(json.dumps(seen))
+    if message.attempt <= FAILURES:
+        raise ValueError(f"attempt {message.attempt} fails, as it was told to")

@@ -1,0 +1,112 @@
+"""Java's push consumer is given what was sent: by Java to the broker in the box, by our producer anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from framework import Message, Producer
+from framework.client.outgoing import SendResult
+from tests.interop.java_peer import JavaPeer, Outgoing
+from tests.interop.places import Place
+
+pytestmark = pytest.mark.interop
+
+LONG_TEXT = ("Nachricht für 消息 ещё " * 400).encode()
+
+
+def test_java_consumes_from_the_box_what_java_sent(box: Place, java: JavaPeer) -> None:
+    """The same programs as on a real cluster, none of them told that this is another broker."""
+    topic = box.new_topic()
+    sent = java.send(
+        box.name_server, topic, [Outgoing(body=b"one", tags="A", keys="k1 k2", properties={"colour": "red"})]
+    )
+    sent += java.send(box.name_server, topic, [Outgoing(body=b"async")], how="async")
+    java.send(box.name_server, topic, [Outgoing(body=b"one way")], how="one-way")
+    java.send(box.name_server, topic, [Outgoing(body=b"two"), Outgoing(body=b"three")], how="batch")
+    for codec in ("zlib", "lz4", "zstd"):
+        sent += java.send(box.name_server, topic, [Outgoing(body=codec.encode() + LONG_TEXT)], compress=codec)
+
+    member = java.consume(box.name_server, f"readers-of-{topic}", topic)
+    received = {message.body: message for message in member.received(8)}
+    member.leave()
+
+    packed = {codec.encode() + LONG_TEXT for codec in ("zlib", "lz4", "zstd")}
+    assert {b"one", b"async", b"one way", b"two", b"three"} | packed == set(received)
+    places = {message.message_id: (message.queue, message.offset) for message in received.values()}
+    assert {each.message_id: (each.queue, each.offset) for each in sent}.items() <= places.items()
+    assert {"TAGS": "A", "KEYS": "k1 k2", "colour": "red"}.items() <= received[b"one"].properties.items()
+
+
+def test_two_java_members_share_the_queues_of_the_box(box: Place, java: JavaPeer) -> None:
+    """The first is told of the second, and hands over; when the second leaves, nothing is left behind."""
+    topic = box.new_topic()
+    group = f"readers-of-{topic}"
+    java.send(box.name_server, topic, [Outgoing(body=b"first")])
+    first = java.consume(box.name_server, group, topic)
+    assert [b"first"] == [message.body for message in first.received(1)]
+    second = java.consume(box.name_server, group, topic)
+
+    sent = 0
+    given: tuple[list[bytes], list[bytes]] = ([], [])
+    while not given[1] and sent < 400:
+        java.send(box.name_server, topic, [Outgoing(body=b"%d" % number) for number in range(sent, sent + 8)])
+        sent += 8
+        for member, bodies in zip((first, second), given, strict=True):
+            bodies += [each.body for each in member.received(8, timeout_s=0.5)]
+    second.leave()
+    while len({*given[0], *given[1]}) < sent:
+        (message,) = first.received(1)
+        given[0].append(message.body)
+    first.leave()
+
+    assert given[1], "the second member was given nothing"
+    assert {b"%d" % number for number in range(sent)} == {*given[0], *given[1]}
+
+
+def test_what_a_java_member_fails_comes_back_from_the_box(box: Place, java: JavaPeer) -> None:
+    topic = box.new_topic()
+    (sent,) = java.send(box.name_server, topic, [Outgoing(body=b"again", tags="A")])
+
+    member = java.consume(box.name_server, f"readers-of-{topic}", topic, failures=2)
+    attempts = member.received(3)
+    member.leave()
+
+    assert [0, 1, 2] == [message.reconsumed for message in attempts]
+    assert {sent.message_id} == {message.message_id for message in attempts}
+    assert {topic} == {message.topic for message in attempts}
+
+
+def test_java_consumes_what_our_producer_sent(place: Place, java: JavaPeer) -> None:
+    topic = place.new_topic()
+
+    async def send() -> list[SendResult]:
+        async with Producer(name_servers=place.name_server) as producer:
+            results = [
+                await producer.send(
+                    topic, b"plain", tags="red", keys=["k1", "k2"], properties={"colour": "red", "größe": "ä😀"}
+                ),
+                await producer.send(topic, b"later", delay_level=1),
+            ]
+            await producer.send_batch([Message(topic, b"batch-%d" % number, tags="blue") for number in range(3)])
+        for codec in ("zlib", "lz4", "zstd"):
+            async with Producer(name_servers=place.name_server, compression=codec) as producer:
+                results.append(await producer.send(topic, codec.encode() + LONG_TEXT))
+        return results
+
+    sent = asyncio.run(send())
+    member = java.consume(place.name_server, f"readers-of-{topic}", topic)
+    received = {message.body: message for message in member.received(8)}
+    member.leave()
+
+    packed = [codec.encode() + LONG_TEXT for codec in ("zlib", "lz4", "zstd")]
+    assert {b"plain", b"later", b"batch-0", b"batch-1", b"batch-2", *packed} == set(received)
+    plain = received[b"plain"]
+    assert (sent[0].message_id, sent[0].queue.number, sent[0].queue_offset) == (
+        plain.message_id,
+        plain.queue,
+        plain.offset,
+    )
+    assert {"TAGS": "red", "KEYS": "k1 k2", "colour": "red", "größe": "ä😀"}.items() <= plain.properties.items()
+    assert sent[1].message_id == received[b"later"].message_id
