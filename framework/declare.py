@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, get
 from framework.errors import ConfigurationError, nearest, shorten
 from framework.model.delivery import Delivery
 from framework.model.message import Message
-from framework.model.reserved import GROUP_LENGTH_MAX, TOPIC_LENGTH_MAX, check_name
+from framework.model.reserved import GROUP_LENGTH_MAX, check_name, check_topic
 from framework.model.subscription import EVERYTHING
 
 P = ParamSpec("P")
@@ -111,7 +111,7 @@ def _spec(
         raise ConfigurationError(f"name={shorten(name)}: write a text")
     parameter = _parameter(function)
     return ConsumerSpec(
-        topic=check_name("topic", str(topic), TOPIC_LENGTH_MAX),
+        topic=check_topic(str(topic)),
         group=check_name("group", str(group), GROUP_LENGTH_MAX),
         tags=_tags(given.get("tags", EVERYTHING)),
         orderly=False,

@@ -35,3 +35,9 @@ def check_name(kind: str, name: str, length_max: int) -> str:
     if not is_legal(name, length_max):
         raise ConfigurationError(f"{kind} {shorten(name)}: use 1 to {length_max} of the characters A-Z a-z 0-9 _ - % |")
     return name
+
+
+def check_topic(name: str) -> str:
+    """The topic, or a ConfigurationError. Retry and dead-letter topics may be longer than others; those of pop are."""
+    is_made_by_brokers = name.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX))
+    return check_name("topic", name, LONG_TOPIC_LENGTH_MAX if is_made_by_brokers else TOPIC_LENGTH_MAX)

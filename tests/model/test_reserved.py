@@ -11,6 +11,7 @@ from framework.model.reserved import (
     RETRY_PREFIX,
     TOPIC_LENGTH_MAX,
     check_name,
+    check_topic,
     dead_letter_topic,
     is_legal,
     retry_topic,
@@ -47,3 +48,15 @@ def test_a_checked_name_comes_back() -> None:
 def test_a_wrong_name_is_refused_with_what_is_allowed(name: str) -> None:
     with pytest.raises(ConfigurationError, match=r"^topic '.*: use 1 to 127 of the characters A-Z a-z 0-9 _ - % \|$"):
         check_name("topic", name, TOPIC_LENGTH_MAX)
+
+
+@pytest.mark.parametrize("name", ["t" * 127, "%RETRY%" + "g" * 193, "%DLQ%" + "g" * 250])
+def test_topics_that_brokers_make_may_be_longer(name: str) -> None:
+    """Pop's retry topics, %RETRY%group_topic, are."""
+    assert name == check_topic(name)
+
+
+@pytest.mark.parametrize("name", ["t" * 128, "%RETRY%" + "g" * 249, "%RETRY% x"])
+def test_no_topic_is_longer_than_a_broker_takes(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="^topic "):
+        check_topic(name)
