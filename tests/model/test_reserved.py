@@ -58,5 +58,5 @@ def test_topics_that_brokers_make_may_be_longer(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["t" * 128, "%RETRY%" + "g" * 249, "%RETRY% x"])
 def test_no_topic_is_longer_than_a_broker_takes(name: str) -> None:
-    with pytest.raises(ConfigurationError, match="^topic "):
+    with pytest.raises(ConfigurationError, match=r"^topic "):
         check_topic(name)
