@@ -12,7 +12,7 @@ SEEDS ?= 300
 BASE ?= 0
 JOBS ?= 2
 SECONDS ?= 5
-TARGET ?= all
+TARGET ?=
 OUT ?= bench.json
 PART ?=
 ARGS ?=
@@ -62,10 +62,10 @@ slow: setup
 	@$(BIN)/python -m pytest -m slow $(if $(PART),-k "$(PART)") $(ARGS)
 
 sim: setup
-	@$(BIN)/framework-app simulate --seeds $(SEEDS) --base $(BASE) --jobs $(JOBS)
+	@$(BIN)/python -m framework.testing.swarm --seeds $(SEEDS) --base $(BASE) --jobs $(JOBS)
 
 fuzz: setup
-	@$(BIN)/python -m tests.fuzz.run --seconds $(SECONDS) --target $(TARGET)
+	@SECONDS="$(SECONDS)" TARGET="$(TARGET)" $(BIN)/python -m tests.fuzz.run
 
 bench: setup
 	@$(BIN)/python -m benchmarks.consume --against java --json $(OUT)
