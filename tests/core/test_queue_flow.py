@@ -388,16 +388,9 @@ def test_a_corrected_offset_is_taken_at_once(corrected: int) -> None:
     assert 0 == budget.used
     assert "the run" == flow.window.run
 
-
-def test_what_ends_in_the_window_before_the_move_changes_nothing() -> None:
-    flow = flow_at(100)
-    old = flow.pulled(found(100, 101), 0)
-    assert old is not None
-    flow.pulled(OffsetIllegal(7, 0, 5_000), 0)
-
     finish(old, 0, 1)
-    old.window.settle()
-    assert ("pull", 7, 7) == plain(flow.next_step(0))
+    before.settle()
+    assert ("pull", corrected, corrected) == plain(flow.next_step(0)), "what ends in the old window changes nothing"
 
 
 # Taken away
