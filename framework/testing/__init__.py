@@ -1,0 +1,27 @@
+"""The whole cluster in a bottle: virtual time, faults, checkers; and `Harness`, the kit for authors of applications."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from framework.testing.cluster import Cluster as Cluster
+    from framework.testing.harness import Harness as Harness
+    from framework.testing.story import Story as Story
+
+_HOME_OF = {
+    "Cluster": "framework.testing.cluster",
+    "Harness": "framework.testing.harness",
+    "Story": "framework.testing.story",
+}
+
+__all__ = ["Cluster", "Harness", "Story"]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'framework.testing' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(home), name)

@@ -48,6 +48,17 @@ def dead_letters(broker: Broker, groups: list[str]) -> set[tuple[str, str]]:
     }
 
 
+def dead_messages(broker: Broker, group: str) -> list[Message]:
+    """The dead letters themselves, oldest first."""
+    topic = dead_letter_topic(group)
+    return [
+        message
+        for node in broker.nodes
+        for queue in queues_of(node, topic)
+        for message in _messages(node, queue, MessageQueue(topic, node.name, queue.number))
+    ]
+
+
 def left(broker: Broker, groups: list[str]) -> list[str]:
     """What is not finished and committed yet, a line each; empty when drained."""
     lines = []

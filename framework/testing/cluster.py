@@ -20,6 +20,7 @@ from framework.errors import FrameworkError
 from framework.hooks.host import PluginHost
 from framework.runtime.app import App
 from framework.settings.schema import AppSettings
+from framework.settings.schema import Cluster as ClusterSettings
 from framework.testing import broker_view
 from framework.testing.errors import Violation
 from framework.testing.history import Strange
@@ -54,6 +55,9 @@ class Cluster:
         policy: Policy = "shuffle",
         workload: Workload | None = None,
         consumers: CONSUMERS | None = None,
+        settings: AppSettings | None = None,
+        broker_settings: BrokerSettings | None = None,
+        plugins: PluginHost | None = None,
         mutants: Collection[str] = (),
     ) -> None:
         self.seed = seed
@@ -72,7 +76,15 @@ class Cluster:
         self._logical_brokers = brokers
         self._mutants = frozenset(mutants)
         self._consumers = consumers or self._usual_consumers
-        self._produce: Producer | None = None
+        self._given_settings = settings
+        self._plugins = plugins or PluginHost(discover=lambda: ())
+        """One host for all where none is given: the built-in ones keep no state, and loading takes time."""
+        self._broker_settings = broker_settings or BrokerSettings(
+            delays_ms=DELAYS_MS, topic_queues=self.workload.queues
+        )
+        self.on_app: Callable[[App], None] = _leave_alone
+        """Told of each application before it runs."""
+        self.producing: Producer | None = None
         self.recorder.name_of = lambda peer: self.network.callers.get(peer, peer)
         self.history.groups = [load.name for load in self.workload.groups]
         self.history.max_retries = self.workload.max_retries
@@ -136,13 +148,12 @@ class Cluster:
         """One process with all logical brokers; what its disk has is there again."""
         machine = self.broker
         node = self._begin(machine)
-        settings = BrokerSettings(delays_ms=DELAYS_MS, topic_queues=self.workload.queues)
         machine.broker = Broker(
             sim_world(self.network, node, machine.disk),
             host=machine.host,
             port=BROKER_PORT,
             brokers=self._logical_brokers,
-            settings=settings,
+            settings=self._broker_settings,
             open_database=lambda: machine.disk.open_database("broker"),
         )
         self.recorder.watch(machine.broker)
@@ -153,6 +164,7 @@ class Cluster:
         node = self._begin(machine)
         world = sim_world(self.network, node, machine.disk)
         machine.app = App(self.settings, self._consumers(self), world=world, plugins=self._plugins)
+        self.on_app(machine.app)
         machine.task = self.loop.spawn(node, self._live(machine, machine.app), name=f"{node.name} run")
 
     async def _live(self, machine: Machine, app: App) -> None:
@@ -169,10 +181,10 @@ class Cluster:
 
     async def start_producer(self) -> None:
         node = self._begin(self.producer)
-        self._produce = Producer(
+        self.producing = Producer(
             name_servers=self.name_servers, timeout="5s", world=sim_world(self.network, node, self.producer.disk)
         )
-        await self.loop.spawn(node, self._produce.start(), name="producer start")
+        await self.loop.spawn(node, self.producing.start(), name="producer start")
 
     def _begin(self, machine: Machine) -> Node:
         node = machine.next_life()
@@ -215,12 +227,11 @@ class Cluster:
         return f"{BROKER_HOST}:{BROKER_PORT}"
 
     @cached_property
-    def _plugins(self) -> PluginHost:
-        """The built-in ones, and one host for all: they keep no state, and loading them shows in a swarm's time."""
-        return PluginHost(discover=lambda: ())
-
-    @cached_property
     def settings(self) -> AppSettings:
+        """What applications run with; of settings that were given all but the way to the cluster is kept."""
+        reached = ClusterSettings(name_servers=(self.name_servers,))
+        if self._given_settings is not None:
+            return self._given_settings.model_copy(update={"cluster": reached})
         workload = self.workload
         consumers = {
             load.name: {
@@ -232,7 +243,7 @@ class Cluster:
             }
             for load in workload.groups
         }
-        return AppSettings.model_validate({"cluster": {"name_servers": self.name_servers}, "consumers": consumers})
+        return AppSettings.model_validate({"cluster": reached, "consumers": consumers})
 
     def _usual_consumers(self, _: Cluster) -> Sequence[Consumer[..., Any]]:
         return handlers(self.workload, self.recorder, self.loop.streams.application)
@@ -257,9 +268,9 @@ class Cluster:
         return acknowledged
 
     async def _send_one(self, topic: str, number: int) -> bool:
-        assert self._produce is not None
+        assert self.producing is not None
         try:
-            result = await self._produce.send(topic, f"message {number}", keys=f"key-{number}")
+            result = await self.producing.send(topic, f"message {number}", keys=f"key-{number}")
         except FrameworkError:
             await asyncio.sleep(SEND_AGAIN_S)
             return False
@@ -296,3 +307,7 @@ class Cluster:
             if machine.is_steady and machine.task is not None:
                 self.leave(machine)
                 await machine.task
+
+
+def _leave_alone(_: App) -> None:
+    """Nobody wants to be told."""

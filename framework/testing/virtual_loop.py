@@ -272,6 +272,9 @@ class VirtualLoop(NumberingLoop):
         self.all_tasks.clear()
         self.close()
 
+    def __del__(self) -> None:
+        """Nothing to complain of: a loop that never ran holds nothing of the system."""
+
     # -- what does not exist here
 
     def _process_events(self, event_list: Any) -> None:

@@ -1,0 +1,242 @@
+"""Harness: the kit for testing one's own application. The real runtime, a real broker in memory, and virtual time.
+
+    def test_a_declined_card_is_tried_again() -> None:
+        with Harness("example_app") as desk:
+            desk.send("orders", '{"number": "1", "cents": 2500}', tags="created")
+            events = desk.settle()
+
+        assert ["retry", "handled"] == [event["event"] for event in events]
+
+Plain functions, no event loop of yours, no fixture, nothing patched: hours of retries pass in a second, and two
+harnesses know nothing of each other. A handler that reaches for the outside (a socket, a thread, `asyncio.to_thread`)
+gets a SimEscape that says so; hand it a fake instead, or test it against `framework-app dev`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from framework.broker.settings import BrokerSettings
+from framework.broker.store.topics import Topic
+from framework.client.outgoing import SendResult
+from framework.declare import Consumer
+from framework.hooks.host import PluginHost
+from framework.model.durations import to_ms
+from framework.model.message import Message
+from framework.model.snapshot import Snapshot
+from framework.runtime.app import App
+from framework.runtime.collect import collect
+from framework.settings.schema import AppSettings
+from framework.testing import broker_view
+from framework.testing.cluster import Cluster
+from framework.testing.errors import Violation
+from framework.testing.history import Said, Unexpected
+from framework.testing.recorder import hear_logs
+
+T = TypeVar("T")
+Event = dict[str, Any]
+START_S = 60.0
+LOOK_EACH_S, LOOK_MAX_S = 0.25, 5.0
+QUEUES = 4
+SETTLE = "12h"
+"""Sixteen retries take 4 h 46 min."""
+
+
+class Harness:
+    """One application and one broker, started by the `with` statement and stopped at its end."""
+
+    def __init__(
+        self,
+        app: App | Consumer[..., Any] | Sequence[Consumer[..., Any]] | str,
+        *,
+        settings: AppSettings | Mapping[str, Any] | None = None,
+        plugins: PluginHost | None = None,
+        seed: int = 0,
+    ) -> None:
+        """`app`: an App, one consumer or several, or what `framework-app run` would take. `settings`: as in YAML."""
+        if isinstance(app, App):
+            settings, plugins = settings or app.settings, plugins or app.plugins
+        chosen = settings if isinstance(settings, AppSettings) else AppSettings.model_validate(dict(settings or {}))
+        consumers = _consumers(app, chosen)
+        host = plugins or PluginHost(chosen.plugins, chosen)
+        self.events: list[Event] = []
+        """Every delivery that was settled, in order, as `framework-app run --json` prints it."""
+        self._seen = 0
+        self._topics = sorted({consumer.spec.topic for consumer in consumers})
+        self._cluster = Cluster(
+            seed,
+            apps=1,
+            consumers=lambda _: consumers,
+            settings=chosen,
+            broker_settings=BrokerSettings(topic_queues=QUEUES),
+            plugins=host,
+        )
+        self._cluster.history.groups = sorted({consumer.spec.group for consumer in consumers})
+        self._cluster.on_app = self._listen
+        self._is_open = False
+
+    def __repr__(self) -> str:
+        return f"<Harness {', '.join(self._cluster.history.groups)} at {self.now:.3f}s>"
+
+    # -- life
+
+    def __enter__(self) -> Self:
+        hear_logs()
+        self._is_open = True
+        self._run(self._start())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                self._run(self._cluster.leave_all())
+        finally:
+            self._is_open = False
+            self._cluster.loop.bury()
+            for machine in self._cluster.machines:
+                machine.disk.close()
+        if error is None:
+            self._check()
+
+    async def _start(self) -> None:
+        cluster = self._cluster
+        await cluster.start_broker()
+        assert cluster.broker.broker is not None
+        for node in cluster.broker.broker.nodes:
+            for topic in self._topics:
+                node.rules.add(Topic(name=topic, read_queues=QUEUES, write_queues=QUEUES))
+        cluster.start_app(cluster.apps[0])
+        await cluster.start_producer()
+        until = cluster.loop.now + START_S
+        while not self._has_positions():
+            self._check()
+            if cluster.loop.now > until:
+                raise Violation(
+                    "the application starts", f"not within {START_S:g}s: {self.snapshot()}", cluster.loop.now
+                )
+            await asyncio.sleep(LOOK_EACH_S)
+
+    def _has_positions(self) -> bool:
+        """Every queue knows where it begins, so that what is sent from now on is after that place."""
+        snapshot = self.snapshot()
+        queues = [queue for group in snapshot.groups for queue in group.queues]
+        return snapshot.is_ready and all(queue.state == "flowing" for queue in queues)
+
+    def _listen(self, app: App) -> None:
+        app.on_event = self.events.append
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            return self._cluster.loop.run_until_complete(work)
+        finally:
+            if collects:
+                gc.enable()
+
+    def _check_open(self) -> None:
+        assert self._is_open, "use the harness inside its `with` statement"
+
+    def _check(self) -> None:
+        """A breakdown inside is the test's failure, whatever the test asked."""
+        for fact in self._cluster.history.of(Unexpected):
+            raise Violation("nothing unexpected", fact.what, fact.at)
+        for complaint in self._cluster.loop.complaints:
+            raise Violation("nothing unexpected", f"{complaint['message']}: {complaint.get('exception')!r}", self.now)
+
+    # -- doing things
+
+    def send(
+        self,
+        message: Message | str,
+        body: bytes | str | None = None,
+        *,
+        tags: str | None = None,
+        keys: str | Iterable[str] = (),
+        properties: Mapping[str, str] | None = None,
+        delay_level: int = 0,
+    ) -> SendResult:
+        """Send as `Producer.send` does; returns when the broker has stored it. Nothing has been handled yet."""
+        self._check_open()
+
+        async def sending() -> SendResult:
+            cluster = self._cluster
+            assert cluster.producing is not None
+            assert cluster.producer.node is not None
+            work = cluster.producing.send(
+                message, body, tags=tags, keys=keys, properties=properties, delay_level=delay_level
+            )
+            return await cluster.loop.spawn(cluster.producer.node, work, name="send")
+
+        return self._run(sending())
+
+    def settle(self, *, within: str = SETTLE) -> list[Event]:
+        """Let time pass until everything sent is finished, retries and all; the events since the last call."""
+        self._check_open()
+        self._run(self._settled(to_ms(within) / 1000))
+        self._check()
+        news = self.events[self._seen :]
+        self._seen = len(self.events)
+        return news
+
+    async def _settled(self, seconds: float) -> None:
+        cluster = self._cluster
+        until, seen, pause = cluster.loop.now + seconds, 0, LOOK_EACH_S
+        while not cluster.is_drained():
+            self._check()
+            if cluster.loop.now > until:
+                assert cluster.broker.broker is not None
+                left = "; ".join(broker_view.left(cluster.broker.broker, cluster.history.groups))
+                raise Violation("everything is handled", f"not within {seconds:g}s: {left}", cluster.loop.now)
+            # Looked at often while things happen, seldom while a retry waits for its hour.
+            seen, pause = len(self.events), LOOK_EACH_S if seen < len(self.events) else min(pause * 1.5, LOOK_MAX_S)
+            await asyncio.sleep(pause)
+
+    def sleep(self, length: str | float) -> None:
+        """Let so much virtual time pass."""
+        self._check_open()
+        self._run(asyncio.sleep(to_ms(length) / 1000))
+
+    # -- looking
+
+    @property
+    def now(self) -> float:
+        """Virtual seconds since the start."""
+        return self._cluster.loop.now
+
+    def dead_letters(self, group: str) -> list[Message]:
+        """What has been given up, oldest first."""
+        broker = self._cluster.broker.broker
+        return [] if broker is None else broker_view.dead_messages(broker, group)
+
+    def snapshot(self) -> Snapshot:
+        """The application as it is now."""
+        app = self._cluster.apps[0].app
+        assert app is not None, "use the harness inside its `with` statement"
+        return app.snapshot()
+
+    @property
+    def logs(self) -> list[Event]:
+        """What was logged, as dictionaries."""
+        said = self._cluster.history.of(Said)
+        return [{"at": fact.at, "level": fact.level, "event": fact.event, **fact.fields} for fact in said]
+
+
+def _consumers(
+    app: App | Consumer[..., Any] | Sequence[Consumer[..., Any]] | str, settings: AppSettings
+) -> list[Consumer[..., Any]]:
+    match app:
+        case App():
+            return list(app.consumers)
+        case Consumer():
+            return [app]
+        case str():
+            return list(collect(settings, app))
+        case _:
+            return list(app)

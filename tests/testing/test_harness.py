@@ -1,0 +1,172 @@
+"""Harness: a user's test of an application, with the real runtime and no time lost."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from framework import App, DeadLetter, Message, RetryLater, consumer
+from framework.declare import Consumer
+from framework.settings.schema import AppSettings
+from framework.testing import Harness
+from framework.testing.errors import Violation
+
+
+def recording(seen: list[bytes]) -> Consumer[..., Any]:
+    @consumer(topic="orders", group="billing")
+    async def bill(order: Message) -> RetryLater | DeadLetter | None:
+        await asyncio.sleep(0.5)
+        seen.append(order.body)
+        if order.body == b"declined" and order.attempt == 1:
+            return RetryLater("1m", reason="card")
+        if order.body == b"nonsense":
+            return DeadLetter("not an order")
+        return None
+
+    return bill
+
+
+def test_what_is_sent_is_handled() -> None:
+    seen: list[bytes] = []
+    with Harness(recording(seen)) as desk:
+        for number in range(10):
+            desk.send("orders", f"order {number}", keys=f"k{number}", tags="created")
+        events = desk.settle()
+
+    assert 10 == len(seen)
+    assert ["handled"] * 10 == [event["event"] for event in events]
+    assert {f"k{number}" for number in range(10)} == {event["key"] for event in events}
+
+
+def test_a_retry_comes_after_its_delay() -> None:
+    seen: list[bytes] = []
+    with Harness(recording(seen)) as desk:
+        desk.send("orders", b"declined")
+        began = desk.now
+        events = desk.settle()
+
+        assert 60 <= desk.now - began < 70
+    assert ["retry", "handled"] == [event["event"] for event in events]
+    assert [1, 2] == [event["attempt"] for event in events]
+
+
+def test_dead_letters_can_be_looked_at() -> None:
+    with Harness(recording([])) as desk:
+        desk.send("orders", b"nonsense", properties={"colour": "red"})
+        desk.settle()
+
+        (dead,) = desk.dead_letters("billing")
+        assert (b"nonsense", "red") == (dead.body, dead.properties["colour"])
+        assert [] == desk.dead_letters("audit")
+
+
+def test_sixteen_retries_pass_in_no_time() -> None:
+    @consumer(topic="orders", group="billing")
+    def refuse(order: Message) -> None:
+        raise ValueError(order.body)
+
+    with Harness(refuse) as desk:
+        desk.send("orders", b"poison")
+        events = desk.settle()
+
+        assert 17_140 <= desk.now < 17_400
+        assert 1 == len(desk.dead_letters("billing"))
+        assert 17 == sum("handler failed" == line["event"] for line in desk.logs)
+    assert ["retry"] * 16 + ["dead_lettered"] == [event["event"] for event in events]
+
+
+def test_settle_answers_only_what_is_new() -> None:
+    with Harness(recording([])) as desk:
+        desk.send("orders", b"one")
+        assert 1 == len(desk.settle())
+        desk.send("orders", b"two")
+        assert 1 == len(desk.settle())
+        assert [] == desk.settle()
+        assert 2 == len(desk.events)
+        desk.sleep("10m")
+        assert desk.now > 600
+        assert 2 == desk.snapshot().groups[0].handled
+
+
+def test_what_never_ends_is_named() -> None:
+    @consumer(topic="orders", group="billing")
+    async def wait_for_ever(order: Message) -> None:
+        await asyncio.sleep(10**6)
+
+    def use() -> None:
+        with Harness(wait_for_ever) as desk:
+            desk.send("orders", b"one")
+            desk.settle(within="30s")
+
+    with pytest.raises(Violation, match=r"not within 30s: billing orders@broker-a:\d is at 0 of 1"):
+        use()
+
+
+def test_an_app_and_settings_are_taken_as_they_are() -> None:
+    seen: list[bytes] = []
+    settings = AppSettings.model_validate({"consumers": {"billing": {"max_retries": 1, "concurrency": 1}}})
+
+    @consumer(topic="orders", group="billing")
+    async def refuse(order: Message) -> None:
+        seen.append(order.body)
+        raise ValueError("no")
+
+    with Harness(App(settings, [refuse])) as desk:
+        desk.send("orders", b"x")
+        events = desk.settle()
+    assert ["retry", "dead_lettered"] == [event["event"] for event in events]
+
+    with Harness([refuse], settings={"consumers": {"billing": {"max_retries": 0}}}) as desk:
+        desk.send("orders", b"x")
+        assert ["dead_lettered"] == [event["event"] for event in desk.settle()]
+
+
+def test_a_handler_that_reaches_outside_is_told_so() -> None:
+    @consumer(topic="orders", group="billing")
+    async def call_out(order: Message) -> None:
+        await asyncio.open_connection("127.0.0.1", 80)
+
+    with Harness(call_out, settings={"consumers": {"billing": {"max_retries": 0}}}) as desk:
+        desk.send("orders", b"x")
+        desk.settle()
+        (line,) = [line for line in desk.logs if line["event"] == "handler failed"]
+    assert "SimEscape" in line["error"]
+    assert "World" in line["error"]
+
+
+def test_harnesses_side_by_side_know_nothing_of_each_other() -> None:
+    results: dict[int, list[bytes]] = {}
+
+    def use(number: int) -> None:
+        seen: list[bytes] = []
+        with Harness(recording(seen)) as desk:
+            desk.send("orders", f"{number}")
+            desk.settle()
+        results[number] = seen
+
+    threads = [threading.Thread(target=use, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert {number: [f"{number}".encode()] for number in range(3)} == results
+
+
+def test_the_same_seed_gives_the_same_story() -> None:
+    def play(seed: int) -> list[object]:
+        with Harness(recording([]), seed=seed) as desk:
+            for number in range(5):
+                desk.send("orders", f"{number}")
+            return [(event["message_id"], event["elapsed_ms"]) for event in desk.settle()]
+
+    assert play(3) == play(3) != play(4)
+
+
+def test_outside_its_with_statement_it_is_of_no_use() -> None:
+    desk = Harness(recording([]))
+    with pytest.raises(AssertionError, match="with"):
+        desk.send("orders", b"x")
