@@ -1,7 +1,7 @@
 """What the wire costs: `python -m benchmarks.decode [--runs 7] [--body 100] [--json FILE]`.
 
-Processor time a message for pulled messages of 100 bytes with five properties, a pull for frames and headers. The cases
-take turns within each run, so that a busy machine slows all of them alike; the median of the runs is shown, and the best.
+Processor time a message for pulled messages of 100 bytes with five properties, a pull for frames and headers. The
+cases take turns within each run, so that a busy machine slows all of them alike; shown are the median and the best.
 """
 
 from __future__ import annotations
@@ -138,9 +138,8 @@ def main() -> int:
     for _ in range(options.runs):
         for case in every:
             figures[case.name].append(sample(case))
-    print(
-        f"{'':36}{'median':>10}{'best':>10}   ns, body of {options.body} B, {options.runs} runs, Python {sys.version.split()[0]}"
-    )
+    setting = f"body of {options.body} B, {options.runs} runs, Python {sys.version.split()[0]}"
+    print(f"{'':36}{'median':>10}{'best':>10}   ns, {setting}")
     for case in every:
         times = figures[case.name]
         print(f"{case.name:36}{statistics.median(times):10.0f}{min(times):10.0f}   a {case.unit}")

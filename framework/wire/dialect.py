@@ -92,12 +92,19 @@ def _too_deep() -> ProtocolError:
 
 def _refuse_lone_surrogates(value: object) -> None:
     """Only escapes can make them. They would fail later and elsewhere, when the text is written again."""
-    try:
-        dumps(value)
-    except ConfigurationError as error:
-        raise ProtocolError("JSON body holds a lone surrogate") from error
-    except RecursionError as error:
-        raise _too_deep() from error
+    left = [value]
+    while left:
+        item = left.pop()
+        if isinstance(item, str):
+            try:
+                item.encode()
+            except UnicodeEncodeError as error:
+                raise ProtocolError("JSON body holds a lone surrogate") from error
+        elif isinstance(item, Mapping):
+            left += item.keys()
+            left += item.values()
+        elif isinstance(item, list):
+            left += item
 
 
 class _Parser:

@@ -37,12 +37,10 @@ def encode(properties: Mapping[str, str]) -> str:
 
 
 def _with_separator(properties: Mapping[str, str]) -> ConfigurationError:
-    for name, value in properties.items():
-        if any(mark in name + value for mark in (NAME_END, PAIR_END)):
-            return ConfigurationError(
-                f"property {shorten(name)}={shorten(value)} holds \\x01 or \\x02, which separate properties"
-            )
-    raise AssertionError("counted a separator that no property holds")
+    name, value = next(pair for pair in properties.items() if set("".join(pair)) & {NAME_END, PAIR_END})
+    return ConfigurationError(
+        f"property {shorten(name)}={shorten(value)} holds \\x01 or \\x02, which separate properties"
+    )
 
 
 def decode(text: str) -> dict[str, str]:

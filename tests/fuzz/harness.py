@@ -37,9 +37,10 @@ def target(name: str) -> Target:
 
 
 def corpus(name: str) -> list[bytes]:
-    """The seeds, and the inputs that were kept: those that reached something new, and those that once crashed."""
+    """The seeds, what real peers wrote, and the inputs that once crashed."""
+    recorded = import_module("tests.fuzz.recorded")
     kept = sorted((HERE / "corpus" / name).glob("*"))
-    return [*target(name).SEEDS, *(path.read_bytes() for path in kept)]
+    return [*target(name).SEEDS, *recorded.seeds(name), *(path.read_bytes() for path in kept)]
 
 
 class Figures(NamedTuple):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fuzz import harness, run
+from tests.fuzz import harness, recorded, run
 
 
 @pytest.mark.parametrize("name", harness.TARGETS)
@@ -35,6 +35,11 @@ def test_seeds_with_a_byte_changed_or_cut_are_answered_too(name: str) -> None:
         check(bytes(data[: end % (len(data) + 1)]) if end % 3 == 0 else bytes(data))
 
     mutate()
+
+
+@pytest.mark.parametrize("name", harness.TARGETS)
+def test_every_target_has_seeds_that_a_real_peer_wrote(name: str) -> None:
+    assert recorded.seeds(name)
 
 
 def test_an_unknown_target_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
