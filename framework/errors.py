@@ -3,6 +3,7 @@
     FrameworkError
     +-- ConfigurationError        the user's: settings, handlers, plugins, command line
     |   +-- ConfigurationMistakes several of them, found in one go
+    |   +-- Sql92Error            a filter expression that RocketMQ would not understand, or not as it was meant
     +-- StrategyFault             a plugin's: an allocation that names strangers or names twice; the round is void
     +-- ProtocolError             the peer's: bytes that are not RocketMQ remoting, or lie about their own lengths
     |   +-- RecordDamaged         one stored message whose bytes contradict themselves
@@ -41,6 +42,14 @@ class ConfigurationMistakes(ConfigurationError):
     def __init__(self, mistakes: Iterable[ConfigurationError]) -> None:
         self.mistakes = tuple(mistakes)
         super().__init__("\n".join(str(mistake) for mistake in self.mistakes))
+
+
+class Sql92Error(ConfigurationError):
+    """A filter expression that cannot work; `at` is how many characters stand before the mistake."""
+
+    def __init__(self, reason: str, at: int, remedy: str | None = None) -> None:
+        super().__init__(f"SQL92 filter, character {at + 1}: {reason}{f'; {remedy}' if remedy else ''}")
+        self.at = at
 
 
 class StrategyFault(FrameworkError):
