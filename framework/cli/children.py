@@ -30,6 +30,11 @@ class Child:
         self.is_seen = False
         """Whether whoever supervises has dealt with its end."""
 
+    def tell(self, line: str) -> None:
+        """One line on its stdin, which stays open: its end is how a child learns that we are gone."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n".encode())
+
     def ask_to_end(self) -> None:
         self._signal(signal.SIGTERM)
 
@@ -70,7 +75,7 @@ class Children:
         self._options, self._on_line, self._changed = options, on_line, changed
         self._tree = TaskTree()
 
-    async def start(self) -> None:
+    async def start(self) -> Child:
         """Start one more."""
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "framework", "run", *self._options,
@@ -79,6 +84,7 @@ class Children:
         child = Child(process)
         self.all.append(child)
         self._tree.start(self._follow(child), name=f"child {process.pid}")
+        return child
 
     async def _follow(self, child: Child) -> None:
         try:

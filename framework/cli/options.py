@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from framework.settings.schema import AppSettings
 
 DEFAULT_IDLE = "2s"
+FROM_PARENT = "-"
+"""As `--name-server` of a child: its parent says it on stdin, once the broker in the box listens."""
 
 
 def add_application(parser: argparse.ArgumentParser) -> None:
@@ -130,15 +132,25 @@ def chosen(arguments: argparse.Namespace, settings: AppSettings) -> list[Consume
     return [consumer for consumer in consumers if not arguments.only or consumer.spec.group in arguments.only]
 
 
-def for_child(arguments: argparse.Namespace, *, is_json: bool) -> list[str]:
-    """The options of a child process that runs the same application, under a parent that watches and counts."""
+def for_child(
+    arguments: argparse.Namespace, *, is_json: bool, name_server: str | None = None, sets: Sequence[str] = ()
+) -> list[str]:
+    """The options of a child process that runs the same application, under a parent that watches and counts.
+
+    `name_server` and `sets` come on top of what the user said.
+    """
     options = ["--child"]
     options += [arguments.app] if arguments.app else []
     options += ["--config", arguments.config] if arguments.config else []
-    for name, values in (("--overlay", arguments.overlay), ("--set", arguments.sets), ("--only", arguments.only)):
+    for name, values in (
+        ("--overlay", arguments.overlay),
+        ("--set", [*arguments.sets, *sets]),
+        ("--only", arguments.only),
+    ):
         for value in values:
             options += [name, value]
-    for name, value in (("--name-server", arguments.name_server), ("--wait-broker", arguments.wait_broker)):
+    chosen_server = name_server or arguments.name_server
+    for name, value in (("--name-server", chosen_server), ("--wait-broker", arguments.wait_broker)):
         options += [name, value] if value else []
     # One word: without the sign a value that is left out would take the next word for it.
     options += [f"--until-idle={arguments.until_idle}"] if arguments.until_idle else []

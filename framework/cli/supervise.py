@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import structlog
 
 from framework.cli.children import Children
 from framework.cli.exit_codes import ExitCode
 from framework.cli.output import Totals
-from framework.cli.watch import Stamp
 from framework.net.task_tree import TaskTree
 from framework.net.wakeup import Wakeup
 from framework.runtime.signals import draining
+
+if TYPE_CHECKING:
+    from framework.cli.watch import Stamp
 
 log = structlog.get_logger()
 
@@ -46,6 +49,8 @@ class Plan:
     files: Callable[[], Stamp] | None
     """The state of the files whose change means a restart; None for no restarts."""
     on_line: Callable[[str], None]
+    greeting: Callable[[], Awaitable[str]] | None = None
+    """What children are told first, on their stdin: asked for when they are already on their way up."""
     on_ready: Callable[[], None] = nothing
     """Told once, when all first children handle messages, or when one of them could not be started."""
 
@@ -77,7 +82,7 @@ async def supervise(plan: Plan) -> tuple[int, Totals]:
         if plan.files is not None:
             tree.start(_watch(plan.files, state, bell), name="watch")
         try:
-            await _start(children, plan.workers)
+            await _start(plan, children, plan.workers)
             code = await _until_the_end(plan, children, state, bell, tree)
         finally:
             await tree.close()
@@ -111,20 +116,23 @@ async def _until_the_end(plan: Plan, children: Children, state: _State, bell: Wa
                 state.codes.append(child.code)
             else:
                 log.error("child crashed; starting another", code=child.code, after_s=state.restart_seconds)
-                tree.start(_start_later(children, state.restart_seconds), name="restart")
+                tree.start(_start_later(plan, children, state.restart_seconds), name="restart")
                 state.restart_seconds = min(state.restart_seconds * 2, RESTART_SECONDS_MAX)
         if not children.running and len(state.codes) >= plan.workers and not state.is_waiting:
             return _verdict(children, state)
 
 
-async def _start(children: Children, count: int) -> None:
-    for _ in range(count):
-        await children.start()
+async def _start(plan: Plan, children: Children, count: int) -> None:
+    started = [await children.start() for _ in range(count)]
+    if plan.greeting is not None:
+        line = await plan.greeting()
+        for child in started:
+            child.tell(line)
 
 
-async def _start_later(children: Children, seconds: float) -> None:
+async def _start_later(plan: Plan, children: Children, seconds: float) -> None:
     await asyncio.sleep(seconds)
-    await children.start()
+    await _start(plan, children, 1)
 
 
 async def _end(children: Children, bell: Wakeup) -> None:
@@ -140,7 +148,7 @@ async def _restart(plan: Plan, children: Children, state: _State, bell: Wakeup) 
     children.forget()
     state.codes.clear()
     if not state.is_asked:
-        await _start(children, plan.workers)
+        await _start(plan, children, plan.workers)
     bell.ring()
 
 

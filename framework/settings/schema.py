@@ -100,7 +100,6 @@ class Part(BaseModel):
         frozen=True,
         extra="forbid",
         validate_default=True,
-        use_attribute_docstrings=True,
         hide_input_in_errors=True,
         arbitrary_types_allowed=True,
     )

@@ -7,9 +7,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from typing import TYPE_CHECKING
 
 from framework.cli import options, output
 from framework.model import durations
+
+if TYPE_CHECKING:
+    from framework.broker.server import Broker
+    from framework.cli.watch import Stamp
 
 # What a real cluster needs, and the broker in the box does not have.
 _BOX_OVERRIDES = ("cluster.tls.enabled=false", "cluster.allow=[]", "cluster.address_map={}")
@@ -22,42 +27,69 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    options.set_up_logs(arguments)
     return asyncio.run(_develop(arguments))
 
 
+class _Box:
+    """The broker, brought up while the first child is on its way: half of a start would be waiting otherwise."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._arguments = arguments
+        self._broker: Broker | None = None
+        self.name_server = ""
+
+    async def address(self) -> str:
+        """Where it listens; the cluster that was named, where one was. Loading it takes longer than starting it."""
+        if self.name_server:
+            return self.name_server
+        options.set_up_logs(self._arguments)
+        if self._arguments.name_server:
+            self.name_server = self._arguments.name_server
+            return self.name_server
+        from framework.broker.server import Broker
+        from framework.net.real_world import real_world
+
+        self._broker = Broker(real_world(), data=None)
+        await self._broker.start()
+        self.name_server = self._broker.address
+        return self.name_server
+
+    async def close(self) -> None:
+        if self._broker is not None:
+            await self._broker.stop()
+
+
 async def _develop(arguments: argparse.Namespace) -> int:
-    if arguments.name_server:
-        return await _follow(arguments, arguments.name_server)
-    from framework.broker.server import Broker
-    from framework.net.real_world import real_world
-
-    broker = Broker(real_world(), data=None)
-    await broker.start()
-    try:
-        arguments.name_server = broker.address
-        arguments.sets += _BOX_OVERRIDES
-        return await _follow(arguments, broker.address)
-    finally:
-        await broker.stop()
-
-
-async def _follow(arguments: argparse.Namespace, name_server: str) -> int:
     from framework.cli.supervise import Plan, supervise
-    from framework.cli.watch import watched_files
+
+    box = _Box(arguments)
 
     def line(text: str) -> None:
         event = output.event_in(text)
         output.say(text if event is None or arguments.json else output.tail_line(event))
 
+    def files() -> Stamp:
+        from framework.cli.watch import watched_files
+
+        return watched_files(arguments)()
+
     plan = Plan(
-        options=options.for_child(arguments, is_json=True),
+        options=options.for_child(
+            arguments,
+            is_json=True,
+            name_server=options.FROM_PARENT,
+            sets=() if arguments.name_server else _BOX_OVERRIDES,
+        ),
         workers=arguments.workers,
         length_ms=durations.to_ms(arguments.length) if arguments.length else None,
-        files=watched_files(arguments),
+        files=files,
         on_line=line,
-        on_ready=lambda: output.say(f"ready: namesrv={name_server}"),
+        greeting=box.address,
+        on_ready=lambda: output.say(f"ready: namesrv={box.name_server}"),
     )
-    code, totals = await supervise(plan)
+    try:
+        code, totals = await supervise(plan)
+    finally:
+        await box.close()
     output.say(output.stopped_event(totals) if arguments.json else output.drained_line(totals))
     return code

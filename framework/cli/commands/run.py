@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 from typing import TYPE_CHECKING, Any
 
 from framework.cli import options, output
@@ -39,14 +40,16 @@ def _prepared(arguments: argparse.Namespace) -> tuple[App, argparse.Namespace]:
     import structlog
 
     from framework.runtime import logs
+    from framework.runtime.app import App
 
+    if arguments.child and arguments.name_server == options.FROM_PARENT:
+        # By now everything is imported: the broker came up in the parent meanwhile.
+        arguments.name_server = sys.stdin.readline().strip()
     application = options.loaded(arguments)
     settings = application.settings
     logs.configure(settings)
     log = structlog.get_logger()
     consumers = options.chosen(arguments, settings)
-    from framework.runtime.app import App
-
     app = App(settings, consumers)
     for warning in settings.warnings:
         log.warning("setting", problem=warning)
@@ -108,7 +111,6 @@ async def _say_ready(app: App) -> None:
 
 async def _watch_parent(asked: Any) -> None:
     """A parent holds our stdin open; when it is gone, however it went, we drain and end."""
-    import sys
 
     class Ending(asyncio.Protocol):
         def connection_lost(self, error: Exception | None) -> None:

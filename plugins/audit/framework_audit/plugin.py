@@ -25,7 +25,7 @@ LINES_MAX = 10_000
 class AuditSettings(BaseModel):
     """`plugins.settings.audit`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     file: str = ""
     """Where the lines go. Empty: nothing is written, and nothing is asked of any message."""
