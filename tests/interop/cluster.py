@@ -68,7 +68,11 @@ class Cluster:
         return f"<Cluster {self.name_server} running={sorted(self._running)} in {self.directory}>"
 
     def __enter__(self) -> Self:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     def __exit__(self, *failure: object) -> None:

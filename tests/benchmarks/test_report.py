@@ -1,0 +1,60 @@
+"""What a comparison says: medians, ratios ours over Java's, and the JSON that other programs read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks import report
+from benchmarks.consume import main
+from benchmarks.report import Run, medians, ratios, write_json
+
+
+def run_of(who: str, rate: float, *, cpu: float = 1, memory: float = 10) -> Run:
+    return Run(who=who, rate=rate, cpu_per_message_us=cpu, peak_memory_mb=memory, load=0)
+
+
+RUNS = [
+    run_of("java", 100, cpu=8, memory=400),
+    run_of("ours", 300, cpu=2, memory=40),
+    run_of("java", 120, cpu=8, memory=400),
+    run_of("ours", 900, cpu=2, memory=40),
+    run_of("java", 500, cpu=8, memory=400),
+    run_of("ours", 360, cpu=2, memory=40),
+]
+
+
+def test_medians_are_of_each_side() -> None:
+    assert (120, 360) == (medians(RUNS)["java"]["rate"], medians(RUNS)["ours"]["rate"])
+
+
+def test_ratios_are_ours_over_javas() -> None:
+    assert {"rate": 3, "cpu_per_message": 0.25, "peak_memory": 0.1} == ratios(RUNS)
+
+
+def test_without_a_peer_there_is_nothing_to_compare() -> None:
+    alone = [run for run in RUNS if run.who == "ours"]
+
+    assert {} == ratios(alone)
+    assert {} == medians(alone)["java"]
+
+
+def test_the_file_has_what_others_rely_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "host", lambda: {"cpus": 2})
+    write_json(tmp_path / "out.json", RUNS, {"messages": 1000})
+
+    content = json.loads((tmp_path / "out.json").read_text())
+    assert ["schema", "host", "settings", "runs", "medians", "ratios"] == list(content)
+    assert 1 == content["schema"]
+    assert {"who", "rate", "cpu_per_message_us", "peak_memory_mb", "load"} == set(content["runs"][0])
+
+
+def test_a_missing_peer_has_an_exit_code_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("benchmarks.consume.jars.missing", lambda: "java was not found; install a JDK 17")
+
+    assert 3 == main(["--messages", "10"])
+    assert "java was not found" in capsys.readouterr().err
