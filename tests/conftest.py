@@ -1,4 +1,4 @@
-"""What holds for every test: where a machine lacks something, that is said after everything else, and in CI it fails."""
+"""For every test: what a machine lacks is said after everything else, and is a failure in CI."""
 
 from __future__ import annotations
 
