@@ -89,7 +89,10 @@ class Workers(Protocol):
         ...
 
     def call_soon(self, callback: Callable[[], None]) -> None:
-        """Run `callback` on the event loop's own thread, soon; the one method that a job may call from its thread."""
+        """Run `callback` on the event loop's own thread, soon; the one method that a job may call from its thread.
+
+        What one job asks for runs in the order of asking, and all of it before the job's own `done`.
+        """
         ...
 
 

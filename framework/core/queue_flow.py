@@ -184,6 +184,9 @@ class QueueFlow:
     def _found(self, result: Found, now_ms: int) -> Chunk | None:
         begin = self.next_offset
         messages = result.messages
+        if messages and messages[0].queue_offset < begin:
+            # An inner batch is stored as one record: a pull from its middle brings the messages before it, too.
+            messages = [message for message in messages if message.queue_offset >= begin] or messages
         if messages and not begin <= messages[0].queue_offset <= messages[-1].queue_offset < result.next_offset:
             found = f"messages {messages[0].queue_offset} to {messages[-1].queue_offset}"
             self._failed(f"pulled from {begin} and got {found}, next offset {result.next_offset}", now_ms)
@@ -194,7 +197,7 @@ class QueueFlow:
         self.next_offset = result.next_offset
         self.max_offset = result.max_offset
         self.caught_up = result.next_offset >= result.max_offset
-        chunk = self.window.admit(result.messages, begin, result.next_offset, result.size)
+        chunk = self.window.admit(messages, begin, result.next_offset, result.size)
         return chunk if chunk is not None and chunk.count else None
 
     def _is_plausible(self, next_offset: int, max_offset: int, now_ms: int) -> bool:

@@ -123,7 +123,11 @@ class App:
     def _start(self, cluster: Cluster, plans: list[GroupPlan], reports: Reports, tree: TaskTree) -> None:
         world = self.world
         self._heartbeats = HeartbeatLoop(
-            cluster.brokers, lambda: heartbeat_of(self.member, plans), world.clock, self._heartbeat_accepted
+            cluster.brokers,
+            lambda: heartbeat_of(self.member, plans),
+            world.clock,
+            world.chance,
+            self._heartbeat_accepted,
         )
         self._groups = [self._group(plan, cluster, reports, tree) for plan in plans]
         cluster.routes.on_change(self._routes_changed)

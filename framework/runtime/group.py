@@ -94,8 +94,6 @@ class ConsumerGroup:
         self._world, self._cluster, self._budget, self._pulls = world, cluster, budget, pulls
         self._reports, self._heartbeat_now, self._tree = reports, heartbeat_now, tree
         self._tasks: dict[MessageQueue, asyncio.Task[None]] = {}
-        self._unsettled: dict[PullLoop, int] = {}
-        """Queue -> messages whose copies are not durable yet."""
         self._known: dict[str, frozenset[MessageQueue]] = {}
         """Topic -> its queues when first seen; one that appears later was created under our eyes."""
         self._released = Wakeup()
@@ -213,7 +211,9 @@ class ConsumerGroup:
         if pull.flow.state is not QueueState.RETIRING:
             self._begin_retiring(pull)
         clock = self._world.clock
-        while (busy := pull.running + self._unsettled.get(pull, 0)) and clock.monotonic() < deadline:
+        if not marks.safeguard("running handlers are waited for"):
+            deadline = 0.0
+        while (busy := self._busy(pull)) and clock.monotonic() < deadline:
             await pull.quiet.wait(deadline)
         if busy:
             marks.sometimes("handlers still ran when the drain limit was over")
@@ -222,7 +222,8 @@ class ConsumerGroup:
                 self.counts.abandoned += busy
         if pull.flow.has_position:
             self.offsets.advance(pull.queue, pull.flow.window.settle())
-            await self._commits.flush(pull.queue)
+            if marks.safeguard("the last offset is confirmed"):
+                await self._commits.flush(pull.queue)
         pull.flow.released()
         self.offsets.forget(pull.queue)
         del self.owned[pull.queue]
@@ -232,9 +233,16 @@ class ConsumerGroup:
 
     # What became of messages: the group's side of PullLoop
 
-    def left(self, queue: PullLoop, ended: int) -> None:
+    def _busy(self, pull: PullLoop) -> int:
+        """Handlers of the queue that run, and copies of its messages that are not durable yet."""
+        return pull.running + self._settler.pending_for(pull.flow.window) if pull.flow.has_position else 0
+
+    def left(self, queue: PullLoop, ended: int, *, is_late: bool = False) -> None:
         """A worker left a chunk: once a chunk, not once a message."""
-        self.counts.handled += ended
+        if is_late:
+            self.counts.late += ended
+        else:
+            self.counts.handled += ended
         self.last_activity = self._world.clock.monotonic()
         if queue.flow.state is QueueState.RETIRING:
             queue.quiet.ring()
@@ -262,23 +270,14 @@ class ConsumerGroup:
             if chunk.is_finished:
                 queue.left(chunk, 0)
             return
-        self._unsettled[queue] = self._unsettled.get(queue, 0) + 1
 
         def settled(parked: Parked) -> None:
-            self._settled(queue, parked)
+            self.counts.add(decision.event)
+            if parked.chunk.finish(parked.index):
+                queue.left(parked.chunk, 0)
             self._reports.ended(decision.event, self.plan.name, message, outcome, elapsed_ms)
 
         self._settler.put(chunk, index, decision, settled)
-
-    def _settled(self, queue: PullLoop, parked: Parked) -> None:
-        remaining = self._unsettled[queue] - 1
-        if remaining:
-            self._unsettled[queue] = remaining
-        else:
-            del self._unsettled[queue]
-        self.counts.add(parked.decision.event)
-        if parked.chunk.finish(parked.index):
-            queue.left(parked.chunk, 0)
 
     # Parts
 
@@ -310,7 +309,7 @@ class ConsumerGroup:
         """Every owned queue has handled what its broker had, as of the last answers."""
         return (
             bool(self.owned)
-            and not self._unsettled
+            and not self._settler.pending
             and all(
                 pull.flow.has_position and pull.flow.caught_up and pull.flow.window.is_empty
                 for pull in self.owned.values()

@@ -11,10 +11,11 @@ from typing import Protocol
 import structlog
 
 from framework.core import limits
+from framework.core.backoff import Backoff
 from framework.errors import FrameworkError
 from framework.net.task_tree import TaskTree
 from framework.net.wakeup import Wakeup
-from framework.ports import Clock
+from framework.ports import Chance, Clock
 from framework.wire.bodies.heartbeat import Heartbeat
 
 log = structlog.get_logger()
@@ -31,13 +32,19 @@ class HeartbeatLoop:
     """Asks `describe` for the application's heartbeat each time, so that it is never stale."""
 
     def __init__(
-        self, brokers: Beats, describe: Callable[[], Heartbeat], clock: Clock, on_accepted: Callable[[], None]
+        self,
+        brokers: Beats,
+        describe: Callable[[], Heartbeat],
+        clock: Clock,
+        chance: Chance,
+        on_accepted: Callable[[], None],
     ) -> None:
-        self._brokers, self._describe, self._clock, self._on_accepted = brokers, describe, clock, on_accepted
+        self._brokers, self._describe, self._on_accepted = brokers, describe, on_accepted
+        self._clock, self._chance = clock, chance
         self._bell = Wakeup()
         self._due_ms: dict[str, int] = {}
         """Address -> when its next heartbeat is due; an address that is absent is due now."""
-        self._failing: set[str] = set()
+        self._failing: dict[str, Backoff] = {}
 
     def now(self, address: str | None = None) -> None:
         """A heartbeat is due at once: to one broker, or to all."""
@@ -69,13 +76,14 @@ class HeartbeatLoop:
         try:
             await self._brokers.heartbeat(address, self._describe())
         except FrameworkError as error:
-            self._due_ms[address] = self._clock.monotonic_ms() + limits.FAILURE_DELAY_MS
+            backoff = self._failing.setdefault(address, Backoff(limits.FAILURE_DELAY_MS, limits.HEARTBEAT_MS))
+            is_first = not backoff.failures
+            self._due_ms[address] = self._clock.monotonic_ms() + backoff.failed(self._chance.random())
             self._bell.ring()
-            if address not in self._failing:
-                self._failing.add(address)
+            if is_first:
                 log.warning("heartbeat failed", broker=address, reason=str(error))
             return
         if address in self._failing:
-            self._failing.discard(address)
+            del self._failing[address]
             log.info("heartbeat recovered", broker=address)
         self._on_accepted()

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from framework.errors import ProtocolError
+from framework import marks
+from framework.errors import FrameworkError, ProtocolError
 from framework.model.durations import to_text
 from framework.model.queue import MessageQueue
 
@@ -57,7 +58,12 @@ class KnowsOffsets(Protocol):
 
 async def find_start(brokers: KnowsOffsets, group: str, queue: MessageQueue, policy: StartPolicy, now_ms: int) -> Start:
     """Ask the broker; raises what the client raises, and the caller asks again later."""
-    stored = await brokers.query_offset(group, queue)
+    try:
+        stored = await brokers.query_offset(group, queue)
+    except FrameworkError:
+        if marks.safeguard("a failed query is no reset"):
+            raise
+        stored = await brokers.max_offset(queue)
     end = await brokers.max_offset(queue)
     if stored is not None:
         return Start(_checked(queue, stored), f"stored {stored}", stored, end)

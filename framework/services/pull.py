@@ -44,7 +44,7 @@ class TakesChunks(Protocol):
 class GroupSide(Protocol):
     """What an owned queue needs of its group."""
 
-    def left(self, queue: PullLoop, ended: int) -> None: ...
+    def left(self, queue: PullLoop, ended: int, *, is_late: bool = False) -> None: ...
     def uncommon(self, queue: PullLoop, chunk: Chunk, index: int, result: object, started: float) -> None: ...
     def not_a_member(self) -> None: ...
 
@@ -144,16 +144,18 @@ class PullLoop:
 
     def left(self, chunk: Chunk, ended: int) -> None:
         """A worker leaves a chunk. Once a chunk, not once a message."""
+        window: Window = chunk.window
+        if window.is_closed:
+            self._group.left(self, ended, is_late=True)
+            return
         if chunk.low >= chunk.count:
-            window: Window = chunk.window
-            if not window.is_closed:
-                committable = window.settle()
-                if chunk.end > committable:
-                    window.release(chunk)
-                if window is self.flow.window:
-                    self._offsets.advance(self.queue, committable)
-                if self.flow.held_because is not None:
-                    self.bell.ring()
+            committable = window.settle()
+            if chunk.end > committable:
+                window.release(chunk)
+            if window is self.flow.window:
+                self._offsets.advance(self.queue, committable)
+            if self.flow.held_because is not None:
+                self.bell.ring()
         self._group.left(self, ended)
 
     def uncommon(self, chunk: Chunk, index: int, result: object, started: float) -> None:

@@ -62,7 +62,7 @@ class RebalanceLoop:
         self._is_wanted = True
         self._has_run = False
         self._seen: list[str] = []
-        """The member list that the last round was computed from."""
+        """The member list that the last round divided the first topic by."""
         self._complaints: dict[str, str] = {}
         """Topic -> why it could not be balanced; logged on entering and leaving."""
         self._idle: dict[str, None] = {}
@@ -143,7 +143,8 @@ class RebalanceLoop:
             wanted = allocate(self._strategy, self._member, members, queues)
         except Exception as error:  # noqa: BLE001 - border: a strategy may be a plugin's
             return f"allocation {self._strategy.name!r} failed: {type(error).__name__}: {error}"
-        self._seen = members
+        if topic == self._topics[0]:
+            self._seen = members
         self._offered(topic, queues)
         change = self._assignment.put(topic, wanted)
         if change:

@@ -19,6 +19,7 @@ from framework.core import limits
 from framework.core.backoff import Backoff
 from framework.core.chunk import Chunk
 from framework.core.retry import SendBack
+from framework.core.window import Window
 from framework.errors import FrameworkError
 from framework.model.message import Message
 from framework.net.task_tree import TaskTree
@@ -57,19 +58,31 @@ class Settler:
         """Tasks; one that was only just started has no message yet."""
         self._sending = 0
         self._parked = 0
+        self._of_window: dict[Window, int] = {}
 
     @property
     def pending(self) -> int:
         """Messages whose copies are not durable yet."""
         return len(self._waiting) + self._sending + self._parked
 
+    def pending_for(self, window: Window) -> int:
+        """The same for one queue: it is not left before they are, or only at the drain limit."""
+        return self._of_window.get(window, 0)
+
     def put(self, chunk: Chunk, index: int, decision: SendBack, settled: Callable[[Parked], None]) -> None:
         """Have the broker keep a copy of the message, then call `settled`."""
         backoff = Backoff(limits.FAILURE_DELAY_MS, limits.FAILURE_DELAY_MAX_MS)
         job = Parked(chunk, index, chunk.messages[index], decision, settled, backoff)
+        self._of_window[chunk.window] = self._of_window.get(chunk.window, 0) + 1
         if not marks.safeguard("the copy is durable before the source is settled"):
             settled(job)
         self._enqueue(job)
+
+    def _done_with(self, job: Parked) -> None:
+        window = job.chunk.window
+        left = self._of_window.pop(window) - 1
+        if left:
+            self._of_window[window] = left
 
     def _enqueue(self, job: Parked) -> None:
         self._waiting.append(job)
@@ -80,7 +93,10 @@ class Settler:
     async def _work(self) -> None:
         try:
             while self._waiting:
-                await self._settle(self._waiting.popleft())
+                try:
+                    await self._settle(self._waiting.popleft())
+                except Exception:  # border: the loop's; one job's surprise must not leave the others waiting
+                    log.exception("settling failed", group=self._group)
         finally:
             self._working -= 1
 
@@ -98,6 +114,7 @@ class Settler:
             log.info(
                 "message unparked", group=self._group, queue=str(job.message.queue), offset=job.message.queue_offset
             )
+        self._done_with(job)
         if marks.safeguard("the copy is durable before the source is settled"):
             job.settled(job)
 
@@ -115,7 +132,9 @@ class Settler:
 
     def _unpark(self, job: Parked) -> None:
         self._parked -= 1
-        if not job.chunk.window.is_closed:
+        if job.chunk.window.is_closed or not marks.safeguard("a parked message is sent again"):
+            self._done_with(job)  # the queue's next owner is given the message again
+        else:
             self._enqueue(job)
 
     def __repr__(self) -> str:

@@ -293,7 +293,9 @@ def test_whatever_is_answered_no_offset_is_skipped_or_handed_over_twice(
         chunk = flow.pulled(Found(messages_at(offsets), 10, begin + sum(steps) + filtered, 0, 1_000), 0)
         if chunk is not None:
             handed += [message.queue_offset for message in chunk.messages]
-            assert offsets == [message.queue_offset for message in chunk.messages]
+            assert [offset for offset in offsets if offset >= before] == [
+                message.queue_offset for message in chunk.messages
+            ]
         assert before <= flow.next_offset
         assert flow.window.end == flow.next_offset
     assert sorted(set(handed)) == handed

@@ -45,7 +45,7 @@ class Group:
         self.ended = 0
         self.uncommon_ends: list[tuple[int, str]] = []
 
-    def left(self, queue: PullLoop, ended: int) -> None:
+    def left(self, queue: PullLoop, ended: int, *, is_late: bool = False) -> None:
         self.ended += ended
 
     def uncommon(self, queue: PullLoop, chunk: Chunk, index: int, result: object, started: float) -> None:

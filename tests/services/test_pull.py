@@ -60,7 +60,7 @@ class Group:
         self.uncommon_ends: list[tuple[int, object]] = []
         self.not_a_member_calls = 0
 
-    def left(self, queue: PullLoop, ended: int) -> None:
+    def left(self, queue: PullLoop, ended: int, *, is_late: bool = False) -> None:
         self.ended += ended
 
     def uncommon(self, queue: PullLoop, chunk: Chunk, index: int, result: object, started: float) -> None:
