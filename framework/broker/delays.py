@@ -13,6 +13,7 @@ from framework.broker.store.store import Store
 from framework.broker.store.writer import Stored, Transaction
 from framework.broker.timers import Timer, Timers
 from framework.errors import FrameworkError
+from framework.marks import safeguard
 from framework.model.delay_levels import DELAYS_MS
 from framework.ports import Clock
 
@@ -51,7 +52,8 @@ class Delays:
 
     def start(self) -> None:
         """Take up what the store has on its schedule."""
-        self._next_ms = delayed.next_due_ms(self._store.database.writing)
+        if safeguard("a restart takes up the schedule"):
+            self._next_ms = delayed.next_due_ms(self._store.database.writing)
         self._set_timer()
 
     def stop(self) -> None:

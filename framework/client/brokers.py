@@ -15,7 +15,7 @@ from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError, R
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.net.channel import raise_for
-from framework.net.pool import Pool
+from framework.net.pool import Pool, Purpose
 from framework.wire.bodies.group import ConsumerList
 from framework.wire.bodies.heartbeat import Heartbeat
 from framework.wire.bodies.route import MASTER
@@ -63,11 +63,16 @@ class Brokers:
 
     async def commit(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Store the group's offset and wait until the broker confirms it."""
-        await self._ask(queue, _commit(group, queue, offset))
+        # Where nobody reads the pulls' connection the answer would not be seen; no pull is on its way then either.
+        purpose: Purpose = "requests" if self._pool.pulls_paused else "pulls"
+        await self._ask(queue, _commit(group, queue, offset), purpose=purpose)
 
     async def commit_one_way(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Store the group's offset without an answer: BrokerUnreachable where it could not even be sent."""
-        channel = await self._pool.channel(await self._address(queue))
+        """Store the group's offset without an answer: BrokerUnreachable where it could not even be sent.
+
+        On the connection of the pulls, which carry offsets as well: on another it could overtake an older one.
+        """
+        channel = await self._pool.channel(await self._address(queue), "pulls")
         channel.send(_commit(group, queue, offset))
 
     async def max_offset(self, queue: MessageQueue) -> int:
@@ -171,13 +176,19 @@ class Brokers:
         *,
         ok: tuple[int, ...] = (ResponseCode.SUCCESS,),
         timeout_ms: int | None = None,
+        purpose: Purpose = "requests",
     ) -> Command:
         address = await self._address(queue)
-        return raise_for(await self._request(address, request, timeout_ms), request.code, queue.broker, ok)
+        answer = await self._request(address, request, timeout_ms, purpose)
+        return raise_for(answer, request.code, queue.broker, ok)
 
-    async def _request(self, address: str, request: Command, timeout_ms: int | None = None) -> Command:
+    async def _request(
+        self, address: str, request: Command, timeout_ms: int | None = None, purpose: Purpose = "requests"
+    ) -> Command:
         try:
-            return await self._pool.request(address, request, timeout_ms=timeout_ms or self._timeout_ms)
+            return await self._pool.request(
+                address, request, timeout_ms=timeout_ms or self._timeout_ms, purpose=purpose
+            )
         except BrokerUnreachable:
             self._routes.refresh_soon()
             raise

@@ -88,7 +88,7 @@ class Pool:
         self._limits, self._on_request, self._on_connected = limits, on_request, on_connected
         self._links: dict[tuple[str, Purpose], _Link] = {}
         self._tree = TaskTree()
-        self._pulls_paused = False
+        self.pulls_paused = False
         self._is_closed = False
 
     # Channels
@@ -151,7 +151,7 @@ class Pool:
         else:
             link.channel = channel
             channel.closed.add_done_callback(partial(self._ended, address, purpose, link, channel))
-            if purpose == "pulls" and self._pulls_paused:
+            if purpose == "pulls" and self.pulls_paused:
                 channel.pause_reading()
             log.info("connected", peer=address, purpose=purpose)
             attempt.set_result(channel)
@@ -225,7 +225,7 @@ class Pool:
 
     def pause_pulls(self, *, paused: bool) -> None:
         """Leave what was pulled in the network while there is no room for it here, or read on."""
-        self._pulls_paused = paused
+        self.pulls_paused = paused
         for (_, purpose), link in self._links.items():
             if purpose == "pulls" and link.channel is not None:
                 if paused:

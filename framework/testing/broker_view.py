@@ -9,7 +9,7 @@ from framework.broker.node import Node
 from framework.broker.server import Broker
 from framework.broker.store import delayed
 from framework.broker.store.queues import Queue
-from framework.model.message import Message
+from framework.model.message import ORIGIN_MESSAGE_ID, Message
 from framework.model.queue import MessageQueue
 from framework.model.reserved import DEAD_LETTER_PREFIX, RETRY_PREFIX, dead_letter_topic, retry_topic
 from framework.wire.stored import decode
@@ -50,7 +50,20 @@ def dead_letters(broker: Broker, groups: list[str]) -> set[tuple[str, str]]:
 
 def dead_messages(broker: Broker, group: str) -> list[Message]:
     """The dead letters themselves, oldest first."""
-    topic = dead_letter_topic(group)
+    return _all_of(broker, dead_letter_topic(group))
+
+
+def copies(broker: Broker, groups: list[str]) -> list[tuple[str, str, int]]:
+    """(group, message copied, which retry) of every copy that was made of a failed message."""
+    return [
+        (group, message.properties.get(ORIGIN_MESSAGE_ID, message.message_id), message.attempt)
+        for group in groups
+        for topic in (retry_topic(group), dead_letter_topic(group))
+        for message in _all_of(broker, topic)
+    ]
+
+
+def _all_of(broker: Broker, topic: str) -> list[Message]:
     return [
         message
         for node in broker.nodes
@@ -74,6 +87,8 @@ def left(broker: Broker, groups: list[str]) -> list[str]:
                         lines.append(f"{group} {topic}@{node.name}:{queue.number} is at {committed} of {queue.end}")
     if broker.nodes and delayed.next_due_ms(broker.nodes[0].store.database.writing) is not None:
         lines.append("messages wait for their delay")
+    if broker.nodes and broker.nodes[0].store.database.writing.in_transaction:
+        lines.append("a group of writes is under way")
     if len(lines) > LISTED_MAX:
         lines[LISTED_MAX:] = [f"and {len(lines) - LISTED_MAX} more"]
     return lines

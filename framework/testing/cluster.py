@@ -131,6 +131,7 @@ class Cluster:
             facts.append(Strange(at, who, what))
         if self.broker.broker is not None and self.broker.is_alive:
             self.history.stored = broker_view.contents(self.broker.broker, self.workload.topic)
+            self.history.copies = broker_view.copies(self.broker.broker, self.history.groups)
             self.history.dead_letters = broker_view.dead_letters(self.broker.broker, self.history.groups)
         for complaint in self.loop.complaints:
             self.recorder.unexpected("the event loop", f"{complaint.get('message')}: {complaint.get('exception')!r}")

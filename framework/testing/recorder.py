@@ -37,7 +37,7 @@ from framework.wire.codes import RequestCode
 from framework.wire.requests.pull import COMMIT_OFFSET
 
 OUTSIDE = "the world"
-BREAKDOWNS = ("loop failed", "task failed", "request failed", "broker trouble")
+BREAKDOWNS = ("loop failed", "task failed", "request failed", "settling failed", "broker trouble")
 """Lines by which the framework says that something broke which it had not foreseen."""
 SAID_MAX = 20_000
 """Log lines kept a run; what loops for ever would otherwise fill the memory."""

@@ -97,8 +97,9 @@ class VirtualTask(asyncio.Task[T]):
 
     def __init__(self, coro: Coroutine[Any, Any, T], *, loop: NumberingLoop, name: str | None, context: Any) -> None:
         self.number = loop.next_number()  # first: from 3.12 on the constructor hashes the task
+        self.context: contextvars.Context = contextvars.copy_context() if context is None else context
         kind = getattr(coro, "__qualname__", type(coro).__name__)
-        super().__init__(coro, loop=loop, name=name or f"{kind}#{self.number}", context=context)
+        super().__init__(coro, loop=loop, name=name or f"{kind}#{self.number}", context=self.context)
 
     def __hash__(self) -> int:
         return self.number

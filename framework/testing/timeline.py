@@ -71,7 +71,8 @@ def lines(history: History, violations: Iterable[Violation] = ()) -> Iterator[st
     def told(run: list[Finished]) -> str:
         first, last = run[0], run[-1]
         offsets = str(first.offset) if first is last else f"{first.offset} to {last.offset}"
-        return _line(first.at, first.who, f"handled {first.queue} {offsets} for {first.group}")
+        since = "" if first is last else f", since {first.at:.3f}"
+        return _line(last.at, last.who, f"handled {last.queue} {offsets} for {last.group}{since}")
 
     def ended(key: tuple[str, str, str] | None = None) -> Iterator[str]:
         for each in [key] if key is not None else list(runs):
@@ -92,8 +93,7 @@ def lines(history: History, violations: Iterable[Violation] = ()) -> Iterator[st
             continue
         text = describe(fact)
         if text is not None:
-            if isinstance(fact, Fault | Life):
-                yield from ended()
+            yield from ended()
             yield _line(fact.at, fact.who, text)
     yield from ended()
     for violation in broken:

@@ -266,7 +266,7 @@ class VirtualLoop(NumberingLoop):
             for task in self.all_tasks:  # grows while a finally block starts further tasks
                 if not task.done():
                     task.forget()
-                    _close(task.get_coro())
+                    task.context.run(_close, task.get_coro())
         finally:
             asyncio._set_running_loop(None)  # noqa: SLF001  # likewise
         self.all_tasks.clear()

@@ -75,9 +75,8 @@ def _copy(node: Node, original: Record) -> Record:
         properties[RETRY_TOPIC] = original.topic
     if ORIGIN_MESSAGE_ID not in properties or not original.topic.startswith(RETRY_PREFIX):
         properties[ORIGIN_MESSAGE_ID] = offset_message_id(original.store_host, original.commit_log_offset)
-    return replace(
-        original, properties=properties, reconsume_times=original.reconsume_times + 1, store_host=host_of(node.address)
-    )
+    attempts = original.reconsume_times + (1 if safeguard("attempts are counted") else 0)
+    return replace(original, properties=properties, reconsume_times=attempts, store_host=host_of(node.address))
 
 
 def _fate(request: Request, header: SendBackRequest, group: ConsumerGroup, reconsumed: int) -> tuple[int, bool]:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from framework.errors import StoreError
+from framework.marks import safeguard
 
 OpenDatabase = Callable[[], sqlite3.Connection]
 
@@ -151,7 +152,8 @@ def _set_up(connection: sqlite3.Connection) -> None:
     """What every connection needs, before anything is read through it."""
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA synchronous = FULL")
+    # FULL: a commit is not done before it is on the disk. NORMAL would lose commits at a power cut.
+    connection.execute(f"PRAGMA synchronous = {'FULL' if safeguard('a commit reaches the disk') else 'NORMAL'}")
     connection.execute("PRAGMA cache_size = -32768")
 
 

@@ -19,6 +19,7 @@ import structlog
 from framework.broker.store.database import Database
 from framework.broker.store.queues import OFFSET_BITS, OFFSET_MAX, Queue, Queues
 from framework.errors import FrameworkError, StoreError
+from framework.marks import safeguard
 from framework.ports import Clock, Workers
 
 log = structlog.get_logger()
@@ -204,6 +205,11 @@ class Writer:
         self._commit(transaction, group)
 
     def _commit(self, transaction: Transaction, group: list[tuple[Any, Done | None]]) -> None:
+        if not safeguard("an answer leaves after the commit"):
+            for result, done in group:
+                _tell(done, result, None)
+            group = [(result, None) for result, _ in group]
+
         def job() -> None:
             if not self._is_dead:
                 self._database.writing.execute("COMMIT")

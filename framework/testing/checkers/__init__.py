@@ -14,6 +14,7 @@ from framework.testing.checkers.nothing_lost import nothing_lost
 from framework.testing.checkers.nothing_unexpected import nothing_unexpected
 from framework.testing.checkers.offsets_forward import offsets_forward
 from framework.testing.checkers.one_answer_a_request import one_answer_a_request
+from framework.testing.checkers.one_copy_an_attempt import one_copy_an_attempt
 from framework.testing.checkers.retries_bounded import retries_bounded
 from framework.testing.errors import Violation
 from framework.testing.history import History
@@ -27,6 +28,7 @@ ALL: tuple[Checker, ...] = (
     commit_never_passes_a_gap,
     offsets_forward,
     one_answer_a_request,
+    one_copy_an_attempt,
     retries_bounded,
     calm_runs_do_not_repeat,
 )
@@ -41,5 +43,6 @@ __all__ = [
     "nothing_unexpected",
     "offsets_forward",
     "one_answer_a_request",
+    "one_copy_an_attempt",
     "retries_bounded",
 ]

@@ -1,0 +1,19 @@
+"""Truth: a failed attempt makes one copy of its message, however often the broker was asked for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from framework.testing.errors import Violation
+from framework.testing.history import History
+
+NAME = "one copy an attempt"
+
+
+def one_copy_an_attempt(history: History) -> Iterator[Violation]:
+    """INVARIANTS R2, for the box. Asked of the brokers' own logs, at the end."""
+    end = history.facts[-1].at if history.facts else 0.0
+    for (group, origin, attempt), count in sorted(Counter(history.copies).items()):
+        if count > 1:
+            yield Violation(NAME, f"{group} has {count} copies of {origin} for retry {attempt}", end)

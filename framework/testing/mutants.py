@@ -1,0 +1,111 @@
+"""Mutants: the safeguards that can be switched off, one at a time, and what must notice each.
+
+A mutant that nothing catches is a finding about the checkers or the generator, not about the mutant. Each safeguard
+stands in the code as `marks.safeguard("...")`; a test holds this list and the code against each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from framework.testing.errors import Violation
+from framework.testing.simulation import SECONDS, draw, play
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One safeguard, what its absence does, and the kinds of fault that bring it to light."""
+
+    safeguard: str
+    without: str
+    caught_by: tuple[str, ...]
+    """Truths, any of which may be the one that breaks."""
+    is_quick: bool = True
+    """Falls within some twenty seeds, so that CI can afford it."""
+    scenario: str = ""
+    """The written story that catches it where random seeds seldom do."""
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        "commits stop at the first gap",
+        "the highest finished offset is committed, past messages that are still at work",
+        ("a commit never passes a gap",),
+    ),
+    Mutant(
+        "what moved during a flush stays dirty",
+        "a message that ends while the flush is under way is never committed",
+        ("progress",),
+    ),
+    Mutant(
+        "the copy is durable before the source is settled",
+        "a failed message counts as finished while its copy is still on the way",
+        ("a commit never passes a gap", "nothing lost"),
+    ),
+    Mutant(
+        "send-back makes one copy",
+        "a send-back that is asked for twice makes two copies",
+        ("one copy an attempt",),
+    ),
+    Mutant(
+        "an answer leaves after the commit",
+        "a producer is told that its message is stored before it is",
+        ("acknowledged is stored", "nothing lost"),
+    ),
+    Mutant(
+        "a commit reaches the disk",
+        "commits are not synced, so a power cut undoes them",
+        ("acknowledged is stored", "nothing lost", "a commit never passes a gap"),
+    ),
+    Mutant(
+        "requests time out",
+        "whoever asks a peer that has vanished waits for ever",
+        ("progress", "the run ends"),
+    ),
+    Mutant(
+        "running handlers are waited for",
+        "a queue is handed over while its handlers run",
+        ("calm runs do not repeat",),
+    ),
+    Mutant(
+        "the last offset is confirmed",
+        "a member leaves without saying how far it has come",
+        ("calm runs do not repeat",),
+    ),
+    Mutant(
+        "a parked message is sent again",
+        "a message whose copy could not be sent holds its queue for ever",
+        ("progress",),
+    ),
+    Mutant(
+        "a commit that may be lost is sent again",
+        "a commit that was lost with its connection is never repeated",
+        ("progress",),
+    ),
+    Mutant(
+        "a restart takes up the schedule",
+        "what waits for its delay is forgotten by a broker that restarts",
+        ("progress",),
+    ),
+    Mutant(
+        "attempts are counted",
+        "each copy is the first attempt again",
+        ("progress", "nothing lost", "one copy an attempt"),
+    ),
+    Mutant(
+        "a failed query is no reset",
+        "a queue whose offset could not be asked for begins at its end",
+        ("a commit never passes a gap", "nothing lost"),
+    ),
+)
+
+
+def hunt(mutant: Mutant, seeds: Iterator[int] | range, *, seconds: float = SECONDS) -> tuple[int, Violation] | None:
+    """The first seed at which one of the mutant's truths breaks, and how; None where none does."""
+    for seed in seeds:
+        verdict, _ = play(draw(seed, seconds=seconds), mutants=(mutant.safeguard,))
+        for violation in verdict.violations:
+            if violation.truth in mutant.caught_by:
+                return seed, violation
+    return None
