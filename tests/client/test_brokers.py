@@ -14,7 +14,7 @@ from framework.wire import stored
 from framework.wire.bodies.heartbeat import Heartbeat
 from framework.wire.codes import RequestCode
 from framework.wire.command import Command
-from tests.client.script import NS, A, B, ScriptedCluster, record, route_of
+from tests.client.script import A, B, ScriptedCluster, record, route_of
 from tests.net.memory import virtually
 
 QUEUE = MessageQueue("orders", "a", 1)
