@@ -73,6 +73,7 @@ class Cluster:
         for _ in range(apps):
             self.add_app()
         self.producer = Machine("producer", "10.0.0.2")
+        self.broker.job_delay_max = self.workload.sync_s
         self._logical_brokers = brokers
         self._mutants = frozenset(mutants)
         self._consumers = consumers or self._usual_consumers
@@ -244,7 +245,9 @@ class Cluster:
             }
             for load in workload.groups
         }
-        return AppSettings.model_validate({"cluster": reached, "consumers": consumers})
+        return AppSettings.model_validate(
+            {"app": {"drain": workload.drain}, "cluster": reached, "consumers": consumers}
+        )
 
     def _usual_consumers(self, _: Cluster) -> Sequence[Consumer[..., Any]]:
         return handlers(self.workload, self.recorder, self.loop.streams.application)

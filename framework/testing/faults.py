@@ -131,9 +131,8 @@ def _late_jobs(nemesis: Nemesis) -> Struck:
     node = machine.node if machine is not None else None
     if machine is None or node is None:
         return None
-    before = node.job_delay_max
     node.job_delay_max = seconds
-    nemesis.for_a_while(seconds * 2, partial(setattr, node, "job_delay_max", before))
+    nemesis.for_a_while(seconds * 2, partial(setattr, node, "job_delay_max", machine.job_delay_max))
     return machine.name, f"its worker threads start up to {seconds:.1f}s late"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from framework.broker.server import Broker
 from framework.runtime.app import App
-from framework.testing.node import Node
+from framework.testing.node import JOB_DELAY_MAX_S, Node
 from framework.testing.sim_disk import SimDisk
 
 FIRST_PROCESS = 1000
@@ -21,6 +21,8 @@ class Machine:
         self.host = host
         self.disk = SimDisk()
         self.skew_ms = 0
+        self.job_delay_max = JOB_DELAY_MAX_S
+        """How late a worker's job may start: for a broker, how long a sync of its disk may take."""
         self.lives = 0
         self.node: Node | None = None
         """The present life; None before the first."""
@@ -48,5 +50,6 @@ class Machine:
         # Process numbers differ between machines too, as they would.
         process = FIRST_PROCESS + 100 * int(self.host.rpartition(".")[2]) + self.lives
         self.node = Node(f"{self.name}.{self.lives}", host=self.host, process=process, skew_ms=self.skew_ms)
+        self.node.job_delay_max = self.job_delay_max
         self.is_leaving = False
         return self.node

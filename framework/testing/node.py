@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from framework.testing.steps import Step
 
 
+JOB_DELAY_MAX_S = 0.002
+
+
 class Endpoint(Protocol):
     """What the system closes when a process ends: connections and listening ports."""
 
@@ -34,7 +37,7 @@ class Node:
         self.is_held = False
         self.held_until = 0.0
         self.held: list[Step] = []
-        self.job_delay_max = 0.002
+        self.job_delay_max = JOB_DELAY_MAX_S
         """How late a worker's job may start, in seconds."""
         self.on_log: Callable[[str, Mapping[str, Any]], None] | None = None
         """Who hears what this process logs."""

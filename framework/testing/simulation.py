@@ -49,7 +49,8 @@ class Plan:
         )
         return (
             f"seed={self.seed} policy={self.policy} calm={self.is_calm} for={self.seconds:g}s apps={self.apps} "
-            f"brokers={self.brokers} faults={kinds or 'none'} queues={load.queues} messages={load.messages} {groups}"
+            f"brokers={self.brokers} faults={kinds or 'none'} queues={load.queues} messages={load.messages} "
+            f"sync={load.sync_s:g}s {groups}"
         )
 
 

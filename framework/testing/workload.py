@@ -48,6 +48,10 @@ class Workload:
     """The messages are sent over about this long."""
     max_retries: int = 3
     pull_batch: int = 8
+    sync_s: float = 0.002
+    """How long a sync of a broker's disk may take."""
+    drain: str = "5s"
+    """How long a leaving application waits for its handlers; shorter than some of them take."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Laid over each group's settings."""
 
@@ -65,6 +69,7 @@ def draw_workload(chance: Stream, *, is_calm: bool) -> Workload:
             fail_rate=chance.pick((0.0, 0.05, 0.2)),
             poison_rate=chance.pick((0.0, 0.02)),
             stuck_rate=0.0 if is_calm else chance.pick((0.0, 0.0, 0.02)),
+            stuck_s=chance.pick((8.0, 40.0)),
         )
     ]
     if chance.happens(0.3):
@@ -74,6 +79,7 @@ def draw_workload(chance: Stream, *, is_calm: bool) -> Workload:
         groups=tuple(groups),
         messages=chance.pick((80, 160, 240)),
         pull_batch=chance.pick((2, 8, 32)),
+        sync_s=chance.pick((0.002, 0.02, 0.2)),
     )
 
 

@@ -1,0 +1,117 @@
+"""Each safeguard, switched off, is noticed: by random seeds, or by a story written for it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import framework
+from framework.broker.intercept import Interceptor
+from framework.testing.checkers import commit_never_passes_a_gap, nothing_lost
+from framework.testing.cluster import Cluster
+from framework.testing.errors import Violation
+from framework.testing.history import Copied, Said
+from framework.testing.mutants import MUTANTS, Mutant, hunt
+from framework.testing.story import Story, all_handled, tell
+from framework.testing.workload import GroupLoad, Workload
+from framework.wire.codes import RequestCode, ResponseCode
+from framework.wire.command import Command
+
+HOME = Path(framework.__file__).parent
+SEEDS = range(25)
+by_seeds = [mutant for mutant in MUTANTS if mutant.caught_by]
+
+
+@pytest.mark.parametrize("mutant", by_seeds, ids=[mutant.safeguard for mutant in by_seeds])
+def test_random_seeds_catch_it(mutant: Mutant) -> None:
+    assert hunt(mutant, SEEDS) is not None, f"{mutant.safeguard}: {mutant.without}, and nobody noticed"
+
+
+def test_the_list_and_the_code_agree() -> None:
+    in_code = set()
+    for path in HOME.rglob("*.py"):
+        if "testing" not in path.parts:
+            in_code |= set(re.findall(r"safeguard\(\s*[\"']([^\"']+)[\"']", path.read_text(encoding="utf-8")))
+
+    assert in_code == {mutant.safeguard for mutant in MUTANTS}
+    assert len(MUTANTS) >= 10
+
+
+def test_those_that_seeds_miss_are_caught_where_it_is_said() -> None:
+    for mutant in MUTANTS:
+        assert bool(mutant.caught_by) != bool(mutant.test), mutant.safeguard
+        if mutant.test:
+            assert mutant.safeguard in (HOME.parent / mutant.test).read_text(encoding="utf-8")
+
+
+def cluster_with(safeguard: str | None, workload: Workload | None = None) -> Cluster:
+    return Cluster(1, apps=0, workload=workload, mutants=() if safeguard is None else (safeguard,))
+
+
+async def cut_off_without_a_word(story: Story) -> None:
+    """A broker that is silently gone is noticed within a request's time-out, not when the line is given up as idle."""
+    (a,) = await story.start_apps(1)
+    story.cut_off(a, "100s")
+    await story.sleep("50s")
+    assert any(fact.event == "heartbeat failed" for fact in story.history.of(Said))
+
+
+@pytest.mark.parametrize("safeguard", [None, "requests time out"])
+def test_silence_is_noticed(safeguard: str | None) -> None:
+    told = cluster_with(safeguard)
+    if safeguard is None:
+        tell(cut_off_without_a_word, told)
+    else:
+        with pytest.raises(AssertionError):
+            tell(cut_off_without_a_word, told)
+
+
+def a_copy_is_made(story: Story) -> bool:
+    return any(True for _ in story.history.of(Copied))
+
+
+async def restart_while_a_retry_waits(story: Story) -> None:
+    await story.start_apps(1)
+    await story.send("orders", 1)
+    await story.within("10s").until(a_copy_is_made)
+    await story.restart_broker()
+    await story.within("30s").until(all_handled)
+
+
+@pytest.mark.parametrize("safeguard", [None, "a restart takes up the schedule"])
+def test_a_restart_forgets_no_retry(safeguard: str | None) -> None:
+    always = Workload(groups=(GroupLoad(poison_rate=1.0),))
+    told = cluster_with(safeguard, always)
+    if safeguard is None:
+        tell(restart_while_a_retry_waits, told)
+    else:
+        with pytest.raises(Violation, match="all handled"):
+            tell(restart_while_a_retry_waits, told)
+
+
+async def refuse_to_name_offsets_once(story: Story) -> None:
+    """A crashed member has handled half; the next one is refused the first time it asks how far that was."""
+    a, b = await story.start_apps(2)
+    await story.send("orders", 40)
+    story.stop(a, "60s")
+    await story.send("orders", 40)
+    broker = story.cluster.broker.broker
+    assert broker is not None
+    refusal = Command(ResponseCode.SYSTEM_ERROR, remark="not now")
+    broker.intercept(Interceptor(code=RequestCode.QUERY_CONSUMER_OFFSET, answer=refusal, times=20))
+    story.crash(a)
+    await story.within("2m").until(all_handled)
+    assert {b} == story.owners("orders")
+    story.check(nothing_lost, commit_never_passes_a_gap)
+
+
+@pytest.mark.parametrize("safeguard", [None, "a failed query is no reset"])
+def test_a_refused_question_moves_no_offset(safeguard: str | None) -> None:
+    told = cluster_with(safeguard)
+    if safeguard is None:
+        tell(refuse_to_name_offsets_once, told)
+    else:
+        with pytest.raises(Violation):
+            tell(refuse_to_name_offsets_once, told)
