@@ -1,0 +1,114 @@
+"""`check_allocation` finds each broken law, and names it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from framework.errors import StrategyFault
+from framework.hooks.builtin.allocation.averaging import Averaging
+from framework.hooks.builtin.allocation.circle import Circle
+from framework.model.contracts import AllocationStrategy
+from framework.model.queue import MessageQueue
+from framework.testing.laws import check_allocation
+
+Queues = Sequence[MessageQueue]
+
+
+class Broken:
+    name = "broken"
+
+    def __init__(self, allocate: Callable[[str, Sequence[str], Queues], list[MessageQueue]]) -> None:
+        self._allocate = allocate
+
+    def allocate(self, member: str, members: Sequence[str], queues: Queues) -> list[MessageQueue]:
+        return self._allocate(member, members, queues)
+
+
+class Forgetful:
+    """Answers another member's share each second time."""
+
+    name = "forgetful"
+
+    def __init__(self) -> None:
+        self._asked: dict[tuple[str, int, int], int] = {}
+
+    def allocate(self, member: str, members: Sequence[str], queues: Queues) -> list[MessageQueue]:
+        case = (member, len(members), len(queues))
+        self._asked[case] = self._asked.get(case, 0) + 1
+        if member not in members:
+            return []
+        at = (members.index(member) + self._asked[case] - 1) % len(members)
+        return list(queues[at :: len(members)])
+
+
+class Listening:
+    """Divides by the order in which it first heard of members, as no broker promises one."""
+
+    name = "listening"
+
+    def allocate(self, member: str, members: Sequence[str], queues: Queues) -> list[MessageQueue]:
+        return list(queues[members.index(member) :: len(members)]) if member in members else list(queues[:1])
+
+
+def first_two(member: str, members: Sequence[str], queues: Queues) -> list[MessageQueue]:
+    return list(queues) if member in members[:2] else []
+
+
+def without_the_last(member: str, members: Sequence[str], queues: Queues) -> list[MessageQueue]:
+    return Circle().allocate(member, members, queues[:-1])
+
+
+def all_to_one(member: str, members: Sequence[str], queues: Queues) -> list[MessageQueue]:
+    return list(queues) if member == members[0] else []
+
+
+@pytest.mark.parametrize("strategy", [Averaging(), Circle()])
+def test_good_strategies_pass(strategy: AllocationStrategy) -> None:
+    check_allocation(strategy, within=1)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "law"),
+    [
+        (Broken(first_two),
+        "strategy 'broken', 2 members, 1 queues: no overlap: orders@broker-a:0 has more than one owner"),
+        (Broken(without_the_last), "strategy 'broken', 1 members, 1 queues: cover: orders@broker-a:0 has no owner"),
+        (Broken(all_to_one), "strategy 'broken', 2 members, 2 queues: balance: shares of \\[0, 2\\]"),
+        (Forgetful(),
+        "strategy 'forgetful', 2 members, 1 queues: determinism: .* got orders@broker-a:0, and then nothing"),
+        (Listening(),
+        "strategy 'listening', 1 members, 1 queues: strangers: a member that is not on the list was given"),
+        (object(), "has no name or no allocate"),
+    ],
+)  # fmt: skip
+def test_a_broken_law_is_named_with_its_case(strategy: AllocationStrategy, law: str) -> None:
+    with pytest.raises(AssertionError, match=law):
+        check_allocation(strategy, within=1)
+
+
+def test_an_answer_that_depends_on_when_it_was_asked_is_found_in_other_orders_too() -> None:
+    """Three times the same, and then not: determinism alone would pass it."""
+    asked = 0
+
+    def changing(member: str, members: Sequence[str], queues: Queues) -> list[MessageQueue]:
+        nonlocal asked
+        asked += len(queues)
+        return list(queues) if asked != 6 and member in members else []
+
+    with pytest.raises(AssertionError, match=r"permutation: .* got orders@broker-a:0, and nothing in another order"):
+        check_allocation(
+            Broken(changing), members=["one"], queues=[MessageQueue("orders", "broker-a", 0)], covers=False
+        )
+
+
+def test_a_queue_that_was_not_offered_is_found_by_the_framework_itself() -> None:
+    foreign = MessageQueue("orders", "nowhere", 7)
+
+    with pytest.raises(StrategyFault, match="named orders@nowhere:7"):
+        check_allocation(Broken(lambda *_: [foreign]))
+
+
+def test_cover_may_be_left_out() -> None:
+    check_allocation(Broken(without_the_last), covers=False)
