@@ -29,7 +29,7 @@ _log = structlog.get_logger(__name__)
 
 GROUP = "framework_app.plugins"
 _OURS = "built in"
-_BUILT_IN = ("averaging", "circle")
+_BUILT_IN = ("averaging", "by_config", "circle", "consistent_hash", "machine_room", "nearby", "sticky")
 _BUILT_IN_HOME = "framework.hooks.builtin.allocation"
 
 

@@ -5,9 +5,10 @@ A protocol arrives here with the first code that asks for it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
 
+from framework.model.allocation import Allocation
 from framework.model.queue import MessageQueue
 
 
@@ -26,4 +27,30 @@ class AllocationStrategy(Protocol):
 
     def allocate(self, member: str, members: Sequence[str], queues: Sequence[MessageQueue]) -> list[MessageQueue]:
         """The queues of `member`; both lists are sorted, and a member that is not on the list owns nothing."""
+        ...
+
+
+@runtime_checkable
+class TakesOptions(Protocol):
+    """A strategy that may be named with options: `allocation: {name: {option: value}}`.
+
+    What is registered is a pattern: each group that names it gets a strategy of its own from `configured`.
+    """
+
+    @property
+    def options(self) -> type[Any]:
+        """The pydantic model of the options. A field without a default must be written."""
+        ...
+
+    def configured(self, options: Any, choose: Callable[[Allocation, str], AllocationStrategy]) -> AllocationStrategy:
+        """The strategy with these options; `choose` finds another one that the option of that name speaks of."""
+        ...
+
+
+@runtime_checkable
+class Remarks(Protocol):
+    """A strategy that does not promise an owner for every queue, and says so."""
+
+    def remarks(self, members: Sequence[str], queues: Sequence[MessageQueue]) -> Sequence[str]:
+        """What a person should know of this division, with the numbers; nothing when all is well."""
         ...

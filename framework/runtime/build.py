@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from framework.core.flow_control import FlowLimits
 from framework.declare import Consumer, ConsumerSpec
-from framework.errors import ConfigurationError, nearest
+from framework.errors import ConfigurationError
 from framework.hooks.calls import Calls
+from framework.hooks.strategies import choose
 from framework.model.contracts import AllocationStrategy
 from framework.model.subscription import Subscription
 from framework.ports import World
@@ -57,13 +58,6 @@ def _plan(
                 place=spec.place,
             )
     chosen = settings.consumer(group)
-    strategy = strategies.get(chosen.allocation)
-    if strategy is None:
-        hint = nearest(chosen.allocation, strategies) or f"; known: {', '.join(strategies)}"
-        raise ConfigurationError(
-            f"consumers.{group}.allocation: no strategy {chosen.allocation!r}{hint}",
-            place=settings.place("consumers", group, "allocation"),
-        )
     return GroupPlan(
         name=group,
         subscriptions=tuple(Subscription(spec.topic, spec.tags, version) for spec in by_topic.values()),
@@ -72,7 +66,7 @@ def _plan(
         max_retries=chosen.max_retries,
         pull_batch=chosen.pull_batch,
         start=_start(chosen.start),
-        strategy=strategy,
+        strategy=choose(chosen.allocation, strategies, ("consumers", group, "allocation"), settings),
         flow_limits=FlowLimits(messages_max=chosen.cache_count, bytes_max=chosen.cache_bytes),
     )
 

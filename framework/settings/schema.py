@@ -26,6 +26,7 @@ from pydantic import (
 
 from framework.errors import ConfigurationError, ConfigurationMistakes
 from framework.model import durations
+from framework.model.allocation import Allocation, written
 from framework.model.reserved import GROUP_LENGTH_MAX, is_legal
 from framework.settings.mistakes import Places, translated
 from framework.settings.secret import Secret
@@ -180,8 +181,9 @@ class ConsumerSettings(Part):
     """Messages a queue may hold that are pulled and not yet settled."""
     cache_bytes: Annotated[Size, Field(ge=1 << 16)] = 64 << 20
     """Bytes of pulled messages that one queue may hold; `app.budget` bounds all queues together."""
-    allocation: str = "averaging"
-    """The strategy that divides queues among members; every member of a group must use the same one."""
+    allocation: Annotated[Allocation, BeforeValidator(written)] = Allocation("averaging")
+    """The strategy that divides queues among members, by its name or as {name: {option: value}}; the same in every
+    member of a group."""
 
 
 class Logging(Part):

@@ -88,4 +88,4 @@ def test_plugins_are_listed_with_source_and_hooks(capsys: Capture) -> None:
     assert ("built in", ["register_allocation_strategies"]) == (listed["circle"]["source"], listed["circle"]["hooks"])
 
     assert ExitCode.CLEAN == main.run(["plugins"])
-    assert "averaging  built in: register_allocation_strategies\n" in capsys.readouterr().out
+    assert "averaging        built in: register_allocation_strategies\n" in capsys.readouterr().out

@@ -1,0 +1,60 @@
+"""`machine_room`: only queues on brokers of the named rooms, in even shares. Identical to the Java client's.
+
+A broker's room stands before the `@` in its name: `room1@broker-a`. Queues of other brokers have no owner in this
+group, which is the point: another group, in another room, reads them. `nearby` leaves none without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from framework.hooks.markers import hookimpl
+from framework.model.contracts import AllocationStrategy
+from framework.model.queue import MessageQueue
+
+Room = Annotated[str, Field(min_length=1)]
+
+
+class Options(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    rooms: Annotated[tuple[Room, ...], Field(min_length=1)]
+    """The rooms whose brokers this group reads from."""
+
+
+class MachineRoom:
+    name = "machine_room"
+    options = Options
+
+    def __init__(self, rooms: Sequence[str] = ()) -> None:
+        self._rooms = tuple(rooms)
+
+    def configured(self, options: Options, choose: object) -> MachineRoom:
+        return MachineRoom(options.rooms)
+
+    def allocate(self, member: str, members: Sequence[str], queues: Sequence[MessageQueue]) -> list[MessageQueue]:
+        if member not in members:
+            return []
+        ours = [queue for queue in queues if self._is_ours(queue)]
+        place, count = members.index(member), len(members)
+        share, rest = divmod(len(ours), count)
+        mine = ours[place * share : (place + 1) * share]
+        # What is left over lies behind everybody's run, one for each of the first members.
+        return mine + ours[share * count + place :][:1] if place < rest else mine
+
+    def remarks(self, members: Sequence[str], queues: Sequence[MessageQueue]) -> list[str]:
+        count = sum(not self._is_ours(queue) for queue in queues)
+        rooms = ", ".join(self._rooms) or "none"
+        return [f"{count} of {len(queues)} queues are on brokers outside the rooms ({rooms})"] if count else []
+
+    def _is_ours(self, queue: MessageQueue) -> bool:
+        parts = queue.broker.rstrip("@").split("@")  # Java's split drops empty parts at the end
+        return len(parts) == 2 and parts[0] in self._rooms
+
+
+@hookimpl
+def register_allocation_strategies() -> list[AllocationStrategy]:
+    return [MachineRoom()]

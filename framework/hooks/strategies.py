@@ -1,0 +1,38 @@
+"""From the strategy that settings name, with its options, to the one that a group asks.
+
+Owns the checking of options, so that a mistake in them has its place in the file. What the options mean is the
+strategy's affair; which strategies there are is the host's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import ValidationError
+
+from framework.errors import ConfigurationError, nearest
+from framework.hooks.host import Origin
+from framework.model.allocation import Allocation
+from framework.model.contracts import AllocationStrategy, TakesOptions
+
+
+def choose(
+    allocation: Allocation, strategies: Mapping[str, AllocationStrategy], path: tuple[str, ...], origin: Origin
+) -> AllocationStrategy:
+    """The strategy for what was written at `path`; raises ConfigurationError (or several) with file and line."""
+    name, here = allocation.name, (*path, allocation.name)
+    place = origin.place(*here) or origin.place(*path)
+    strategy = strategies.get(name)
+    if strategy is None:
+        hint = nearest(name, strategies) or f"; known: {', '.join(strategies)}"
+        raise ConfigurationError(f"{'.'.join(path)}: no strategy {name!r}{hint}", place=place)
+    if not isinstance(strategy, TakesOptions):
+        if allocation.options:
+            raise ConfigurationError(f"{'.'.join(path)}: the strategy {name!r} has no options", place=place)
+        return strategy
+    model = strategy.options
+    try:
+        options = model.model_validate(dict(allocation.options))
+    except ValidationError as error:
+        raise origin.explain(here, model, error) from None
+    return strategy.configured(options, lambda inner, option: choose(inner, strategies, (*here, option), origin))
