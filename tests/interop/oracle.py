@@ -1,6 +1,7 @@
 """RocketMQ's own pure classes from Python: its SQL92 filter and its allocation strategies, in one JVM.
 
-Questions are asked in bulk, for a JVM is slow to start and quick to answer; see `oracle/Oracle.java` for their words.
+Questions are asked in bulk, for a JVM is slow to start and quick to answer. Their words stand in
+`java_oracle/Oracle.java`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 from tests.interop import jars
 
-SOURCES = Path(__file__).parent / "oracle"
+SOURCES = Path(__file__).parent / "java_oracle"
 FLAGS = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
