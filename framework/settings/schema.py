@@ -24,6 +24,8 @@ from pydantic import (
     model_validator,
 )
 
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
 from framework.errors import ConfigurationError, ConfigurationMistakes
 from framework.model import durations
 from framework.model.allocation import Allocation, written
@@ -204,8 +206,10 @@ class Plugins(Part):
     """{plugin: {key: value}}; each plugin says which keys it has."""
 
 
-class AppSettings(Part):
+class AppSettings(BaseSettings):
     """Everything that a settings file says. `AppSettings()` is what no file at all means."""
+
+    model_config = SettingsConfigDict(**Part.model_config)
 
     app: Application = Application()
     """The application as a whole."""
@@ -220,6 +224,22 @@ class AppSettings(Part):
 
     _places: Places = PrivateAttr(default_factory=dict)
     _warnings: tuple[str, ...] = PrivateAttr(default=())
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """One source: the layers that `sources.py` has laid over each other, with the place of every value.
+
+        The library's own sources for files and variables cannot tell where a value stands, and would read the process's
+        environment behind the back of whoever makes settings for a test or for a second application.
+        """
+        return (init_settings,)
 
     def consumer(self, group: str) -> ConsumerSettings:
         """The settings of a group, the defaults where nothing is said about it."""
