@@ -16,7 +16,7 @@ from framework import marks
 from framework.core import limits
 from framework.core.assignment import Assignment, Change, allocate
 from framework.errors import FrameworkError
-from framework.model.contracts import AllocationStrategy
+from framework.model.contracts import AllocationStrategy, Remarks
 from framework.model.queue import MessageQueue
 from framework.model.reserved import RETRY_PREFIX
 from framework.net.wakeup import Wakeup
@@ -67,6 +67,8 @@ class RebalanceLoop:
         """Topic -> why it could not be balanced; logged on entering and leaving."""
         self._idle: dict[str, None] = {}
         """Topics of which this member owns no queue."""
+        self._remarks: dict[str, list[str]] = {}
+        """Topic -> what its strategy has to say of the division; logged when it changes."""
         self._missing: dict[str, None] = {}
         """Topics that no name server knows yet: nothing to divide, and no reason not to be ready."""
 
@@ -141,6 +143,9 @@ class RebalanceLoop:
             return f"the broker does not list this member among {len(members)}"
         try:
             wanted = allocate(self._strategy, self._member, members, queues)
+            remarks = (
+                list(self._strategy.remarks(members, sorted(queues))) if isinstance(self._strategy, Remarks) else []
+            )
         except Exception as error:  # noqa: BLE001 - border: a strategy may be a plugin's
             return f"allocation {self._strategy.name!r} failed: {type(error).__name__}: {error}"
         if topic == self._topics[0]:
@@ -155,6 +160,7 @@ class RebalanceLoop:
             )  # fmt: skip
             self._changed(topic, change)
         self._name_idleness(topic, wanted, queues, members)
+        self._pass_on(topic, remarks)
         return None
 
     def _name_idleness(
@@ -168,6 +174,15 @@ class RebalanceLoop:
             log.warning(
                 "member without queues", group=self._group, topic=topic, queues=len(queues), members=len(members)
             )
+
+    def _pass_on(self, topic: str, remarks: list[str]) -> None:
+        """What a strategy leaves without an owner is no failure, but somebody must hear of it: once a change."""
+        before = self._remarks.pop(topic, [])
+        if remarks:
+            self._remarks[topic] = remarks
+        if remarks != before:
+            told = log.warning if remarks else log.info
+            told("strategy remarked", group=self._group, topic=topic, strategy=self._strategy.name, remarks=remarks)
 
     def _complain(self, topic: str, complaint: str | None) -> None:
         before = self._complaints.pop(topic, None)

@@ -362,3 +362,44 @@ def test_a_retry_topic_with_fewer_queues_than_members_is_no_news() -> None:
         assert [2, 3] == it.owned
 
     assert [] == idle_lines(play_logged(story)[1])
+
+
+class Remarking(Averaging):
+    """Has something to say while another member is there."""
+
+    name = "remarking"
+
+    def remarks(self, members: Sequence[str], queues: Sequence[MessageQueue]) -> list[str]:
+        if len(members) > 2:
+            raise ZeroDivisionError("too many members")
+        return [f"{len(queues)} queues for {len(members)} members"] if len(members) > 1 else []
+
+
+def test_what_a_strategy_remarks_is_said_once_a_change() -> None:
+    async def story() -> None:
+        it = Fixture(Remarking())
+        for members in ([ME], [ME, OTHER], [ME]):
+            it.cluster.listed = members
+            await asyncio.sleep(60)
+        await end(it.task)
+
+    _, lines = play_logged(story)
+    assert [
+        ("strategy remarked", "orders", "remarking", ["4 queues for 2 members"]),
+        ("strategy remarked", "orders", "remarking", []),
+    ] == [line for line in told(lines, "topic", "strategy", "remarks") if line[0] == "strategy remarked"]
+
+
+def test_a_strategy_whose_remarks_fail_has_failed() -> None:
+    async def story() -> None:
+        it = Fixture(Remarking())
+        it.cluster.listed = [ME, OTHER, "10.0.0.0@0"]
+        await asyncio.sleep(3)
+        assert not it.task.done()
+        assert ([], []) == (it.owned, it.changes)
+        await end(it.task)
+
+    _, lines = play_logged(story)
+    assert ["allocation 'remarking' failed: ZeroDivisionError: too many members"] == [
+        reason for _, reason in told(lines, "reason")
+    ]
