@@ -23,7 +23,6 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from framework.errors import ConfigurationError, ConfigurationMistakes
@@ -209,7 +208,14 @@ class Plugins(Part):
 class AppSettings(BaseSettings):
     """Everything that a settings file says. `AppSettings()` is what no file at all means."""
 
-    model_config = SettingsConfigDict(**Part.model_config)
+    model_config = SettingsConfigDict(  # as `Part`; a TypedDict of another type, so that it cannot be taken over whole
+        frozen=True,
+        extra="forbid",
+        validate_default=True,
+        use_attribute_docstrings=True,
+        hide_input_in_errors=True,
+        arbitrary_types_allowed=True,
+    )
 
     app: Application = Application()
     """The application as a whole."""
