@@ -244,6 +244,20 @@ class QueueFlow:
     def window(self) -> Window:
         assert self._window is not None, f"{self.queue} has no position yet"
         return self._window
+    def reset(self, offset: int) -> None:
+        """Somebody asked to go on from elsewhere. A pull that is under way must not be answered to this flow."""
+        assert offset >= 0, f"{self.queue}: reset to {offset}"
+        self._move("reset")
+        self._succeeded()
+        self.held_because = None
+        if self._window is not None:
+            self._window.close()  # whatever still ends there changes nothing
+        self._begin_at(offset)
+
+    @property
+    def can_reset(self) -> bool:
+        return (self.state, "reset") in TRANSITIONS
+
 
     @property
     def has_position(self) -> bool:

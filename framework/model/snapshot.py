@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from framework.model.queue import MessageQueue
+from framework.model.subscription import Subscription
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +23,32 @@ class QueueSnapshot:
     messages: int
     bytes: int
     running: int
+    place: MessageQueue
+    offset_min: int = -1
+    """Of the messages that are held here; -1 where there are none."""
+    offset_max: int = -1
+    pulled_ms: int = 0
+    """When it was last asked for messages, Unix time."""
+    handled_ms: int = 0
+    """When a worker last left its messages."""
+    is_retiring: bool = False
+    is_locked: bool = False
+    """Whether its lease is held; only orderly groups have one."""
+    locked_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How quickly one topic of a group goes: times in milliseconds, rates over the last minute."""
+
+    pull_ms: float = 0.0
+    """A pull that brought something."""
+    pulled_a_second: float = 0.0
+    handle_ms: float = 0.0
+    """A message: the time that workers spent in a chunk, divided by its messages."""
+    handled_a_second: float = 0.0
+    failed_a_second: float = 0.0
+    failed_in_an_hour: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +64,15 @@ class GroupSnapshot:
     dropped: int
     late: int
     is_balanced: bool
+    subscriptions: tuple[Subscription, ...] = ()
+    """Those of its retry topic included."""
+    paces: Mapping[str, Pace] = field(default_factory=dict)
+    """One a topic that it ever owned a queue of."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """As they were read, for people; never a secret."""
+    consume_from: str = ""
+    """RocketMQ's name for where a new group begins."""
+    is_orderly: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +86,6 @@ class Snapshot:
     groups: tuple[GroupSnapshot, ...]
     budget_used: int
     budget_limit: int
+    name_servers: tuple[str, ...] = ()
+    started_ms: int = 0
+    """When it began to run, Unix time; 0 before."""

@@ -23,6 +23,11 @@ def log_error(name: str, error: BaseException) -> None:
     log.error("task failed", task=name, error=repr(error), exc_info=error)
 
 
+def running_tasks() -> list[asyncio.Task[Any]]:
+    """Every task of this loop, by name: for pictures. What asyncio itself knows is a set."""
+    return sorted(asyncio.all_tasks(), key=lambda task: task.get_name())
+
+
 class TaskTree:
     """Tasks with one owner. A child's exception is reported once, to `on_error(name, error)`, and hurts no sibling."""
 

@@ -22,6 +22,7 @@ from framework.net.real_world import real_world
 from framework.net.task_tree import TaskTree
 from framework.ports import World
 from framework.runtime import build
+from framework.runtime.asked import AskedApp
 from framework.runtime.connect import cluster_options, heartbeat_of
 from framework.runtime.group import ConsumerGroup, GroupPlan
 from framework.runtime.observe import picture
@@ -68,6 +69,7 @@ class App:
         self._stopped = asyncio.Event()
         self._accepted = asyncio.Event()
         self._is_running = False
+        self._started_ms = 0
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> App:
@@ -84,14 +86,25 @@ class App:
         """Consume until `stop` is called, then drain. Cancelling it stops at once, without draining."""
         assert not self._is_running, "an App runs once; make another"
         self._is_running = True
+        self._started_ms = self.world.clock.now_ms()
         tree = TaskTree()
         reports = Reports(self.on_event, self.world.workers)
         plans = build.plans(
             self.settings, self.consumers, self.plugins.strategies, self.plugins.calls, reports, self.world
         )
-        inbound = Inbound(self._members_changed)
+        admin = self.settings.admin
+        inbound = Inbound(
+            AskedApp(lambda: self._groups, self.snapshot, self.world),
+            tree,
+            may_reset=admin.reset,
+            may_consume=admin.direct,
+        )
         cluster = self.cluster = Cluster(
-            self.world, cluster_options(self.settings, self.member), on_request=inbound, on_connected=self._connected
+            self.world,
+            cluster_options(self.settings, self.member),
+            on_request=inbound,
+            on_connected=self._connected,
+            on_disconnected=self._disconnected,
         )
         try:
             self._start(cluster, plans, reports, tree)
@@ -206,10 +219,9 @@ class App:
         """A fresh connection knows nothing of us; members are keyed by connection."""
         self._heartbeats.now(address)
 
-    def _members_changed(self, group_name: str) -> None:
+    def _disconnected(self, address: str) -> None:
         for group in self._groups:
-            if group.plan.name == group_name:
-                group.members_changed()
+            group.connection_lost(address)
 
     def _routes_changed(self, topic: str) -> None:
         for group in self._groups:
@@ -248,8 +260,10 @@ class App:
 
     def snapshot(self) -> Snapshot:
         """The application as it is now."""
-        name = self.settings.app.name
-        return picture(name, self.member, self._groups, self._budget, is_ready=self.is_ready)
+        return picture(
+            self.settings, self.member, self._groups, self._budget, self.world.clock,
+            is_ready=self.is_ready, started_ms=self._started_ms,
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"<App {self.settings.app.name} {self.member}: {len(self._groups)} groups>"

@@ -74,12 +74,12 @@ def _consumer_data(plan: GroupPlan) -> ConsumerData:
     wanted = (*plan.subscriptions, Subscription(retry_topic(plan.name), version=version))
     return ConsumerData(
         group=plan.name,
-        consume_from=_consume_from(plan),
+        consume_from=consume_from(plan),
         subscriptions=subscriptions_of(wanted),
     )
 
 
-def _consume_from(plan: GroupPlan) -> str:
+def consume_from(plan: GroupPlan) -> str:
     """RocketMQ's name of the policy; brokers only show it."""
     match plan.start:
         case First():

@@ -3,34 +3,83 @@
 from __future__ import annotations
 
 from framework.core.budget import Budget
+from framework.core.queue_flow import QueueState
+from framework.model.allocation import Allocation
 from framework.model.snapshot import GroupSnapshot, QueueSnapshot, Snapshot
+from framework.ports import Clock
+from framework.runtime.connect import consume_from
 from framework.runtime.group import ConsumerGroup
 from framework.services.pull import PullLoop
+from framework.settings.schema import AppSettings, ConsumerSettings, Start
 
 
-def picture(name: str, member: str, groups: list[ConsumerGroup], budget: Budget, *, is_ready: bool) -> Snapshot:
+def picture(
+    settings: AppSettings,
+    member: str,
+    groups: list[ConsumerGroup],
+    budget: Budget,
+    clock: Clock,
+    *,
+    is_ready: bool,
+    started_ms: int,
+) -> Snapshot:
     """The application as it is now."""
-    return Snapshot(name, member, is_ready, tuple(map(_group, groups)), budget.used, budget.limit)
+    return Snapshot(
+        name=settings.app.name,
+        member=member,
+        is_ready=is_ready,
+        groups=tuple(_group(group, settings.consumer(group.plan.name), clock) for group in groups),
+        budget_used=budget.used,
+        budget_limit=budget.limit,
+        name_servers=tuple(settings.cluster.name_servers),
+        started_ms=started_ms,
+    )
 
 
-def _group(group: ConsumerGroup) -> GroupSnapshot:
-    counts = group.counts
+def _group(group: ConsumerGroup, settings: ConsumerSettings, clock: Clock) -> GroupSnapshot:
+    counts, now_ms = group.counts, clock.monotonic_ms()
     return GroupSnapshot(
         group=group.plan.name,
         topics=tuple(subscription.topic for subscription in group.plan.subscriptions),
-        queues=tuple(_queue(pull) for _, pull in sorted(group.owned.items())),
+        queues=tuple(_queue(pull, clock) for _, pull in sorted(group.owned.items())),
         handled=counts.handled,
         retried=counts.retried,
         dead_lettered=counts.dead_lettered,
         dropped=counts.dropped,
         late=counts.late,
         is_balanced=group.is_balanced,
+        subscriptions=tuple(group.subscriptions.values()),
+        paces={topic: rates.pace(now_ms) for topic, rates in sorted(group.rates.items())},
+        settings=shown(settings),
+        consume_from=consume_from(group.plan),
     )
 
 
-def _queue(pull: PullLoop) -> QueueSnapshot:
+def shown(settings: ConsumerSettings) -> dict[str, str]:
+    """The settings that people may see. A kind of value that is not known to be harmless is left out, and so are the
+    options of a strategy, which may be a plugin's and hold anything.
+    """
+    texts: dict[str, str] = {}
+    for name, value in settings:
+        match value:
+            case bool():
+                texts[name] = str(value).lower()
+            case int() | float() | str():
+                texts[name] = str(value)
+            case Start(policy=policy, ms=ms):
+                texts[name] = f"{policy} {ms} ms" if ms else policy
+            case Allocation(name=strategy):
+                texts[name] = strategy
+            case _:
+                pass
+    return texts
+
+
+def _queue(pull: PullLoop, clock: Clock) -> QueueSnapshot:
     flow = pull.flow
     window = flow.window if flow.has_position else None
+    held = [chunk.messages for chunk in window.chunks if chunk.count] if window else []
+    behind_ms = clock.now_ms() - clock.monotonic() * 1000
     return QueueSnapshot(
         queue=str(pull.queue),
         state=flow.state.value,
@@ -41,4 +90,10 @@ def _queue(pull: PullLoop) -> QueueSnapshot:
         messages=window.messages if window else 0,
         bytes=window.bytes if window else 0,
         running=pull.running,
+        place=pull.queue,
+        offset_min=held[0][0].queue_offset if held else -1,
+        offset_max=held[-1][-1].queue_offset if held else -1,
+        pulled_ms=int(behind_ms + pull.pulled_at * 1000),
+        handled_ms=int(behind_ms + pull.left_at * 1000),
+        is_retiring=flow.state is QueueState.RETIRING,
     )

@@ -65,6 +65,16 @@ class CommitLoop:
         self._unreachable.discard(queue.broker)
         self._offsets.told(queue, offset)
 
+    async def store(self, queue: MessageQueue, offset: int) -> None:
+        """Have the broker hold exactly this offset, also 0 and also one that lies further back.
+
+        Where that fails, the next pull carries it, or the next flush.
+        """
+        try:
+            await self._brokers.commit(self._group, queue, offset)
+        except FrameworkError as error:
+            log.warning("commit failed", group=self._group, queue=str(queue), offset=offset, reason=str(error))
+
     async def flush(self, queue: MessageQueue) -> bool:
         """The queue's offset, confirmed by the broker; False (and logged) where that cannot be had."""
         offset = self._offsets.unconfirmed(queue)

@@ -44,6 +44,7 @@ class Crew:
             handler = cast("AsyncCall", run.call)
             messages, count, ended = chunk.messages, chunk.count, 0
             slot.chunk = chunk
+            entered = monotonic()
             if self._idle and (chunk.next + 1 < count or len(ready) > 1):
                 call_soon(self._invite)
             while (index := chunk.next) < count:
@@ -67,6 +68,7 @@ class Crew:
                     chunk.finish(index)
                     ended += 1
             slot.chunk = None
+            chunk.spent += monotonic() - entered
             run.left(chunk, ended)
             # Idle workers must not keep a pull's bytes alive, nor may an error do so by its traceback.
             del chunk, run, handler, messages, result

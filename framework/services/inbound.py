@@ -1,29 +1,181 @@
-"""What brokers ask of us. Anything else is answered "not supported", with its number."""
+"""What brokers ask of us, for themselves or for an administrator. Anything else is answered "not supported".
+
+It owns the table of requests, the refusals and the audit lines; what a request does to a group is the group's. An
+administrator's own address does not reach us: what is logged as `peer` is the broker that passed the request on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import structlog
 
+from framework.errors import ProtocolError
+from framework.model.message import Message
+from framework.model.queue import MessageQueue
 from framework.net.channel import Channel
+from framework.net.task_tree import TaskTree
+from framework.services.direct import message_in
+from framework.wire.bodies.progress import ClientOffsets, ResetOffsets
+from framework.wire.bodies.running import DirectResult, RunningInfo
 from framework.wire.codes import RequestCode, ResponseCode, request_name
 from framework.wire.command import Command
+from framework.wire.fields import from_fields
+from framework.wire.requests.inbound import (
+    ClientStatusRequest,
+    ConsumeDirectlyRequest,
+    ResetClientOffsetRequest,
+    RunningInfoRequest,
+)
 
 log = structlog.get_logger()
 
+# An administrator asks by hand; more at once is somebody who wants our handlers for himself.
+DIRECT_MAX = 4
+
+
+class AskedGroup(Protocol):
+    """A group of ours, as administrators may ask for it."""
+
+    def progress(self, topic: str) -> Mapping[MessageQueue, int]:
+        """The committable offset of each owned queue of a topic."""
+        ...
+
+    def reset(self, topic: str, offsets: Mapping[MessageQueue, int]) -> Mapping[MessageQueue, int]:
+        """Go on from these offsets; answers those of queues that we own, which are the ones that were moved."""
+        ...
+
+    def can_handle(self, message: Message) -> bool: ...
+    async def consume_directly(self, message: Message) -> DirectResult:
+        """Run the handler of the message's topic once."""
+        ...
+
+
+class Asked(Protocol):
+    """The application, as brokers may ask for it."""
+
+    def members_changed(self, group: str) -> None: ...
+    def group(self, name: str) -> AskedGroup | None: ...
+    def running_info(self, group: str, *, with_stacks: bool) -> RunningInfo: ...
+
+
+class Refusal(Exception):
+    """Why a request is not served; it becomes the answer."""
+
+    def __init__(self, code: int, remark: str) -> None:
+        super().__init__(remark)
+        self.code = code
+        self.remark = remark
+
+
+Handler = Callable[[Channel, Command], Command | None]
+
 
 class Inbound:
-    """The table of requests that brokers send to consumers. Each is answered in the turn in which it came."""
+    """The table of requests that brokers send to consumers. Each is answered in the turn in which it came, but for a
+    message that is consumed directly: that takes as long as its handler.
+    """
 
-    def __init__(self, members_changed: Callable[[str], None]) -> None:
-        self._members_changed = members_changed
+    def __init__(self, asked: Asked, tree: TaskTree, *, may_reset: bool = True, may_consume: bool = True) -> None:
+        self._asked, self._tree = asked, tree
+        self._may_reset, self._may_consume = may_reset, may_consume
+        self._consuming = 0
+        self._table: dict[int, Handler] = {
+            RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._members_changed,
+            RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self._reset,
+            RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self._status,
+            RequestCode.GET_CONSUMER_RUNNING_INFO: self._running_info,
+            RequestCode.CONSUME_MESSAGE_DIRECTLY: self._consume_directly,
+        }
 
     def __call__(self, channel: Channel, command: Command) -> None:
         """Called by the channel, on its hot path: never awaits, never raises for what a broker sent."""
-        if command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
-            self._members_changed(command.fields.get("consumerGroup", ""))
+        handler = self._table.get(command.code)
+        name = request_name(command.code)
+        if handler is None:
+            log.debug("request refused", peer=channel.peer, code=command.code)
+            remark = f"{name} is not supported by this client"
+            channel.answer(command, Command(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark))
             return
-        remark = f"{request_name(command.code)} is not supported by this client"
-        log.debug("request refused", peer=channel.peer, code=command.code)
-        channel.answer(command, Command(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark))
+        try:
+            answer = handler(channel, command)
+        except Refusal as refusal:
+            log.warning("request refused", request=name, peer=channel.peer, reason=refusal.remark)
+            answer = Command(refusal.code, remark=refusal.remark)
+        except ProtocolError as error:
+            log.warning("request refused", request=name, peer=channel.peer, reason=error.reason)
+            answer = Command(ResponseCode.SYSTEM_ERROR, remark=error.reason)
+        except Exception as error:  # border: a broker's question must not end the connection it came by
+            log.exception("request failed", request=name, peer=channel.peer)
+            answer = Command(ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__} in {name}")
+        if answer is not None:
+            channel.answer(command, answer)
+
+    # The requests
+
+    def _members_changed(self, _: Channel, command: Command) -> None:
+        self._asked.members_changed(command.fields.get("consumerGroup", ""))
+
+    def _reset(self, channel: Channel, command: Command) -> Command:
+        header = from_fields(ResetClientOffsetRequest, command.fields)
+        if not self._may_reset:
+            raise Refusal(ResponseCode.NO_PERMISSION, f"resetting {header.group} is forbidden here (admin.reset)")
+        wanted = ResetOffsets.decode(command.body).offsets
+        moved = self._group(header.group).reset(header.topic, wanted)
+        log.warning(
+            "offsets reset by an administrator",
+            peer=channel.peer, group=header.group, topic=header.topic,
+            queues={str(queue): offset for queue, offset in moved.items()}, not_ours=len(wanted) - len(moved),
+        )  # fmt: skip
+        return Command(ResponseCode.SUCCESS)
+
+    def _status(self, channel: Channel, command: Command) -> Command:
+        header = from_fields(ClientStatusRequest, command.fields)
+        offsets = self._group(header.group).progress(header.topic)
+        log.info("offsets shown to an administrator", peer=channel.peer, group=header.group, topic=header.topic)
+        return Command(ResponseCode.SUCCESS, body=ClientOffsets(offsets=offsets).encode())
+
+    def _running_info(self, channel: Channel, command: Command) -> Command:
+        header = from_fields(RunningInfoRequest, command.fields)
+        self._group(header.consumer_group)
+        info = self._asked.running_info(header.consumer_group, with_stacks=header.jstack_enable)
+        log.info(
+            "running info shown to an administrator",
+            peer=channel.peer, group=header.consumer_group, stacks=header.jstack_enable,
+        )  # fmt: skip
+        return Command(ResponseCode.SUCCESS, body=info.encode())
+
+    def _consume_directly(self, channel: Channel, command: Command) -> None:
+        header = from_fields(ConsumeDirectlyRequest, command.fields)
+        name = header.consumer_group
+        if not self._may_consume:
+            raise Refusal(ResponseCode.NO_PERMISSION, f"consuming directly in {name} is forbidden here (admin.direct)")
+        if self._consuming >= DIRECT_MAX:
+            raise Refusal(ResponseCode.SYSTEM_BUSY, f"{DIRECT_MAX} messages are being consumed directly; ask again")
+        group = self._group(name)
+        message = message_in(command.body, header.broker_name or "")
+        if not group.can_handle(message):
+            raise Refusal(ResponseCode.SYSTEM_ERROR, f"group {name} has no handler for topic {message.topic} here")
+        self._consuming += 1
+        self._tree.start(self._answer_later(channel, command, name, group, message), name=f"consume directly {name}")
+
+    async def _answer_later(
+        self, channel: Channel, command: Command, name: str, group: AskedGroup, message: Message
+    ) -> None:
+        try:
+            result = await group.consume_directly(message)
+        finally:
+            self._consuming -= 1
+        log.warning(
+            "message consumed for an administrator",
+            peer=channel.peer, group=name, topic=message.topic, message_id=message.message_id,
+            queue=str(message.queue), offset=message.queue_offset, result=result.result, elapsed_ms=result.spent_ms,
+        )  # fmt: skip
+        channel.answer(command, Command(ResponseCode.SUCCESS, body=result.encode()))
+
+    def _group(self, name: str) -> AskedGroup:
+        group = self._asked.group(name)
+        if group is None:
+            raise Refusal(ResponseCode.SYSTEM_ERROR, f"The Consumer Group <{name}> not exist in this consumer")
+        return group

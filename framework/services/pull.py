@@ -13,10 +13,11 @@ import structlog
 from framework.core.chunk import Chunk
 from framework.core.offsets import OffsetTable
 from framework.core.queue_flow import Position, Pull, QueueFlow, Wait
+from framework.core.statistics import Rates
 from framework.core.window import Window
 from framework.errors import FrameworkError
 from framework.model.message import Message
-from framework.model.pulled import Failed, PullResult
+from framework.model.pulled import Failed, Found, PullResult
 from framework.net.wakeup import Wakeup
 from framework.ports import Clock
 from framework.services.position import Start
@@ -64,6 +65,7 @@ class PullLoop:
         group: GroupSide,
         group_name: str,
         clock: Clock,
+        rates: Rates | None = None,
     ) -> None:
         self.flow = flow
         self.queue = flow.queue
@@ -80,6 +82,11 @@ class PullLoop:
         self._group_name = group_name
         self._clock = clock
         self._is_failing = False
+        now = clock.monotonic()
+        self.rates = rates or Rates(int(now * 1000))
+        """The topic's; where nobody shares them, the queue's own."""
+        self.pulled_at = self.left_at = now
+        """When it was last asked for messages, and when a worker last left some (seconds, monotonic)."""
 
     async def run(self) -> None:
         """Until the flow says to leave, or the task is cancelled because the queue was taken away."""
@@ -97,10 +104,15 @@ class PullLoop:
 
     async def _pull(self, pull: Pull) -> None:
         self._offsets.told(self.queue, pull.commit)  # it rides on the pull; a failed one takes that back
+        asked = self.pulled_at = self._clock.monotonic()
         result = await self._pulls.pull(pull.offset, pull.commit)
         flow = self.flow
         window = flow.window
-        chunk = flow.pulled(result, self._clock.monotonic_ms())
+        now = self._clock.monotonic()
+        now_ms = int(now * 1000)
+        if type(result) is Found:
+            self.rates.pulled(now_ms, len(result.messages), (now - asked) * 1000)
+        chunk = flow.pulled(result, now_ms)
         if chunk is not None:
             self.crew.offer(chunk)
         elif type(result) is Failed:
@@ -140,6 +152,12 @@ class PullLoop:
             log.info("pull recovered", group=self._group_name, queue=str(self.queue))
         self._is_failing = failure is not None
 
+    def reset(self, offset: int) -> None:
+        """Drop what was pulled and go on from `offset`. The caller has ended `run` and starts it again."""
+        self.flow.reset(offset)
+        self._offsets.begin(self.queue, offset, stored=None)
+        self._name_failure()
+
     # As the run of its chunks
 
     def left(self, chunk: Chunk, ended: int) -> None:
@@ -156,6 +174,9 @@ class PullLoop:
                 self._offsets.advance(self.queue, committable)
             if self.flow.held_because is not None:
                 self.bell.ring()
+        now = self.left_at = self._clock.monotonic()
+        self.rates.handled(int(now * 1000), ended, chunk.spent * 1000)
+        chunk.spent = 0.0
         self._group.left(self, ended)
 
     def uncommon(self, chunk: Chunk, index: int, result: object, started: float) -> None:

@@ -113,7 +113,7 @@ class ThreadCrew:
         handler: SyncCall = run.call
         ended: list[int] = []
         slot.chunk = chunk
-        reported = slot.started = monotonic()
+        entered = reported = slot.started = monotonic()
         invited = False
         while (index := next(share.draw)) < count:
             if chunk.window.is_draining:
@@ -139,7 +139,8 @@ class ThreadCrew:
                     reported = now
                     self._report(chunk, ended)
                     ended = []
-        self._workers.call_soon(lambda: self._leave(share, ended))
+        spent = monotonic() - entered
+        self._workers.call_soon(lambda: self._leave(share, ended, spent))
 
     def _report(self, chunk: Chunk, ended: list[int]) -> None:
         self._workers.call_soon(lambda: _bring_home(chunk, ended))
@@ -149,13 +150,14 @@ class ThreadCrew:
 
     # On the loop's thread
 
-    def _leave(self, share: _Share, ended: list[int]) -> None:
+    def _leave(self, share: _Share, ended: list[int], spent: float) -> None:
         """A thread's last ends in a share. It has left before the run is told, or whoever waits for that would find it
         still in, and nobody would tell again. Whoever enters after the last one has left finds nothing to start.
         """
         share.left += 1
         if share.left == len(share.entered):
             self._out.pop(share, None)
+        share.chunk.spent += spent
         _bring_home(share.chunk, ended)
 
     def runs(self, window: Window) -> int:

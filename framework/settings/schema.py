@@ -187,6 +187,13 @@ class ConsumerSettings(Part):
     member of a group."""
 
 
+class Admin(Part):
+    reset: bool = True
+    """Let administrators move a group's offsets by asking us. Brokers of 5.2 and later move them without asking."""
+    direct: bool = True
+    """Let administrators have our handlers run one message at once (mqadmin queryMsgById -g -d, the Dashboard)."""
+
+
 class Logging(Part):
     level: Annotated[Level, BeforeValidator(lambda value: value.lower() if isinstance(value, str) else value)] = "info"
     """The lowest level that is written: debug, info, warning or error."""
@@ -223,6 +230,8 @@ class AppSettings(BaseSettings):
     """Where the messages are."""
     consumers: Mapping[GroupName, ConsumerSettings] = Field(default_factory=dict)
     """{group: settings}; a group that is not named here runs with the defaults."""
+    admin: Admin = Admin()
+    """What administrators may ask of this process, by way of a broker."""
     logging: Logging = Logging()
     """What is logged."""
     plugins: Plugins = Plugins()

@@ -74,6 +74,7 @@ ACTS: dict[str, Callable[[QueueFlow], object]] = {
     "throttled": throttle,
     "room": make_room,
     "offset_illegal": lambda flow: flow.pulled(OffsetIllegal(50, 0, 50), 0),
+    "reset": lambda flow: flow.reset(7),
     "revoked": lambda flow: flow.revoke(),
     "released": lambda flow: flow.released(),
 }

@@ -1,0 +1,127 @@
+"""Rates: how quickly one topic of a group is pulled and handled, over the last minute and the last hour.
+
+Fed once a pull and once a chunk, never once a message, and bounded: fourteen steps, whatever the traffic. It knows no
+clock: time is an argument. The windows are the Java client's (six steps of 10 s, six of 10 min), so that both kinds of
+members show alike in one group.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from framework.model.snapshot import Pace
+
+MINUTE_STEP_MS = 10_000
+HOUR_STEP_MS = 600_000
+STEPS = 6
+
+
+class Step:
+    """What happened in one step of time."""
+
+    __slots__ = ("failed", "handled", "number", "pull_ms", "pulled", "pulls", "spent_ms")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.pulls = 0
+        self.pull_ms = 0.0
+        self.pulled = 0
+        self.handled = 0
+        self.failed = 0
+        self.spent_ms = 0.0
+
+    def add(self, other: Step) -> None:
+        self.pulls += other.pulls
+        self.pull_ms += other.pull_ms
+        self.pulled += other.pulled
+        self.handled += other.handled
+        self.failed += other.failed
+        self.spent_ms += other.spent_ms
+
+    @property
+    def handle_ms(self) -> float:
+        ended = self.handled + self.failed
+        return self.spent_ms / ended if ended else 0.0
+
+
+class Rates:
+    """One topic of one group. All its queues feed the same."""
+
+    __slots__ = ("_begin_ms", "_hour", "_minute", "_present", "_until_ms")
+
+    def __init__(self, now_ms: int) -> None:
+        self._begin_ms = now_ms
+        self._minute: deque[Step] = deque(maxlen=STEPS)
+        """The steps that are over; an old one falls out as a whole."""
+        self._hour: deque[Step] = deque(maxlen=STEPS + 1)
+        """Sums of the steps that are over, the newest last."""
+        self._present = Step(now_ms // MINUTE_STEP_MS)
+        self._until_ms = (self._present.number + 1) * MINUTE_STEP_MS
+
+    # Feeding
+
+    def pulled(self, now_ms: int, messages: int, elapsed_ms: float) -> None:
+        """A pull that brought something; long polls that brought nothing would only measure their own patience."""
+        if now_ms >= self._until_ms:
+            self._turn(now_ms)
+        step = self._present
+        step.pulls += 1
+        step.pull_ms += elapsed_ms
+        step.pulled += messages
+
+    def handled(self, now_ms: int, count: int, spent_ms: float) -> None:
+        """A worker left a chunk: `count` successes, and the time it spent there, which its failures share."""
+        if now_ms >= self._until_ms:
+            self._turn(now_ms)
+        step = self._present
+        step.handled += count
+        step.spent_ms += spent_ms
+
+    def failed(self, now_ms: int) -> None:
+        """One message is to be delivered again, or is a dead letter. Its time comes with its chunk's."""
+        if now_ms >= self._until_ms:
+            self._turn(now_ms)
+        self._present.failed += 1
+
+    def _turn(self, now_ms: int) -> None:
+        over = self._present
+        self._minute.append(over)
+        number = over.number * MINUTE_STEP_MS // HOUR_STEP_MS
+        if not self._hour or self._hour[-1].number != number:
+            self._hour.append(Step(number))
+        self._hour[-1].add(over)
+        self._present = Step(now_ms // MINUTE_STEP_MS)
+        self._until_ms = (self._present.number + 1) * MINUTE_STEP_MS
+
+    # Looking
+
+    def pace(self, now_ms: int) -> Pace:
+        """As administrators see it."""
+        present, step = self._present, now_ms // MINUTE_STEP_MS
+        minute = _sum((*self._minute, present), step - STEPS)
+        lately = Step(present.number * MINUTE_STEP_MS // HOUR_STEP_MS)
+        lately.add(present)
+        hour = _sum((*self._hour, lately), now_ms // HOUR_STEP_MS - STEPS)
+        oldest_ms = (step - STEPS) * MINUTE_STEP_MS
+        seconds = max(now_ms - max(self._begin_ms, oldest_ms), 1000) / 1000  # a second at least: one message is no rate
+        is_quiet = not minute.handled + minute.failed
+        return Pace(
+            pull_ms=minute.pull_ms / minute.pulls if minute.pulls else 0.0,
+            pulled_a_second=minute.pulled / seconds,
+            handle_ms=hour.handle_ms if is_quiet else minute.handle_ms,
+            handled_a_second=minute.handled / seconds,
+            failed_a_second=minute.failed / seconds,
+            failed_in_an_hour=hour.failed,
+        )
+
+    def __repr__(self) -> str:
+        return f"<Rates {self._present.handled} handled, {self._present.failed} failed in this step>"
+
+
+def _sum(steps: Iterable[Step], oldest: int) -> Step:
+    total = Step(oldest)
+    for step in steps:
+        if step.number >= oldest:
+            total.add(step)
+    return total

@@ -1,0 +1,101 @@
+"""Running info: a Snapshot as mqadmin and the Dashboard want to see a consumer.
+
+Everything comes from the snapshot, which holds no secrets; nothing is asked of the live application here.
+"""
+
+from __future__ import annotations
+
+from framework.model.snapshot import GroupSnapshot, Pace, QueueSnapshot, Snapshot
+from framework.wire.bodies.heartbeat import CLUSTERING, PASSIVELY, SubscriptionData
+from framework.wire.bodies.running import (
+    CLIENT_VERSION,
+    CONSUME_TYPE,
+    IS_ORDERLY,
+    NAME_SERVERS,
+    STARTED_AT,
+    THREADS,
+    ConsumeStatus,
+    ProcessQueueInfo,
+    RunningInfo,
+)
+from framework.wire.command import OUR_VERSION_NAME
+
+# Our settings that mean what one of the Java client's does: theirs -> ours.
+JAVA_NAMES = {
+    "consumeThreadMin": "concurrency",
+    "consumeThreadMax": "concurrency",
+    "maxReconsumeTimes": "max_retries",
+    "pullBatchSize": "pull_batch",
+    "pullThresholdForQueue": "cache_count",
+    "allocateMessageQueueStrategy": "allocation",
+}
+
+
+def running_info(picture: Snapshot, group_name: str, *, stacks: str | None = None) -> RunningInfo:
+    """What to answer about one group of the picture."""
+    (group,) = (each for each in picture.groups if each.group == group_name)
+    return RunningInfo(
+        properties=_properties(picture, group),
+        subscriptions=tuple(
+            sorted(map(SubscriptionData.of, group.subscriptions), key=lambda subscription: subscription.topic)
+        ),
+        queues={queue.place: _queue(queue) for queue in group.queues},
+        statuses={topic: _status(pace) for topic, pace in sorted(group.paces.items())},
+        stack=stacks,
+    )
+
+
+def _properties(picture: Snapshot, group: GroupSnapshot) -> dict[str, str]:
+    host, _, instance = picture.member.partition("@")
+    servers = ";".join(picture.name_servers)
+    settings = group.settings
+    return {
+        NAME_SERVERS: f"{servers};",
+        THREADS: settings.get("concurrency", "0"),
+        IS_ORDERLY: "true" if group.is_orderly else "false",
+        CONSUME_TYPE: PASSIVELY,
+        CLIENT_VERSION: OUR_VERSION_NAME,
+        STARTED_AT: str(picture.started_ms),
+        "clientIP": host,
+        "consumeFromWhere": group.consume_from,
+        "consumerGroup": group.group,
+        "instanceName": instance,
+        "language": "PYTHON",
+        "messageModel": CLUSTERING,
+        "namesrvAddr": servers,
+        **{theirs: settings[ours] for theirs, ours in JAVA_NAMES.items() if ours in settings},
+        **{f"settings.{name}": text for name, text in settings.items()},
+        "app.name": picture.name,
+        "app.budget": f"{picture.budget_used} of {picture.budget_limit} bytes",
+        "group.balanced": str(group.is_balanced).lower(),
+        **{f"group.{name}": str(getattr(group, name)) for name in _COUNTS},
+    }
+
+
+_COUNTS = ("handled", "retried", "dead_lettered", "dropped", "late")
+
+
+def _queue(queue: QueueSnapshot) -> ProcessQueueInfo:
+    return ProcessQueueInfo(
+        commit_offset=max(queue.committable, 0),
+        cached_offset_min=max(queue.offset_min, 0),
+        cached_offset_max=max(queue.offset_max, 0),
+        cached_count=queue.messages,
+        cached_mib=queue.bytes >> 20,
+        is_locked=queue.is_locked,
+        last_lock_timestamp=queue.locked_ms,
+        is_dropped=queue.is_retiring,
+        last_pull_timestamp=queue.pulled_ms,
+        last_consume_timestamp=queue.handled_ms,
+    )
+
+
+def _status(pace: Pace) -> ConsumeStatus:
+    return ConsumeStatus(
+        pull_rt=pace.pull_ms,
+        pull_tps=pace.pulled_a_second,
+        consume_rt=pace.handle_ms,
+        consume_ok_tps=pace.handled_a_second,
+        consume_failed_tps=pace.failed_a_second,
+        consume_failed_count=pace.failed_in_an_hour,
+    )

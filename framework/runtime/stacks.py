@@ -1,0 +1,76 @@
+"""Stacks: where every task and thread of this process is, as text in the layout of Java's jstack.
+
+Names of functions, files and lines only: neither values nor source lines, in which a secret could stand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import PurePath
+from types import CodeType, FrameType
+from typing import Any
+
+from framework.net.task_tree import running_tasks
+
+FRAMES_MAX = 40
+TASKS_MAX = 300
+# Enough for every task and thread above at a usual depth; the answer's frame may have 16 MiB.
+TEXT_MAX = 512 * 1024
+NAME_WIDTH = 40
+NAME_MAX = 80
+
+
+def stacks() -> str:
+    """One paragraph a task, then one a thread. Cut where it would become too long, and says so."""
+    text = "\n".join(["\n".join(lines) + "\n" for lines in (*_tasks(), *_threads())])
+    return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}\n... cut after {TEXT_MAX} characters\n"
+
+
+def _tasks() -> Iterator[list[str]]:
+    tasks = running_tasks()
+    for number, task in enumerate(tasks[:TASKS_MAX]):
+        state = "RUNNABLE" if task is asyncio.current_task() else "WAITING"
+        yield _paragraph(task.get_name(), f"TASK: {number} STATE: {state}", list(_awaited(task.get_coro())))
+    if len(tasks) > TASKS_MAX:
+        yield [f"... and {len(tasks) - TASKS_MAX} more tasks"]
+
+
+def _awaited(coro: Any) -> Iterator[str]:
+    """From the task's own coroutine inwards, along what each one awaits."""
+    for _ in range(FRAMES_MAX):
+        frame = getattr(coro, "cr_frame", None) or getattr(coro, "gi_frame", None)
+        if frame is None:
+            if coro is not None:
+                yield f"awaits {type(coro).__name__}"
+            return
+        yield _line(frame.f_code, frame.f_lineno)
+        coro = getattr(coro, "cr_await", None) or getattr(coro, "gi_yieldfrom", None)
+
+
+def _threads() -> Iterator[list[str]]:
+    frames = sys._current_frames()  # noqa: SLF001 - the documented way to them, underscore and all
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    for ident in sorted(frames):
+        lines: list[str] = []
+        frame: FrameType | None = frames[ident]
+        while frame is not None and len(lines) < FRAMES_MAX:
+            lines.append(_line(frame.f_code, frame.f_lineno))
+            frame = frame.f_back
+        state = "RUNNABLE" if ident == threading.get_ident() else "UNKNOWN"
+        yield _paragraph(f"thread {names.get(ident, 'unknown')}", f"TID: {ident} STATE: {state}", lines)
+
+
+def _paragraph(name: str, title: str, lines: list[str]) -> list[str]:
+    left = f"{name[:NAME_MAX]:<{NAME_WIDTH}}"
+    # A task's innermost frame first, as Java's readers expect; threads come in that order.
+    ordered = reversed(lines) if title.startswith("TASK") else lines
+    return [f"{left}{title}", *(f"{left}{line}" for line in ordered)]
+
+
+def _line(code: CodeType, number: int | None) -> str:
+    """The file by its last two parts: where a machine keeps its packages is nobody's business."""
+    place = "/".join(PurePath(code.co_filename).parts[-2:])
+    return f"{code.co_qualname}({place}:{number or 0})"

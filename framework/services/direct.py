@@ -1,0 +1,87 @@
+"""Direct consumption: an administrator hands one message to our handler and wants to know what it makes of it.
+
+The handler runs once, with its hooks around it. Nothing is settled, counted, sent back or committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from framework.core.retry import outcome_of
+from framework.errors import ProtocolError, shorten
+from framework.model.message import Message
+from framework.model.outcome import Ack, DeadLetter, Drop, RetryLater, Suspend
+from framework.model.queue import MessageQueue
+from framework.ports import Clock, Workers
+from framework.wire import stored
+from framework.wire.bodies import running
+from framework.wire.bodies.running import DirectResult
+
+# The broker waits 10 s for us (its own time-out for such calls); whoever asked shall read our words, not its time-out.
+PATIENCE_MS = 9_500
+REMARK_MAX = 500
+
+
+def message_in(body: bytes, broker: str) -> Message:
+    """The one stored message that was handed to us; ProtocolError where it is none, or several."""
+    records = stored.decode_records(body)
+    if len(records) != 1:
+        raise ProtocolError(f"{len(records)} records came; exactly one can be consumed directly")
+    place = MessageQueue(records[0].topic, broker, records[0].queue_id)
+    messages = stored.decode(body, place)
+    if len(messages) != 1:
+        raise ProtocolError(f"the record holds a batch of {len(messages)}; brokers hand out single messages here")
+    return messages[0]
+
+
+async def consume_directly(
+    call: Callable[[Message], Any],
+    message: Message,
+    *,
+    is_async: bool,
+    is_orderly: bool,
+    workers: Workers,
+    clock: Clock,
+) -> DirectResult:
+    """Run the handler once. A thread that takes too long is left to itself; its result is nobody's."""
+    started = clock.monotonic()
+    result: object
+    try:
+        async with asyncio.timeout(PATIENCE_MS / 1000) as patience:
+            if is_async:
+                result = await cast("Awaitable[object]", call(message))
+            else:
+                result = await workers.run(lambda: call(message))
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        word, remark = _named(RuntimeError(f"the handler was cancelled from within: {error}"))
+    except Exception as error:  # noqa: BLE001 - border: the handler's
+        word, remark = _named(error)
+        if patience.expired():
+            remark = f"no result within {PATIENCE_MS} ms; the handler was given up"
+    else:
+        word, remark = _named(result)
+    spent_ms = int((clock.monotonic() - started) * 1000)
+    return DirectResult(result=word, order=is_orderly, auto_commit=True, remark=remark or None, spent_ms=spent_ms)
+
+
+def _named(result: object) -> tuple[str, str]:
+    """RocketMQ's word for a result, and what else there is to say."""
+    if isinstance(result, Exception):
+        return running.THREW, shorten(result, REMARK_MAX)
+    match outcome_of(result):
+        case Ack():
+            return running.SUCCESS, ""
+        case Drop(by=by, reason=reason):
+            return running.SUCCESS, f"dropped by {by}: {reason}"[:REMARK_MAX]
+        case DeadLetter(reason=reason):
+            return running.LATER, f"a dead letter: {reason}"[:REMARK_MAX]
+        case RetryLater(delay=delay, reason=reason):
+            wait = "" if delay is None else f"in {delay}"
+            return running.LATER, ": ".join(part for part in (wait, reason) if part)[:REMARK_MAX]
+        case Suspend(pause=pause):
+            return running.LATER, f"suspends its queue for {pause}"[:REMARK_MAX]
