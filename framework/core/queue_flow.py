@@ -6,6 +6,7 @@
     FLOWING       throttled           HELD           waits for room
     HELD          room                FLOWING        pulls
     FLOWING/HELD  offset_illegal      POSITIONING*   *the broker's corrected offset is taken at once
+    these three   reset               FLOWING        what was pulled is dropped; goes on from the offset that was asked
     any           revoked             RETIRING       no new pulls, no new deliveries
     RETIRING      released            RELEASED       committed with an answer, forgotten; later ends are counted no-ops
 
@@ -49,6 +50,9 @@ TRANSITIONS: dict[tuple[QueueState, str], QueueState] = {
     (_HELD, "room"): _FLOWING,
     (_FLOWING, "offset_illegal"): _POSITIONING,
     (_HELD, "offset_illegal"): _POSITIONING,
+    (_POSITIONING, "reset"): _FLOWING,
+    (_FLOWING, "reset"): _FLOWING,
+    (_HELD, "reset"): _FLOWING,
     (_POSITIONING, "revoked"): _RETIRING,
     (_FLOWING, "revoked"): _RETIRING,
     (_HELD, "revoked"): _RETIRING,
@@ -220,6 +224,20 @@ class QueueFlow:
         self.window.close()  # what it held lies outside the broker's range, or before a reset
         self._begin_at(offset)
 
+    def reset(self, offset: int) -> None:
+        """Somebody asked to go on from elsewhere. A pull that is under way must not be answered to this flow."""
+        assert offset >= 0, f"{self.queue}: reset to {offset}"
+        self._move("reset")
+        self._succeeded()
+        self.held_because = None
+        if self._window is not None:
+            self._window.close()  # whatever still ends there changes nothing
+        self._begin_at(offset)
+
+    @property
+    def can_reset(self) -> bool:
+        return (self.state, "reset") in TRANSITIONS
+
     def hold(self, reason: str) -> None:
         """Stop pulling until `release_hold`: a message of this queue cannot be opened here."""
         self._hold_reason = reason
@@ -244,20 +262,6 @@ class QueueFlow:
     def window(self) -> Window:
         assert self._window is not None, f"{self.queue} has no position yet"
         return self._window
-    def reset(self, offset: int) -> None:
-        """Somebody asked to go on from elsewhere. A pull that is under way must not be answered to this flow."""
-        assert offset >= 0, f"{self.queue}: reset to {offset}"
-        self._move("reset")
-        self._succeeded()
-        self.held_because = None
-        if self._window is not None:
-            self._window.close()  # whatever still ends there changes nothing
-        self._begin_at(offset)
-
-    @property
-    def can_reset(self) -> bool:
-        return (self.state, "reset") in TRANSITIONS
-
 
     @property
     def has_position(self) -> bool:
