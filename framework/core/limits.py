@@ -34,5 +34,17 @@ HEARTBEAT_MS = 30_000  # as the Java client; the broker forgets a silent member 
 MAX_RETRIES = 16  # as the Java client: 17 deliveries, then the dead-letter topic
 SETTLERS = 8  # send-backs under way at once in a group; each is one small request
 
+# Order
+NO_SPAN = 2**63 - 1  # orderly queues know no span, as in the Java client
+MAX_RETRIES_IN_ORDER = 2**31 - 1  # as the Java client: a failing message blocks its queue until somebody acts
+LEASE_TRUST_MS = 27_000  # Java trusts a lock for 30 s; a tenth less, and counted from the sending
+LEASE_RENEW_MS = 10_000  # Java renews each 20 s, so that one lost renewal stalls its queues; this leaves time for more
+LEASE_RETRY_MS = 1_000  # after a refusal or a failure; the old owner may let go at any moment
+SUSPEND_MS = 1_000  # as the Java client: suspendCurrentQueueTimeMillis, and its bounds
+SUSPEND_MIN_MS = 10
+SUSPEND_MAX_MS = 30_000
+TURN_MS = 60_000  # as the Java client: how long one queue may run on while others wait for a worker
+STUCK_MS = 900_000  # a queue that one message has blocked for so long needs a person
+
 # Stopping
 DRAIN_MS = 30_000  # how long running handlers may take to end

@@ -1,13 +1,16 @@
 """QueueFlow: the life of one owned queue, and what its pull loop does next.
 
     state         event               next state     what the shell does
+    CLAIMED       lease_granted       POSITIONING    asks for the stored offset (orderly groups only begin here)
     POSITIONING   position_known      FLOWING        pulls
     POSITIONING   position_refused    POSITIONING    names the reason, asks again later; never pulls, never commits
     FLOWING       throttled           HELD           waits for room
     HELD          room                FLOWING        pulls
     FLOWING/HELD  offset_illegal      POSITIONING*   *the broker's corrected offset is taken at once
     these three   reset               FLOWING        what was pulled is dropped; goes on from the offset that was asked
+    any of these  lease_lost          CLAIMED        forgets what it holds; what still ends changes nothing
     any           revoked             RETIRING       no new pulls, no new deliveries
+    RETIRING      lease_lost          RETIRING       the same; there is nothing left to commit
     RETIRING      released            RELEASED       committed with an answer, forgotten; later ends are counted no-ops
 
 Only this file decides what a pull's answer means and how long to stand back. It knows no clock: time is an argument.
@@ -31,6 +34,7 @@ from framework.model.queue import MessageQueue
 
 
 class QueueState(Enum):
+    CLAIMED = "claimed"
     POSITIONING = "positioning"
     FLOWING = "flowing"
     HELD = "held"
@@ -39,10 +43,11 @@ class QueueState(Enum):
 
 
 _POSITIONING, _FLOWING, _HELD = QueueState.POSITIONING, QueueState.FLOWING, QueueState.HELD
-_RETIRING, _RELEASED = QueueState.RETIRING, QueueState.RELEASED
+_CLAIMED, _RETIRING, _RELEASED = QueueState.CLAIMED, QueueState.RETIRING, QueueState.RELEASED
 
 # (state, event) -> state. A pair that is absent is a bug, and `_move` raises with both names.
 TRANSITIONS: dict[tuple[QueueState, str], QueueState] = {
+    (_CLAIMED, "lease_granted"): _POSITIONING,
     (_POSITIONING, "position_known"): _FLOWING,
     (_POSITIONING, "position_refused"): _POSITIONING,
     (_FLOWING, "throttled"): _HELD,
@@ -53,6 +58,11 @@ TRANSITIONS: dict[tuple[QueueState, str], QueueState] = {
     (_POSITIONING, "reset"): _FLOWING,
     (_FLOWING, "reset"): _FLOWING,
     (_HELD, "reset"): _FLOWING,
+    (_POSITIONING, "lease_lost"): _CLAIMED,
+    (_FLOWING, "lease_lost"): _CLAIMED,
+    (_HELD, "lease_lost"): _CLAIMED,
+    (_RETIRING, "lease_lost"): _RETIRING,
+    (_CLAIMED, "revoked"): _RETIRING,
     (_POSITIONING, "revoked"): _RETIRING,
     (_FLOWING, "revoked"): _RETIRING,
     (_HELD, "revoked"): _RETIRING,
@@ -103,9 +113,17 @@ class QueueFlow:
         "failure", "held_because", "max_offset", "next_offset", "queue", "run", "state",
     )  # fmt: skip
 
-    def __init__(self, queue: MessageQueue, budget: Budget, bounds: FlowLimits, *, jitter: float = 0.5) -> None:
+    def __init__(
+        self,
+        queue: MessageQueue,
+        budget: Budget,
+        bounds: FlowLimits,
+        *,
+        jitter: float = 0.5,
+        needs_lease: bool = False,
+    ) -> None:
         self.queue = queue
-        self.state = _POSITIONING
+        self.state = _CLAIMED if needs_lease else _POSITIONING
         self.next_offset = 0
         self.max_offset = -1
         """As the last answer said; -1 before the first."""
@@ -130,6 +148,8 @@ class QueueFlow:
         state = self.state
         if state is _RETIRING or state is _RELEASED:
             return RETIRE
+        if state is _CLAIMED:
+            return Wait("lease")
         if now_ms < self._not_before_ms:
             return Wait("failure", self._not_before_ms)
         if state is _POSITIONING:
@@ -244,6 +264,21 @@ class QueueFlow:
 
     def release_hold(self) -> None:
         self._hold_reason = None
+
+    def lease_granted(self) -> None:
+        """The broker's lock is ours: the queue may be positioned and pulled."""
+        self._move("lease_granted")
+
+    def lease_lost(self) -> None:
+        """It is not, or nobody can say: whoever holds it now begins at what is stored, and so shall we next time."""
+        self._move("lease_lost")
+        if self._window is not None:
+            self._window.close()
+            if self.state is _CLAIMED:
+                self._window = None
+        self.held_because = self._hold_reason = None
+        self.caught_up = False
+        self._succeeded()
 
     def revoke(self) -> None:
         """The queue goes to another member, or the group stops."""

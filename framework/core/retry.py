@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from framework.core import limits
 from framework.errors import BodyUndecodable
 from framework.model import delay_levels
 from framework.model.durations import to_ms
@@ -27,6 +28,14 @@ class SendBack:
 
     level: int
     event: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """Orderly queues: nothing behind this message starts until it was tried again, after a pause."""
+
+    pause_ms: int
     reason: str
 
 
@@ -64,3 +73,26 @@ def decide(outcome: Outcome, attempt: int, max_retries: int) -> Decision:
             # Only an orderly queue can stand still; here the same wish is a delayed retry, with a retry's attempts: the
             # broker counts them alike, and would make a dead letter of what is called a retry here.
             return decide(RetryLater(pause, reason="suspended"), attempt, max_retries)
+
+
+def decide_in_order(outcome: Outcome, attempt: int, max_retries: int) -> Settle | SendBack | Stay:
+    """The same for an orderly queue, where a retry is a pause in place and no copy."""
+    match outcome:
+        case RetryLater() | Suspend() if attempt > max_retries:
+            return SendBack(delay_levels.TO_DEAD_LETTERS, "dead_lettered", _reason_of(outcome))
+        case RetryLater(delay=delay):
+            return Stay(_pause_ms(delay), _reason_of(outcome))
+        case Suspend(pause=pause):
+            return Stay(_pause_ms(pause), _reason_of(outcome))
+        case _:
+            return decide(outcome, attempt, max_retries)
+
+
+def _reason_of(outcome: RetryLater | Suspend) -> str:
+    return (outcome.reason if isinstance(outcome, RetryLater) else "") or "suspended"
+
+
+def _pause_ms(wish: str | float | None) -> int:
+    if wish is None:
+        return limits.SUSPEND_MS
+    return min(max(to_ms(wish), limits.SUSPEND_MIN_MS), limits.SUSPEND_MAX_MS)

@@ -17,7 +17,7 @@ from framework.model.pulled import Failed, Found, NothingNew, OffsetIllegal, Pul
 from tests.core.making import PLENTY, QUEUE, finish, messages_at
 
 POSITIONING, FLOWING, HELD = QueueState.POSITIONING, QueueState.FLOWING, QueueState.HELD
-RETIRING, RELEASED = QueueState.RETIRING, QueueState.RELEASED
+CLAIMED, RETIRING, RELEASED = QueueState.CLAIMED, QueueState.RETIRING, QueueState.RELEASED
 EVENTS = sorted({event for _, event in TRANSITIONS})
 
 
@@ -44,6 +44,8 @@ def plain(step: Step) -> object:
 
 
 def flow_in(state: QueueState) -> QueueFlow:
+    if state is CLAIMED:
+        return QueueFlow(QUEUE, Budget(PLENTY), FlowLimits(), needs_lease=True)
     flow = new_flow()
     if state is not POSITIONING:
         flow.positioned(100)
@@ -69,6 +71,8 @@ def make_room(flow: QueueFlow) -> None:
 
 
 ACTS: dict[str, Callable[[QueueFlow], object]] = {
+    "lease_granted": lambda flow: flow.lease_granted(),
+    "lease_lost": lambda flow: flow.lease_lost(),
     "position_known": lambda flow: flow.positioned(100),
     "position_refused": lambda flow: flow.position_refused("no answer", 0),
     "throttled": throttle,
@@ -80,7 +84,7 @@ ACTS: dict[str, Callable[[QueueFlow], object]] = {
 }
 # Asked, not told: in these states the flow does not take the question up, so no transition is tried.
 NOT_ASKED = {
-    (state, event) for state in (POSITIONING, RETIRING, RELEASED) for event in ("throttled", "room")
+    (state, event) for state in (CLAIMED, POSITIONING, RETIRING, RELEASED) for event in ("throttled", "room")
 } | {(FLOWING, "room"), (RETIRING, "offset_illegal"), (RELEASED, "offset_illegal")}  # fmt: skip
 
 

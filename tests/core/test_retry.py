@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from framework.core import limits
-from framework.core.retry import Decision, SendBack, Settle, decide, outcome_of
+from framework.core.retry import Decision, SendBack, Settle, Stay, decide, decide_in_order, outcome_of
 from framework.errors import BodyUndecodable
 from framework.model import delay_levels
 from framework.model.outcome import Ack, DeadLetter, Drop, Outcome, RetryLater, Suspend
@@ -76,3 +76,30 @@ def test_a_suspended_message_has_a_retrys_attempts() -> None:
     """The broker counts them alike: called a retry here, it would be a dead letter there and counted wrongly."""
     assert SendBack(1, "retry", "suspended") == decide(Suspend(), 16, 16)
     assert SendBack(-1, "dead_lettered", "suspended") == decide(Suspend(), 17, 16)
+
+
+UNLIMITED = limits.MAX_RETRIES_IN_ORDER
+
+
+@pytest.mark.parametrize(
+    ("expected", "outcome", "attempt", "max_retries"),
+    [
+        (Settle("handled"), Ack(), 1, UNLIMITED),
+        (Settle("dropped"), Drop("filter"), 1, UNLIMITED),
+        (Stay(1_000, "ValueError: x"), RetryLater(reason="ValueError: x"), 1, UNLIMITED),
+        (Stay(1_000, "suspended"), RetryLater(), 1_000_000, UNLIMITED),
+        (Stay(2_000, "suspended"), Suspend("2s"), 1, UNLIMITED),
+        (Stay(10, "suspended"), Suspend("1ms"), 1, UNLIMITED),
+        (Stay(30_000, "card"), RetryLater("90s", reason="card"), 1, UNLIMITED),
+        (Stay(1_000, "suspended"), Suspend(), 2, 2),
+        (SendBack(-1, "dead_lettered", "suspended"), Suspend(), 3, 2),
+        (SendBack(-1, "dead_lettered", "ValueError: x"), RetryLater(reason="ValueError: x"), 3, 2),
+        (SendBack(-1, "dead_lettered", "suspended"), RetryLater(), 1, 0),
+        (SendBack(-1, "dead_lettered", "bad"), DeadLetter("bad"), 1, UNLIMITED),
+    ],
+)
+def test_in_order_a_retry_is_a_pause_in_place(
+    expected: object, outcome: Outcome, attempt: int, max_retries: int
+) -> None:
+    """Java's default pause, and its bounds: 10 ms to 30 s."""
+    assert expected == decide_in_order(outcome, attempt, max_retries)

@@ -1,0 +1,55 @@
+"""A message that is tried again where it is: the same record, with the attempts that this process has counted.
+
+Only orderly queues do so. A concurrent retry is a copy on the broker, which counts the attempts in its record.
+"""
+
+from __future__ import annotations
+
+from framework.model.message import Message, RecordSource
+
+
+class Repeated:
+    """The source of such a message: the record's own, but for the attempts."""
+
+    __slots__ = ("_reconsumed", "_record", "queue")
+
+    def __init__(self, record: RecordSource, reconsumed: int) -> None:
+        self.queue = record.queue
+        self._record, self._reconsumed = record, reconsumed
+
+    def reconsume_times(self, at: int) -> int:
+        return self._reconsumed
+
+    def topic(self, at: int) -> str:
+        return self._record.topic(at)
+
+    def body(self, at: int) -> bytes:
+        return self._record.body(at)
+
+    def properties(self, at: int) -> dict[str, str]:
+        return self._record.properties(at)
+
+    def born_ms(self, at: int) -> int:
+        return self._record.born_ms(at)
+
+    def stored_ms(self, at: int) -> int:
+        return self._record.stored_ms(at)
+
+    def flag(self, at: int) -> int:
+        return self._record.flag(at)
+
+    def commit_log_offset(self, at: int) -> int:
+        return self._record.commit_log_offset(at)
+
+    def offset_message_id(self, at: int) -> str:
+        return self._record.offset_message_id(at)
+
+
+def repeated(message: Message, attempt: int) -> Message:
+    """The message as its `attempt`th try sees it; `message` is the one that was pulled."""
+    again = object.__new__(Message)
+    again._source = Repeated(message._source, attempt - 1)  # noqa: SLF001 - how pulled messages are made, too
+    again._at = message._at  # noqa: SLF001 - likewise
+    again._body = again._properties = None
+    again.queue_offset = message.queue_offset
+    return again
