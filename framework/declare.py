@@ -72,6 +72,9 @@ if TYPE_CHECKING:
         success; raising means "again, later"; an outcome such as `RetryLater` says more. An async function runs on the
         event loop, a plain one on a worker thread.
 
+        With `orderly`, each queue's messages are handled one after the other, in the order in which they were stored,
+        by one member of the group at a time. A message that fails is tried again where it is, and holds its queue.
+
         Tags are joined by `||`. `name` is what logs call it; the function's own name otherwise.
         """
         ...
@@ -102,10 +105,9 @@ def _spec(
     for option, value in (("topic", topic), ("group", group)):
         if not isinstance(value, str):
             raise ConfigurationError(f"{option} is {'missing' if value is None else shorten(value)}; {_EXAMPLE}")
-    if given.get("orderly", False) is not False:
-        raise ConfigurationError(
-            "orderly=True: this version consumes concurrently only and would break the order; remove it"
-        )
+    orderly = given.get("orderly", False)
+    if not isinstance(orderly, bool):
+        raise ConfigurationError(_not_orderly(orderly))
     name = given.get("name") or getattr(function, "__name__", "handler")
     if not isinstance(name, str):
         raise ConfigurationError(f"name={shorten(name)}: write a text")
@@ -114,13 +116,22 @@ def _spec(
         topic=check_topic(str(topic)),
         group=check_name("group", str(group), GROUP_LENGTH_MAX),
         tags=_tags(given.get("tags", EVERYTHING)),
-        orderly=False,
+        orderly=orderly,
         function=function,
         name=name,
         place=place,
         wants=_wants(function, parameter),
         is_async=inspect.iscoroutinefunction(function),
     )
+
+
+def _not_orderly(value: object) -> str:
+    if value == "key":
+        return (
+            'orderly="key": this version keeps the order of whole queues only; write orderly=True, which keeps that of '
+            "each key, too"
+        )
+    return f"orderly={shorten(value)}: write True or False"
 
 
 def _given(positional: tuple[object, ...], options: dict[str, object]) -> dict[str, object]:

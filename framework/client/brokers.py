@@ -7,22 +7,27 @@ where the broker says no. What was not where the route said makes the routes ref
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import structlog
 
 from framework import marks
+from framework.client.burial import STORED, dead_letter
 from framework.client.routes import RouteTable
-from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError, Refused, shorten
+from framework.errors import BodyUndecodable, BrokerUnreachable, FrameworkError, ProtocolError, Refused, shorten
+from framework.model.delay_levels import TO_DEAD_LETTERS
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.net.channel import raise_for
 from framework.net.pool import Pool, Purpose
-from framework.wire.bodies.group import ConsumerList
+from framework.wire.bodies.group import ConsumerList, LockBatch, LockedQueues
 from framework.wire.bodies.heartbeat import Heartbeat
 from framework.wire.bodies.route import MASTER
 from framework.wire.codes import ResponseCode, request_name
 from framework.wire.command import Command
 from framework.wire.fields import command_for, from_fields
 from framework.wire.requests.group import HeartbeatAnswer, HeartbeatRequest, MembersRequest, UnregisterRequest
+from framework.wire.requests.lock import LockRequest, UnlockRequest
 from framework.wire.requests.offset import (
     MaxOffsetRequest,
     MinOffsetRequest,
@@ -149,7 +154,40 @@ class Brokers:
         """The addresses of all known masters."""
         return self._routes.masters()
 
+    # Order
+
+    def where(self, queue: MessageQueue) -> str:
+        """The address of the queue's master, which alone keeps its locks; empty while no route names it."""
+        return self._routes.find(queue.broker, MASTER) or ""
+
+    async def lock(self, group: str, client_id: str, queues: Sequence[MessageQueue]) -> frozenset[MessageQueue]:
+        """Take or renew the locks of one broker's queues; answers those that the client holds now."""
+        body = LockBatch(group=group, client_id=client_id, queues=tuple(queues)).encode()
+        answer = await self._ask(queues[0], command_for(LockRequest(), body))
+        # Only what was asked for: a name that we never heard is nothing to hold.
+        return frozenset(LockedQueues.decode(answer.body).queues) & frozenset(queues)
+
+    async def unlock(self, group: str, client_id: str, queues: Sequence[MessageQueue]) -> None:
+        """Let go of one broker's queues, confirmed: whoever is next need not wait until the locks run out."""
+        body = LockBatch(group=group, client_id=client_id, queues=tuple(queues)).encode()
+        await self._ask(queues[0], command_for(UnlockRequest(), body))
+
     # Retries
+
+    async def dead_letter(self, message: Message, group: str) -> None:
+        """Have the message's own broker keep a copy among the group's dead letters; durable when this returns.
+
+        A plain send to the retry topic, as the Java client's from an orderly group: past the maximum that it carries,
+        the broker makes a dead letter of it, and creates that topic where it has none. Asked twice because an answer
+        was lost, it keeps two copies.
+        """
+        try:
+            request = dead_letter(message, group)
+        except BodyUndecodable:
+            # What cannot be read cannot be sent; the broker copies its own record.
+            await self.send_back(message, group, delay_level=TO_DEAD_LETTERS, max_retries=message.attempt)
+            return
+        await self._ask(message.queue, request, ok=STORED, timeout_ms=SEND_BACK_TIMEOUT_MS)
 
     async def send_back(self, message: Message, group: str, *, delay_level: int, max_retries: int) -> None:
         """Have the message's own broker copy it into the group's retry topic (or, at the last, its dead letters).

@@ -27,6 +27,7 @@ class Cluster:
         *,
         on_request: Callable[[Channel, Command], None] | None = None,
         on_connected: Callable[[str], None] | None = None,
+        on_disconnected: Callable[[str], None] | None = None,
     ) -> None:
         self.world, self.options = world, options
         self.pool = Pool(
@@ -38,6 +39,7 @@ class Cluster:
             trusted=options.name_servers,
             on_request=on_request,
             on_connected=on_connected,
+            on_disconnected=on_disconnected,
         )
         self.names = NameServer(self.pool, options.name_servers, world.chance, timeout_ms=options.request_timeout_ms)
         self.routes = RouteTable(self.names, world.chance)

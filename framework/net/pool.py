@@ -73,6 +73,7 @@ class Pool:
         limits: Limits = DEFAULT_LIMITS,
         on_request: Callable[[Channel, Command], None] | None = None,
         on_connected: Callable[[str], None] | None = None,
+        on_disconnected: Callable[[str], None] | None = None,
     ) -> None:
         self._world = world
         self._tls = client_context(tls) if tls is not None else None
@@ -86,6 +87,7 @@ class Pool:
         self._trusted = {str(parse_address(address, "name server")) for address in trusted}
         """Addresses that the user gave, to which the allow list does not apply."""
         self._limits, self._on_request, self._on_connected = limits, on_request, on_connected
+        self._on_disconnected = on_disconnected
         self._links: dict[tuple[str, Purpose], _Link] = {}
         self._tree = TaskTree()
         self.pulls_paused = False
@@ -208,6 +210,8 @@ class Pool:
         elif not self._is_closed:
             self._failed(address, link, reason)
         log.info("disconnected", peer=address, purpose=purpose, reason=reason)
+        if self._on_disconnected is not None and not self._is_closed:
+            self._on_disconnected(address)
 
     def _failed(self, address: str, link: _Link, reason: str) -> None:
         ceiling = min(BACKOFF_FIRST_SECONDS * 2.0 ** min(link.failures, 20), BACKOFF_MAX_SECONDS)

@@ -248,7 +248,7 @@ class App:
 
     def idle_ms(self) -> int:
         """For how long nothing was handled and nothing was left to handle; 0 while there is work."""
-        if not self._groups or not all(group.is_caught_up for group in self._groups):
+        if not self.is_ready or not all(group.is_caught_up for group in self._groups):
             return 0
         last = max(group.last_activity for group in self._groups)
         return int((self.world.clock.monotonic() - last) * 1000)

@@ -70,7 +70,7 @@ class AskedGroup:
             handling.call,
             message,
             is_async=handling.is_async,
-            is_orderly=False,
+            is_orderly=self._group.plan.orderly,
             workers=self._world.workers,
             clock=self._world.clock,
         )

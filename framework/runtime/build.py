@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from framework.core import limits
 from framework.core.flow_control import FlowLimits
 from framework.declare import Consumer, ConsumerSpec
 from framework.errors import ConfigurationError
@@ -12,6 +13,7 @@ from framework.hooks.strategies import choose
 from framework.model.contracts import AllocationStrategy
 from framework.model.subscription import Subscription
 from framework.ports import World
+from framework.runtime.collect import mixture
 from framework.runtime.group import GroupPlan, Handling
 from framework.runtime.reports import Reports
 from framework.services.deliver import Hooks, call_for
@@ -57,18 +59,39 @@ def _plan(
                 f"{spec.name}; give one of them a group of its own",
                 place=spec.place,
             )
-    chosen = settings.consumer(group)
+    mistake = mixture(specs)
+    if mistake is not None:
+        raise mistake
+    chosen, orderly = settings.consumer(group), specs[0].orderly
+    if not orderly and "stuck_after" in chosen.model_fields_set:
+        raise ConfigurationError(
+            f"consumers.{group}.stuck_after: only a queue of an orderly group can be blocked by one message; remove it",
+            place=settings.place("consumers", group, "stuck_after"),
+        )
     return GroupPlan(
         name=group,
         subscriptions=tuple(Subscription(spec.topic, spec.tags, version) for spec in by_topic.values()),
         handling={topic: _handling(spec, calls, reports, world) for topic, spec in by_topic.items()},
         concurrency=chosen.concurrency,
-        max_retries=chosen.max_retries,
+        max_retries=_max_retries(chosen.max_retries, orderly=orderly),
         pull_batch=chosen.pull_batch,
         start=_start(chosen.start),
         strategy=choose(chosen.allocation, strategies, ("consumers", group, "allocation"), settings),
-        flow_limits=FlowLimits(messages_max=chosen.cache_count, bytes_max=chosen.cache_bytes),
+        flow_limits=FlowLimits(
+            messages_max=chosen.cache_count,
+            bytes_max=chosen.cache_bytes,
+            # The span bounds what one stuck message can cost in repeats; in order nothing runs ahead of it.
+            span_max=limits.NO_SPAN if orderly else limits.SPAN_MAX,
+        ),
+        orderly=orderly,
+        stuck_after_ms=chosen.stuck_after,
     )
+
+
+def _max_retries(chosen: int | None, *, orderly: bool) -> int:
+    if chosen is not None:
+        return chosen
+    return limits.MAX_RETRIES_IN_ORDER if orderly else limits.MAX_RETRIES
 
 
 def _handling(spec: ConsumerSpec, calls: Calls, reports: Reports, world: World) -> Handling:

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from framework.declare import Consumer
+from framework.declare import Consumer, ConsumerSpec
 from framework.errors import ConfigurationError, ConfigurationMistakes, FrameworkError, nearest, shorten
 from framework.settings.schema import AppSettings
 
@@ -87,6 +87,10 @@ def check(found: Sequence[AnyConsumer], settings: AppSettings, *, is_complete: b
                     place=spec.place,
                 )
             )
+    by_group: dict[str, list[ConsumerSpec]] = {}
+    for each in found:
+        by_group.setdefault(each.spec.group, []).append(each.spec)
+    mistakes += [mistake for specs in by_group.values() if (mistake := mixture(specs)) is not None]
     groups = {each.spec.group for each in found}
     for group in settings.consumers if is_complete else ():
         if group not in groups:
@@ -94,6 +98,19 @@ def check(found: Sequence[AnyConsumer], settings: AppSettings, *, is_complete: b
             message = f"consumers.{group}: no consumer is in this group{known}"
             mistakes.append(ConfigurationError(message, place=settings.place("consumers", group)))
     return mistakes
+
+
+def mixture(specs: Sequence[ConsumerSpec]) -> ConfigurationError | None:
+    """What is wrong with one group's consumers where some keep the order and others do not: its members must agree."""
+    ordered = next((spec for spec in specs if spec.orderly), None)
+    other = next((spec for spec in specs if not spec.orderly), None)
+    if ordered is None or other is None:
+        return None
+    return ConfigurationError(
+        f"group {ordered.group!r} is orderly for {ordered.name!r} ({ordered.place}) and concurrent for {other.name!r} "
+        f"({other.place}); a group is one or the other: give one of them a group of its own",
+        place=other.place,
+    )
 
 
 def _sources(settings: AppSettings, app: str | None) -> Iterable[tuple[str, str | None]]:

@@ -29,6 +29,7 @@ from framework.model.subscription import Subscription
 from framework.net.task_tree import TaskTree
 from framework.net.wakeup import Wakeup
 from framework.ports import World
+from framework.runtime.ordering import Ordering
 from framework.runtime.reports import Reports
 from framework.services import held
 from framework.services.commit import CommitLoop
@@ -66,6 +67,8 @@ class GroupPlan:
     start: StartPolicy
     strategy: AllocationStrategy
     flow_limits: FlowLimits
+    orderly: bool = False
+    stuck_after_ms: int = limits.STUCK_MS
 
 
 class ConsumerGroup:
@@ -102,11 +105,14 @@ class ConsumerGroup:
         """Topic -> its queues when first seen; one that appears later was created under our eyes."""
         self._released = Wakeup()
         self._is_stopping = False
+        self._stop_by = float("inf")
         self.crew = Crew(plan.concurrency, world.clock)
         self.threads = ThreadCrew(plan.concurrency, world.clock, world.workers)
         self._settler = Settler(plan.name, plan.max_retries, cluster.brokers, tree, world.chance)
         self._held = held.Held(plan.name, tree, world.clock, world.workers)
         self._commits = CommitLoop(plan.name, cluster.brokers, self.offsets, self.owned.values)
+        self.order = self._ordering(member) if plan.orderly else None
+        """Leases and single workers; None where messages are handled concurrently."""
         self._rebalancing: asyncio.Task[None] | None = None
         self._rebalance = RebalanceLoop(
             plan.name, member, tuple(self.subscriptions), plan.strategy, self.assignment,
@@ -120,7 +126,9 @@ class ConsumerGroup:
     def start(self) -> None:
         """Start the loops. Crews come first: a chunk is never offered to nobody."""
         name, start, chance = self.plan.name, self._tree.start, self._world.chance
-        if any(handling.is_async for handling in self.plan.handling.values()) or self._retry_is_async:
+        if self.order is not None:
+            self.order.start()
+        elif any(handling.is_async for handling in self.plan.handling.values()) or self._retry_is_async:
             for number, slot in enumerate(self.crew.slots):
                 start(
                     supervised(f"worker {name} {number}", partial(self.crew.work, slot), chance), name=f"worker {name}"
@@ -150,7 +158,9 @@ class ConsumerGroup:
         self._is_stopping = True
         if self._rebalancing is not None:
             self._rebalancing.cancel()
-        deadline = self._world.clock.monotonic() + drain_ms / 1000
+        deadline = self._stop_by = self._world.clock.monotonic() + drain_ms / 1000
+        for pull in self.owned.values():
+            pull.quiet.ring()  # whoever is being retired has no more time than this
         retiring = [
             self._tree.start(self._retire(pull, deadline), name=f"retire {pull.queue}")
             for pull in self.owned.values()
@@ -159,7 +169,7 @@ class ConsumerGroup:
         for task in retiring:
             await task
         while self.owned:  # taken away by a rebalance just before, and still being retired
-            await self._released.wait(deadline + 1)
+            await self._released.wait()
 
     # Queues come and go
 
@@ -181,11 +191,12 @@ class ConsumerGroup:
         if queue in self.owned or self._is_stopping:
             return
         handling = self._handling_of(queue.topic)
-        flow = QueueFlow(queue, self._budget, self.plan.flow_limits, jitter=self._world.chance.random())
+        jitter, order = self._world.chance.random(), self.order
+        flow = QueueFlow(queue, self._budget, self.plan.flow_limits, jitter=jitter, needs_lease=order is not None)
         pull = PullLoop(
             flow,
             pulls=self._pulls(self.subscriptions[queue.topic], queue),
-            crew=self.crew if handling.is_async else self.threads,
+            crew=order.crew if order is not None else self.crew if handling.is_async else self.threads,
             call=handling.call,
             find_start=lambda: self._find_start(queue),
             offsets=self.offsets,
@@ -196,6 +207,8 @@ class ConsumerGroup:
         )
         flow.run = pull
         self.owned[queue] = pull
+        if order is not None:
+            order.take(pull, is_async=handling.is_async)
         self._run(pull)
 
     def _run(self, pull: PullLoop) -> None:
@@ -236,8 +249,8 @@ class ConsumerGroup:
         clock = self._world.clock
         if not marks.safeguard("running handlers are waited for"):
             deadline = 0.0
-        while (busy := self._busy(pull)) and clock.monotonic() < deadline:
-            await pull.quiet.wait(deadline)
+        while (busy := self._busy(pull)) and clock.monotonic() < min(deadline, self._stop_by):
+            await pull.quiet.wait(min(deadline, self._stop_by))
         if busy:
             marks.sometimes("handlers still ran when the drain limit was over")
             log.warning("queue left with running handlers", group=self.plan.name, queue=str(pull.queue), running=busy)
@@ -247,6 +260,8 @@ class ConsumerGroup:
             self.offsets.advance(pull.queue, pull.flow.window.settle())
             if marks.safeguard("the last offset is confirmed"):
                 await self._commits.flush(pull.queue)
+        if self.order is not None:
+            await self.order.give_back(pull.queue)
         pull.flow.released()
         self.offsets.forget(pull.queue)
         del self.owned[pull.queue]
@@ -258,6 +273,8 @@ class ConsumerGroup:
 
     def _busy(self, pull: PullLoop) -> int:
         """Handlers of the queue that run, and copies of its messages that are not durable yet."""
+        if self.order is not None:
+            return int(self.order.crew.is_busy(pull.queue))
         return pull.running + self._settler.pending_for(pull.flow.window) if pull.flow.has_position else 0
 
     def left(self, queue: PullLoop, ended: int, *, is_late: bool = False) -> None:
@@ -308,6 +325,20 @@ class ConsumerGroup:
 
     # Parts
 
+    def _ordering(self, member: str) -> Ordering:
+        plan = self.plan
+        return Ordering(
+            plan.name, member, concurrency=plan.concurrency, max_retries=plan.max_retries,
+            stuck_after_ms=plan.stuck_after_ms, brokers=self._cluster.brokers, world=self._world, tree=self._tree,
+            reports=self._reports, side=self, counts=self.counts, offsets=self.offsets, owned=self.owned,
+            restart=self._restart,
+        )  # fmt: skip
+
+    def _restart(self, pull: PullLoop) -> None:
+        """End what the loop is at, and have it ask its flow anew."""
+        self._tasks.pop(pull.queue).cancel()
+        self._run(pull)
+
     def handling_for(self, message: Message) -> Handling | None:
         """How a message is run that came by another way than a pull."""
         is_retry = message.topic == self.retry_topic  # it has lost its own topic's name
@@ -350,6 +381,11 @@ class ConsumerGroup:
 
     def flows(self) -> Iterable[QueueFlow]:
         return (pull.flow for pull in self.owned.values())
+
+    def connection_lost(self, address: str) -> None:
+        """A broker may have been started anew, and have forgotten who holds which queue."""
+        if self.order is not None:
+            self.order.leases.connection_lost(address)
 
     def ring_all(self) -> None:
         """There is room in the budget again: whoever waited for it asks once more."""

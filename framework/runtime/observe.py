@@ -9,6 +9,7 @@ from framework.model.snapshot import GroupSnapshot, QueueSnapshot, Snapshot
 from framework.ports import Clock
 from framework.runtime.connect import consume_from
 from framework.runtime.group import ConsumerGroup
+from framework.runtime.ordering import Ordering
 from framework.services.pull import PullLoop
 from framework.settings.schema import AppSettings, ConsumerSettings, Start
 
@@ -41,7 +42,7 @@ def _group(group: ConsumerGroup, settings: ConsumerSettings, clock: Clock) -> Gr
     return GroupSnapshot(
         group=group.plan.name,
         topics=tuple(subscription.topic for subscription in group.plan.subscriptions),
-        queues=tuple(_queue(pull, clock) for _, pull in sorted(group.owned.items())),
+        queues=tuple(_queue(pull, group.order, clock) for _, pull in sorted(group.owned.items())),
         handled=counts.handled,
         retried=counts.retried,
         dead_lettered=counts.dead_lettered,
@@ -52,6 +53,7 @@ def _group(group: ConsumerGroup, settings: ConsumerSettings, clock: Clock) -> Gr
         paces={topic: rates.pace(now_ms) for topic, rates in sorted(group.rates.items())},
         settings=shown(settings),
         consume_from=consume_from(group.plan),
+        is_orderly=group.plan.orderly,
     )
 
 
@@ -75,15 +77,16 @@ def shown(settings: ConsumerSettings) -> dict[str, str]:
     return texts
 
 
-def _queue(pull: PullLoop, clock: Clock) -> QueueSnapshot:
+def _queue(pull: PullLoop, order: Ordering | None, clock: Clock) -> QueueSnapshot:
     flow = pull.flow
+    lease = None if order is None else order.leases.of(pull.queue)
     window = flow.window if flow.has_position else None
     held = [chunk.messages for chunk in window.chunks if chunk.count] if window else []
     behind_ms = clock.now_ms() - clock.monotonic() * 1000
     return QueueSnapshot(
         queue=str(pull.queue),
         state=flow.state.value,
-        reason=flow.failure or flow.held_because,
+        reason=flow.failure or (order.reason(pull.queue) if order is not None else None) or flow.held_because,
         committable=window.committable if window else -1,
         next_offset=flow.next_offset,
         max_offset=flow.max_offset,
@@ -96,4 +99,6 @@ def _queue(pull: PullLoop, clock: Clock) -> QueueSnapshot:
         pulled_ms=int(behind_ms + pull.pulled_at * 1000),
         handled_ms=int(behind_ms + pull.left_at * 1000),
         is_retiring=flow.state is QueueState.RETIRING,
+        is_locked=lease is not None and lease.holds(clock.monotonic_ms()),
+        locked_ms=int(behind_ms + lease.granted_ms) if lease is not None and lease.granted_ms else 0,
     )

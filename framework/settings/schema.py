@@ -172,10 +172,13 @@ class Cluster(Part):
 class ConsumerSettings(Part):
     concurrency: Annotated[int, Field(ge=1, le=1024)] = 20
     """Handlers running at once in this process: tasks for async handlers, threads for others."""
-    max_retries: Annotated[int, Field(ge=0, le=1000)] = 16
-    """Retries after the first delivery: 16 means 17 deliveries. Then the message goes to the dead-letter topic."""
+    max_retries: Annotated[int, Field(ge=0, le=1000)] | None = None
+    """Retries after the first delivery; then the message goes to the dead-letter topic. Empty: 16, which means 17
+    deliveries, and without end in an orderly group."""
     start: Annotated[Start, BeforeValidator(_start)] = Start("last")
     """Where a group begins that the cluster has never seen: first, last, an age (30m) or a time with its zone."""
+    stuck_after: Annotated[Duration, Field(ge=1)] = 900_000
+    """Orderly groups: a queue that one message has blocked for so long is reported, once a message."""
     pull_batch: Annotated[int, Field(ge=1, le=1024)] = 32
     """Messages asked for in one pull. A stock broker hands out no more than 32."""
     cache_count: Annotated[int, Field(ge=1, le=65_535)] = 1_000

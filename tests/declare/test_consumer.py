@@ -48,6 +48,13 @@ def test_the_spec_says_what_is_consumed() -> None:
     assert f"<Consumer money: topic=orders group=billing at {HERE}:{line}>" == repr(bill)
 
 
+def test_a_spec_says_whether_the_order_is_kept() -> None:
+    @consumer("stock", "inventory", orderly=True)
+    def move(step: Message) -> None: ...
+
+    assert move.spec.orderly
+
+
 def test_a_spec_cannot_be_changed() -> None:
     @consumer("orders", "billing")
     def bill(order: Message) -> None: ...
@@ -134,7 +141,8 @@ async def yields(it: Message) -> AsyncIterator[int]:
         (good, {"topic": "t", "group": "g", "tags": "a b"}, "write words joined by ||"),
         (good, {"topic": "t", "group": "g", "tags": ["a"]}, "tags=['a']: write a text"),
         (good, {"topic": "t", "group": "g", "name": 3}, "name=3: write a text"),
-        (good, {"topic": "t", "group": "g", "orderly": True}, "orderly=True: this version consumes concurrently only"),
+        (good, {"topic": "t", "group": "g", "orderly": "key"}, 'orderly="key": this version keeps the order of whole'),
+        (good, {"topic": "t", "group": "g", "orderly": "yes"}, "orderly='yes': write True or False"),
         (none, {"topic": "t", "group": "g"}, "takes one argument, the message; without a default there are: none"),
         (two, {"topic": "t", "group": "g"}, "takes one argument, the message; without a default there are: it, other"),
         (keyword, {"topic": "t", "group": "g"}, "takes one argument, the message"),

@@ -194,3 +194,23 @@ def test_naming_an_app_imports_nothing_of_it(shop: Path) -> None:
     assert "shop.orders" == target("shop/orders.py").module
     with pytest.raises(ConfigurationError):
         target("shop/gone.py")
+
+
+def test_a_group_is_orderly_or_concurrent(shop: Path) -> None:
+    """Both places are named: the one that is wrong is the author's choice."""
+    (shop / "orders.py").write_text(
+        dedent("""
+            from framework import Message, consumer
+
+            @consumer("stock", "inventory", orderly=True)
+            def move(step: Message) -> None: ...
+
+            @consumer("returns", "inventory")
+            def take_back(step: Message) -> None: ...
+        """)
+    )
+
+    (message,) = mistakes("shop.orders")
+    assert "group 'inventory' is orderly for 'move' (" in message
+    assert "and concurrent for 'take_back' (" in message
+    assert message.count("orders.py:") >= 2

@@ -59,6 +59,7 @@ def _prepared(arguments: argparse.Namespace) -> tuple[App, argparse.Namespace]:
         of_group = settings.consumer(spec.group)
         log.info(
             "consumer", name=spec.name, topic=spec.topic, group=spec.group, tags=spec.tags,
+            orderly=spec.orderly,
             concurrency=of_group.concurrency, max_retries=of_group.max_retries, dead_letters=f"%DLQ%{spec.group}",
         )  # fmt: skip
     return app, arguments

@@ -1,0 +1,185 @@
+"""Orderly groups, with the real runtime and the broker in the box."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from framework import DeadLetter, Delivery, Message, RetryLater, Suspend, consumer
+from framework.broker.server import Broker
+from framework.client.producer import Producer
+from framework.errors import ConfigurationError
+from framework.hooks.host import PluginHost
+from framework.model.queue import MessageQueue
+from framework.runtime.app import App
+from framework.settings.schema import AppSettings
+from tests.runtime.test_app import box, run, running, send, until
+
+TOPIC = "stock"
+
+
+async def send_to(broker: Broker, number: int, *bodies: str, topic: str = TOPIC) -> None:
+    async with Producer(name_servers=[broker.address]) as producer:
+        for body in bodies:
+            await producer.send(topic, body.encode(), queue=MessageQueue(topic, broker.nodes[0].name, number))
+
+
+def by_queue(seen: list[tuple[int, int]]) -> dict[int, list[int]]:
+    queues: dict[int, list[int]] = {}
+    for number, offset in seen:
+        queues.setdefault(number, []).append(offset)
+    return queues
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_each_queue_is_handled_in_order_and_one_at_a_time(is_async: bool) -> None:
+    async def scenario() -> None:
+        seen: list[tuple[int, int]] = []
+        at_work: list[int] = []
+
+        async def move(message: Message) -> None:
+            assert message.queue.number not in at_work
+            at_work.append(message.queue.number)
+            await asyncio.sleep(0.001 * (message.queue_offset % 3))
+            at_work.remove(message.queue.number)
+            seen.append((message.queue.number, message.queue_offset))
+
+        def move_in_a_thread(message: Message) -> None:
+            seen.append((message.queue.number, message.queue_offset))
+
+        handler = consumer(topic=TOPIC, group="inventory", orderly=True)(move if is_async else move_in_a_thread)
+        async with box() as broker:
+            await send(broker, TOPIC, *map(str, range(100)))
+            async with running(broker, handler) as app:
+                await until(lambda: len(seen) == 100)
+                (group,) = app.snapshot().groups
+                assert group.is_orderly
+                assert all(queue.is_locked for queue in group.queues)
+            assert 100 == app.counts.handled
+        assert {number: list(range(25)) for number in range(4)} == by_queue(seen)
+
+    run(scenario)
+
+
+def test_a_message_that_fails_holds_its_queue_and_no_other() -> None:
+    async def scenario() -> None:
+        seen: list[tuple[int, int, int]] = []
+
+        @consumer(topic=TOPIC, group="inventory", orderly=True)
+        async def move(delivery: Delivery) -> Suspend | RetryLater | None:
+            message = delivery.message
+            seen.append((message.queue.number, message.queue_offset, delivery.attempt))
+            if message.body != b"bad":
+                return None
+            match delivery.attempt:
+                case 1:
+                    return Suspend("10ms")
+                case 2:
+                    return RetryLater("20ms")
+                case _:
+                    return None
+
+        async with box() as broker:
+            await send(broker, TOPIC, *"abcd")
+            await send_to(broker, 1, "bad", "behind")
+            await send_to(broker, 2, "elsewhere")
+            async with running(broker, move) as app:
+                await until(lambda: app.counts.handled == 7)
+            assert (7, 2, 0) == (app.counts.handled, app.counts.retried, app.counts.dead_lettered)
+        held = [(offset, attempt) for number, offset, attempt in seen if number == 1]
+        assert [(0, 1), (1, 1), (1, 2), (1, 3), (2, 1)] == held
+        assert [(0, 1), (1, 1)] == [(offset, attempt) for number, offset, attempt in seen if number == 2]
+
+    run(scenario)
+
+
+def test_at_the_maximum_exactly_that_message_is_a_dead_letter_once() -> None:
+    async def scenario() -> None:
+        attempts: list[int] = []
+        handled: list[bytes] = []
+        buried: list[Message] = []
+
+        @consumer(topic=TOPIC, group="inventory", orderly=True)
+        def move(delivery: Delivery) -> object:
+            if delivery.message.body == b"bad":
+                attempts.append(delivery.attempt)
+                return Suspend("10ms")
+            if delivery.message.body == b"nonsense":
+                return DeadLetter("not a step")
+            handled.append(delivery.message.body)
+            return None
+
+        @consumer(topic="%DLQ%inventory", group="undertaker")
+        async def bury(message: Message) -> None:
+            buried.append(message)
+
+        async with box() as broker:
+            await send(broker, TOPIC, *"abcd")
+            await send_to(broker, 0, "bad", "nonsense", "behind")
+            async with running(broker, move, bury, max_retries=2) as app:
+                await until(lambda: len(handled) == 5 and len(buried) == 2)
+            assert (2, 2) == (app.counts.retried, app.counts.dead_lettered)
+            async with running(broker, move, bury, max_retries=2) as app:
+                await until(lambda: app.idle_ms() > 50)
+            assert 0 == app.counts.handled, "everything was confirmed"
+        assert [1, 2, 3] == attempts
+        assert [b"bad", b"nonsense"] == [message.body for message in buried]
+        assert {TOPIC} == {message.properties["RETRY_TOPIC"] for message in buried}
+
+    run(scenario)
+
+
+def test_a_second_member_gets_its_share_as_soon_as_it_is_unlocked() -> None:
+    async def scenario() -> None:
+        seen: list[tuple[int, int]] = []
+
+        @consumer(topic=TOPIC, group="inventory", orderly=True)
+        async def move(message: Message) -> None:
+            seen.append((message.queue.number, message.queue_offset))
+            await asyncio.sleep(0.002)
+
+        def locked(app: App) -> set[str]:
+            queues = (queue for group in app.snapshot().groups for queue in group.queues)
+            return {queue.queue for queue in queues if queue.is_locked and not queue.queue.startswith("%")}
+
+        async with box() as broker:
+            await send(broker, TOPIC, *map(str, range(200)))
+            async with running(broker, move) as first:
+                await until(lambda: len(locked(first)) == 4)
+                async with running(broker, move) as second:
+                    await until(lambda: len(locked(first)) == len(locked(second)) == 2)
+                    assert not locked(first) & locked(second)
+                await until(lambda: len(locked(first)) == 4)
+                await until(lambda: len(seen) >= 200)
+        assert {number: list(range(50)) for number in range(4)} == by_queue(seen), "no repeats, no gaps, in order"
+
+    run(scenario)
+
+
+def test_a_group_is_orderly_or_concurrent() -> None:
+    @consumer(topic="a", group="inventory", orderly=True)
+    async def in_order(message: Message) -> None: ...
+
+    @consumer(topic="b", group="inventory")
+    async def at_once(message: Message) -> None: ...
+
+    async def scenario() -> None:
+        app = App(AppSettings(), [in_order, at_once], plugins=PluginHost())
+        with pytest.raises(ConfigurationError, match=r"orderly for 'in_order' \(.*\) and concurrent for 'at_once'"):
+            await app.run()
+
+    asyncio.run(scenario())
+
+
+def test_a_concurrent_group_cannot_be_stuck() -> None:
+    @consumer(topic="a", group="billing")
+    async def bill(message: Message) -> None: ...
+
+    async def scenario(settings: dict[str, Any]) -> None:
+        app = App(AppSettings.model_validate(settings), [bill], plugins=PluginHost())
+        with pytest.raises(ConfigurationError, match=r"consumers\.billing\.stuck_after"):
+            await app.run()
+
+    asyncio.run(scenario({"consumers": {"billing": {"stuck_after": "1m"}}}))
