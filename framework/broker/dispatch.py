@@ -9,7 +9,8 @@ import structlog
 
 from framework.broker.handlers import HANDLERS
 from framework.broker.intercept import Interceptor, Interceptors, Lost
-from framework.broker.request import AfterCommit, Answer, Hold, Refusal, Request, refuse
+from framework.broker.relays import relay
+from framework.broker.request import AfterCommit, Answer, Hold, Refusal, Relay, Request, refuse
 from framework.errors import FrameworkError, ProtocolError, RecordDamaged, StoreError
 from framework.marks import sometimes
 from framework.wire.codes import ResponseCode, request_name
@@ -48,6 +49,8 @@ class Dispatch:
                 request.answer(answer)
             case Hold() as hold:
                 request.node.holds.park(request, hold)
+            case Relay() as question:
+                relay(request, question)
             case AfterCommit() as word:
 
                 def done(result: Any, error: FrameworkError | None) -> None:

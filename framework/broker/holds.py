@@ -68,6 +68,14 @@ class Holds:
         for held in [held for held in holds if held.tags is None or not held.tags.isdisjoint(came)]:
             self._end(held)
 
+    def look_again(self, group: str, topic: str) -> None:
+        """Wake a group's pulls of a topic: where it goes on was changed."""
+        for (name, _), holds in list(self._by_queue.items()):
+            if name == topic:
+                for held in list(holds):
+                    if held.request is not None and held.request.command.fields.get("consumerGroup") == group:
+                        self._end(held)
+
     def forget(self, client: Client) -> None:
         """Drop what a connection waited for; nobody is there to answer."""
         for holds in list(self._by_queue.values()):

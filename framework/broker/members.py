@@ -71,6 +71,22 @@ class Members:
     def producers(self, group: str) -> list[Member]:
         return list(self._producers.get(group, {}).values())
 
+    def groups(self) -> list[Group]:
+        return list(self._groups.values())
+
+    def member(self, group: str, client_id: str) -> Member | None:
+        """The first connection of a client in a group."""
+        found = self._groups.get(group)
+        members = [] if found is None else found.members.values()
+        return next((member for member in members if member.client_id == client_id), None)
+
+    def producer_groups(self) -> list[str]:
+        return list(self._producers)
+
+    def silence_ms(self, member: Member) -> int:
+        """How long ago the member's last heartbeat was."""
+        return int((self._timers.time() - member.heard) * 1000)
+
     def heard(
         self, client: Client, client_id: str, group: str, subscriptions: Iterable[Wanted], *, consume_type: str,
         message_model: str, consume_from: str, language: int, version: int,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from framework.broker.node import Node
+from framework.broker.store.topics import PERM_READ_WRITE, PERM_WRITE, Topic
 from framework.wire.bodies.route import MASTER, BrokerData, ClusterInfo, QueueData, TopicRoute
+from framework.wire.requests.route import ORDER_TOPIC_CONFIG
 
 
-def route_of(nodes: Iterable[Node], topic: str) -> TopicRoute | None:
+def route_of(nodes: Sequence[Node], topic: str) -> TopicRoute | None:
     """Which brokers have the topic, with how many queues; None where no broker has it."""
     queues: list[QueueData] = []
     brokers: list[BrokerData] = []
@@ -20,12 +22,31 @@ def route_of(nodes: Iterable[Node], topic: str) -> TopicRoute | None:
                     broker_name=node.name,
                     read_queue_nums=found.read_queues,
                     write_queue_nums=found.write_queues,
-                    perm=found.perm,
+                    perm=permission_of(node, found),
                     topic_sys_flag=found.sys_flag,
                 )
             )
             brokers.append(_broker(node))
-    return TopicRoute(queues=tuple(queues), brokers=tuple(brokers)) if queues else None
+    if not queues:
+        return None
+    order = nodes[0].store.values.get(key_scope(ORDER_TOPIC_CONFIG), topic)
+    return TopicRoute(queues=tuple(queues), brokers=tuple(brokers), order_conf=order)
+
+
+def topics_of(nodes: Iterable[Node]) -> list[str]:
+    """The topics of some brokers, each once."""
+    return list(dict.fromkeys(name for node in nodes for name in node.rules.topics.keys()))  # noqa: SIM118
+
+
+def permission_of(node: Node, topic: Topic) -> int:
+    """A topic's permission as the name server shows it: what the broker allows, and what was wiped."""
+    perm = topic.perm if node.switches.permission == PERM_READ_WRITE else topic.perm & node.switches.permission
+    return perm & ~PERM_WRITE if node.is_write_wiped else perm
+
+
+def key_scope(namespace: str) -> str:
+    """Where a namespace's keys are kept."""
+    return f"names:{namespace}"
 
 
 def cluster_of(nodes: Iterable[Node]) -> ClusterInfo:

@@ -12,12 +12,14 @@ from framework.broker.holds import Holds
 from framework.broker.locks import Locks
 from framework.broker.members import Members
 from framework.broker.notices import Notices
+from framework.broker.rates import Rate
 from framework.broker.request import Client, Request
 from framework.broker.settings import BrokerSettings
 from framework.broker.store.offsets import Offsets
 from framework.broker.store.queues import Queue
 from framework.broker.store.store import Store
 from framework.broker.store.topics import load_groups, load_topics
+from framework.broker.switches import Switches
 from framework.broker.timers import Timer, Timers
 from framework.broker.topic_rules import TopicRules
 from framework.ports import World
@@ -50,10 +52,22 @@ class Node:
         self.neighbours = neighbours
         """All logical brokers of the process, this one among them: what a name server knows."""
         connection = store.database.writing
-        self.rules = TopicRules(load_topics(connection, name), load_groups(connection, name), settings, name)
+        self.switches = Switches(store.values, name)
+        self.rules = TopicRules(
+            load_topics(connection, name), load_groups(connection, name), settings, self.switches, name
+        )
         self.offsets = Offsets(connection, name)
-        for table in (self.rules.topics, self.rules.groups, self.offsets.table):
+        for table in (self.rules.topics, self.rules.groups, self.offsets.table, self.offsets.resets):
             store.writer.attach(table)
+        self.started_ms = world.clock.now_ms()
+        self.is_write_wiped = False
+        """Whether the name server shows none of our topics as writable."""
+        self.puts = Rate()
+        """How many messages came."""
+        self.pulled: dict[tuple[str, str, int], int] = {}
+        """Up to where each group was given messages of each queue."""
+        self.rates: dict[tuple[str, str], Rate] = {}
+        """How many messages each group was given of each topic."""
         self.members = Members(timers)
         self.members.changed = Notices(timers, self.members.find, self._is_notified).changed
         self.locks = Locks()
@@ -67,8 +81,17 @@ class Node:
         """The queue, where it ever got a message."""
         return self.store.queues.find(self.name, topic, number)
 
+    def gave(self, group: str, topic: str, number: int, next_offset: int, count: int) -> None:
+        """A group was given messages."""
+        self.pulled[group, topic, number] = next_offset
+        rate = self.rates.get((group, topic))
+        if rate is None:
+            rate = self.rates[group, topic] = Rate()
+        rate.add(count, int(self.timers.time() // 60))
+
     def arrived(self, queue: Queue, tags: list[int]) -> None:
         """Messages were committed to a queue of ours."""
+        self.puts.add(len(tags), int(self.timers.time() // 60))
         self.holds.arrived(queue.topic, queue.number, tags)
 
     def gone(self, client: Client) -> None:
@@ -94,5 +117,7 @@ class Node:
         self.store.writer.save_tables()
 
     def _is_notified(self, group: str) -> bool:
+        if not self.switches.notifies_members:
+            return False
         settings = self.rules.groups.get(group)
         return settings is None or settings.notifies_members

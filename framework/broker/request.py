@@ -19,6 +19,15 @@ if TYPE_CHECKING:
     from framework.broker.store.writer import Change
 
 
+class Answered(Protocol):
+    """The answer of a client that was asked something; an asyncio future fits."""
+
+    def add_done_callback(self, callback: Callable[[Any], object], /) -> None: ...
+    def cancelled(self) -> bool: ...
+    def exception(self) -> BaseException | None: ...
+    def result(self) -> Command: ...
+
+
 class Client(Protocol):
     """One connection of a client, as handlers see it. Compared by identity: members are connections, not names."""
 
@@ -27,6 +36,7 @@ class Client(Protocol):
     def send(self, command: Command) -> None: ...
     def answer(self, request: Command, answer: Command) -> None: ...
     def close(self, reason: str) -> None: ...
+    def request_now(self, command: Command, *, timeout_ms: int) -> Answered: ...
 
 
 class Request:
@@ -74,7 +84,17 @@ class Hold:
     timeout_ms: int
 
 
-Answer: TypeAlias = Command | AfterCommit | Hold
+@dataclass(frozen=True, slots=True)
+class Relay:
+    """Ask members of a group, and answer with what they say."""
+
+    asked: tuple[tuple[Client, Command], ...]
+    timeout_ms: int
+    answer: Callable[[list[Command | None]], Command]
+    """Makes the answer from theirs, in the order asked; None for whoever said nothing in time."""
+
+
+Answer: TypeAlias = Command | AfterCommit | Hold | Relay
 Handler: TypeAlias = Callable[[Request], Answer]
 
 
@@ -90,6 +110,11 @@ class Refusal(FrameworkError):
 
 def ok(fields: dict[str, str] | None = None, body: bytes = b"", *, remark: str | None = None) -> Command:
     return Command(ResponseCode.SUCCESS, fields, body, remark=remark)
+
+
+def when_saved(answer: Command | None = None) -> AfterCommit:
+    """For changes to tables that are written along with every group: answer when the next one is on disk."""
+    return AfterCommit(lambda _: None, lambda _: answer or ok())
 
 
 def refuse(code: int, remark: str, fields: Mapping[str, str] | None = None) -> Command:

@@ -15,11 +15,12 @@ from framework.broker.node import Node
 from framework.broker.records import decode, encode, host_of
 from framework.broker.request import AfterCommit, Refusal, Request, ok, refuse
 from framework.broker.settings import REGION
+from framework.broker.store.keys import key_hash
 from framework.broker.store.topics import Topic
 from framework.broker.store.writer import Stored, Transaction
 from framework.broker.topic_rules import NOT_SENDABLE, check_topic_name
 from framework.errors import FrameworkError
-from framework.model.message import DELAY_LEVEL, TAGS, UNIQUE_KEY
+from framework.model.message import DELAY_LEVEL, KEYS, TAGS, UNIQUE_KEY
 from framework.model.reserved import DEAD_LETTER_PREFIX, RETRY_PREFIX
 from framework.wire import properties as texts
 from framework.wire.codes import ResponseCode
@@ -84,6 +85,8 @@ def check_send(request: Request, sent: Sent) -> tuple[Topic, int]:
     topic = node.rules.for_send(sent.topic, sent.default_topic, sent.default_queues)
     if not topic.is_writable:
         raise Refusal(ResponseCode.NO_PERMISSION, f"the topic[{sent.topic}] is not writable, perm {topic.perm}")
+    if topic.is_ordered and not node.switches.is_writable:
+        raise Refusal(ResponseCode.NO_PERMISSION, f"the broker[{node.address}] sending message is forbidden")
     queues = max(topic.read_queues, topic.write_queues)
     if sent.number >= queues:
         raise Refusal(
@@ -160,13 +163,23 @@ def write(node: Node, message: Record, level: int = 0) -> Callable[[Transaction]
         }
         message = replace(message, topic=SCHEDULE_TOPIC, queue_id=level - 1, properties=properties)
     record = encode(message)
-    tag = NO_TAG if level > 0 else tag_hash(message.properties.get(TAGS))
+    # On the schedule nobody looks for it.
+    tag, hashes = (NO_TAG, []) if level > 0 else (tag_hash(message.properties.get(TAGS)), key_hashes(message))
 
     def change(transaction: Transaction) -> Planned:
-        stored = transaction.append(node.name, message.topic, message.queue_id, record, tag)
+        stored = transaction.append(node.name, message.topic, message.queue_id, record, tag, hashes)
         return Planned(stored, node.delays.plan(transaction, stored, level) if level > 0 else None)
 
     return change
+
+
+def key_hashes(message: Record) -> list[int]:
+    """What the message is found by: its unique key, and each of its keys."""
+    topic, properties = message.topic, message.properties
+    hashes = [key_hash(topic, properties[UNIQUE_KEY])] if UNIQUE_KEY in properties else []
+    if KEYS in properties:
+        hashes += [key_hash(topic, key) for key in properties[KEYS].split()]
+    return hashes
 
 
 def written(node: Node, planned: Planned) -> None:
@@ -181,7 +194,8 @@ def deliver_due(transaction: Transaction, broker: str, record: bytes) -> None:
     topic = message.properties[REAL_TOPIC]
     number = int(message.properties[REAL_QUEUE])
     message = replace(message, topic=topic, queue_id=number)
-    transaction.append(broker, topic, number, encode(message), tag_hash(message.properties.get(TAGS)))
+    tag = tag_hash(message.properties.get(TAGS))
+    transaction.append(broker, topic, number, encode(message), tag, key_hashes(message))
 
 
 def retry_or_dead_letter(request: Request, sent: Sent) -> Sent:

@@ -100,6 +100,7 @@ class Broker:
             raise
         store.writer.on_arrival = self._arrived
         delays.start()
+        store.sweep.resume()
 
     @property
     def address(self) -> str:

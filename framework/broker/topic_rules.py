@@ -10,6 +10,7 @@ from framework.broker.delays import SCHEDULE_TOPIC
 from framework.broker.request import Refusal
 from framework.broker.settings import BrokerSettings
 from framework.broker.store.topics import PERM_INHERIT, PERM_READ_WRITE, ConsumerGroup, GroupTable, Topic, TopicTable
+from framework.broker.switches import Switches
 from framework.errors import shorten
 from framework.model.reserved import (
     AUTO_CREATE_TOPIC,
@@ -73,10 +74,13 @@ def check_group_name(name: str) -> None:
 class TopicRules:
     """The topics and groups of one logical broker, and the making of new ones."""
 
-    def __init__(self, topics: TopicTable, groups: GroupTable, settings: BrokerSettings, broker: str) -> None:
+    def __init__(
+        self, topics: TopicTable, groups: GroupTable, settings: BrokerSettings, switches: Switches, broker: str
+    ) -> None:
         self.topics = topics
         self.groups = groups
         self._settings = settings
+        self._switches = switches
         self._own = {
             AUTO_CREATE_TOPIC: (settings.topic_queues, PERM_READ_WRITE | PERM_INHERIT),
             SCHEDULE_TOPIC: (len(settings.delays_ms), PERM_READ_WRITE),
@@ -100,7 +104,8 @@ class TopicRules:
         if name.startswith(RETRY_PREFIX):
             return self.retry_topic(name.removeprefix(RETRY_PREFIX))
         default = self.topics.get(default_topic)
-        if default is None or not default.perm & PERM_INHERIT:
+        is_closed = default_topic == AUTO_CREATE_TOPIC and not self._switches.creates_topics
+        if default is None or is_closed or not default.perm & PERM_INHERIT:
             raise Refusal(
                 ResponseCode.TOPIC_NOT_EXIST,
                 f"topic[{name}] not exist, apply first please! See https://rocketmq.apache.org/docs/bestPractice/06FAQ",
@@ -130,12 +135,30 @@ class TopicRules:
         name = dead_letter_topic(group)
         return self.topics.get(name) or self.add(Topic(name=name, read_queues=1, write_queues=1))
 
+    def own_topics(self) -> list[str]:
+        """Those that the broker made for itself."""
+        return list(self._own)
+
+    def put_group(self, group: ConsumerGroup) -> None:
+        """Make a group, or replace its settings."""
+        check_group_name(group.name)
+        if group.name not in self.groups and len(self.groups) >= self._settings.groups_max:
+            raise Refusal(
+                ResponseCode.INVALID_PARAMETER,
+                f"subscription group [{group.name}] not made: the quota of {self._settings.groups_max} is used up",
+            )
+        self.groups.put(group.name, group)
+
     def group(self, name: str) -> ConsumerGroup:
         """The group's settings; made with the usual ones where nobody made it, else 26."""
         found = self.groups.get(name)
         if found is not None:
             return found
         check_group_name(name)
+        if not self._switches.creates_groups:
+            raise Refusal(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{name}] does not exist, make it first"
+            )
         if len(self.groups) >= self._settings.groups_max:
             raise Refusal(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,

@@ -2,7 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from framework.errors import ConnectionLost
 from framework.wire.command import Command
+
+
+class FakeAnswered:
+    """What the client was asked; a test says what it answers."""
+
+    def __init__(self, command: Command) -> None:
+        self.command = command
+        self._callbacks: list[Callable[[Any], object]] = []
+        self._answer: Command | None = None
+        self._error: BaseException | None = None
+
+    def say(self, answer: Command) -> None:
+        self._answer = answer
+        self._end()
+
+    def fail(self, error: BaseException) -> None:
+        self._error = error
+        self._end()
+
+    def add_done_callback(self, callback: Callable[[Any], object], /) -> None:
+        self._callbacks.append(callback)
+
+    def cancelled(self) -> bool:
+        return False
+
+    def exception(self) -> BaseException | None:
+        return self._error
+
+    def result(self) -> Command:
+        assert self._answer is not None
+        return self._answer
+
+    def _end(self) -> None:
+        for callback in self._callbacks:
+            callback(self)
 
 
 class FakeClient:
@@ -12,6 +51,7 @@ class FakeClient:
         self.peer = peer
         self.sent: list[Command] = []
         self.answers: list[Command] = []
+        self.asked: list[FakeAnswered] = []
         self.closed: str | None = None
 
     def send(self, command: Command) -> None:
@@ -20,6 +60,13 @@ class FakeClient:
     def answer(self, request: Command, answer: Command) -> None:
         if not request.is_one_way:
             self.answers.append(answer)
+
+    def request_now(self, command: Command, *, timeout_ms: int) -> FakeAnswered:
+        if self.closed is not None:
+            raise ConnectionLost(f"{self.peer}: {self.closed}")
+        answered = FakeAnswered(command)
+        self.asked.append(answered)
+        return answered
 
     def close(self, reason: str) -> None:
         self.closed = reason

@@ -2,12 +2,13 @@
 
 Differences: a hold ends exactly at its deadline (RocketMQ looks every 5 s, so up to 5 s late). There is no slave to
 suggest. SQL92 expressions and class filters are refused with 1 and 23. A damaged message is answered with 1 and its
-name, again and again, for RocketMQ would serve its bytes.
+name, again and again, for RocketMQ would serve its bytes. Held pulls are answered at once when their group is reset.
 """
 
 from __future__ import annotations
 
 from framework.broker.filters import TAG, Wanted, wanted
+from framework.broker.members import BROADCASTING
 from framework.broker.request import Answer, Hold, Refusal, Request
 from framework.broker.store.queues import Queue
 from framework.errors import ProtocolError, shorten
@@ -23,6 +24,7 @@ NO_QUEUE = "NO_MATCHED_LOGIC_QUEUE"
 TOO_SMALL = "OFFSET_TOO_SMALL"
 AT_END = "OFFSET_OVERFLOW_ONE"
 PAST_END = "OFFSET_OVERFLOW_BADLY"
+RESET = "OFFSET_RESET"
 NONE_MATCHES = "NO_MATCHED_MESSAGE"
 
 
@@ -44,6 +46,9 @@ def handle(request: Request) -> Answer:
 
     _check(request, group, topic_name, number)
     subscription = _subscription(request, group, topic_name, flag, version)
+    if node.offsets.resets and (reset := node.offsets.take_reset(group, topic_name, number)) is not None:
+        node.save_soon()
+        return _reset(node.queue(topic_name, number), reset)
     if flag & COMMIT_OFFSET and 0 <= commit <= _OFFSET_MAX and not request.was_held:
         node.offsets.put(group, topic_name, number, commit)
         node.save_soon()
@@ -62,17 +67,25 @@ def handle(request: Request) -> Answer:
     else:
         limits = node.settings
         return _read(
-            request, queue, offset, subscription.hashes,
+            request, group, queue, offset, subscription.hashes,
             max(min(count, limits.pull_count_max), 1), min(max(size, _BYTES_MIN), limits.pull_bytes_max),
         )  # fmt: skip
-    if answer.code == ResponseCode.PULL_NOT_FOUND and flag & SUSPEND and timeout_ms > 0 and not request.was_held:
+    wants_hold = flag & SUSPEND and timeout_ms > 0 and not request.was_held and node.switches.holds_pulls
+    if answer.code == ResponseCode.PULL_NOT_FOUND and wants_hold:
         if node.holds.is_full:
             raise Refusal(ResponseCode.SYSTEM_BUSY, "[OVERLOAD] too many pulls are waiting; ask again later")
         return Hold(topic_name, number, subscription.hashes, min(timeout_ms, node.settings.hold_ms_max))
     return answer
 
 
-def _read(request: Request, queue: Queue, offset: int, tags: frozenset[int] | None, count: int, size: int) -> Command:
+def _reset(queue: Queue | None, offset: int) -> Command:
+    low, end = (0, 0) if queue is None else (queue.low, queue.end)
+    return _answer(ResponseCode.PULL_OFFSET_MOVED, RESET, offset, low, end)
+
+
+def _read(
+    request: Request, group: str, queue: Queue, offset: int, tags: frozenset[int] | None, count: int, size: int
+) -> Command:
     log = request.node.store.log
     if tags is None:
         records, next_offset = log.read(queue, offset, count_max=count, bytes_max=size)
@@ -82,6 +95,7 @@ def _read(request: Request, queue: Queue, offset: int, tags: frozenset[int] | No
             return _answer(ResponseCode.PULL_RETRY_IMMEDIATELY, NONE_MATCHES, next_offset, queue.low, queue.end)
     answer = _answer(ResponseCode.SUCCESS, FOUND, next_offset, queue.low, queue.end)
     answer.body = b"".join(records)
+    request.node.gave(group, queue.topic, queue.number, next_offset, len(records))
     return answer
 
 
@@ -100,10 +114,15 @@ def _answer(code: int, status: str, next_offset: int, low: int, end: int) -> Com
 
 def _check(request: Request, group_name: str, topic_name: str, number: int) -> None:
     """Group, topic and queue, in RocketMQ's order."""
-    rules = request.node.rules
+    node = request.node
+    rules = node.rules
+    if not node.switches.is_readable:
+        raise Refusal(ResponseCode.NO_PERMISSION, f"the broker[{node.address}] pulling message is forbidden")
     group = rules.group(group_name)
     if not group.may_consume:
         raise Refusal(ResponseCode.NO_PERMISSION, f"subscription group no permission, {group_name}")
+    if group.forbidden and topic_name in group.forbidden:
+        raise Refusal(ResponseCode.NO_PERMISSION, f"the consumer's group/topic[{group_name}/{topic_name}] forbidden")
     topic = rules.topics.get(topic_name)
     if topic is None:
         raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{shorten(topic_name)}] not exist, apply first please!")
@@ -126,6 +145,10 @@ def _subscription(request: Request, group_name: str, topic: str, flag: int, vers
         group = request.node.members.find(group_name)
         if group is None:
             raise Refusal(ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's group info not exist")
+        if group.message_model == BROADCASTING and not request.node.rules.group(group_name).may_broadcast:
+            raise Refusal(
+                ResponseCode.NO_PERMISSION, f"the consumer's group[{group_name}] can not consume by broadcast way"
+            )
         known = group.wanted.get(topic)
         if known is None:
             raise Refusal(

@@ -34,6 +34,8 @@ def handle(request: Request) -> Answer:
     header = from_fields(SendBackRequest, request.command.fields)
     node = request.node
     group = node.rules.group(header.group)
+    if not node.switches.is_writable:
+        raise Refusal(ResponseCode.NO_PERMISSION, f"the broker[{node.address}] sending message is forbidden")
     if group.retry_queues <= 0:
         raise Refusal(ResponseCode.NO_PERMISSION, f"group {group.name} has no retry queue: set retryQueueNums above 0")
     original = _original(node, header.offset)

@@ -19,7 +19,8 @@ from framework.marks import safeguard
 OpenDatabase = Callable[[], sqlite3.Connection]
 
 APPLICATION_ID = 0x524D_5142  # "RMQB": a SQLite file of anybody else is refused
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+_SCHEMAS = {1: "schema.sql", 2: "schema_2.sql"}  # what each version adds
 FILE_NAME = "broker.db"
 LOCK_NAME = "broker.lock"
 # Nobody else has the folder; a curious shell on the file must not stop the loop for long.
@@ -158,7 +159,7 @@ def _set_up(connection: sqlite3.Connection) -> None:
 
 
 def _prepare(connection: sqlite3.Connection, place: str) -> None:
-    """Check that the database is ours, of a version we know; fill an empty one."""
+    """Check that the database is ours, of a version we know; bring an empty or older one up to date."""
     try:
         _set_up(connection)
         application = int(connection.execute("PRAGMA application_id").fetchone()[0])
@@ -173,14 +174,18 @@ def _prepare(connection: sqlite3.Connection, place: str) -> None:
         connection.execute("PRAGMA journal_mode = WAL").fetchone()
         connection.execute("PRAGMA journal_size_limit = 67108864").fetchone()
         connection.execute(_CHECKPOINT).fetchone()
-        if is_empty:
-            _fill(connection)
+        if version < SCHEMA_VERSION:
+            _fill(connection, since=version)
     except sqlite3.Error as error:
         raise StoreError(f"{place}: not a readable database ({error}); restore it from a copy") from error
 
 
-def _fill(connection: sqlite3.Connection) -> None:
-    schema = Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
+def _fill(connection: sqlite3.Connection, *, since: int) -> None:
+    """Make the tables of all later versions, in one transaction."""
+    folder = Path(__file__).parent
+    schema = "\n".join(
+        (folder / name).read_text(encoding="utf-8") for version, name in _SCHEMAS.items() if version > since
+    )
     connection.executescript(f"BEGIN IMMEDIATE;\n{schema}\n{_STAMP}\nCOMMIT;")
 
 

@@ -6,7 +6,7 @@ import sqlite3
 from typing import NamedTuple
 from zlib import crc32
 
-from framework.broker.store.queues import OFFSET_BITS
+from framework.broker.store.queues import OFFSET_BITS, Queue
 
 # What cannot be delivered is kept here, out of the way of all others, for whoever repairs it.
 HELD_MS = 1 << 62
@@ -30,6 +30,16 @@ def next_due_ms(connection: sqlite3.Connection) -> int | None:
     """When the first one is due."""
     (due_ms,) = connection.execute("SELECT min(due_ms) FROM delays WHERE due_ms < ?", (HELD_MS,)).fetchone()
     return due_ms if due_ms is None else int(due_ms)
+
+
+def first_waiting(connection: sqlite3.Connection, queue: Queue) -> int:
+    """The offset of the first message of a schedule queue that still waits; the queue's end where none does."""
+    (message,) = connection.execute(
+        "SELECT min(messages.id) FROM delays JOIN messages ON messages.place = delays.place"
+        " WHERE messages.id BETWEEN ? AND ?",
+        (queue.base + queue.low, queue.base + queue.end),
+    ).fetchone()
+    return queue.end if message is None else int(message) - queue.base
 
 
 def take_due(connection: sqlite3.Connection, now_ms: int, limit: int) -> list[Due]:

@@ -7,12 +7,13 @@ the message; it is never skipped and never served.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from json import dumps
 from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
 
+from framework.broker.store import keys
 from framework.broker.store.queues import Queue, Queues
 from framework.errors import RecordDamaged, StoreError
 
@@ -119,6 +120,24 @@ class Log:
                 f"message {message - queue.base} of {_name(queue)} is damaged: not what its checksum says"
             )
         return queue, record
+
+    def with_key_hash(self, hash_: int, since_ms: int, until_ms: int) -> Iterator[tuple[Queue, bytes]]:
+        """Messages stored in that time that may have a key, the newest first. Damaged and deleted ones are left out."""
+        try:
+            for message in keys.find(self._reading, hash_, since_ms, until_ms):
+                queue = self._queues.of_message(message)
+                if queue is None or not queue.low <= message - queue.base < queue.end:
+                    continue
+                row = self._reading.execute("SELECT record, checksum FROM messages WHERE id = ?", (message,)).fetchone()
+                if row is not None and crc32(row[0]) == row[1]:
+                    yield queue, row[0]
+        except sqlite3.Error as error:
+            raise StoreError(f"the index of keys cannot be read: {error}") from error
+
+    def first_stored_ms(self) -> int | None:
+        """When the oldest message was stored."""
+        row = self._reading.execute("SELECT stored_ms FROM messages ORDER BY place LIMIT 1").fetchone()
+        return None if row is None else int(row[0])
 
     def stored_ms(self, queue: Queue, offset: int) -> int | None:
         """When the broker stored the message at an offset."""

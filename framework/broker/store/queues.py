@@ -38,7 +38,8 @@ class Queues:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._all: dict[tuple[str, str, int], Queue] = {}
         self._by_id: dict[int, Queue] = {}
-        self._next_id = 1
+        (dropped,) = connection.execute("SELECT max(id) FROM dropped_queues").fetchone()
+        self._next_id = 1 if dropped is None else int(dropped) + 1
         for number, broker, topic, queue_number, low in connection.execute(
             "SELECT id, broker, topic, number, low FROM queues ORDER BY id"
         ).fetchall():
@@ -60,6 +61,21 @@ class Queues:
             queue = Queue(broker, topic, number, self._next_id << OFFSET_BITS)
             self._add(queue)
         return queue
+
+    def of_topic(self, broker: str, topic: str) -> list[Queue]:
+        """Those of a topic that ever got a message, by number."""
+        found = [queue for queue in self._all.values() if queue.broker == broker and queue.topic == topic]
+        return sorted(found, key=lambda queue: queue.number)
+
+    def forget(self, queue: Queue) -> None:
+        """It was deleted: whoever writes to its topic from now on gets a new queue."""
+        if self._all.get((queue.broker, queue.topic, queue.number)) is queue:
+            del self._all[queue.broker, queue.topic, queue.number]
+        self._by_id.pop(queue.base >> OFFSET_BITS, None)
+
+    def restore(self, queue: Queue) -> None:
+        """Its deletion failed. One that was made in its place went the same way."""
+        self._add(queue)
 
     def of_message(self, message: int) -> Queue | None:
         """The queue that a message's id belongs to."""

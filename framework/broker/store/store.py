@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 from framework.broker.store.database import Database
 from framework.broker.store.log import Log
 from framework.broker.store.queues import Queues
+from framework.broker.store.sweep import Sweep
+from framework.broker.store.values import NamedValues
 from framework.broker.store.writer import Writer
 from framework.errors import StoreError
 from framework.ports import Clock, Workers
@@ -25,9 +28,20 @@ class Store:
             self.queues = Queues(database.writing)
             self.log = Log(database.reading, self.queues)
             self.writer = Writer(database, self.queues, clock, workers, soon)
+            self.values = NamedValues(database.writing)
+            self.writer.attach(self.values.table)
+            self.sweep = Sweep(self.writer, database.reading)
         except sqlite3.Error as error:
             database.close()
             raise StoreError(f"{database.place}: damaged ({error}); restore it from a copy") from error
+
+    def disk_ratio(self) -> float:
+        """How full the disk is that the store lies on; 0 for one in memory."""
+        try:
+            disk = os.statvfs(self.database.place)
+        except OSError:
+            return 0.0
+        return 1 - disk.f_bavail / disk.f_blocks if disk.f_blocks else 0.0
 
     def close(self) -> None:
         """After the last commit. What was not committed is gone."""

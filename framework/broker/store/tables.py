@@ -22,6 +22,8 @@ class SavedTable(Generic[K, V]):
         self._values: dict[K, V] = {}
         # Dictionaries, not sets: their order is the order of the changes, the same in every run.
         self._dirty: dict[K, None] = {}
+        self.changes = 0
+        """How often something changed since the start."""
         self._in_flight: dict[K, None] = {}
         self._upsert = upsert
         self._delete = delete
@@ -38,13 +40,18 @@ class SavedTable(Generic[K, V]):
     def put(self, key: K, value: V) -> None:
         self._values[key] = value
         self._dirty[key] = None
+        self.changes += 1
 
     def drop(self, key: K) -> None:
         if self._values.pop(key, None) is not None:
             self._dirty[key] = None
+            self.changes += 1
 
     def items(self) -> Iterator[tuple[K, V]]:
         return iter(list(self._values.items()))
+
+    def keys(self) -> list[K]:
+        return list(self._values)
 
     def __len__(self) -> int:
         return len(self._values)

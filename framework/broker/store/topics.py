@@ -45,6 +45,10 @@ class ConsumerGroup:
     retry_queues: int = 1
     retries_max: int = 16
     notifies_members: bool = True
+    forbidden: tuple[str, ...] = ()
+    """Topics that it may not read."""
+    kept: str = "{}"
+    """JSON of the settings that nobody here acts on."""
 
 
 TopicTable = SavedTable[str, Topic]
@@ -77,22 +81,22 @@ def load_topics(connection: sqlite3.Connection, broker: str) -> TopicTable:
 def load_groups(connection: sqlite3.Connection, broker: str) -> GroupTable:
     table = GroupTable(
         upsert="INSERT OR REPLACE INTO consumer_groups (broker, name, may_consume, may_broadcast, retry_queues,"
-        " retries_max, notifies_members) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        " retries_max, notifies_members, forbidden, kept) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         delete="DELETE FROM consumer_groups WHERE broker = ? AND name = ?",
         to_row=lambda name, group: (
             broker, name, group.may_consume, group.may_broadcast, group.retry_queues, group.retries_max,
-            group.notifies_members,
+            group.notifies_members, dumps(group.forbidden), group.kept,
         ),
         to_key=lambda name: (broker, name),
     )  # fmt: skip
     for row in connection.execute(
-        "SELECT name, may_consume, may_broadcast, retry_queues, retries_max, notifies_members FROM consumer_groups"
-        " WHERE broker = ?",
+        "SELECT name, may_consume, may_broadcast, retry_queues, retries_max, notifies_members, forbidden, kept"
+        " FROM consumer_groups WHERE broker = ?",
         (broker,),
     ).fetchall():
         group = ConsumerGroup(
             name=row[0], may_consume=bool(row[1]), may_broadcast=bool(row[2]), retry_queues=row[3], retries_max=row[4],
-            notifies_members=bool(row[5]),
+            notifies_members=bool(row[5]), forbidden=tuple(loads(row[6])), kept=row[7],
         )  # fmt: skip
         table.load(group.name, group)
     return table

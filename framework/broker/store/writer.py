@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from struct import Struct
 from typing import Any, NamedTuple, Protocol, TypeAlias
 from zlib import crc32
 
 import structlog
 
+from framework.broker.store import keys
 from framework.broker.store.database import Database
 from framework.broker.store.queues import OFFSET_BITS, OFFSET_MAX, Queue, Queues
 from framework.errors import FrameworkError, StoreError
@@ -71,11 +72,15 @@ class Transaction:
         self.bytes = 0
         self.count = 0
         self.rows: list[tuple[int, int, int, int, int, bytearray]] = []
+        self.key_hashes: list[int] = []
+        self.key_messages: list[int] = []
         self.arrived: dict[Queue, list[int]] = {}
         """Queues written to, with the tags of what came."""
         self._queues = queues
 
-    def append(self, broker: str, topic: str, number: int, record: bytes, tag: int) -> Stored:
+    def append(
+        self, broker: str, topic: str, number: int, record: bytes, tag: int, key_hashes: Iterable[int] = ()
+    ) -> Stored:
         """Store an encoded record at the end of a queue; its offset, place and store time are filled in here."""
         queue = self._queues.obtain(broker, topic, number)
         arrived = self.arrived.get(queue)
@@ -99,6 +104,9 @@ class Transaction:
         self.bytes += len(stamped)
         self.count += 1
         self.rows.append((queue.base + offset, place, self.now_ms, tag, crc32(stamped), stamped))
+        for key_hash in key_hashes:
+            self.key_hashes.append(key_hash)
+            self.key_messages.append(queue.base + offset)
         arrived.append(tag)
         return Stored(queue, offset, place, self.now_ms)
 
@@ -107,6 +115,9 @@ class Transaction:
         if self.rows:
             self.connection.executemany(_INSERT, self.rows)
             self.rows = []
+        if self.key_hashes:
+            keys.write(self.connection, self.now_ms, self.key_hashes, self.key_messages)
+            self.key_hashes, self.key_messages = [], []
 
 
 class Writer:
@@ -134,10 +145,17 @@ class Writer:
         """Told of each queue with new committed messages, and of their tags, after those who wrote them."""
         self.groups = 0
         """Transactions committed: writes a group is what group commit is about."""
-        row = database.writing.execute(
-            "SELECT place + length(record), stored_ms FROM messages ORDER BY place DESC LIMIT 1"
-        ).fetchone()
-        self._place, self._last_ms = (0, 0) if row is None else (int(row[0]), int(row[1]))
+        rows = database.writing.execute(
+            "SELECT * FROM (SELECT place + length(record), stored_ms FROM messages ORDER BY place DESC LIMIT 1)"
+            " UNION ALL SELECT place, stored_ms FROM log_end"
+        ).fetchall()
+        self._place = max((int(row[0]) for row in rows), default=0)
+        self._last_ms = max((int(row[1]) for row in rows), default=0)
+
+    @property
+    def place(self) -> int:
+        """Where the log ends."""
+        return self._place
 
     def attach(self, table: Saved) -> None:
         """Write this table's changes along with every group."""

@@ -1,0 +1,54 @@
+"""QUERY_MESSAGE (12): messages by a key, or by the unique key that their producer gave them; else 22.
+
+Differences: the key itself is compared here, so a neighbour with the same hash is never sent. An answer holds at most
+64 messages and 8 MiB. Messages that wait for their time are not found before it.
+"""
+
+from __future__ import annotations
+
+from framework.broker.records import decode
+from framework.broker.request import Answer, Refusal, Request, ok
+from framework.broker.store.keys import key_hash
+from framework.model.message import KEYS, UNIQUE_KEY
+from framework.wire.codes import ResponseCode
+from framework.wire.fields import from_fields, to_fields
+from framework.wire.requests.query import QueryMessageAnswer, QueryMessageRequest
+from framework.wire.stored import Record
+
+_COUNT_MAX = 64  # maxMsgsNumBatch
+_BYTES_MAX = 8 * 1024 * 1024
+
+
+def handle(request: Request) -> Answer:
+    header = from_fields(QueryMessageRequest, request.command.fields)
+    node = request.node
+    count_max = min(max(header.max_num, 1), _COUNT_MAX)
+    hash_ = key_hash(header.topic, header.key)
+    records: list[bytes] = []
+    newest: Record | None = None
+    size = 0
+    for queue, data in node.store.log.with_key_hash(hash_, header.begin_timestamp, header.end_timestamp):
+        if queue.broker != node.name:
+            continue
+        record = decode(data)
+        if not _is_meant(record, header):
+            continue
+        size += len(data)
+        if len(records) == count_max or (records and size > _BYTES_MAX):
+            break
+        records.append(data)
+        newest = newest or record
+    if newest is None:
+        raise Refusal(ResponseCode.QUERY_NOT_FOUND, "can not find message, maybe time range not correct")
+    answer = QueryMessageAnswer(
+        index_last_update_timestamp=newest.stored_ms, index_last_update_phyoffset=newest.commit_log_offset
+    )
+    return ok(to_fields(answer), b"".join(records))
+
+
+def _is_meant(record: Record, header: QueryMessageRequest) -> bool:
+    if record.topic != header.topic:
+        return False
+    if record.properties.get(UNIQUE_KEY) == header.key:
+        return True
+    return not header.by_unique_key and header.key in record.properties.get(KEYS, "").split()

@@ -1,0 +1,24 @@
+"""GET_KV_CONFIG (101): a value of a namespace of the name server, or 22.
+
+Differences: none known.
+"""
+
+from __future__ import annotations
+
+from framework.broker.name_server import key_scope
+from framework.broker.request import Answer, Refusal, Request, ok
+from framework.errors import shorten
+from framework.wire.codes import ResponseCode
+from framework.wire.fields import from_fields, to_fields
+from framework.wire.requests.route import GetKeyAnswer, GetKeyRequest
+
+
+def handle(request: Request) -> Answer:
+    header = from_fields(GetKeyRequest, request.command.fields)
+    value = request.node.store.values.get(key_scope(header.namespace), header.key)
+    if value is None:
+        raise Refusal(
+            ResponseCode.QUERY_NOT_FOUND,
+            f"No config item, Namespace: {shorten(header.namespace)} Key: {shorten(header.key)}",
+        )
+    return ok(to_fields(GetKeyAnswer(value=value)))

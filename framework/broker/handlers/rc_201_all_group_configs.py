@@ -1,0 +1,24 @@
+"""GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201): every group with its settings; a page of them where one is asked for.
+
+Differences: none known.
+"""
+
+from __future__ import annotations
+
+from framework.broker.configs import group_config, page_of, version_of
+from framework.broker.request import Answer, Request, ok
+from framework.wire.bodies.config import GroupConfigTable
+from framework.wire.fields import from_fields, to_fields
+from framework.wire.requests.admin import AllGroupConfigsAnswer, AllGroupConfigsRequest
+
+
+def handle(request: Request) -> Answer:
+    header = from_fields(AllGroupConfigsRequest, request.command.fields)
+    node = request.node
+    groups = dict(node.rules.groups.items())
+    names = page_of(list(groups), header.group_seq, header.max_group_num)
+    table = GroupConfigTable(
+        groups={name: group_config(groups[name]) for name in names},
+        version=version_of(node.rules.groups, node.started_ms),
+    )
+    return ok(to_fields(AllGroupConfigsAnswer(total_group_num=len(groups))), table.encode())

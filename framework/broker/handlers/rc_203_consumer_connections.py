@@ -1,0 +1,32 @@
+"""GET_CONSUMER_CONNECTION_LIST (203): a group's members and what they subscribe to; 206 where nobody is online.
+
+Differences: none known.
+"""
+
+from __future__ import annotations
+
+from framework.broker.connections import connection_of, subscription_of
+from framework.broker.request import Answer, Refusal, Request, ok
+from framework.errors import shorten
+from framework.wire.bodies.connections import ConsumerConnections
+from framework.wire.codes import ResponseCode
+from framework.wire.fields import from_fields
+from framework.wire.requests.admin import ConsumerConnectionsRequest
+
+
+def handle(request: Request) -> Answer:
+    header = from_fields(ConsumerConnectionsRequest, request.command.fields)
+    group = request.node.members.find(header.consumer_group)
+    if group is None:
+        raise Refusal(
+            ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{shorten(header.consumer_group)}] not online"
+        )
+    return ok(
+        body=ConsumerConnections(
+            connections=tuple(connection_of(member) for member in group.members.values()),
+            subscriptions={topic: subscription_of(wanted) for topic, wanted in group.wanted.items()},
+            consume_type=group.consume_type,
+            message_model=group.message_model,
+            consume_from=group.consume_from,
+        ).encode()
+    )

@@ -1,0 +1,22 @@
+"""WIPE_WRITE_PERM_OF_BROKER (205): routes show none of a broker's topics as writable; answers their number.
+
+Differences: holds until the other of 205 and 327, or a restart. RocketMQ's name server forgets it when the broker
+registers a changed topic; and 327 makes every topic 6, also one that was never writable. The broker itself takes what
+reaches it, as RocketMQ's does.
+"""
+
+from __future__ import annotations
+
+from framework.broker.request import Answer, Request, ok
+from framework.wire.fields import from_fields, to_fields
+from framework.wire.requests.route import WipeWritePermissionAnswer, WipeWritePermissionRequest
+
+
+def handle(request: Request) -> Answer:
+    header = from_fields(WipeWritePermissionRequest, request.command.fields)
+    count = 0
+    for node in request.node.neighbours():
+        if node.name == header.broker_name:
+            node.is_write_wiped = True
+            count += len(node.rules.topics)
+    return ok(to_fields(WipeWritePermissionAnswer(wipe_topic_count=count)))

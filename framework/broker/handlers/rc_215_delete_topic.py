@@ -1,0 +1,53 @@
+"""DELETE_TOPIC_IN_BROKER (215): a topic with its messages and all offsets in it; 0 also where there is none.
+
+Differences: its messages are out of reach at once and removed bit by bit. Its place in the log is not used again.
+Retry topics of pop are not deleted along.
+"""
+
+from __future__ import annotations
+
+from framework.broker.request import AfterCommit, Answer, Refusal, Request, ok, refuse
+from framework.broker.store import dropped
+from framework.broker.store.queues import Queue
+from framework.broker.store.writer import Transaction
+from framework.errors import FrameworkError
+from framework.wire.codes import ResponseCode
+from framework.wire.command import Command
+from framework.wire.fields import from_fields
+from framework.wire.requests.admin import DeleteTopicRequest
+
+
+def handle(request: Request) -> Answer:
+    header = from_fields(DeleteTopicRequest, request.command.fields)
+    node, name = request.node, header.topic
+    if not name.strip():
+        raise Refusal(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
+    if node.rules.is_own(name):
+        raise Refusal(ResponseCode.INVALID_PARAMETER, f"The topic[{name}] is conflict with system topic.")
+    topic = node.rules.topics.get(name)
+    queues = node.store.queues
+    gone: list[Queue] = []
+    node.rules.topics.drop(name)
+    node.offsets.drop_where(topic=name)
+    node.pulled = {key: offset for key, offset in node.pulled.items() if key[1] != name}
+    node.rates = {key: rate for key, rate in node.rates.items() if key[1] != name}
+
+    def change(transaction: Transaction) -> None:
+        gone.extend(queues.of_topic(node.name, name))
+        dropped.drop(transaction, gone)
+        # Within the transaction: what is written to a topic of this name from here on goes to a new queue.
+        for queue in gone:
+            queues.forget(queue)
+
+    def answer(_: None) -> Command:
+        node.store.sweep.start()
+        return ok()
+
+    def refused(error: FrameworkError) -> Command:
+        for queue in gone:
+            queues.restore(queue)
+        if topic is not None and name not in node.rules.topics:
+            node.rules.topics.put(name, topic)
+        return refuse(ResponseCode.SYSTEM_ERROR, f"topic {name} was not deleted: {error}")
+
+    return AfterCommit(change, answer, refused)

@@ -1,0 +1,12 @@
+"""DELETE_TOPIC_IN_NAMESRV (216): forget a topic's route.
+
+Differences: routes are read off the brokers' topics, so one goes with 215 and there is nothing left to do here.
+"""
+
+from __future__ import annotations
+
+from framework.broker.request import Answer, Request, ok
+
+
+def handle(_: Request) -> Answer:
+    return ok()

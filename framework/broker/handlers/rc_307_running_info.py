@@ -1,0 +1,18 @@
+"""GET_CONSUMER_RUNNING_INFO (307): what a member says of itself, handed on; 1 not online, 207 no answer in 10 s.
+
+Differences: a member whose connection ends meanwhile is answered for with 207 at once.
+"""
+
+from __future__ import annotations
+
+from framework.broker.asking_members import ask_member
+from framework.broker.request import Answer, Request
+from framework.wire.command import Command
+from framework.wire.fields import from_fields
+from framework.wire.requests.inbound import RunningInfoRequest
+
+
+def handle(request: Request) -> Answer:
+    header = from_fields(RunningInfoRequest, request.command.fields)
+    question = Command(RunningInfoRequest.CODE, dict(request.command.fields))
+    return ask_member(request, header.consumer_group, header.client_id, question)

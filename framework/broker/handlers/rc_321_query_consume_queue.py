@@ -1,0 +1,57 @@
+"""QUERY_CONSUME_QUEUE (321): what a queue holds at some offsets: places, sizes, hashes of tags; 1 for no queue.
+
+Differences: there are no bitmaps of filters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from framework.broker.connections import subscription_of
+from framework.broker.filters import Wanted, tag_hash
+from framework.broker.records import decode
+from framework.broker.request import Answer, Refusal, Request, ok
+from framework.errors import shorten
+from framework.model.message import TAGS
+from framework.wire import dialect
+from framework.wire.bodies.shape import to_json
+from framework.wire.codes import ResponseCode
+from framework.wire.fields import from_fields
+from framework.wire.requests.query import ConsumeQueueRequest
+
+_COUNT_MAX = 1000
+_BYTES_MAX = 8 * 1024 * 1024
+
+
+def handle(request: Request) -> Answer:
+    header = from_fields(ConsumeQueueRequest, request.command.fields)
+    node = request.node
+    queue = node.queue(header.topic, header.queue_id)
+    if queue is None:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"{header.queue_id}@{shorten(header.topic)} is not exist!")
+    group = node.members.find(header.consumer_group or "")
+    wanted = None if group is None else group.wanted.get(header.topic)
+    start, count = max(header.index, queue.low), min(max(header.count, 0), _COUNT_MAX)
+    records: Iterable[bytes] = ()
+    if start < queue.end and count:
+        records = node.store.log.read(queue, start, count_max=count, bytes_max=_BYTES_MAX).records
+    answer = {
+        "maxQueueIndex": queue.end,
+        "minQueueIndex": queue.low,
+        "queueData": [_entry(record, wanted) for record in records],
+    }
+    if wanted is not None:
+        answer["subscriptionData"] = to_json(subscription_of(wanted))
+    return ok(body=dialect.dumps(answer))
+
+
+def _entry(data: bytes, wanted: Wanted | None) -> dict[str, object]:
+    record = decode(data)
+    tag = tag_hash(record.properties.get(TAGS))
+    is_wanted = wanted is None or wanted.hashes is None or tag in wanted.hashes
+    return {
+        "eval": is_wanted,
+        "physicOffset": record.commit_log_offset,
+        "physicSize": len(data),
+        "tagsCode": tag,
+    }

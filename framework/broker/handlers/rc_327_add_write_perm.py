@@ -1,0 +1,22 @@
+"""ADD_WRITE_PERM_OF_BROKER (327): routes show a broker's topics as they are again; answers their number.
+
+Differences: holds until the other of 205 and 327, or a restart. RocketMQ's name server forgets it when the broker
+registers a changed topic; and 327 makes every topic 6, also one that was never writable. The broker itself takes what
+reaches it, as RocketMQ's does.
+"""
+
+from __future__ import annotations
+
+from framework.broker.request import Answer, Request, ok
+from framework.wire.fields import from_fields, to_fields
+from framework.wire.requests.route import AddWritePermissionAnswer, AddWritePermissionRequest
+
+
+def handle(request: Request) -> Answer:
+    header = from_fields(AddWritePermissionRequest, request.command.fields)
+    count = 0
+    for node in request.node.neighbours():
+        if node.name == header.broker_name:
+            node.is_write_wiped = False
+            count += len(node.rules.topics)
+    return ok(to_fields(AddWritePermissionAnswer(add_topic_count=count)))

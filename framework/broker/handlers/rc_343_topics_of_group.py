@@ -1,0 +1,16 @@
+"""QUERY_TOPICS_BY_CONSUMER (343): topics in which a group ever committed.
+
+Differences: none known.
+"""
+
+from __future__ import annotations
+
+from framework.broker.request import Answer, Request, ok
+from framework.wire.bodies.route import TopicList
+from framework.wire.fields import from_fields
+from framework.wire.requests.admin import TopicsOfGroupRequest
+
+
+def handle(request: Request) -> Answer:
+    header = from_fields(TopicsOfGroupRequest, request.command.fields)
+    return ok(body=TopicList(topics=tuple(request.node.offsets.topics_of(header.group))).encode())

@@ -1,0 +1,33 @@
+"""UPDATE_AND_GET_GROUP_FORBIDDEN (353): whether a group may read a topic; changed where the request says so; 26.
+
+Differences: a group that may not is refused also where its pull brings its own subscription, where RocketMQ looks
+away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from framework.broker.request import Answer, Refusal, Request, ok, when_saved
+from framework.errors import shorten
+from framework.wire import dialect
+from framework.wire.codes import ResponseCode
+from framework.wire.fields import from_fields
+from framework.wire.requests.admin import GroupForbiddenRequest
+
+
+def handle(request: Request) -> Answer:
+    header = from_fields(GroupForbiddenRequest, request.command.fields)
+    rules = request.node.rules
+    group = rules.groups.get(header.group)
+    if group is None:
+        raise Refusal(
+            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"No group in this broker. group: {shorten(header.group)}"
+        )
+    is_readable = header.topic not in group.forbidden if header.readable is None else header.readable
+    answer = ok(body=dialect.dumps({"group": group.name, "topic": header.topic, "readable": is_readable}))
+    if header.readable is None:
+        return answer
+    others = tuple(topic for topic in group.forbidden if topic != header.topic)
+    rules.put_group(replace(group, forbidden=others if is_readable else (*others, header.topic)))
+    return when_saved(answer)

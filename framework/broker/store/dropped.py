@@ -1,0 +1,49 @@
+"""Deleting queues: gone at once for everybody, their messages removed in small steps that hold no writer for long.
+
+Statements and the order of steps; when a step is taken is known elsewhere.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+
+from framework.broker.store.queues import OFFSET_BITS, OFFSET_MAX, Queue
+from framework.broker.store.writer import Transaction
+
+# One step's messages: some milliseconds, however large they are.
+STEP_ROWS = 500
+
+
+def drop(transaction: Transaction, queues: Iterable[Queue]) -> None:
+    """Take queues out of the store, inside a transaction; their messages stay for `clean` to remove."""
+    transaction.flush()
+    connection = transaction.connection
+    # The log's last message may be among those that go; its place must not be given out again.
+    connection.execute("DELETE FROM log_end")
+    connection.execute("INSERT INTO log_end (place, stored_ms) VALUES (?, ?)", (transaction.place, transaction.now_ms))
+    for queue in queues:
+        number = queue.base >> OFFSET_BITS
+        connection.execute("DELETE FROM queues WHERE id = ?", (number,))
+        connection.execute("INSERT OR IGNORE INTO dropped_queues (id) VALUES (?)", (number,))
+
+
+def is_any_left(connection: sqlite3.Connection) -> bool:
+    return connection.execute("SELECT 1 FROM dropped_queues LIMIT 1").fetchone() is not None
+
+
+def clean(connection: sqlite3.Connection) -> bool:
+    """Remove some messages of dropped queues; whether there are more to remove."""
+    row = connection.execute("SELECT id FROM dropped_queues ORDER BY id LIMIT 1").fetchone()
+    if row is None:
+        return False
+    base = row[0] << OFFSET_BITS
+    (last,) = connection.execute(
+        "SELECT max(id) FROM (SELECT id FROM messages WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?)",
+        (base, base + OFFSET_MAX, STEP_ROWS),
+    ).fetchone()
+    if last is None:
+        connection.execute("DELETE FROM dropped_queues WHERE id = ?", (row[0],))
+    else:
+        connection.execute("DELETE FROM messages WHERE id BETWEEN ? AND ?", (base, last))
+    return True

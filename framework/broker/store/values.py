@@ -1,0 +1,40 @@
+"""Settings by name, as they are saved: a name server's key-value namespaces, and what was changed of a running broker.
+
+A scope keeps those of one owner apart from all others'. What a name means is known to whoever asks for it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from framework.broker.store.tables import SavedTable
+
+
+class NamedValues:
+    """Read from memory; written with the next group of writes."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.table: SavedTable[tuple[str, str], str] = SavedTable(
+            upsert="INSERT OR REPLACE INTO named_values (scope, name, value) VALUES (?, ?, ?)",
+            delete="DELETE FROM named_values WHERE scope = ? AND name = ?",
+            to_row=lambda key, value: (*key, value),
+            to_key=lambda key: key,
+        )
+        for scope, name, value in connection.execute("SELECT scope, name, value FROM named_values").fetchall():
+            self.table.load((scope, name), value)
+
+    def get(self, scope: str, name: str) -> str | None:
+        return self.table.get((scope, name))
+
+    def put(self, scope: str, name: str, value: str) -> None:
+        self.table.put((scope, name), value)
+
+    def drop(self, scope: str, name: str) -> None:
+        self.table.drop((scope, name))
+
+    def of_scope(self, scope: str) -> dict[str, str]:
+        """All values of a scope, by name."""
+        return {name: value for (where, name), value in self.table.items() if where == scope}
+
+    def __len__(self) -> int:
+        return len(self.table)

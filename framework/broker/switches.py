@@ -1,0 +1,70 @@
+"""What an administrator may change of a running broker. Every switch is acted on; there are none for show.
+
+Changes outlive a restart. The names and their values are RocketMQ's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from framework.broker.store.topics import PERM_READ, PERM_READ_WRITE, PERM_WRITE
+from framework.broker.store.values import NamedValues
+
+PERMISSION = "brokerPermission"
+CREATES_TOPICS = "autoCreateTopicEnable"
+CREATES_GROUPS = "autoCreateSubscriptionGroup"
+NOTIFIES = "notifyConsumerIdsChangedEnable"
+HOLDS = "longPollingEnable"
+LITE = "litePullMessageEnable"
+
+_FLAGS = {"true": True, "false": False}
+_PERMISSIONS = {"2": PERM_WRITE, "4": PERM_READ, "6": PERM_READ_WRITE}
+_VALUES: dict[str, Mapping[str, int]] = {
+    PERMISSION: _PERMISSIONS,
+    CREATES_TOPICS: _FLAGS,
+    CREATES_GROUPS: _FLAGS,
+    NOTIFIES: _FLAGS,
+    HOLDS: _FLAGS,
+    LITE: _FLAGS,
+}
+NAMES = tuple(_VALUES)
+
+
+class Switches:
+    """Those of one logical broker."""
+
+    __slots__ = ("_scope", "_values", "creates_groups", "creates_topics", "holds_pulls", "is_readable", "is_writable",
+                 "notifies_members", "permission", "pulls_lite")  # fmt: skip
+
+    def __init__(self, values: NamedValues, broker: str) -> None:
+        self._values = values
+        self._scope = f"broker:{broker}"
+        self._apply()
+
+    def wrong(self, name: str, text: str) -> str | None:
+        """Why this cannot be set, or None."""
+        if name not in _VALUES:
+            return f"{name} cannot be changed here; what can is {', '.join(NAMES)}"
+        allowed = _VALUES[name]
+        return None if text in allowed else f"{name}={text}: use {' or '.join(allowed)}"
+
+    def put(self, name: str, text: str) -> None:
+        """Set what `wrong` has nothing against."""
+        self._values.put(self._scope, name, text)
+        self._apply()
+
+    def texts(self) -> dict[str, str]:
+        """All of them as they stand."""
+        saved = self._values.of_scope(self._scope)
+        return {name: saved.get(name, "6" if name == PERMISSION else "true") for name in NAMES}
+
+    def _apply(self) -> None:
+        texts = self.texts()
+        self.permission = _PERMISSIONS[texts[PERMISSION]]
+        self.is_readable = bool(self.permission & PERM_READ)
+        self.is_writable = bool(self.permission & PERM_WRITE)
+        self.creates_topics = _FLAGS[texts[CREATES_TOPICS]]
+        self.creates_groups = _FLAGS[texts[CREATES_GROUPS]]
+        self.notifies_members = _FLAGS[texts[NOTIFIES]]
+        self.holds_pulls = _FLAGS[texts[HOLDS]]
+        self.pulls_lite = _FLAGS[texts[LITE]]
