@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -105,8 +106,10 @@ def _plain(text: str) -> str:
 class EventLines:
     """Events as JSON lines, written once a turn of the loop and not once an event."""
 
-    def __init__(self) -> None:
+    def __init__(self, unheard: Callable[[], None]) -> None:
         self._lines: list[str] = []
+        self._unheard = unheard
+        """Called when nobody reads them any more."""
 
     def put(self, event: Event) -> None:
         if not self._lines:
@@ -116,4 +119,7 @@ class EventLines:
     def flush(self) -> None:
         lines, self._lines = self._lines, []
         if lines:
-            say("\n".join(lines))
+            try:
+                say("\n".join(lines))
+            except BrokenPipeError:
+                self._unheard()

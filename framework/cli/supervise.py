@@ -58,6 +58,8 @@ class Plan:
 @dataclass(slots=True)
 class _State:
     is_asked: bool = False
+    is_unheard: bool = False
+    """Nobody reads our output any more."""
     is_changed: bool = False
     was_ready: bool = False
     is_waiting: bool = False
@@ -69,12 +71,22 @@ class _State:
 async def supervise(plan: Plan) -> tuple[int, Totals]:
     """Run until a signal, until the length is over, or until the children have ended by themselves."""
     bell, state, tree = Wakeup(), _State(), TaskTree()
-    children = Children(plan.options, on_line=plan.on_line, changed=bell.ring)
     loop = asyncio.get_running_loop()
 
     def ask() -> None:
         state.is_asked = True
         bell.ring()
+
+    def line(text: str) -> None:
+        if state.is_unheard:
+            return
+        try:
+            plan.on_line(text)
+        except BrokenPipeError:  # whoever read us has gone: end, and go on reading the children until they have
+            state.is_unheard = True
+            ask()
+
+    children = Children(plan.options, on_line=line, changed=bell.ring)
 
     with draining(lambda: loop.call_soon_threadsafe(ask), leave=children.kill):
         if plan.length_ms is not None:

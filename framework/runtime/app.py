@@ -87,6 +87,13 @@ class App:
         assert not self._is_running, "an App runs once; make another"
         self._is_running = True
         self._started_ms = self.world.clock.now_ms()
+        try:
+            await self._run()
+        finally:
+            self._is_running = False
+            self._stopped.set()
+
+    async def _run(self) -> None:
         tree = TaskTree()
         reports = Reports(self.on_event, self.world.workers)
         plans = build.plans(
@@ -121,8 +128,6 @@ class App:
         finally:
             await tree.close()
             await cluster.close()
-            self._is_running = False
-            self._stopped.set()
         log.info("app stopped", app=self.settings.app.name, abandoned=self.counts.abandoned)
 
     async def stop(self, drain: str | float | None = None) -> None:

@@ -64,7 +64,7 @@ def test_totals_add_up() -> None:
 
 def test_events_are_written_once_a_turn_of_the_loop(capsys: pytest.CaptureFixture[str]) -> None:
     async def scenario() -> None:
-        lines = EventLines()
+        lines = EventLines(pytest.fail)
         lines.put({"event": "handled", "offset": 1})
         lines.put({"event": "handled", "offset": 2})
         assert "" == capsys.readouterr().out

@@ -156,6 +156,21 @@ def test_dev_ends_at_once_over_a_mistake_in_the_first_start(tmp_path: Path) -> N
         assert ExitCode.CONFIGURATION == dev.end(None)
 
 
+@pytest.mark.parametrize("arguments", [("dev", "example_app"), ("run", "shop", "--json")])
+def test_it_drains_and_ends_when_nobody_reads_it_any_more(tmp_path: Path, box: str, arguments: tuple[str, ...]) -> None:
+    """`framework-app dev | head -1` must not stay behind for ever."""
+    folder = ROOT if "example_app" in arguments else shop(tmp_path, *"abcdefgh")
+    server = () if "example_app" in arguments else ("--name-server", box)
+    with command(*arguments, *server, folder=folder) as running:
+        running.line()
+        assert running.process.stdout is not None
+        running.process.stdout.close()
+        if "example_app" not in arguments:
+            running.process.terminate()  # all events may have been read already: its last line is what breaks
+
+        assert 0 == running.process.wait()
+
+
 def test_the_example_runs() -> None:
     """What `make demo` shows."""
     with command("dev", "example_app", "--set", "plugins.settings.traffic.per_second=100", folder=ROOT) as dev:

@@ -7,9 +7,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from framework import App, DeadLetter, Delivery, Message, Producer, RetryLater, consumer
 from framework.broker.server import Broker
 from framework.broker.settings import BrokerSettings
+from framework.errors import ConfigurationError
 from framework.hooks.host import PluginHost
 from framework.net.real_world import real_world
 from framework.settings.schema import AppSettings
@@ -230,5 +233,22 @@ def test_events_tell_every_settled_delivery() -> None:
         assert ["RetryLater", "Ack"] == [event["outcome"] for event in events]
         assert [1, 2] == [event["attempt"] for event in events]
         assert "orders" == events[0]["topic"]
+
+    run(scenario)
+
+
+def test_stopping_an_application_that_could_not_start_returns_at_once() -> None:
+    async def scenario() -> None:
+        @consumer(topic="orders", group="billing")
+        async def bill(message: Message) -> None: ...
+
+        settings = AppSettings.model_validate({"consumers": {"billing": {"allocation": "no_such_strategy"}}})
+        app = App(settings, [bill], plugins=PluginHost())
+        task = asyncio.get_running_loop().create_task(app.run())
+        await asyncio.sleep(0)
+        await app.stop()
+
+        with pytest.raises(ConfigurationError, match="no_such_strategy"):
+            await task
 
     run(scenario)

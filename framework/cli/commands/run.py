@@ -70,10 +70,10 @@ async def _consume(app: App, arguments: argparse.Namespace) -> ExitCode:
     from framework.net.wakeup import Wakeup
     from framework.runtime.signals import draining
 
-    lines = output.EventLines()
+    asked, tree, loop = Wakeup(), TaskTree(), asyncio.get_running_loop()
+    lines = output.EventLines(asked.ring)
     if arguments.json:
         app.on_event = lines.put
-    asked, tree, loop = Wakeup(), TaskTree(), asyncio.get_running_loop()
     with draining(lambda: loop.call_soon_threadsafe(asked.ring)):
         tree.start(_stop_when(asked, app), name="stop")
         if arguments.until_idle:
