@@ -87,6 +87,13 @@ class App:
         assert not self._is_running, "an App runs once; make another"
         self._is_running = True
         self._started_ms = self.world.clock.now_ms()
+        try:
+            await self._run()
+        finally:
+            self._is_running = False
+            self._stopped.set()
+
+    async def _run(self) -> None:
         tree = TaskTree()
         reports = Reports(self.on_event, self.world.workers)
         plans = build.plans(
@@ -100,7 +107,11 @@ class App:
             may_consume=admin.direct,
         )
         cluster = self.cluster = Cluster(
-            self.world, cluster_options(self.settings, self.member), on_request=inbound, on_connected=self._connected
+            self.world,
+            cluster_options(self.settings, self.member),
+            on_request=inbound,
+            on_connected=self._connected,
+            on_disconnected=self._disconnected,
         )
         try:
             self._start(cluster, plans, reports, tree)
@@ -117,8 +128,6 @@ class App:
         finally:
             await tree.close()
             await cluster.close()
-            self._is_running = False
-            self._stopped.set()
         log.info("app stopped", app=self.settings.app.name, abandoned=self.counts.abandoned)
 
     async def stop(self, drain: str | float | None = None) -> None:
@@ -215,6 +224,10 @@ class App:
         """A fresh connection knows nothing of us; members are keyed by connection."""
         self._heartbeats.now(address)
 
+    def _disconnected(self, address: str) -> None:
+        for group in self._groups:
+            group.connection_lost(address)
+
     def _routes_changed(self, topic: str) -> None:
         for group in self._groups:
             if topic in group.subscriptions:
@@ -240,7 +253,7 @@ class App:
 
     def idle_ms(self) -> int:
         """For how long nothing was handled and nothing was left to handle; 0 while there is work."""
-        if not self._groups or not all(group.is_caught_up for group in self._groups):
+        if not self.is_ready or not all(group.is_caught_up for group in self._groups):
             return 0
         last = max(group.last_activity for group in self._groups)
         return int((self.world.clock.monotonic() - last) * 1000)
