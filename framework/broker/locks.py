@@ -39,6 +39,11 @@ class Locks:
         if not locks:
             self._groups.pop(group, None)
 
+    def holder(self, group: str, queue: MessageQueue, now_ms: int) -> str | None:
+        """The client that holds the queue now."""
+        owner, since = self._groups.get(group, {}).get(queue, ("", now_ms - LOCK_LIFE_MS - 1))
+        return owner if now_ms - since <= LOCK_LIFE_MS else None
+
     def is_any_alive(self, group: str, now_ms: int) -> bool:
         """Whether the group works in order just now: then plain sends to its retry topic become dead letters."""
         return any(now_ms - since <= LOCK_LIFE_MS for _, since in self._groups.get(group, {}).values())

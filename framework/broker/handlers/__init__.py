@@ -78,7 +78,9 @@ from framework.broker.handlers import (
     rc_352_group_config,
     rc_353_group_forbidden,
     rc_361_lite_pull,
+    rc_401_request_mode,
     rc_901_broker_members,
+    rc_907_ha_status,
 )
 from framework.broker.request import Handler
 from framework.wire.codes import RequestCode
@@ -156,5 +158,7 @@ HANDLERS: dict[int, Handler] = {
     RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: rc_352_group_config.handle,
     RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: rc_353_group_forbidden.handle,
     RequestCode.LITE_PULL_MESSAGE: rc_361_lite_pull.handle,
+    RequestCode.SET_MESSAGE_REQUEST_MODE: rc_401_request_mode.handle,
     RequestCode.GET_BROKER_MEMBER_GROUP: rc_901_broker_members.handle,
+    RequestCode.GET_BROKER_HA_STATUS: rc_907_ha_status.handle,
 }
