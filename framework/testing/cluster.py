@@ -18,6 +18,7 @@ from framework.client.producer import Producer
 from framework.declare import Consumer
 from framework.errors import FrameworkError
 from framework.hooks.host import PluginHost
+from framework.model.queue import MessageQueue
 from framework.runtime.app import App
 from framework.settings.schema import AppSettings
 from framework.settings.schema import Cluster as ClusterSettings
@@ -86,8 +87,14 @@ class Cluster:
         self.on_app: Callable[[App], None] = _leave_alone
         """Told of each application before it runs."""
         self.producing: Producer | None = None
+        self.is_healed = False
+        """The fault phase is over; handlers behave from here on."""
         self.recorder.name_of = lambda peer: self.network.callers.get(peer, peer)
+        self.recorder.holder_of = self._holder_of
+        self._members: dict[str, str] = {}
+        """Client id -> the life of a process that had it."""
         self.history.groups = [load.name for load in self.workload.groups]
+        self.history.orderly = {load.name for load in self.workload.groups if load.orderly}
         self.history.max_retries = self.workload.max_retries
 
     def __repr__(self) -> str:
@@ -166,6 +173,7 @@ class Cluster:
         node = self._begin(machine)
         world = sim_world(self.network, node, machine.disk)
         machine.app = App(self.settings, self._consumers(self), world=world, plugins=self._plugins)
+        self._members[machine.app.member] = node.name
         self.on_app(machine.app)
         machine.task = self.loop.spawn(node, self._live(machine, machine.app), name=f"{node.name} run")
 
@@ -250,7 +258,15 @@ class Cluster:
         )
 
     def _usual_consumers(self, _: Cluster) -> Sequence[Consumer[..., Any]]:
-        return handlers(self.workload, self.recorder, self.loop.streams.application)
+        return handlers(self.workload, self.recorder, self.loop.streams.application, lambda: self.is_healed)
+
+    def _holder_of(self, group: str, queue: MessageQueue) -> str:
+        broker = self.broker.broker
+        if not self.broker.is_alive or broker is None:
+            return ""
+        now_ms = int(self.loop.now * 1000)
+        holders = [node.locks.holder(group, queue, now_ms) for node in broker.nodes if node.name == queue.broker]
+        return next((self._members[holder] for holder in holders if holder is not None), "")
 
     # -- sending
 

@@ -41,6 +41,8 @@ class Started(Fact):
     queue: MessageQueue
     offset: int
     attempt: int
+    holder: str = ""
+    """Orderly groups: the process that had the queue's lock at the broker just then; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,8 @@ class History:
     facts: list[Fact] = field(default_factory=list)
     groups: list[str] = field(default_factory=list)
     """The groups that consume what is sent."""
+    orderly: set[str] = field(default_factory=set)
+    """Those of them that keep the order of queues."""
     max_retries: int = 16
     dead_letters: set[tuple[str, str]] = field(default_factory=set)
     """(group, message id) of what is among the dead letters at the end."""

@@ -95,6 +95,24 @@ MUTANTS: tuple[Mutant, ...] = (
         (),
         test="tests/simulation/test_mutants.py",
     ),
+    Mutant(
+        "a lease is counted from its request",
+        "a lock whose confirmation came late is trusted for longer than the broker keeps it",
+        (),
+        test="tests/core/test_order_lease.py",
+    ),
+    Mutant(
+        "a late result changes nothing",
+        "what ends after its lease counts, and is committed beside the next owner's",
+        (),
+        test="tests/services/test_orderly.py",
+    ),
+    Mutant(
+        "a lost connection leaves no lease",
+        "a broker that comes back without its locks has them given to another while we trust ours",
+        (),
+        test="tests/scenarios/test_order.py",
+    ),
 )
 
 

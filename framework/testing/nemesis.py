@@ -128,6 +128,7 @@ class Nemesis:
 
     async def heal(self) -> None:
         """Everything works again and everybody is there; from here on progress is demanded."""
+        self.cluster.is_healed = True
         for number in list(self._undo):
             self._take_back(number)
         self.network.heal()

@@ -51,6 +51,8 @@ class Recorder:
         self.history = History(loop.seed)
         self.name_of: Callable[[str], str] = lambda peer: peer
         """Whose connection this is, by its address."""
+        self.holder_of: Callable[[str, MessageQueue], str] = lambda group, queue: ""
+        """Which process has a queue's lock at the broker now."""
         self._said = 0
 
     @property
@@ -67,8 +69,9 @@ class Recorder:
     def started(self, group: str, message: Message) -> None:
         offset = message.queue_offset
         self.loop.note("started", self.who, group, *message.queue, offset)
+        holder = self.holder_of(group, message.queue) if group in self.history.orderly else ""
         self.history.facts.append(
-            Started(self.loop.now, self.who, group, message.message_id, message.queue, offset, message.attempt)
+            Started(self.loop.now, self.who, group, message.message_id, message.queue, offset, message.attempt, holder)
         )
 
     def finished(self, group: str, message: Message, outcome: str) -> None:

@@ -14,6 +14,7 @@ from framework.testing.faults import LEAVE, FaultKind, draw_kinds
 from framework.testing.history import History
 from framework.testing.nemesis import Nemesis
 from framework.testing.streams import Stream
+from framework.testing.stuck_step import StuckStep, watched
 from framework.testing.virtual_loop import Policy
 from framework.testing.workload import Workload, draw_workload
 
@@ -24,6 +25,8 @@ PROGRESS_S = 180.0
 """A broker forgets a silent member after 120 s; its queues are nobody's until then."""
 CALM_EACH = 5
 VIOLATIONS_MAX = 20
+CPU_MIN_S = 60.0
+"""A run takes a second of processor time; one that takes a minute more than its virtual time never ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +111,10 @@ def play(plan: Plan, *, mutants: Collection[str] = (), checkers: Sequence[Checke
     nemesis = Nemesis(cluster, plan.kinds)
     verdict = Verdict(plan)
     try:
-        cluster.run(lambda world: _scenario(world, nemesis, plan))
+        with watched(CPU_MIN_S + plan.seconds):
+            cluster.run(lambda world: _scenario(world, nemesis, plan))
+    except StuckStep as stuck:
+        verdict.violations.append(Violation("every step returns", str(stuck), cluster.loop.now))
     except Violation as violation:
         verdict.violations.append(violation)
     except SimulationError as error:

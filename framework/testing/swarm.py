@@ -15,7 +15,7 @@ import platform
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,6 +29,7 @@ from framework.testing.simulation import SECONDS, Verdict, draw, play, replay_co
 CI_SEEDS = 300
 """From so many seeds on, a kind or a mark that never came up is a failure."""
 SHOWN_MAX = 5
+PROGRESS_EACH = 25
 KEPT_SEEDS = "tests/simulation/failing_seeds.txt"
 
 
@@ -115,13 +116,35 @@ def complaints(result: Result) -> Iterator[str]:
         yield from (f"mark {mark!r} was never reached in {result.seeds} seeds" for mark in result.never_reached)
 
 
-def swarm(seeds: int, base: int, jobs: int, *, first: Iterable[int] = (), seconds: float = SECONDS) -> Result:
-    """Run them all."""
+def swarm(
+    seeds: int,
+    base: int,
+    jobs: int,
+    *,
+    first: Iterable[int] = (),
+    seconds: float = SECONDS,
+    tell: Callable[[int, int, Verdict], None] | None = None,
+) -> Result:
+    """Run them all; `tell(done, of, verdict)` after each."""
+    tell = tell or no_progress
     result = Result(seeds, base)
     order = list(dict.fromkeys((*first, *range(base, base + seeds))))
-    for verdict in run_seeds(order, jobs=jobs, seconds=seconds):
+    for done, verdict in enumerate(run_seeds(order, jobs=jobs, seconds=seconds), start=1):
         result.add(verdict)
+        tell(done, len(order), verdict)
     return result
+
+
+def no_progress(done: int, count: int, verdict: Verdict) -> None:
+    """Nobody watches."""
+
+
+def to_stderr(done: int, count: int, verdict: Verdict) -> None:
+    """A line now and then, and one for each failure at once."""
+    if not verdict.is_ok:
+        sys.stderr.write(f"{done}/{count}: {verdict.plan.seed} failed: {verdict.violations[0]}\n")
+    elif done % PROGRESS_EACH == 0:
+        sys.stderr.write(f"{done}/{count}\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -135,7 +158,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     began = time.monotonic()
     jobs = options.jobs or os.cpu_count() or 1
-    result = swarm(options.seeds, options.base, jobs, first=kept_seeds(options.kept), seconds=options.seconds)
+    first = kept_seeds(options.kept)
+    result = swarm(options.seeds, options.base, jobs, first=first, seconds=options.seconds, tell=to_stderr)
     if options.counts:
         for name, count in (*sorted(result.fired.items()), *sorted(result.marks.items())):
             sys.stdout.write(f"{count:8} {name}\n")

@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 
+from framework.model.message import UNIQUE_KEY
+from framework.model.reserved import RETRY_PREFIX
 from framework.testing.sim_transport import SimTransport
-from framework.wire import frame
+from framework.wire import frame, properties
 from framework.wire.codes import RequestCode, request_name
 
 _CODE = re.compile(rb'"code":(-?\d+)').search
@@ -70,7 +72,15 @@ class Wiretap:
         if int(code[1]) == RequestCode.CONSUMER_SEND_MSG_BACK:
             fields = frame.decode(whole).fields
             self._copies[transport.trace_number, opaque] = fields["group"], fields["originMsgId"]
+        elif int(code[1]) == RequestCode.SEND_MESSAGE_V2 and b'"%RETRY%' in header:
+            self._look_for_burial(transport, opaque, whole)
         return True
+
+    def _look_for_burial(self, transport: SimTransport, opaque: int, whole: bytes) -> None:
+        """A plain send to a retry topic is an orderly group's dead letter; `b` is the topic, `i` the properties."""
+        fields = frame.decode(whole).fields
+        message_id = properties.decode(fields["i"])[UNIQUE_KEY]
+        self._copies[transport.trace_number, opaque] = fields["b"].removeprefix(RETRY_PREFIX), message_id
 
     def _answer(self, transport: SimTransport, opaque: int, answer: int) -> bool:
         key = (transport.peer.trace_number, opaque)

@@ -26,6 +26,7 @@ class GroupLoad:
 
     name: str = "billing"
     is_async: bool = True
+    orderly: bool = False
     concurrency: int = 4
     pauses_s: tuple[float, ...] = (0.002, 0.005, 0.02, 0.1)
     """A handler takes one of these."""
@@ -83,14 +84,21 @@ def draw_workload(chance: Stream, *, is_calm: bool) -> Workload:
     )
 
 
-def handlers(workload: Workload, recorder: Recorder, chance: Stream) -> list[Consumer[..., Any]]:
-    """The consumers of one application: record, take a while, fail now and then."""
+def handlers(
+    workload: Workload, recorder: Recorder, chance: Stream, is_healed: Callable[[], bool]
+) -> list[Consumer[..., Any]]:
+    """The consumers of one application: record, take a while, fail now and then, and get stuck until all is healed."""
     return [
-        consumer(topic=workload.topic, group=load.name)(_handler(load, recorder, chance)) for load in workload.groups
+        consumer(topic=workload.topic, group=load.name, orderly=load.orderly)(
+            _handler(load, recorder, chance, is_healed)
+        )
+        for load in workload.groups
     ]
 
 
-def _handler(load: GroupLoad, recorder: Recorder, chance: Stream) -> Callable[[Message], Any]:
+def _handler(
+    load: GroupLoad, recorder: Recorder, chance: Stream, is_healed: Callable[[], bool]
+) -> Callable[[Message], Any]:
     def fails(message: Message) -> bool:
         # Poison goes by the message, so that it is poison at every attempt and in every process.
         if load.poison_rate and sum(message.message_id.encode()) % 1000 < load.poison_rate * 1000:
@@ -99,7 +107,7 @@ def _handler(load: GroupLoad, recorder: Recorder, chance: Stream) -> Callable[[M
 
     async def handle(message: Message) -> None:
         recorder.started(load.name, message)
-        is_stuck = load.stuck_rate and chance.happens(load.stuck_rate)
+        is_stuck = load.stuck_rate and chance.happens(load.stuck_rate) and not is_healed()
         await asyncio.sleep(load.stuck_s if is_stuck else chance.pick(load.pauses_s))
         end(message)
 

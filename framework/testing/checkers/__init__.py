@@ -15,6 +15,7 @@ from framework.testing.checkers.nothing_unexpected import nothing_unexpected
 from framework.testing.checkers.offsets_forward import offsets_forward
 from framework.testing.checkers.one_answer_a_request import one_answer_a_request
 from framework.testing.checkers.one_copy_an_attempt import one_copy_an_attempt
+from framework.testing.checkers.order_kept import order_kept
 from framework.testing.checkers.retries_bounded import retries_bounded
 from framework.testing.errors import Violation
 from framework.testing.history import History
@@ -30,6 +31,7 @@ ALL: tuple[Checker, ...] = (
     one_answer_a_request,
     one_copy_an_attempt,
     retries_bounded,
+    order_kept,
     calm_runs_do_not_repeat,
 )
 
@@ -44,5 +46,6 @@ __all__ = [
     "offsets_forward",
     "one_answer_a_request",
     "one_copy_an_attempt",
+    "order_kept",
     "retries_bounded",
 ]

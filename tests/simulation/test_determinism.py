@@ -1,0 +1,62 @@
+"""One seed gives one run: in other processes, with other hash seeds, and on other Pythons."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from framework.testing.simulation import draw, play
+
+ROOT = Path(__file__).parents[2]
+SEEDS = (0, 1, 4, 11)
+SECONDS = 15.0
+HASH_SEEDS = ("0", "31337", "random")
+PROGRAM = """
+import sys
+from framework.testing.simulation import draw, play
+for seed in map(int, sys.argv[2:]):
+    verdict, history = play(draw(seed, seconds=float(sys.argv[1])))
+    print(seed, verdict.trace, verdict.steps, len(history.facts), round(verdict.virtual_s, 9))
+"""
+
+
+def traces(python: str, hash_seed: str) -> str:
+    """What another process says about the seeds."""
+    done = subprocess.run(
+        [python, "-c", PROGRAM, str(SECONDS), *map(str, SEEDS)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert 0 == done.returncode, done.stderr[-2000:]
+    return done.stdout
+
+
+def test_a_seed_repeats_in_the_same_process() -> None:
+    first, _ = play(draw(2, seconds=SECONDS))
+    again, _ = play(draw(2, seconds=SECONDS))
+    other, _ = play(draw(3, seconds=SECONDS))
+
+    assert first.trace == again.trace != other.trace
+    assert first.steps == again.steps
+
+
+def test_a_seed_repeats_in_other_processes_with_other_hash_seeds() -> None:
+    assert 1 == len({traces(sys.executable, hash_seed) for hash_seed in HASH_SEEDS})
+
+
+def other_pythons() -> list[Path]:
+    """The environments that `.ci/elsewhere` makes, where they have been made."""
+    return sorted(ROOT.glob(".venv-3.*/bin/python"))
+
+
+@pytest.mark.parametrize("python", other_pythons(), ids=lambda path: path.parts[-3])
+def test_a_seed_repeats_on_other_pythons(python: Path) -> None:
+    assert traces(sys.executable, "0") == traces(str(python), "random")

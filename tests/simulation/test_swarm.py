@@ -1,0 +1,92 @@
+"""The swarm: seeds held against every truth, the lines that CONTRACTS names, and generators that are not blind."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import framework
+from framework.testing.errors import Violation
+from framework.testing.expected_marks import ELSEWHERE, EXPECTED
+from framework.testing.faults import KINDS, NAMES, FaultKind
+from framework.testing.simulation import draw, play
+from framework.testing.swarm import KEPT_SEEDS, complaints, kept_seeds, main, run_seeds, swarm
+
+HOME = Path(framework.__file__).parent
+ROOT = Path(__file__).parents[2]
+
+
+def test_some_seeds_hold(capsys: pytest.CaptureFixture[str]) -> None:
+    assert 0 == main(["--seeds", "6", "--base", "1000", "--jobs", "2", "--kept", "none.txt"])
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert re.fullmatch(
+        r"sim: seeds=6 base=1000 failed=0 virtual_s=\d+ wall_s=\d+ kinds=\d+/\d+ sometimes=\d+/\d+ trace=[0-9a-f]{16}",
+        last,
+    )
+
+
+def test_the_number_of_processes_changes_nothing() -> None:
+    alone = swarm(4, 2000, 1, seconds=15)
+    together = swarm(4, 2000, 2, seconds=15)
+    assert alone.trace == together.trace
+    assert alone.fired == together.fired
+
+
+def test_seeds_that_once_failed_hold() -> None:
+    for verdict in run_seeds(kept_seeds(ROOT / KEPT_SEEDS)):
+        assert verdict.is_ok, verdict.violations
+
+
+def test_the_file_of_kept_seeds_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "seeds.txt"
+    path.write_text("# why\n12 # a reason\n\n7\n", encoding="utf-8")
+    assert [12, 7] == kept_seeds(path)
+    assert [] == kept_seeds(tmp_path / "none.txt")
+
+
+def test_a_blind_generator_is_a_failure() -> None:
+    result = swarm(1, 3000, 1, seconds=2)
+    result.seeds = 300
+    found = list(complaints(result))
+    assert any("never fired" in line for line in found)
+    assert any("never reached" in line for line in found)
+
+
+def test_a_failure_is_one_line_to_repeat() -> None:
+    result = swarm(1, 3000, 1, seconds=2)
+    verdict, _ = play(draw(5, seconds=20))
+    verdict.violations.append(Violation("nothing lost", "m1", 3.0))
+    result.add(verdict)
+    found = list(complaints(result))
+    assert "seed 5 failed on Python" in found[0]
+    assert "nothing lost at 3.000s: m1" in found[1]
+    assert "framework-app simulate --seed 5 --for 20s" == found[-1]
+
+
+def test_every_fifth_seed_is_calm_and_others_draw_a_few_kinds() -> None:
+    plans = [draw(seed) for seed in range(200)]
+    assert all(plan.is_calm == (plan.seed % 5 == 4) for plan in plans)
+    assert {1, 2, 3, 4, 5} == {len(plan.kinds) for plan in plans if not plan.is_calm}
+    assert set(NAMES) == {kind.name for plan in plans for kind in plan.kinds}
+    assert {"fifo", "shuffle", "pct"} == {plan.policy for plan in plans}
+
+
+def test_every_mark_in_the_code_is_accounted_for() -> None:
+    """Either the simulation must reach it, or it is said where it is reached instead."""
+    in_code = set()
+    for path in HOME.rglob("*.py"):
+        if "testing" not in path.parts:
+            in_code |= set(re.findall(r"sometimes\(\s*[\"']([^\"']+)[\"']", path.read_text(encoding="utf-8")))
+
+    assert in_code == set(EXPECTED) | set(ELSEWHERE)
+    assert not set(EXPECTED) & set(ELSEWHERE)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_each_kind_of_fault_alone(kind: FaultKind) -> None:
+    """A short run with nothing but this kind: it happens, and everything holds."""
+    verdict, _ = play(draw(5, seconds=25, kinds=[kind], brokers=1))
+    assert verdict.is_ok, verdict.violations
+    assert verdict.fired[kind.name] >= 1, f"{kind.name} never fired"

@@ -1,0 +1,166 @@
+"""Checkers: each says nothing about a good history, and names what is wrong with a bad one."""
+
+from __future__ import annotations
+
+from framework.model.queue import MessageQueue
+from framework.testing.checkers import (
+    acknowledged_is_stored,
+    calm_runs_do_not_repeat,
+    commit_never_passes_a_gap,
+    nothing_lost,
+    nothing_unexpected,
+    offsets_forward,
+    one_answer_a_request,
+    one_copy_an_attempt,
+    retries_bounded,
+)
+from framework.testing.history import (
+    Acquired,
+    Committed,
+    Copied,
+    Fact,
+    Finished,
+    History,
+    Life,
+    Sent,
+    Started,
+    Strange,
+    Unexpected,
+)
+
+QUEUE = MessageQueue("orders", "broker-a", 0)
+
+
+def history(*facts: Fact) -> History:
+    return History(0, facts=list(facts), groups=["billing"], is_drained=True, max_retries=2)
+
+
+def sent(offset: int, at: float = 0.0) -> Sent:
+    return Sent(at, "producer.1", f"m{offset}", QUEUE, offset)
+
+
+def started(offset: int, who: str = "a.1", *, attempt: int = 1, at: float = 1.0) -> Started:
+    return Started(at, who, "billing", f"m{offset}", QUEUE, offset, attempt)
+
+
+def finished(offset: int, outcome: str = "ok", who: str = "a.1", *, attempt: int = 1, at: float = 1.0) -> Finished:
+    return Finished(at, who, "billing", f"m{offset}", QUEUE, offset, attempt, outcome)
+
+
+def committed(offset: int, by: str = "a.1", at: float = 2.0) -> Committed:
+    return Committed(at, "broker.1", by, "billing", QUEUE, offset)
+
+
+def test_nothing_lost() -> None:
+    assert [] == list(nothing_lost(history(sent(0), finished(0))))
+
+    dead = history(sent(0))
+    dead.dead_letters = {("billing", "m0")}
+    assert [] == list(nothing_lost(dead))
+
+    (lost,) = nothing_lost(history(sent(0), sent(1), finished(0), finished(1, "failed")))
+    assert "billing never finished m1" in lost.fact
+
+    unfinished = history(sent(0))
+    unfinished.is_drained = False
+    assert [] == list(nothing_lost(unfinished))
+
+
+def test_a_commit_never_passes_a_gap() -> None:
+    assert [] == list(commit_never_passes_a_gap(history(finished(1), finished(0), committed(2))))
+
+    (gap,) = commit_never_passes_a_gap(history(finished(0), finished(2), committed(3)))
+    assert "committed 3" in gap.fact
+    assert "1 is not finished" in gap.fact
+
+    (early,) = commit_never_passes_a_gap(history(committed(1), finished(0)))
+    assert "0 is not finished" in early.fact
+
+
+def test_a_failed_message_counts_once_its_copy_is_there() -> None:
+    copy = Copied(1.5, "broker.1", "billing", "m0")
+    assert [] == list(commit_never_passes_a_gap(history(finished(0, "failed"), copy, committed(1))))
+    assert 1 == len(list(commit_never_passes_a_gap(history(finished(0, "failed"), committed(1), copy))))
+
+
+def test_offsets_forward() -> None:
+    assert [] == list(offsets_forward(history(committed(1), committed(1), committed(3))))
+
+    (fall,) = offsets_forward(history(committed(3), committed(2)))
+    assert "committed 2" in fall.fact
+    assert "after 3" in fall.fact
+
+
+def test_offsets_may_fall_with_a_new_acquisition_or_another_owner() -> None:
+    anew = Acquired(2.5, "a.1", "billing", str(QUEUE), 1)
+    assert [] == list(offsets_forward(history(committed(3), anew, committed(2))))
+    assert [] == list(offsets_forward(history(committed(3), committed(2, by="b.1"))))
+    assert 1 == len(list(offsets_forward(history(committed(3), anew, committed(0)))))
+
+
+def test_one_answer_a_request() -> None:
+    (strange,) = one_answer_a_request(history(Strange(1.0, "broker.1", "an answer to request 7")))
+    assert "broker.1 sent an answer to request 7" == strange.fact
+
+
+def test_nothing_unexpected() -> None:
+    (broken,) = nothing_unexpected(history(Unexpected(1.0, "a.1", "loop failed")))
+    assert "a.1: loop failed" == broken.fact
+
+
+def test_retries_bounded() -> None:
+    good = history(*(finished(0, "failed", attempt=attempt) for attempt in (1, 2, 3)))
+    good.dead_letters = {("billing", "m0")}
+    assert [] == list(retries_bounded(good))
+
+    (over,) = retries_bounded(history(started(0, attempt=4)))
+    assert "4th" in over.fact
+
+    early = history(finished(0, "failed", attempt=1))
+    early.dead_letters = {("billing", "m0")}
+    (tries_left,) = retries_bounded(early)
+    assert "tries left" in tries_left.fact
+
+
+def test_one_copy_an_attempt() -> None:
+    two = history()
+    two.copies = [("billing", "x", 2), ("billing", "x", 3)]
+    assert [] == list(one_copy_an_attempt(two))
+
+    two.copies.append(("billing", "x", 3))
+    (twice,) = one_copy_an_attempt(two)
+    assert "2 copies of x for retry 3" in twice.fact
+
+
+def test_acknowledged_is_stored() -> None:
+    there = history(sent(0), sent(1))
+    there.stored = {QUEUE: {0: "m0", 1: "m1"}}
+    assert [] == list(acknowledged_is_stored(there))
+
+    there.stored = {QUEUE: {0: "m0", 1: "other"}}
+    (changed,) = acknowledged_is_stored(there)
+    assert "other is there" in changed.fact
+
+    there.stored = {QUEUE: {0: "m0", 2: "m2"}}
+    missing, hole = acknowledged_is_stored(there)
+    assert "nothing is there" in missing.fact
+    assert "none at offset 1" in hole.fact
+
+
+def test_calm_runs_do_not_repeat() -> None:
+    before = (finished(0, who="a.1"), Life(2.0, "a.1", "left"))
+    again = (Acquired(3.0, "b.1", "billing", str(QUEUE), 0), started(0, "b.1", at=3.1))
+    repeated = history(*before, *again)
+    assert [] == list(calm_runs_do_not_repeat(repeated))
+
+    repeated.is_calm = True
+    (twice,) = calm_runs_do_not_repeat(repeated)
+    assert "b.1 started m0 for billing again" in twice.fact
+
+
+def test_a_joining_member_may_repeat_what_the_old_owner_is_at() -> None:
+    overlap = history(
+        Acquired(1.0, "b.1", "billing", str(QUEUE), 0), finished(0, who="a.1", at=1.1), started(0, "b.1", at=1.2)
+    )
+    overlap.is_calm = True
+    assert [] == list(calm_runs_do_not_repeat(overlap))
