@@ -79,6 +79,9 @@ class BrokerLab(Lab):
         delays.start()
         self.client = FakeClient()
 
+    def request(self, command: Command) -> Request:
+        return Request(command, self.client, self.node)
+
     def ask(self, command: Command, client: FakeClient | None = None) -> None:
         """Send a request; the answer, if any, is at the client."""
         self.dispatch.serve(Request(command, client or self.client, self.node))

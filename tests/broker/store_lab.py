@@ -58,6 +58,14 @@ class HandTimers:
             _, _, timer = heapq.heappop(self._heap)
             timer.run()
 
+    def step(self) -> None:
+        """Run what is due now, but not what that makes due."""
+        due = [entry for entry in self._heap if entry[0] <= self._now_ms + 1e-6]
+        self._heap = [entry for entry in self._heap if entry not in due]
+        heapq.heapify(self._heap)
+        for _, _, timer in sorted(due):
+            timer.run()
+
     def advance(self, ms: int) -> None:
         """Let time pass, to each timer in turn."""
         until = self._now_ms + ms
