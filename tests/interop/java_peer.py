@@ -158,6 +158,14 @@ class JavaPeer:
         popped: int = self.call("pop", count=count, invisible_ms=invisible_ms, **place)["count"]
         return popped
 
+    def lite(
+        self, name_server: str, group: str, topic: str, *, count: int, tags: str = "*", timeout_s: float = 30
+    ) -> list[bytes]:
+        """Join by DefaultLitePullConsumer, poll so many messages or until the time is over, commit and leave."""
+        words = {"names": name_server, "group": group, "topic": topic, "tags": tags, "count": count}
+        answer = self.call("lite", timeout_ms=int(timeout_s * 1000), timeout_s=timeout_s + 30, **words)
+        return [base64.b64decode(body) for body in answer["bodies"]]
+
     def offsets(self, name_server: str, topic: str, *, broker: str, queue: int, time_ms: int) -> dict[str, int]:
         """A queue's first offset `min`, next offset `max`, and the offset `at_time`."""
         place: dict[str, Any] = {"names": name_server, "topic": topic, "broker": broker}

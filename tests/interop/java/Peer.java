@@ -57,6 +57,8 @@ public final class Peer {
                 return Asking.offsets(command);
             case "pop":
                 return Popping.pop(command);
+            case "lite":
+                return LitePulling.pull(command);
             case "consume":
                 return Receiving.start(command);
             case "received":
