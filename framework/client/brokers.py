@@ -135,18 +135,22 @@ class Brokers:
         answer = raise_for(await self._request(address, request), request.code, address)
         return from_fields(HeartbeatAnswer, answer.fields)
 
-    async def unregister(self, address: str, client_id: str, group: str) -> None:
+    async def unregister(self, address: str, client_id: str, group: str, *, as_producer: bool = False) -> None:
         """Leave a group at one broker."""
-        request = command_for(UnregisterRequest(client_id=client_id, consumer_group=group))
+        if as_producer:
+            header = UnregisterRequest(client_id=client_id, producer_group=group)
+        else:
+            header = UnregisterRequest(client_id=client_id, consumer_group=group)
+        request = command_for(header)
         raise_for(await self._request(address, request), request.code, address)
 
-    async def leave(self, client_id: str, group: str) -> None:
+    async def leave(self, client_id: str, group: str, *, as_producer: bool = False) -> None:
         """Leave a group everywhere. A broker that cannot be told has lost our connection, or notices when it ends."""
         for address in self.addresses():
             if not self._pool.is_connected(address):
                 continue
             try:
-                await self.unregister(address, client_id, group)
+                await self.unregister(address, client_id, group, as_producer=as_producer)
             except (BrokerUnreachable, Refused) as error:
                 log.warning("leaving not confirmed", group=group, broker=address, reason=str(error))
 

@@ -14,6 +14,7 @@ from typing import Self
 from framework.client.cluster import Cluster
 from framework.client.options import ClusterOptions
 from framework.client.outgoing import COMPRESS_ABOVE, DEFAULT_QUEUES, Outgoing, SendResult, prepare, prepare_batch
+from framework.client.presence import Presence
 from framework.errors import BrokerUnreachable, ConfigurationError, Refused, RequestTimedOut
 from framework.model.durations import to_ms
 from framework.model.message import Message
@@ -88,6 +89,7 @@ class Producer:
         self._world = cluster.world if cluster is not None else world or real_world()
         self._shared = cluster
         self._own: Cluster | None = None
+        self._presence: Presence | None = None
         self._options: ClusterOptions | None = None
         chance, identity = self._world.chance, self._world.identity
         if cluster is None:
@@ -107,15 +109,22 @@ class Producer:
     # Life
 
     async def start(self) -> None:
-        """Begin to refresh routes; nothing is connected before it is needed. A shared cluster needs no start."""
+        """Begin to refresh routes; nothing is connected before it is needed. A shared cluster needs no start.
+
+        Brokers that are sent to are told who sends, so that administrators see this producer.
+        """
         if self._options is not None and self._own is None:
-            self._own = Cluster(self._world, self._options)
+            presence = self._presence = Presence(self._group)
+            self._own = Cluster(self._world, self._options, on_connected=presence.connected)
             self._tree.start(self._own.routes.run(), name="producer routes")
+            self._tree.start(presence.run(self._own), name="producer heartbeats")
 
     async def stop(self) -> None:
-        """Close what `start` opened; sends under way fail."""
+        """Leave and close what `start` opened; sends under way fail."""
         await self._tree.close()
         if self._own is not None:
+            if self._presence is not None:
+                await self._presence.leave(self._own)
             await self._own.close()
 
     async def __aenter__(self) -> Self:

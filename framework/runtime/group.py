@@ -225,9 +225,8 @@ class ConsumerGroup:
         pull = self.owned.get(queue)
         if pull is None or not pull.flow.can_reset or not 0 <= offset <= OFFSET_MAX:
             return False
-        self._tasks.pop(queue).cancel()
         pull.reset(offset)
-        self._run(pull)
+        self._restart(pull)
         self._tree.start(self._commits.store(queue, offset), name=f"reset {queue}")
         return True
 

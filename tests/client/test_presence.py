@@ -1,0 +1,106 @@
+"""A producer by itself tells the brokers it sends to that it is there."""
+
+from __future__ import annotations
+
+import asyncio
+
+from framework.client.producer import Producer
+from framework.model.queue import MessageQueue
+from framework.wire.bodies.heartbeat import Heartbeat
+from framework.wire.codes import RequestCode
+from framework.wire.command import Command
+from tests.client.script import NS, A, B, ScriptedCluster
+from tests.net.memory import virtually
+
+AT_A, AT_B = MessageQueue("orders", "a", 0), MessageQueue("orders", "b", 0)
+
+
+def answer(request: Command) -> Command:
+    if request.code == RequestCode.SEND_MESSAGE_V2:
+        return Command(0, {"msgId": "0A00", "queueId": "0", "queueOffset": "7"})
+    return Command(0)
+
+
+def scripted() -> ScriptedCluster:
+    cluster = ScriptedCluster()
+    cluster.both(answer)
+    return cluster
+
+
+def beats(cluster: ScriptedCluster, address: str) -> list[Command]:
+    return cluster.asked(address, RequestCode.HEART_BEAT)
+
+
+def test_a_broker_hears_who_sends_at_once_then_each_30_seconds_and_at_the_end() -> None:
+    async def story() -> None:
+        cluster = scripted()
+        async with Producer(name_servers=NS, world=cluster.world, group="shop") as producer:
+            await producer.send("orders", b"x", queue=AT_A)
+            await asyncio.sleep(1)
+            (first,) = beats(cluster, A)
+            assert 1 == len(beats(cluster, A))
+            await asyncio.sleep(60)
+            assert 3 == len(beats(cluster, A))
+            assert [] == beats(cluster, B), "nobody connects for the sake of a heartbeat"
+
+        heartbeat = Heartbeat.decode(first.body)
+        (left,) = cluster.asked(A, RequestCode.UNREGISTER_CLIENT)
+        assert ["shop"] == [producer.group for producer in heartbeat.producers]
+        assert () == heartbeat.consumers
+        assert {"clientID": heartbeat.client_id, "producerGroup": "shop"} == left.fields
+        assert [] == cluster.asked(B, RequestCode.UNREGISTER_CLIENT)
+
+    virtually(story)
+
+
+def test_each_broker_hears_of_it_when_it_is_first_sent_to() -> None:
+    async def story() -> None:
+        cluster = scripted()
+        async with Producer(name_servers=NS, world=cluster.world) as producer:
+            await producer.send("orders", b"x", queue=AT_A)
+            await asyncio.sleep(20)
+            await producer.send("orders", b"x", queue=AT_B)
+            await asyncio.sleep(1)
+            assert (1, 1) == (len(beats(cluster, A)), len(beats(cluster, B)))
+            await asyncio.sleep(20)
+            assert (2, 2) == (len(beats(cluster, A)), len(beats(cluster, B)))
+
+    virtually(story)
+
+
+def test_a_refused_heartbeat_stops_neither_sending_nor_the_next_one() -> None:
+    def refuse(request: Command) -> Command:
+        return Command(1, remark="no") if request.code == RequestCode.HEART_BEAT else answer(request)
+
+    async def story() -> None:
+        cluster = scripted()
+        cluster.both(refuse)
+        async with Producer(name_servers=NS, world=cluster.world) as producer:
+            await producer.send("orders", b"x", queue=AT_A)
+            await asyncio.sleep(35)
+            await producer.send("orders", b"x", queue=AT_A)
+            assert 2 == len(beats(cluster, A))
+
+    virtually(story)
+
+
+def test_a_producer_that_never_sent_leaves_nobody() -> None:
+    async def story() -> None:
+        cluster = scripted()
+        async with Producer(name_servers=NS, world=cluster.world):
+            await asyncio.sleep(31)
+        assert [] == cluster.network.requests(A) + cluster.network.requests(B)
+
+    virtually(story)
+
+
+def test_a_shared_cluster_has_its_own_heartbeats() -> None:
+    async def story() -> None:
+        cluster = scripted()
+        async with Producer(cluster=cluster.client) as producer:
+            await producer.send("orders", b"x", queue=AT_A)
+            await asyncio.sleep(31)
+        assert [] == beats(cluster, A) + cluster.asked(A, RequestCode.UNREGISTER_CLIENT)
+        await cluster.client.close()
+
+    virtually(story)
