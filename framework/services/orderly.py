@@ -36,6 +36,11 @@ from framework.services.work import Counts
 
 log = structlog.get_logger()
 
+PULSE_SECONDS = 0.5
+# A process that was stopped for longer than this looks around before it starts anything: the word that a connection is
+# lost, and its leases with it, may lie unread beside the timers that would start the next handler.
+STALL_MS = 2_000
+LOOK_AROUND_MS = 50
 RUN_SECONDS = 0.02  # how long a thread goes on before its ends are brought home, so that offsets move
 
 
@@ -100,6 +105,10 @@ class Orderly:
         self._ready: deque[Lane] = deque()
         self._working = 0
         self._watch: asyncio.TimerHandle | None = None
+        self._pulse: asyncio.TimerHandle | None = None
+        self._pulse_ms = 0
+        """When the loop was last seen to run; kept while there are queues."""
+        self._look_until_ms = 0
 
     # Queues come and go
 
@@ -108,10 +117,12 @@ class Orderly:
         lane = self._lanes.get(pull.queue)
         if lane is None:
             self._lanes[pull.queue] = Lane(pull, lease, is_async)
-            return
-        assert lane.is_left, f"{pull.queue} is taken already"
-        # A handler of the last time still runs here: the new chunks wait for it.
-        lane.pull, lane.lease, lane.is_async, lane.is_left = pull, lease, is_async, False
+        else:
+            assert lane.is_left, f"{pull.queue} is taken already"
+            # A handler of the last time still runs here: the new chunks wait for it.
+            lane.pull, lane.lease, lane.is_async, lane.is_left = pull, lease, is_async, False
+        if self._pulse is None:
+            self._beat()
 
     def clear(self, queue: MessageQueue) -> None:
         """The lease is gone: whatever waits is forgotten, what runs may end and changes nothing."""
@@ -192,6 +203,10 @@ class Orderly:
             first = self._startable(lane, now_ms)
             if first is None or now_ms >= over_ms:
                 return
+            if now_ms < self._look_around(now_ms):
+                marks.sometimes("a process that had been stopped looked around before it started anything")
+                await asyncio.sleep(LOOK_AROUND_MS / 1000)
+                continue
             if chunk is not None and chunk is not first:
                 await asyncio.sleep(0)  # a turn of the loop a chunk, or handlers that never suspend would starve pulls
                 chunk = None
@@ -351,6 +366,20 @@ class Orderly:
         self._advance(lane, chunk, 1)
         self._reports.ended(copy.event, self._group, message, lane.outcome, lane.elapsed_ms)
         lane.pull.left(chunk, 0)
+
+    def _look_around(self, now_ms: int) -> int:
+        """Until when nothing may start, because the process stood still until just now."""
+        if now_ms - self._pulse_ms > STALL_MS:
+            self._look_until_ms = now_ms + LOOK_AROUND_MS
+        self._pulse_ms = now_ms
+        return self._look_until_ms
+
+    def _beat(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        if self._pulse is not None:
+            self._look_around(now_ms)
+        self._pulse_ms = now_ms
+        self._pulse = asyncio.get_running_loop().call_later(PULSE_SECONDS, self._beat) if self._lanes else None
 
     # After a turn
 

@@ -91,6 +91,7 @@ class PullLoop:
     async def run(self) -> None:
         """Until the flow says to leave, or the task is cancelled because the queue was taken away."""
         flow, now_ms = self.flow, self._clock.monotonic_ms
+        self.bell = Wakeup()  # a loop that was cancelled a moment ago may still have to wake from the old one
         while True:
             step = flow.next_step(now_ms())
             if type(step) is Pull:
@@ -153,7 +154,7 @@ class PullLoop:
         self._is_failing = failure is not None
 
     def reset(self, offset: int) -> None:
-        """Drop what was pulled and go on from `offset`. The caller has ended `run` and starts it again."""
+        """Drop what was pulled and go on from `offset`. The caller ends `run` at once and starts it again."""
         self.flow.reset(offset)
         self._offsets.begin(self.queue, offset, stored=None)
         self._name_failure()

@@ -8,6 +8,7 @@ from __future__ import annotations
 EXPECTED: tuple[str, ...] = (
     "a finished chunk waited behind a gap",
     "a half-open connection was closed",
+    "a lease was lost",
     "a lost notice was found by asking for the member list",
     "a message was parked",
     "an address was left alone until its back-off was over",
@@ -20,9 +21,13 @@ EXPECTED: tuple[str, ...] = (
 
 ELSEWHERE: dict[str, str] = {
     "a connection was told to go away": "the box never says so; tests of the channel do",
+    "a dead letter of an orderly queue could not be sent": "seldom; tests of orderly services",
+    "a handler ended after its lease was lost": "seldom; tests of orderly services, and stories of order",
     "a handler ended after its queue was gone": "a drain of 30 s must run out; tests of the group have it sooner",
+    "a lock was granted that could not be believed any more": "seldom; tests of the lease",
     "a message of another tag with the same hash was dropped": "two tags of one hash stand in tests of pulling",
     "a pull answered offsets that were admitted before": "no broker of ours does; tests of the window do",
+    "a process that had been stopped looked around before it started anything": "seldom; stories of order",
     "a pull was answered after its queue had been taken away": "the pull is cancelled first; tests of the flow",
     "a route was kept though the name server forgot it": "the box forgets no topic; tests of the routes",
     "another name server was chosen": "a run has one name server; tests of the name servers",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from framework.declare import Consumer, consumer
@@ -75,13 +75,22 @@ def draw_workload(chance: Stream, *, is_calm: bool) -> Workload:
     ]
     if chance.happens(0.3):
         groups.append(GroupLoad(name="audit", is_async=False, concurrency=chance.pick((1, 4)), fail_rate=0.02))
-    return Workload(
+    workload = Workload(
         queues=chance.pick((2, 4, 6)),
         groups=tuple(groups),
         messages=chance.pick((80, 160, 240)),
         pull_batch=chance.pick((2, 8, 32)),
         sync_s=chance.pick((0.002, 0.02, 0.2)),
     )
+    # Last, so that what is drawn for the others stays what it was.
+    if chance.happens(0.25):
+        groups.append(
+            GroupLoad(
+                name="inventory", orderly=True, is_async=chance.happens(0.7), concurrency=chance.pick((1, 4)),
+                pauses_s=(0.002, 0.005, 0.02), fail_rate=chance.pick((0.0, 0.02)), poison_rate=chance.pick((0.0, 0.01)),
+            )
+        )  # fmt: skip
+    return replace(workload, groups=tuple(groups))
 
 
 def handlers(
