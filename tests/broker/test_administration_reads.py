@@ -1,0 +1,172 @@
+"""What administrators only read: lists, figures, offsets; and the requests that have nothing to do here."""
+
+from __future__ import annotations
+
+import pytest
+
+from framework.model.queue import MessageQueue
+from framework.wire import dialect
+from framework.wire.bodies.config import GroupConfigTable, KeyValues, TopicConfig, TopicConfigList
+from framework.wire.bodies.connections import GroupSubscription
+from framework.wire.bodies.group import RequestMode
+from framework.wire.bodies.progress import AllConsumerOffsets, BrokerConsumeStats, CorrectionOffsets
+from framework.wire.bodies.route import GroupList, TopicList
+from framework.wire.codes import RequestCode, ResponseCode
+from framework.wire.command import Command
+from tests.broker.broker_lab import ADDRESS, BrokerLab, pull_command, texts
+from tests.broker.test_administration import GROUP, ask, commit, make_group, make_topic
+from tests.broker.test_relays import join
+
+
+def scene() -> BrokerLab:
+    """Six messages in one queue, of which the group has finished two; a member is online."""
+    lab = BrokerLab()
+    make_topic(lab)
+    make_group(lab)
+    for number in range(6):
+        lab.send(properties=texts(TAGS="red" if number % 2 else "green"))
+    join(lab, "one")
+    commit(lab, 2)
+    return lab
+
+
+def topics(answer: Command) -> tuple[str, ...]:
+    return TopicList.decode(answer.body).topics
+
+
+def test_topics_and_groups_are_listed() -> None:
+    lab = scene()
+    everything = topics(ask(lab, RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER))
+
+    assert {"t", f"%RETRY%{GROUP}", "TBW102"} <= set(everything)
+    assert topics(ask(lab, RequestCode.GET_TOPICS_BY_CLUSTER, cluster="DefaultCluster")) == everything
+    assert topics(ask(lab, RequestCode.GET_TOPICS_BY_CLUSTER, cluster="other")) == ()
+    named = TopicList.decode(ask(lab, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS).body)
+    assert (named.topics, named.broker_addr) == (("DefaultCluster", "broker-a"), ADDRESS)
+    assert "SCHEDULE_TOPIC_XXXX" in topics(ask(lab, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER))
+    assert topics(ask(lab, RequestCode.QUERY_TOPICS_BY_CONSUMER, group=GROUP)) == ("t",)
+    groups = GroupList.decode(ask(lab, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, topic="t").body).groups
+    assert groups == (GROUP,)
+    table = GroupConfigTable.decode(ask(lab, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG).body)
+    assert list(table.groups) == [GROUP]
+
+
+def test_a_topic_is_described_and_several_are_made() -> None:
+    lab = scene()
+    described = TopicConfig.decode(ask(lab, RequestCode.GET_TOPIC_CONFIG, topic="t").body)
+    assert (described.name, described.write_queue_nums, described.perm) == ("t", 1, 6)
+    assert ask(lab, RequestCode.GET_TOPIC_CONFIG, topic="nowhere").code == ResponseCode.TOPIC_NOT_EXIST
+
+    wish = TopicConfigList(topics=(TopicConfig(name="a", attributes={"+x": "1"}), TopicConfig(name="b")))
+    assert ask(lab, RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, wish.encode()).code == 0
+    assert TopicConfig.decode(ask(lab, RequestCode.GET_TOPIC_CONFIG, topic="a").body).attributes == {"x": "1"}
+
+
+def test_what_a_group_wants_is_told_while_it_is_online() -> None:
+    lab = scene()
+    fields = {"group": GROUP, "topic": "t"}
+    told = GroupSubscription.decode(ask(lab, RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, **fields).body)
+    nobody = ask(lab, RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, **{**fields, "group": "nobody"})
+
+    assert told.subscription is not None
+    assert told.subscription.expression == "red || blue"
+    assert GroupSubscription.decode(nobody.body).subscription is None
+
+
+def test_offsets_are_told_cloned_and_compared() -> None:
+    lab = scene()
+    offsets = AllConsumerOffsets.decode(ask(lab, RequestCode.GET_ALL_CONSUMER_OFFSET).body).offsets
+    assert offsets == {f"t@{GROUP}": {0: 2}}
+
+    assert ask(lab, RequestCode.CLONE_GROUP_OFFSET, srcGroup=GROUP, destGroup="copy", topic="t").code == 0
+    assert lab.node.offsets.get("copy", "t", 0) == 2
+    assert ask(lab, RequestCode.CLONE_GROUP_OFFSET, srcGroup=GROUP, destGroup="!").code == 29
+    commit(lab, 5, group="ahead")
+    for compared, expected in ((GROUP, 2), ("ahead", (1 << 63) - 1)):
+        fields = {"topic": "t", "compareGroup": compared, "filterGroups": "copy"}
+        answer = ask(lab, RequestCode.QUERY_CORRECTION_OFFSET, **fields)
+        assert CorrectionOffsets.decode(answer.body).offsets == {0: expected}
+
+
+def test_messages_that_wait_are_told_by_level() -> None:
+    lab = BrokerLab()
+    for level in ("1", "1", "3"):
+        lab.send(properties=texts(DELAY=level))
+    assert dialect.loads(ask(lab, RequestCode.GET_ALL_DELAY_OFFSET).body) == {"offsetTable": {1: 0, 3: 0}}
+
+    lab.timers.advance(3000)
+    assert dialect.loads(ask(lab, RequestCode.GET_ALL_DELAY_OFFSET).body) == {"offsetTable": {1: 2, 3: 0}}
+
+
+def test_a_queue_is_looked_into() -> None:
+    lab = scene()
+    fields = {"topic": "t", "queueId": "0", "index": "1", "count": "2", "consumerGroup": GROUP}
+    told = dialect.loads(ask(lab, RequestCode.QUERY_CONSUME_QUEUE, **fields).body)
+    nowhere = ask(lab, RequestCode.QUERY_CONSUME_QUEUE, **{**fields, "topic": "nowhere"})
+
+    assert (told["minQueueIndex"], told["maxQueueIndex"]) == (0, 6)
+    assert [entry["eval"] for entry in told["queueData"]] == [True, False]
+    assert told["queueData"][0]["physicOffset"] == lab.records("t")[1].commit_log_offset
+    assert nowhere.code == ResponseCode.SYSTEM_ERROR
+
+
+def test_all_groups_progress_is_summed() -> None:
+    lab = scene()
+    lab.answer(pull_command(2, group=GROUP))
+    told = BrokerConsumeStats.decode(ask(lab, RequestCode.GET_BROKER_CONSUME_STATS, isOrder="false").body)
+    ordered = BrokerConsumeStats.decode(ask(lab, RequestCode.GET_BROKER_CONSUME_STATS, isOrder="true").body)
+
+    assert (told.total_diff, told.total_inflight_diff, told.broker_addr) == (4, 4, ADDRESS)
+    (progress,) = told.stats[0][GROUP]
+    assert progress.offsets[MessageQueue("t", "broker-a", 0)].consumer_offset == 2
+    assert ordered.stats == ({GROUP: ()},)
+
+
+def test_figures_are_real_ones() -> None:
+    lab = scene()
+    lab.answer(pull_command(2, group=GROUP))
+    lab.timers.advance(10_000)
+    figures = KeyValues.decode(ask(lab, RequestCode.GET_BROKER_RUNTIME_INFO).body).table
+
+    assert (figures["msgPutTotalTodayNow"], figures["msgGetTotalTodayNow"]) == ("6", "4")
+    assert figures["putTps"].split()[1] == "0.10"
+    assert int(figures["commitLogMaxOffset"]) == lab.store.writer.place
+    assert int(figures["earliestMessageTimeStamp"]) == lab.clock.ms - 10_000
+    assert figures["runtime"] == "[ 10 seconds ]"
+    for name, key, total in (("TOPIC_PUT_NUMS", "t", 6), ("BROKER_PUT_NUMS", "", 6), ("BROKER_GET_NUMS", "", 4)):
+        answer = ask(lab, RequestCode.VIEW_BROKER_STATS_DATA, statsName=name, statsKey=key)
+        assert dialect.loads(answer.body)["statsMinute"]["sum"] == total
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        RequestCode.DELETE_TOPIC_IN_NAMESRV,
+        RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE,
+        RequestCode.CLEAN_UNUSED_TOPIC,
+        RequestCode.DELETE_EXPIRED_COMMITLOG,
+    ],
+)
+def test_where_nothing_is_to_do_the_answer_is_0(code: RequestCode) -> None:
+    assert ask(BrokerLab(), code).code == 0
+
+
+def test_the_name_server_and_its_one_replica() -> None:
+    lab = BrokerLab()
+    assert b"listenPort=10911\n" in ask(lab, RequestCode.GET_NAMESRV_CONFIG).body
+    assert ask(lab, RequestCode.UPDATE_NAMESRV_CONFIG, b"a=b").code == ResponseCode.INVALID_PARAMETER
+    fields = {"clusterName": "DefaultCluster", "brokerName": "broker-a"}
+    members = dialect.loads(ask(lab, RequestCode.GET_BROKER_MEMBER_GROUP, **fields).body)["brokerMemberGroup"]
+    assert members["brokerAddrs"] == {0: ADDRESS}
+    assert dialect.loads(ask(lab, RequestCode.GET_BROKER_HA_STATUS).body)["inSyncSlaveNums"] == 0
+
+
+@pytest.mark.parametrize(
+    ("topic", "group", "mode", "code"),
+    [("t", GROUP, "PULL", 0), ("t", GROUP, "POP", 29), ("t", "x", "PULL", 26), ("x", GROUP, "PULL", 17),
+     (f"%RETRY%{GROUP}", GROUP, "PULL", 16)],
+)  # fmt: skip
+def test_groups_pull(topic: str, group: str, mode: str, code: int) -> None:
+    body = RequestMode(topic=topic, group=group, mode=mode).encode()
+
+    assert ask(scene(), RequestCode.SET_MESSAGE_REQUEST_MODE, body).code == code
