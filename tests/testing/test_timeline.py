@@ -108,7 +108,7 @@ def test_the_page_of_a_failing_seed_shows_what_happened() -> None:
     assert "Seed &lt;0&gt;" in text
     assert "framework-app simulate --seed 0" in text
     assert "a commit never passes a gap" in text
-    assert "billing orders@broker-a:0" in text
+    assert re.search(r"billing orders@broker-[ab]:\d", text)
     assert text.count("<circle") > 50
     assert text.count('fill="#b3261e"') >= 1
 
