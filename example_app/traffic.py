@@ -1,5 +1,7 @@
 """Traffic: a plugin of this application that sends believable orders while it runs, so that there is something to see.
 
+Each order takes pieces from the shelf, and now and then the shelf is filled: steps on the topic `stock`.
+
 A real application has customers instead.
 """
 
@@ -18,6 +20,7 @@ from framework.errors import FrameworkError
 from framework.hooks import hookimpl
 
 ARTICLES = (("tea, loose, 250 g", 890), ("teapot, cast iron", 5_450), ("cup, stoneware", 1_275), ("strainer", 640))
+REFILLED_EACH = 40  # orders, after which each article's shelf is filled again
 PAUSE_AFTER_FAILURE_SECONDS = 1.0
 
 
@@ -54,10 +57,25 @@ class Traffic:
             for order in orders(prefix=app.member[-4:]):
                 try:
                     await producer.send(order)
+                    await _move_stock(producer, json.loads(order.body))
                 except FrameworkError:
                     # The broker is away. Customers come back too; the application says by itself what is wrong.
                     await asyncio.sleep(PAUSE_AFTER_FAILURE_SECONDS)
                 await asyncio.sleep(self._pause)
+
+
+async def _move_stock(producer: Producer, order: dict[str, Any]) -> None:
+    """The article chooses the queue: that is what keeps its steps in order."""
+    article, pieces = order["article"], -order["pieces"]
+    if int(order["number"].rpartition("-")[2]) % REFILLED_EACH < len(ARTICLES):
+        pieces += 2 * REFILLED_EACH // len(ARTICLES)
+    step = Message("stock", json.dumps({"article": article, "pieces": pieces}), keys=order["number"])
+    queues = await producer.cluster.routes.writable_queues("stock")
+    if not queues:
+        await producer.send(step)  # the first one creates the topic, wherever it goes
+        return
+    names = [name for name, _ in ARTICLES]
+    await producer.send(step, queue=queues[names.index(article) % len(queues)])
 
 
 def orders(prefix: str) -> Iterator[Message]:

@@ -7,13 +7,16 @@ import json
 
 import pytest
 
-from framework.errors import BrokerUnreachable, ConnectionLost, ProtocolError, Refused
+from framework.errors import BodyUndecodable, BrokerUnreachable, ConnectionLost, ProtocolError, Refused
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
+from framework.wire import properties as texts
 from framework.wire import stored
+from framework.wire.bodies.group import LockedQueues
 from framework.wire.bodies.heartbeat import Heartbeat
 from framework.wire.codes import RequestCode
 from framework.wire.command import Command
+from framework.wire.compression import Codec
 from tests.client.script import A, B, ScriptedCluster, record, route_of
 from tests.net.memory import virtually
 
@@ -268,3 +271,110 @@ def test_a_connection_tells_its_address_so_that_a_heartbeat_can_follow() -> None
         return connected
 
     assert [A] == virtually(story)
+
+
+# Order
+
+
+def test_locks_are_asked_of_the_queues_own_master_and_only_known_ones_are_believed() -> None:
+    async def story() -> tuple[frozenset[MessageQueue], Command, str]:
+        cluster = ScriptedCluster()
+        stranger = MessageQueue("orders", "a", 9)
+        other = MessageQueue("orders", "a", 0)
+        cluster.scripts[A] = lambda _: Command(0, body=LockedQueues(queues=(QUEUE, stranger)).encode())
+        held = await cluster.client.brokers.lock("billing", "me@1", [other, QUEUE])
+        where = cluster.client.brokers.where(QUEUE)
+        await cluster.client.close()
+        assert [] == cluster.network.requests(B)
+        return held, cluster.asked(A, RequestCode.LOCK_BATCH_MQ)[0], where
+
+    held, request, where = virtually(story)
+
+    assert {QUEUE} == held
+    assert A == where
+    assert {
+        "consumerGroup": "billing", "clientId": "me@1", "onlyThisBroker": False,
+        "mqSet": [
+            {"topic": "orders", "brokerName": "a", "queueId": 0}, {"topic": "orders", "brokerName": "a", "queueId": 1},
+        ],
+    } == json.loads(request.body)  # fmt: skip
+
+
+def test_an_unlock_is_confirmed() -> None:
+    async def story() -> Command:
+        cluster = ScriptedCluster()
+        await cluster.client.brokers.unlock("billing", "me@1", [QUEUE])
+        cluster.scripts[A] = lambda _: Command(1, remark="no")
+        with pytest.raises(Refused):
+            await cluster.client.brokers.unlock("billing", "me@1", [QUEUE])
+        await cluster.client.close()
+        return cluster.asked(A, RequestCode.UNLOCK_BATCH_MQ)[0]
+
+    assert "me@1" == json.loads(virtually(story).body)["clientId"]
+
+
+def test_an_unknown_broker_keeps_no_locks_anywhere() -> None:
+    async def story() -> str:
+        cluster = ScriptedCluster()
+        where = cluster.client.brokers.where(MessageQueue("orders", "nobody", 0))
+        await cluster.client.close()
+        return where
+
+    assert "" == virtually(story)
+
+
+def test_a_dead_letter_is_a_plain_send_past_its_maximum() -> None:
+    """To the retry topic: the broker makes a dead letter of it, and creates that topic where there is none."""
+    properties = {"TAGS": "t", "KEYS": "k", "UNIQ_KEY": "ID", "colour": "red", "DELAY": "3", "TRAN_MSG": "true",
+                  "TIMER_DELAY_MS": "5", "POP_CK": "x"}  # fmt: skip
+    message = Message(
+        "orders", b"x" * 10, properties=properties, queue=QUEUE, queue_offset=7, attempt=4, born_ms=1_700_000_000_000
+    )
+
+    async def story() -> Command:
+        cluster = ScriptedCluster()
+        await cluster.client.brokers.dead_letter(message, "billing")
+        await cluster.client.close()
+        (request,) = cluster.asked(A, RequestCode.SEND_MESSAGE_V2)
+        return request
+
+    request = virtually(story)
+    fields = request.fields
+    assert ("%RETRY%billing", "0", "4", "3") == (fields["b"], fields["e"], fields["j"], fields["l"])
+    assert b"x" * 10 == request.body
+    assert {
+        "TAGS": "t", "KEYS": "k", "UNIQ_KEY": "ID", "colour": "red", "RETRY_TOPIC": "orders", "ORIGIN_MESSAGE_ID": "ID",
+    } == texts.decode(fields["i"])  # fmt: skip
+
+
+def test_a_long_dead_letter_is_compressed_again() -> None:
+    message = Message("orders", b"x" * 10_000, queue=QUEUE, message_id="ID")
+
+    async def story() -> Command:
+        cluster = ScriptedCluster()
+        await cluster.client.brokers.dead_letter(message, "billing")
+        await cluster.client.close()
+        (request,) = cluster.asked(A, RequestCode.SEND_MESSAGE_V2)
+        return request
+
+    request = virtually(story)
+    assert len(request.body) < 1_000
+    assert Codec.ZLIB.sys_flag == int(request.fields["f"])
+
+
+def test_what_cannot_be_read_is_buried_by_the_broker_s_own_copy() -> None:
+    class Torn(Message):
+        __slots__ = ()
+
+        @property
+        def body(self) -> bytes:
+            raise BodyUndecodable("truncated")
+
+    async def story() -> Command:
+        cluster = ScriptedCluster()
+        await cluster.client.brokers.dead_letter(Torn("orders", b"", queue=QUEUE, message_id="ID"), "billing")
+        await cluster.client.close()
+        (request,) = cluster.asked(A, RequestCode.CONSUMER_SEND_MSG_BACK)
+        return request
+
+    assert "-1" == virtually(story).fields["delayLevel"]
