@@ -1,0 +1,76 @@
+"""The checker of order: silent about a good history, and exact about what is wrong with a bad one."""
+
+from __future__ import annotations
+
+import pytest
+
+from framework.model.queue import MessageQueue
+from framework.testing.checkers import order_kept
+from framework.testing.history import Acquired, Copied, Fact, Finished, History, Started
+
+QUEUE = MessageQueue("orders", "broker-a", 0)
+A, B = "app-1.1", "app-2.1"
+
+
+def broken(*facts: Fact, orderly: bool = True) -> list[str]:
+    history = History(0, facts=list(facts), groups=["inventory"], orderly={"inventory"} if orderly else set())
+    return [str(violation) for violation in order_kept(history)]
+
+
+def taken(offset: int, who: str = A) -> Acquired:
+    return Acquired(0.0, who, "inventory", str(QUEUE), offset)
+
+
+def started(offset: int, who: str = A, holder: str | None = None) -> Started:
+    return Started(1.0, who, "inventory", f"m{offset}", QUEUE, offset, 1, who if holder is None else holder)
+
+
+def finished(offset: int, who: str = A, outcome: str = "ok") -> Finished:
+    return Finished(2.0, who, "inventory", f"m{offset}", QUEUE, offset, 1, outcome)
+
+
+def test_one_after_the_other_is_in_order() -> None:
+    assert [] == broken(taken(5), started(5), finished(5), started(6), finished(6))
+
+
+def test_what_failed_may_start_again_and_then_the_next() -> None:
+    again = (started(5), finished(5, outcome="failed"))
+
+    assert [] == broken(taken(5), *again, *again, started(5), finished(5), started(6))
+    assert [] == broken(taken(5), *again, Copied(2.0, "broker.1", "inventory", "m5"), started(6))
+
+
+def test_another_owner_begins_where_it_took_the_queue() -> None:
+    assert [] == broken(taken(5), started(5), finished(5), taken(5, B), started(5, B), finished(5, B), started(6, B))
+
+
+def test_what_ends_from_an_earlier_taking_moves_nothing() -> None:
+    assert [] == broken(taken(5), started(5), taken(5), finished(5), started(5), finished(5), started(6))
+
+
+@pytest.mark.parametrize(
+    ("expected", "facts"),
+    [
+        ("6 was next", (taken(5), started(5), finished(5), started(7))),
+        ("5 was next", (taken(5), started(5), finished(5, outcome="failed"), started(6))),
+        ("5 was next", (taken(5), started(6))),
+        ("6 was next", (taken(5), started(5), finished(5), started(5))),
+        ("while 5 was at work", (taken(5), started(5), started(5))),
+        (f"while {B} held the lock", (taken(5), started(5, holder=B))),
+        ("had never taken the queue", (started(5),)),
+    ],
+)
+def test_what_is_out_of_order_is_named(expected: str, facts: tuple[Fact, ...]) -> None:
+    found = broken(*facts)
+
+    assert 1 == len(found)
+    assert expected in found[0]
+
+
+def test_a_lock_that_nobody_holds_is_nobody_else_s() -> None:
+    """A broker that was started anew has forgotten it; whoever had it may be at work."""
+    assert [] == broken(taken(5), started(5, holder=""))
+
+
+def test_other_groups_have_no_order() -> None:
+    assert [] == broken(started(9), started(3), orderly=False)
