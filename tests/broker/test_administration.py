@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from framework.broker.store import dropped
 from framework.broker.store.database import open_folder
 from framework.wire import dialect
 from framework.wire.bodies.config import GroupConfig, GroupConfigList, KeyValues, TopicConfigTable
@@ -143,6 +145,22 @@ def test_a_deletion_that_was_cut_short_is_finished_by_the_next_broker(tmp_path: 
     lab.timers.advance(1000)
     assert [record.body for record in lab.records("t")] == [b"meanwhile"]
     assert lab.database.writing.execute("SELECT count(*) FROM messages").fetchone() == (1,)
+
+
+def test_a_deletion_that_fails_leaves_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = BrokerLab()
+    lab.send()
+
+    def full(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(dropped, "drop", full)
+    refused = ask(lab, RequestCode.DELETE_TOPIC_IN_BROKER, topic="t")
+
+    assert refused.code == ResponseCode.SYSTEM_ERROR
+    assert "disk is full" in (refused.remark or "")
+    assert lab.answer(pull_command(0)).code == 0
+    assert lab.send().fields["queueOffset"] == "1"
 
 
 @pytest.mark.parametrize("name", ["", "TBW102", "SCHEDULE_TOPIC_XXXX"])

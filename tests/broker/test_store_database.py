@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from framework.broker.store.database import FILE_NAME, open_folder
+import framework.broker.store
+from framework.broker.store.database import APPLICATION_ID, FILE_NAME, SCHEMA_VERSION, open_folder
+from framework.broker.store.topics import ConsumerGroup, load_groups
 from framework.errors import StoreError
 from tests.broker.store_lab import folder_lab
 
@@ -77,6 +79,20 @@ def test_a_newer_store_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(StoreError, match="newer version"):
         open_folder(tmp_path)
+
+
+def test_an_older_store_is_brought_up_to_date_and_keeps_what_it_has(tmp_path: Path) -> None:
+    schema = Path(str(framework.broker.store.__file__)).with_name("schema.sql").read_text(encoding="utf-8")
+    older = sqlite3.connect(tmp_path / FILE_NAME)
+    older.executescript(f"{schema}PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 1;")
+    older.execute("INSERT INTO consumer_groups VALUES ('broker-a', 'g', 1, 1, 1, 16, 1)")
+    older.commit()
+    older.close()
+
+    lab = folder_lab(tmp_path)
+    assert lab.database.writing.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
+    assert load_groups(lab.database.writing, "broker-a").get("g") == ConsumerGroup(name="g")
+    lab.store.close()
 
 
 def test_a_symbolic_link_is_refused(tmp_path: Path) -> None:
