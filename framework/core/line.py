@@ -82,9 +82,12 @@ class Line:
         self._not_before_ms = now_ms + pause_ms
         self.last_error = reason
         if counts:
-            pulled = self.message
-            self._head = repeated(pulled, pulled.attempt + 1)
+            chunk = self.first
+            assert chunk is not None, "nobody is in line"
+            # Of what was pulled, not of its last try: tries without end would else be a chain without end.
+            pulled = chunk.messages[chunk.next]
             self.attempt += 1
+            self._head = repeated(pulled, pulled.attempt + self.attempt)
 
     def is_stuck(self, now_ms: int, patience_ms: int) -> bool:
         """Whether the first message has stood here for so long."""

@@ -56,6 +56,14 @@ def test_a_message_that_fails_stays_first_with_one_attempt_more() -> None:
     assert 1 == pulled.attempt, "what was pulled is as it was"
 
 
+def test_tries_without_end_leave_no_chain() -> None:
+    line = line_of([7])
+    for _ in range(5_000):
+        line.stay(0, 10, "ValueError: x")
+
+    assert (5_001, "orders") == (line.message.attempt, line.message.topic)
+
+
 def test_a_pause_that_is_no_attempt_counts_none() -> None:
     line = line_of([7])
 
