@@ -55,6 +55,7 @@ class Application:
         tags: str = "*",
         pause_s: float = 0,
         failures: int = 0,
+        orderly: bool = False,
         **of_group: object,
     ) -> None:
         """`pause_s`: how long each handler takes; `failures`: attempts of each message that fail."""
@@ -71,6 +72,7 @@ class Application:
             "RECORD_TAGS": tags,
             "RECORD_PAUSE_S": str(pause_s),
             "RECORD_FAILURES": str(failures),
+            "RECORD_ORDERLY": "yes" if orderly else "no",
         }
         command = [sys.executable, "-m", "framework", "run", str(HANDLERS), "--config", str(configuration), "--json"]
         self._child = nursery.start(command, cwd=ROOT, output=self._output, environment=environment)
@@ -83,8 +85,16 @@ class Application:
             return len(self._lines()) >= count
 
         wait_until(is_enough, f"{count} messages ({self._output})", timeout_s)
+        return self.so_far()
+
+    def so_far(self) -> list[Received]:
+        """What it has handled by now, whether or not it is still there."""
         records = [json.loads(line) for line in self._lines()]
         return [Received(**{**record, "body": base64.b64decode(record["body"])}) for record in records]
+
+    def kill(self) -> None:
+        """SIGKILL: not a word to anybody."""
+        self._nursery.kill(self._child)
 
     def stop(self) -> Ended:
         """SIGTERM: it drains, leaves its group, and says what it did."""

@@ -16,6 +16,7 @@ from framework import Message, consumer
 RECORD = Path(os.environ["RECORD_FILE"])
 PAUSE_S = float(os.environ["RECORD_PAUSE_S"])
 FAILURES = int(os.environ["RECORD_FAILURES"])
+ORDERLY = os.environ["RECORD_ORDERLY"] == "yes"
 
 
 def note(line: str) -> None:
@@ -23,7 +24,12 @@ def note(line: str) -> None:
         lines.write(f"{line}\n")
 
 
-@consumer(topic=os.environ["RECORD_TOPIC"], group=os.environ["RECORD_GROUP"], tags=os.environ["RECORD_TAGS"])
+@consumer(
+    topic=os.environ["RECORD_TOPIC"],
+    group=os.environ["RECORD_GROUP"],
+    tags=os.environ["RECORD_TAGS"],
+    orderly=ORDERLY,
+)
 async def record(message: Message) -> None:
     if PAUSE_S:
         await asyncio.sleep(PAUSE_S)

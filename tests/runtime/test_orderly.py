@@ -183,3 +183,22 @@ def test_a_concurrent_group_cannot_be_stuck() -> None:
             await app.run()
 
     asyncio.run(scenario({"consumers": {"billing": {"stuck_after": "1m"}}}))
+
+
+def test_a_stop_ends_when_the_broker_is_gone() -> None:
+    """Neither the last offset nor the unlock can be confirmed; both run out by themselves."""
+
+    async def scenario() -> None:
+        seen: list[int] = []
+
+        @consumer(topic=TOPIC, group="inventory", orderly=True)
+        async def move(message: Message) -> None:
+            seen.append(message.queue_offset)
+
+        async with box() as broker:
+            await send(broker, TOPIC, *"abcd")
+            async with running(broker, move):
+                await until(lambda: len(seen) == 4)
+                await broker.stop()
+
+    run(scenario)
