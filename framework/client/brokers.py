@@ -7,7 +7,7 @@ where the broker says no. What was not where the route said makes the routes ref
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import structlog
 
@@ -72,13 +72,19 @@ class Brokers:
         purpose: Purpose = "requests" if self._pool.pulls_paused else "pulls"
         await self._ask(queue, _commit(group, queue, offset), purpose=purpose)
 
-    async def commit_one_way(self, group: str, queue: MessageQueue, offset: int) -> None:
+    async def commit_one_way(
+        self, group: str, queue: MessageQueue, committable: Callable[[], int | None]
+    ) -> int | None:
         """Store the group's offset without an answer: BrokerUnreachable where it could not even be sent.
 
-        On the connection of the pulls, which carry offsets as well: on another it could overtake an older one.
+        On the connection of the pulls, which carry offsets as well: on another it could overtake an older one. The
+        offset is asked for when there is a connection, and answered; None where there is none to store any more.
         """
         channel = await self._pool.channel(await self._address(queue), "pulls")
-        channel.send(_commit(group, queue, offset))
+        offset = committable()
+        if offset:
+            channel.send(_commit(group, queue, offset))
+        return offset
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """The offset that the next message will get."""

@@ -6,6 +6,8 @@ always a value. It owns which replica is asked next, as the last answer suggeste
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from framework import marks
 from framework.client.brokers import OFFSET_MAX
 from framework.client.routes import RouteTable
@@ -66,15 +68,16 @@ class Puller:
             )
         )
 
-    async def pull(self, offset: int, commit_offset: int) -> PullResult:
+    async def pull(self, offset: int, committable: Callable[[], int]) -> PullResult:
         """What is at `offset`; held by the broker for 15 s while there is nothing. Only cancellation is raised.
 
-        A `commit_offset` above 0 is stored by the way, on a master.
+        What `committable` answers above 0 is stored by the way, on a master. It is asked when the frame is written: an
+        offset read before a connection was made again would follow newer ones that were sent meanwhile.
         """
         try:
-            answer = await self._ask(offset, commit_offset)
+            answer = await self._ask(offset, committable)
             if answer.code == ResponseCode.GO_AWAY:
-                answer = await self._ask(offset, commit_offset)
+                answer = await self._ask(offset, committable)
         except BrokerUnreachable as error:
             self._broker_id = MASTER
             self._routes.refresh_soon()
@@ -87,22 +90,24 @@ class Puller:
             # The whole pull fails: skipping one record silently would lose it (SECURITY F10).
             return Failed(f"{self._queue} at offset {offset}: {error}")
 
-    async def _ask(self, offset: int, commit_offset: int) -> Command:
+    async def _ask(self, offset: int, committable: Callable[[], int]) -> Command:
         routes, broker = self._routes, self._queue.broker
         address = routes.find(broker, self._broker_id)
-        commit = commit_offset if commit_offset > 0 and self._broker_id == MASTER else None
         if address is None:
             if self._broker_id != MASTER:
                 self._broker_id = MASTER
-                return await self._ask(offset, commit_offset)
+                return await self._ask(offset, committable)
             await routes.refresh(self._queue.topic)
             address = routes.address_of(broker)
         channel = self._pool.open_channel(address, "pulls") or await self._pool.channel(address, "pulls")
         template = self._template
+        commit = committable() if self._broker_id == MASTER else 0
         if channel.signs:
-            return await channel.request_now(template.command(offset, commit), timeout_ms=TIMEOUT_MS)
+            return await channel.request_now(
+                template.command(offset, commit if commit > 0 else None), timeout_ms=TIMEOUT_MS
+            )
         return await channel.request_frame(
-            lambda number: template.frame(number, offset, commit), _PULL, timeout_ms=TIMEOUT_MS
+            lambda number: template.frame(number, offset, commit if commit > 0 else None), _PULL, timeout_ms=TIMEOUT_MS
         )
 
     def _read(self, answer: Command, offset: int) -> PullResult:

@@ -116,7 +116,9 @@ class Channel:
         if self._sign is not None:
             self._sign(command)
         future: Answered = self._loop.create_future()
-        self._transport.write(self._wire.request(command, future))
+        data = self._wire.request(command, future)
+        self._flush()
+        self._transport.write(data)
         self._watch(command.number, command.code, timeout_ms)
         return future
 
@@ -139,8 +141,9 @@ class Channel:
         return future
 
     def _flush(self) -> None:
+        """Write what this turn has collected; before anything else is written, or it would overtake."""
         frames, self._outbox = self._outbox, []
-        if self.close_reason is None:
+        if frames and self.close_reason is None:
             self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
 
     @property
@@ -166,6 +169,7 @@ class Channel:
 
     def _write(self, data: bytes) -> None:
         self._written_at = self._loop.time()
+        self._flush()
         self._transport.write(data)
         if self._is_write_paused and self._unsent_bytes_max is not None:
             unsent = self._transport.get_write_buffer_size()

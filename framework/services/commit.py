@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Protocol
 
 import structlog
@@ -24,7 +25,9 @@ log = structlog.get_logger()
 class Commits(Protocol):
     """The calls of the client that committing needs."""
 
-    async def commit_one_way(self, group: str, queue: MessageQueue, offset: int) -> None: ...
+    async def commit_one_way(
+        self, group: str, queue: MessageQueue, committable: Callable[[], int | None]
+    ) -> int | None: ...
     async def commit(self, group: str, queue: MessageQueue, offset: int) -> None: ...
 
 
@@ -41,12 +44,8 @@ class CommitLoop:
         while True:
             await asyncio.sleep(limits.FLUSH_MS / 1000)
             self.gather()
-            for queue, _ in self._offsets.dirty():
-                # Asked again: while others were told, this one may have moved on, or have left with a confirmed offset
-                # that an older one must not follow.
-                offset = self._offsets.committable(queue)
-                if offset:
-                    await self._tell(queue, offset)
+            for queue, offset in self._offsets.dirty():
+                await self._tell(queue, offset)
 
     def gather(self) -> None:
         """Read the windows: an offset may have moved inside a chunk that is still at work."""
@@ -56,14 +55,17 @@ class CommitLoop:
 
     async def _tell(self, queue: MessageQueue, offset: int) -> None:
         try:
-            await self._brokers.commit_one_way(self._group, queue, offset)
+            # Asked for when it is sent: while others were told, or a connection was made again, this one may have moved
+            # on, or have left with a confirmed offset that an older one must not follow.
+            sent = await self._brokers.commit_one_way(self._group, queue, partial(self._offsets.committable, queue))
         except FrameworkError as error:
             if queue.broker not in self._unreachable:
                 self._unreachable.add(queue.broker)
                 log.warning("commit failed", group=self._group, queue=str(queue), offset=offset, reason=str(error))
             return
         self._unreachable.discard(queue.broker)
-        self._offsets.told(queue, offset)
+        if sent:
+            self._offsets.told(queue, sent)
 
     async def store(self, queue: MessageQueue, offset: int) -> None:
         """Have the broker hold exactly this offset, also 0 and also one that lies further back.

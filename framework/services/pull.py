@@ -32,7 +32,7 @@ NOT_A_MEMBER = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_N
 class Pulls(Protocol):
     """One queue's pulls, as the client makes them. An answer is always a value; only cancellation is raised."""
 
-    def pull(self, offset: int, commit_offset: int) -> Awaitable[PullResult]: ...
+    def pull(self, offset: int, committable: Callable[[], int]) -> Awaitable[PullResult]: ...
 
 
 class TakesChunks(Protocol):
@@ -104,9 +104,8 @@ class PullLoop:
                 return
 
     async def _pull(self, pull: Pull) -> None:
-        self._offsets.told(self.queue, pull.commit)  # it rides on the pull; a failed one takes that back
         asked = self.pulled_at = self._clock.monotonic()
-        result = await self._pulls.pull(pull.offset, pull.commit)
+        result = await self._pulls.pull(pull.offset, self._riding)
         flow = self.flow
         window = flow.window
         now = self._clock.monotonic()
@@ -128,6 +127,15 @@ class PullLoop:
             )  # fmt: skip
         if flow.failure is not None or self._is_failing:
             self._name_failure()
+
+    def _riding(self) -> int:
+        """The offset that rides on a pull, asked for when its frame is written; a pull that fails takes it back."""
+        flow = self.flow
+        if not flow.has_position:
+            return 0
+        offset = flow.window.committable
+        self._offsets.told(self.queue, offset)
+        return offset
 
     async def _position(self) -> None:
         try:

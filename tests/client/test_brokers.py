@@ -86,7 +86,7 @@ def test_a_commit_is_confirmed_or_one_way_on_the_connection_for_pulls() -> None:
     async def story() -> list[tuple[bool, str]]:
         cluster = ScriptedCluster()
         await cluster.client.brokers.commit("billing", QUEUE, 7)
-        await cluster.client.brokers.commit_one_way("billing", QUEUE, 8)
+        await cluster.client.brokers.commit_one_way("billing", QUEUE, lambda: 8)
         await asyncio.sleep(0.01)
         assert 1 == cluster.network.dialled.count(A)
         await cluster.client.close()

@@ -43,7 +43,7 @@ def pulled(
         cluster = ScriptedCluster(**options)
         cluster.scripts[A] = lambda _: reply
         puller = cluster.client.puller("billing", subscription, QUEUE)
-        result = await puller.pull(offset, commit)
+        result = await puller.pull(offset, lambda: commit)
         await cluster.client.close()
         return result, cluster.asked(A, RequestCode.PULL_MESSAGE)[0]
 
@@ -140,7 +140,7 @@ def test_a_pull_that_nobody_answers_fails_after_thirty_seconds() -> None:
     async def story() -> tuple[PullResult, float]:
         cluster = ScriptedCluster()
         cluster.scripts[A] = lambda _: None
-        result = await cluster.client.puller("billing", EVERYTHING, QUEUE).pull(5, 0)
+        result = await cluster.client.puller("billing", EVERYTHING, QUEUE).pull(5, lambda: 0)
         await cluster.client.close()
         return result, asyncio.get_running_loop().time()
 
@@ -154,12 +154,12 @@ def test_an_unreachable_broker_and_name_server_are_values_too() -> None:
     async def story() -> list[PullResult]:
         cluster = ScriptedCluster()
         del cluster.network.scripts[A]
-        results = [await cluster.client.puller("billing", EVERYTHING, QUEUE).pull(5, 0)]
+        results = [await cluster.client.puller("billing", EVERYTHING, QUEUE).pull(5, lambda: 0)]
         elsewhere = MessageQueue("orders", "z", 0)
-        results.append(await cluster.client.puller("billing", EVERYTHING, elsewhere).pull(5, 0))
+        results.append(await cluster.client.puller("billing", EVERYTHING, elsewhere).pull(5, lambda: 0))
         nowhere = ScriptedCluster()
         del nowhere.network.scripts[NS]
-        results.append(await nowhere.client.puller("billing", EVERYTHING, QUEUE).pull(5, 0))
+        results.append(await nowhere.client.puller("billing", EVERYTHING, QUEUE).pull(5, lambda: 0))
         await cluster.client.close()
         await nowhere.client.close()
         return results
@@ -175,7 +175,7 @@ def test_an_unreachable_broker_and_name_server_are_values_too() -> None:
 def test_an_address_that_is_not_allowed_is_a_value_too() -> None:
     async def story() -> PullResult:
         cluster = ScriptedCluster(allow=("10.9.0.0/16",))
-        result = await cluster.client.puller("billing", EVERYTHING, QUEUE).pull(5, 0)
+        result = await cluster.client.puller("billing", EVERYTHING, QUEUE).pull(5, lambda: 0)
         await cluster.client.close()
         return result
 
@@ -191,17 +191,17 @@ def test_the_suggested_replica_is_asked_next_and_never_told_an_offset() -> None:
         cluster.routes["orders"] = route_of({"a": {0: A, 1: B}})
         cluster.both(lambda _: answer(19, following=5, suggestWhichBrokerId=1))
         puller = cluster.client.puller("billing", EVERYTHING, QUEUE)
-        await puller.pull(5, 3)
-        await puller.pull(5, 3)
+        await puller.pull(5, lambda: 3)
+        await puller.pull(5, lambda: 3)
         picture = repr(puller)
         # A replica that cannot be reached, or that no route names, leads back to the master.
         del cluster.network.scripts[B]
         cluster.network.peers[-1][1].pipe.cut()
         await asyncio.sleep(0.01)
-        assert isinstance(await puller.pull(5, 3), Failed)
+        assert isinstance(await puller.pull(5, lambda: 3), Failed)
         cluster.scripts[A] = lambda _: answer(19, following=5, suggestWhichBrokerId=7)
-        await puller.pull(5, 3)
-        await puller.pull(5, 3)
+        await puller.pull(5, lambda: 3)
+        await puller.pull(5, lambda: 3)
         await cluster.client.close()
         flags = [[request.fields["sysFlag"] for request in cluster.network.requests(place)] for place in (A, B)]
         return flags[0], flags[1], picture
@@ -219,7 +219,7 @@ def test_go_away_sends_the_pull_once_more_on_a_fresh_connection() -> None:
             return Command(1500) if len(seen) == 1 else answer(19, following=5)
 
         cluster.scripts[A] = script
-        result = await cluster.client.puller("billing", EVERYTHING, QUEUE).pull(5, 0)
+        result = await cluster.client.puller("billing", EVERYTHING, QUEUE).pull(5, lambda: 0)
         await cluster.client.close()
         return result, cluster.network.dialled.count(A)
 
@@ -232,9 +232,9 @@ def test_pausing_holds_pulls_back_and_lets_commits_through() -> None:
         cluster.scripts[A] = lambda request: answer(19, following=5) if request.code == 11 else Command(0)
         client = cluster.client
         puller: Puller = client.puller("billing", EVERYTHING, QUEUE)
-        await puller.pull(5, 0)
+        await puller.pull(5, lambda: 0)
         client.pause_pulls(paused=True)
-        task = asyncio.get_running_loop().create_task(puller.pull(5, 0))
+        task = asyncio.get_running_loop().create_task(puller.pull(5, lambda: 0))
         await client.brokers.commit("billing", QUEUE, 5)
         await asyncio.sleep(100)
         was_done = task.done()
@@ -250,7 +250,7 @@ def test_a_batch_is_as_large_as_asked_for() -> None:
     async def story() -> str:
         cluster = ScriptedCluster()
         cluster.scripts[A] = lambda _: answer(19, following=5)
-        await cluster.client.puller("billing", EVERYTHING, QUEUE, batch=512).pull(5, 0)
+        await cluster.client.puller("billing", EVERYTHING, QUEUE, batch=512).pull(5, lambda: 0)
         await cluster.client.close()
         return cluster.network.requests(A)[0].fields["maxMsgNums"]
 

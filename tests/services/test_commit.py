@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
@@ -29,13 +30,18 @@ class Brokers:
     answered: list[tuple[str, int]] = field(default_factory=list)
     stall: asyncio.Event | None = None
 
-    async def commit_one_way(self, group: str, queue: MessageQueue, offset: int) -> None:
+    async def commit_one_way(
+        self, group: str, queue: MessageQueue, committable: Callable[[], int | None]
+    ) -> int | None:
         assert "billing" == group
         if queue.broker in self.failing:
             raise self.failing[queue.broker]
-        self.one_way.append((str(queue), offset))
+        offset = committable()
+        if offset:
+            self.one_way.append((str(queue), offset))
         if self.stall is not None:
             await self.stall.wait()
+        return offset
 
     async def commit(self, group: str, queue: MessageQueue, offset: int) -> None:
         assert "billing" == group

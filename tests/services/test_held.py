@@ -30,7 +30,7 @@ REMEDY = "codec zstd is missing: install zstandard"
 class Nothing:
     """What a pull loop needs and this test does not: pulls, and a crew."""
 
-    async def pull(self, offset: int, commit_offset: int) -> Any:
+    async def pull(self, offset: int, committable: Callable[[], int]) -> Any:
         raise AssertionError("nobody pulls here")
 
     def offer(self, chunk: Chunk) -> None:

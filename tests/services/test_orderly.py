@@ -33,7 +33,7 @@ Q1, Q2, Q3 = (MessageQueue("stock", "broker-a", number) for number in (1, 2, 3))
 class Nothing:
     """Pulls that nobody makes here."""
 
-    async def pull(self, offset: int, commit_offset: int) -> Any:
+    async def pull(self, offset: int, committable: Callable[[], int]) -> Any:
         raise AssertionError("nobody pulls here")
 
 

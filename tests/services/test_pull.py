@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Callable
 
 from framework.core.budget import Budget
 from framework.core.chunk import Chunk
@@ -28,8 +29,8 @@ class Script:
         self.asked_at: list[float] = []
         self.abandoned = 0
 
-    async def pull(self, offset: int, commit_offset: int) -> PullResult:
-        self.asked.append((offset, commit_offset))
+    async def pull(self, offset: int, committable: Callable[[], int]) -> PullResult:
+        self.asked.append((offset, committable()))
         self.asked_at.append(asyncio.get_running_loop().time())
         await asyncio.sleep(0)
         if self.answers:
@@ -266,8 +267,8 @@ def test_an_answer_that_crosses_the_retiring_is_dropped() -> None:
         answered = asyncio.Event()
 
         class Late(Script):
-            async def pull(self, offset: int, commit_offset: int) -> PullResult:
-                self.asked.append((offset, commit_offset))
+            async def pull(self, offset: int, committable: Callable[[], int]) -> PullResult:
+                self.asked.append((offset, committable()))
                 await answered.wait()
                 return found(100, 2)
 
