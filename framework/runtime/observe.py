@@ -51,7 +51,7 @@ def _group(group: ConsumerGroup, settings: ConsumerSettings, clock: Clock) -> Gr
         is_balanced=group.is_balanced,
         subscriptions=tuple(group.subscriptions.values()),
         paces={topic: rates.pace(now_ms) for topic, rates in sorted(group.rates.items())},
-        settings=shown(settings),
+        settings={**shown(settings), "max_retries": str(group.plan.max_retries)},
         consume_from=consume_from(group.plan),
         is_orderly=group.plan.orderly,
     )

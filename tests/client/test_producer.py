@@ -22,7 +22,9 @@ from tests.net.memory import virtually
 
 
 def stored(request: Command, code: int = 0) -> Command:
-    return Command(code, {"msgId": "0A00", "queueId": request.fields.get("e", "0"), "queueOffset": "7", "TRACE_ON": "true"})
+    return Command(
+        code, {"msgId": "0A00", "queueId": request.fields.get("e", "0"), "queueOffset": "7", "TRACE_ON": "true"}
+    )
 
 
 def refuse(code: int) -> Any:
