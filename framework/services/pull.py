@@ -129,11 +129,14 @@ class PullLoop:
             self._name_failure()
 
     def _riding(self) -> int:
-        """The offset that rides on a pull, asked for when its frame is written; a pull that fails takes it back."""
-        flow = self.flow
-        if not flow.has_position:
+        """The offset that rides on a pull, asked for when its frame is written; a pull that fails takes it back.
+
+        Nothing rides before there is progress: what was stored when we began may have been raised since, by a commit
+        that was still on its way.
+        """
+        offset = self._offsets.unconfirmed(self.queue)
+        if offset is None:
             return 0
-        offset = flow.window.committable
         self._offsets.told(self.queue, offset)
         return offset
 

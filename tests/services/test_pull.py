@@ -118,7 +118,7 @@ def test_pulls_follow_each_other_from_the_stored_offset_and_chunks_go_to_the_cre
         await asyncio.sleep(1)
         await end(it.task)
 
-        assert [(100, 100), (103, 100), (110, 100), (112, 100)] == it.script.asked
+        assert [(100, 0), (103, 0), (110, 0), (112, 0)] == it.script.asked
         assert [(100, 103), (110, 112)] == [(chunk.begin, chunk.end) for chunk in it.crew.chunks]
         assert all(chunk.run is it.loop for chunk in it.crew.chunks)
         assert 2 == it.loop.running
@@ -133,11 +133,11 @@ def test_what_is_committable_rides_on_the_next_pull_and_is_then_clean() -> None:
     async def story() -> None:
         it = Fixture(found(100, 3), found(103, 3), bounds=FlowLimits(messages_max=2))
         await turns()
-        assert [(100, 100)] == it.script.asked
+        assert [(100, 0)] == it.script.asked
         it.finish(it.crew.chunks[0])
         assert [(QUEUE, 103)] == it.offsets.dirty()
         await turns()
-        assert [(100, 100), (103, 103)] == it.script.asked
+        assert [(100, 0), (103, 103)] == it.script.asked
         assert [] == it.offsets.dirty()
         await end(it.task)
 
@@ -152,7 +152,7 @@ def test_a_failed_pull_takes_back_that_its_offset_was_told() -> None:
         await turns()
         it.finish(it.crew.chunks[0])
         await asyncio.sleep(0.1)
-        assert [(100, 100), (103, 103)] == it.script.asked
+        assert [(100, 0), (103, 103)] == it.script.asked
         assert [(QUEUE, 103)] == it.offsets.dirty()
         await end(it.task)
 
@@ -193,7 +193,7 @@ def test_a_position_that_cannot_be_had_is_named_and_asked_again_and_nothing_is_p
         assert [] == it.script.asked
         assert it.offsets.committable(QUEUE) is None
         await asyncio.sleep(0.2)
-        assert [(7, 7)] == it.script.asked
+        assert [(7, 0)] == it.script.asked
         await end(it.task)
 
     _, lines = play_logged(story)
@@ -211,7 +211,7 @@ def test_a_queue_moved_by_its_broker_goes_on_from_there_and_says_so() -> None:
         it.finish(new)
         assert 42 == it.offsets.committable(QUEUE)
         await end(it.task)
-        assert [(100, 100), (103, 100), (40, 40), (42, 40)] == it.script.asked
+        assert [(100, 0), (103, 0), (40, 40), (42, 40)] == it.script.asked
 
     _, lines = play_logged(story)
     assert [("queue moved by its broker", 103, 40)] == told(lines, "offset", "to")
@@ -221,7 +221,7 @@ def test_a_full_queue_pulls_again_when_a_chunk_has_ended() -> None:
     async def story() -> None:
         it = Fixture(found(100, 2), found(102, 2), found(104, 2), bounds=FlowLimits(messages_max=3))
         await turns()
-        assert [(100, 100), (102, 100)] == it.script.asked
+        assert [(100, 0), (102, 0)] == it.script.asked
         assert "count" == it.flow.held_because
         it.finish(it.crew.chunks[1])
         await turns()
