@@ -70,7 +70,7 @@ class CommitLoop:
     async def store(self, queue: MessageQueue, offset: int) -> None:
         """Have the broker hold exactly this offset, also 0 and also one that lies further back.
 
-        Where that fails, the next pull carries it, or the next flush.
+        Where that fails, the next flush sends it (but for 0, which says nothing).
         """
         try:
             await self._brokers.commit(self._group, queue, offset)
