@@ -68,8 +68,7 @@ class LeaseLoop:
 
         Without `unlock` the lock is left to run out, because somebody is still at work under it.
         """
-        asking = self._asking.get(queue)
-        if asking is not None:
+        while (asking := self._asking.get(queue)) is not None:  # the next may have been sent before we woke
             await asyncio.shield(asking)
         lease = self._leases.pop(queue)
         self._waiting_for.pop(queue, None)

@@ -162,6 +162,6 @@ def test_who_wakes_looks_around_before_it_starts_anything(seed: int) -> None:
 
 def test_without_the_loss_of_leases_with_their_connection_somebody_starts_under_another_s_lock() -> None:
     """So that the mutant is one."""
-    tell(stopped_while_the_broker_forgets, slow(7))
+    tell(stopped_while_the_broker_forgets, slow(8))
     with pytest.raises(Violation, match="held the lock"):
-        tell(stopped_while_the_broker_forgets, slow(7, "a lost connection leaves no lease"))
+        tell(stopped_while_the_broker_forgets, slow(8, "a lost connection leaves no lease"))
