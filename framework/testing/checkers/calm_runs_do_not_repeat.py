@@ -15,6 +15,7 @@ def calm_runs_do_not_repeat(history: History) -> Iterator[Violation]:
 
     Nothing is started again that a process had finished which left before the present owner took the queue. A joining
     member may repeat what the old owner is still at: members do not vote, and for a moment two of them own one queue.
+    What failed in an orderly group is tried again in place, by whoever owns the queue then: that is no repeat.
     """
     if not history.is_calm:
         return
@@ -27,7 +28,7 @@ def calm_runs_do_not_repeat(history: History) -> Iterator[Violation]:
                 gone[fact.who] = fact.at
             case Acquired():
                 acquired[fact.who, fact.group, fact.queue] = fact.at
-            case Finished():
+            case Finished() if fact.is_ok or fact.group not in history.orderly:
                 finished.setdefault((fact.group, fact.message_id, fact.attempt), fact)
             case Started():
                 before = finished.get((fact.group, fact.message_id, fact.attempt))
