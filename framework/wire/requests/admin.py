@@ -221,6 +221,11 @@ class BrokerRuntimeRequest:
 
 
 @header
+class HaStatusRequest:
+    CODE: ClassVar = RequestCode.GET_BROKER_HA_STATUS
+
+
+@header
 class UpdateBrokerConfigRequest:
     """The body is properties text."""
 

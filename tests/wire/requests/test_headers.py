@@ -191,6 +191,7 @@ CATALOGUE = {
     ),
     "CloneOffsetsRequest": (314, "srcGroup! destGroup! topic offline:b"),
     "BrokerRuntimeRequest": (28, ""),
+    "HaStatusRequest": (907, ""),
     "UpdateBrokerConfigRequest": (25, ""),
     "BrokerConfigRequest": (26, ""),
     "BrokerConfigAnswer": (None, "version!"),
