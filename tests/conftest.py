@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+import structlog
 
 from tests.interop import requirements
 
 
 def pytest_configure(config: pytest.Config) -> None:
     requirements.install(config, [requirements.REAL_CLUSTER])
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_they_were() -> Iterator[None]:
+    """A command run inside a test configures logging for its own, captured stderr, which is closed after the test."""
+    yield
+    structlog.reset_defaults()
