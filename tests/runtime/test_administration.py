@@ -82,7 +82,13 @@ def test_messages_that_are_held_show_with_their_offsets_and_what_they_are_doing(
             await send(broker, "orders", *map(str, range(20)))
             async with running(broker, wait_for_the_gate, concurrency=1) as app:
                 await until(
-                    lambda: sum(each.messages for group in app.snapshot().groups for each in group.queues) == 20
+                    lambda: (
+                        [20, 1]  # all are here, and the one handler has been started
+                        == [
+                            sum(getattr(each, name) for group in app.snapshot().groups for each in group.queues)
+                            for name in ("messages", "running")
+                        ]
+                    )
                 )
                 info = info_of(app, "billing", with_stacks=True)
                 gate.set()
