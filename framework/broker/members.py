@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from framework.broker.admission import Admission
 from framework.broker.filters import Wanted
 from framework.broker.request import Client
 from framework.broker.timers import Timer, Timers
@@ -22,10 +23,13 @@ BROADCASTING = "BROADCASTING"
 class Member:
     """One connection in one group."""
 
-    __slots__ = ("client", "client_id", "heard", "language", "version")
+    __slots__ = ("admitted_by", "client", "client_id", "counts", "heard", "language", "version")
 
     def __init__(self, client: Client, client_id: str, language: int, version: int, heard: float) -> None:
         self.client = client
+        self.counts = True
+        """Whether the others divide queues with it; not while it is watched."""
+        self.admitted_by: Timer | None = None
         self.client_id = client_id
         self.language = language
         self.version = version
@@ -52,10 +56,13 @@ class Group:
 class Members:
     """All groups of one logical broker."""
 
-    def __init__(self, timers: Timers) -> None:
-        self.changed: Callable[[Group], None] | None = None
-        """Told of a group whose members or topics are not what they were."""
+    def __init__(self, timers: Timers, admission: Admission | None = None) -> None:
+        self.arrived: Callable[[Group], None] | None = None
+        """Told of a group that has one member more, or other topics."""
+        self.departed: Callable[[Group], None] | None = None
+        """Told of a group that has one member less."""
         self._timers = timers
+        self._admission = admission or Admission(timers, 0, 0)
         self._groups: dict[str, Group] = {}
         self._producers: dict[str, dict[Client, Member]] = {}
         self._scan: Timer | None = None
@@ -64,9 +71,9 @@ class Members:
         return self._groups.get(group)
 
     def client_ids(self, group: str) -> list[str]:
-        """The id of each connection, in the order in which they came; one that has two is listed twice."""
+        """The id of each connection that counts, in the order in which they came; one that has two is listed twice."""
         found = self._groups.get(group)
-        return [] if found is None else [member.client_id for member in found.members.values()]
+        return [] if found is None else [member.client_id for member in found.members.values() if member.counts]
 
     def producers(self, group: str) -> list[Member]:
         return list(self._producers.get(group, {}).values())
@@ -97,11 +104,14 @@ class Members:
             found = self._groups[group] = Group(group)
         # The last heartbeat wins, whoever sent it.
         found.consume_type, found.message_model, found.consume_from = consume_type, message_model, consume_from
-        is_new = client not in found.members
-        found.members[client] = Member(client, client_id, language, version, self._timers.time())
+        member = found.members.get(client)
+        is_new = member is None or member.client_id != client_id
+        if member is None or is_new:
+            member = self._came(found, client, client_id, language, version)
+        member.language, member.version, member.heard = language, version, self._timers.time()
         topics_changed = _update(found.wanted, {each.topic: each for each in subscriptions})
-        if is_new or topics_changed:
-            self._tell(found)
+        if (is_new and member.counts) or topics_changed:
+            self._tell(self.arrived, found)
         self._start_scan()
         return is_new or topics_changed
 
@@ -114,11 +124,14 @@ class Members:
     def left(self, client: Client, group: str) -> None:
         """A member says goodbye; the last one takes the group's entry along."""
         found = self._groups.get(group)
-        if found is None or found.members.pop(client, None) is None:
+        member = None if found is None else found.members.pop(client, None)
+        if found is None or member is None:
             return
+        self._went(found, member)
         if not found.members:
             del self._groups[group]
-        self._tell(found)
+        if member.counts:
+            self._tell(self.departed, found)
 
     def producer_left(self, client: Client, group: str) -> None:
         found = self._producers.get(group)
@@ -136,15 +149,41 @@ class Members:
 
     def clear(self) -> None:
         """Forget everybody; nobody is told."""
+        for group in self._groups.values():
+            for member in group.members.values():
+                self._went(group, member)
         self._groups.clear()
         self._producers.clear()
+        self._admission.clear()
         if self._scan is not None:
             self._scan.cancel()
             self._scan = None
 
-    def _tell(self, group: Group) -> None:
-        if self.changed is not None:
-            self.changed(group)
+    def _came(self, group: Group, client: Client, client_id: str, language: int, version: int) -> Member:
+        known = group.members.get(client)
+        if known is not None:  # the connection goes by another name now
+            self._went(group, known)
+        member = group.members[client] = Member(client, client_id, language, version, self._timers.time())
+        wait_s = self._admission.came(group.name, client_id)
+        if wait_s > 0:
+            member.counts = False
+            member.admitted_by = self._timers.call_later(wait_s, self._admit, group, member)
+        return member
+
+    def _admit(self, group: Group, member: Member) -> None:
+        member.counts, member.admitted_by = True, None
+        self._tell(self.arrived, group)
+
+    def _went(self, group: Group, member: Member) -> None:
+        self._admission.went(group.name, member.client_id)
+        if member.admitted_by is not None:
+            member.admitted_by.cancel()
+            member.admitted_by = None
+
+    @staticmethod
+    def _tell(callback: Callable[[Group], None] | None, group: Group) -> None:
+        if callback is not None:
+            callback(group)
 
     def _start_scan(self) -> None:
         if self._scan is None:

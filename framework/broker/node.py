@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from framework.broker.admission import Admission
 from framework.broker.delays import Delays
 from framework.broker.holds import Holds
 from framework.broker.locks import Locks
@@ -68,8 +69,9 @@ class Node:
         """Up to where each group was given messages of each queue."""
         self.rates: dict[tuple[str, str], Rate] = {}
         """How many messages each group was given of each topic."""
-        self.members = Members(timers)
-        self.members.changed = Notices(timers, self.members.find, self._is_notified).changed
+        self.members = Members(timers, Admission(timers, settings.admission_ms, settings.admission_ms_max))
+        self._notices = Notices(timers, self.members.find, self._is_notified)
+        self.members.arrived, self.members.departed = self._notices.arrived, self._notices.departed
         self.locks = Locks()
         self.holds = Holds(timers, wake)
         identity = world.identity
@@ -108,6 +110,7 @@ class Node:
         """No more timers. Held pulls have been answered by now."""
         self.holds.clear()
         self.members.clear()
+        self._notices.clear()
         if self._saving is not None:
             self._saving.cancel()
             self._saving = None

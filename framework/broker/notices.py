@@ -1,16 +1,35 @@
-"""Telling members that their group changed, at once; changes that follow closely share one more notice."""
+"""Telling members that their group changed: a departure at once, arrivals together with those that follow closely.
+
+A notice makes every member ask for the list of all, so ten arrivals in a second need not cost a hundred questions. A
+departure waits for nobody, since its queues are read by nobody until the others know; it takes waiting arrivals along.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from framework.broker.members import BROADCASTING, Group
-from framework.broker.timers import Timers
+from framework.broker.timers import Timer, Timers
 from framework.wire.codes import RequestCode
 from framework.wire.command import ONE_WAY_BIT, Command
 
-# A notice makes every member ask for the list: ten joins in a burst need not cost a hundred questions.
-MERGE_S = 0.1
+# An arrival is told this long after the last one, so a lone one well within a tenth of a second.
+QUIET_S = 0.08
+# However long the stream of arrivals is, the first of them waits no longer.
+BURST_MAX_S = 1.0
+# A departure is told at once; those that follow it within this time share one more notice.
+DEPARTURES_S = 0.1
+
+
+class _Due:
+    """A notice on its way."""
+
+    __slots__ = ("at", "since", "timer")
+
+    def __init__(self, since: float) -> None:
+        self.since = since
+        self.at = 0.0
+        self.timer: Timer | None = None
 
 
 class Notices:
@@ -20,29 +39,57 @@ class Notices:
         self._timers = timers
         self._find = find
         self._is_wanted = is_wanted
-        # Groups with a notice sent lately, and whether one more is due when that time is over.
-        self._recent: dict[str, bool] = {}
+        self._due: dict[str, _Due] = {}
+        self._departed: dict[str, float] = {}
+        """When a departure was last told of."""
 
-    def changed(self, group: Group) -> None:
-        """Tell all members, the one that caused it too, in the loop's next turn: after its own answer."""
-        if group.message_model == BROADCASTING or not self._is_wanted(group.name):
+    def arrived(self, group: Group) -> None:
+        """Tell all members, the newcomer too, once nobody else has come for a moment."""
+        if not self._is_told(group):
             return
-        if group.name in self._recent:
-            self._recent[group.name] = True
+        now = self._timers.time()
+        due = self._due.get(group.name) or _Due(now)
+        at = min(now + QUIET_S, due.since + BURST_MAX_S)
+        if due.timer is None or at > due.at > now:
+            self._set(group.name, due, at)
+
+    def departed(self, group: Group) -> None:
+        """Tell all that are left, in the loop's next turn."""
+        if not self._is_told(group):
             return
-        self._recent[group.name] = False
-        self._timers.call_soon(self._send, group.name)
+        now = self._timers.time()
+        due = self._due.get(group.name) or _Due(now)
+        told = self._departed.get(group.name)
+        at = now if told is None else max(told + DEPARTURES_S, now)
+        if due.timer is None or at < due.at:
+            # Said now and not when it is sent: an arrival in between does not put it off.
+            due.since = at - BURST_MAX_S
+            self._departed[group.name] = at
+            self._set(group.name, due, at)
+
+    def clear(self) -> None:
+        """Tell nobody any more."""
+        for due in self._due.values():
+            if due.timer is not None:
+                due.timer.cancel()
+        self._due.clear()
+        self._departed.clear()
+
+    def _is_told(self, group: Group) -> bool:
+        return group.message_model != BROADCASTING and self._is_wanted(group.name)
+
+    def _set(self, name: str, due: _Due, at: float) -> None:
+        if due.timer is not None:
+            due.timer.cancel()
+        due.at = at
+        self._due[name] = due
+        due.timer = self._timers.call_later(max(at - self._timers.time(), 0), self._send, name)
 
     def _send(self, name: str) -> None:
-        self._recent[name] = False
+        self._due.pop(name, None)
         group = self._find(name)
-        if group is not None:
-            for client in list(group.members):
-                client.send(Command(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": name}, flag=ONE_WAY_BIT))
-        self._timers.call_later(MERGE_S, self._over, name)
-
-    def _over(self, name: str) -> None:
-        if self._recent.get(name):
-            self._send(name)
-        else:
-            self._recent.pop(name, None)
+        if group is None:
+            self._departed.pop(name, None)
+            return
+        for client in list(group.members):
+            client.send(Command(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": name}, flag=ONE_WAY_BIT))

@@ -22,6 +22,10 @@ class BrokerSettings:
     pull_bytes_max: int = 256 * 1024  # maxTransferBytesOnMessageInMemory
     hold_ms_max: int = 60_000  # a client that asks for more is answered then, and asks again
     topic_queues: int = 8  # TBW102's own count: the most that a new topic gets
+    admission_ms: int = 0
+    """How long a newcomer to a group is connected before the others divide queues with it; 0, the default: not at all.
+    One that was here lately waits twice as long each time."""
+    admission_ms_max: int = 300_000
     channels_max: int = 256
     unsent_bytes_max: int = 8 * 1024 * 1024
     """A reader this far behind on one connection is cut off."""

@@ -127,6 +127,8 @@ def test_two_connections_of_one_client_are_listed_twice_and_both_are_told() -> N
     lab.ask(heartbeat(), second)
     listed = ConsumerList.decode(lab.answer(command_for(MembersRequest(consumer_group="g"))).body)
 
+    lab.timers.advance(100)
+
     assert listed.consumer_ids == ("c", "c")
     assert [(notice.code, notice.flag) for notice in first.sent + second.sent] == [(40, 2), (40, 2)]
 

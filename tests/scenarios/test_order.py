@@ -161,7 +161,15 @@ def test_who_wakes_looks_around_before_it_starts_anything(seed: int) -> None:
 
 
 def test_without_the_loss_of_leases_with_their_connection_somebody_starts_under_another_s_lock() -> None:
-    """So that the mutant is one."""
-    tell(stopped_while_the_broker_forgets, slow(8))
-    with pytest.raises(Violation, match="held the lock"):
-        tell(stopped_while_the_broker_forgets, slow(8, "a lost connection leaves no lease"))
+    """So that the mutant is one: in some of these twenty runs, which are sound with it, the timing gives it away."""
+    caught = [seed for seed in range(20) if _breaks_order(seed)][:1]
+    assert caught
+    tell(stopped_while_the_broker_forgets, slow(caught[0]))
+
+
+def _breaks_order(seed: int) -> bool:
+    try:
+        tell(stopped_while_the_broker_forgets, slow(seed, "a lost connection leaves no lease"))
+    except Violation as violation:
+        return "held the lock" in str(violation)
+    return False

@@ -38,7 +38,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bind", metavar="A", default="127.0.0.1", help="the address to listen on")
     parser.add_argument("--auth", metavar="FILE", type=Path, help="keys that clients must sign with; made when missing")
     parser.add_argument("--delay-levels", metavar='"1s 5s ..."', type=_delays, help="instead of RocketMQ's eighteen")
+    parser.add_argument(
+        "--admission", metavar="10s", type=_duration,
+        help="a newcomer to a group counts after this long; one that comes and goes waits up to five minutes",
+    )  # fmt: skip
     parser.add_argument("--ready-file", metavar="FILE", type=Path, help="gets the ready line once it listens")
+
+
+def _duration(text: str) -> int:
+    try:
+        return durations.to_ms(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _delays(text: str) -> tuple[int, ...]:
@@ -72,6 +83,7 @@ def execute(arguments: argparse.Namespace) -> int:
 async def _serve(arguments: argparse.Namespace) -> ExitCode:
     from framework.broker.server import Broker
     from framework.broker.settings import BrokerSettings
+    from framework.model.delay_levels import DELAYS_MS
     from framework.net.real_world import real_world
     from framework.runtime.signals import draining
 
@@ -83,7 +95,10 @@ async def _serve(arguments: argparse.Namespace) -> ExitCode:
         port=arguments.port,
         brokers=arguments.brokers,
         auth=_credentials(arguments.auth, world) if arguments.auth else None,
-        settings=BrokerSettings(delays_ms=arguments.delay_levels) if arguments.delay_levels else None,
+        settings=BrokerSettings(
+            delays_ms=arguments.delay_levels or DELAYS_MS,
+            admission_ms=arguments.admission or 0,
+        ),
     )
     asked, loop = asyncio.Event(), asyncio.get_running_loop()
     with draining(lambda: loop.call_soon_threadsafe(asked.set)):
