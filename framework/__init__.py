@@ -14,15 +14,18 @@ if TYPE_CHECKING:
     from framework.model.delivery import Delivery as Delivery
     from framework.model.message import Message as Message
     from framework.model.outcome import Ack as Ack
+    from framework.model.outcome import Commit as Commit
     from framework.model.outcome import DeadLetter as DeadLetter
     from framework.model.outcome import Drop as Drop
     from framework.model.outcome import RetryLater as RetryLater
+    from framework.model.outcome import Rollback as Rollback
     from framework.model.outcome import Suspend as Suspend
     from framework.runtime.app import App as App
 
 _HOME_OF = {
     "Ack": "framework.model.outcome",
     "App": "framework.runtime.app",
+    "Commit": "framework.model.outcome",
     "Consumer": "framework.declare",
     "DeadLetter": "framework.model.outcome",
     "Delivery": "framework.model.delivery",
@@ -30,6 +33,7 @@ _HOME_OF = {
     "Message": "framework.model.message",
     "Producer": "framework.client.producer",
     "RetryLater": "framework.model.outcome",
+    "Rollback": "framework.model.outcome",
     "Suspend": "framework.model.outcome",
     "consumer": "framework.declare",
 }
@@ -37,6 +41,7 @@ _HOME_OF = {
 __all__ = [
     "Ack",
     "App",
+    "Commit",
     "Consumer",
     "DeadLetter",
     "Delivery",
@@ -44,6 +49,7 @@ __all__ = [
     "Message",
     "Producer",
     "RetryLater",
+    "Rollback",
     "Suspend",
     "consumer",
 ]

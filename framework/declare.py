@@ -22,7 +22,7 @@ from framework.model.subscription import EVERYTHING
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_OPTIONS = ("topic", "group", "orderly", "tags", "name")
+_OPTIONS = ("topic", "group", "orderly", "commit", "tags", "name")
 _EXAMPLE = 'write @consumer(topic="orders", group="billing")'
 _SEPARATOR = "||"
 
@@ -35,6 +35,8 @@ class ConsumerSpec:
     group: str
     tags: str
     orderly: bool
+    commit: Literal["auto", "manual"] = "auto"
+    """In order: whether a message ends with its handler's success, or with the next `Commit`."""
     function: Callable[..., object]
     name: str
     place: str
@@ -64,7 +66,13 @@ class Consumer(Generic[P, R]):
 if TYPE_CHECKING:
 
     def consumer(
-        topic: str, group: str, *, orderly: bool = False, tags: str = EVERYTHING, name: str | None = None
+        topic: str,
+        group: str,
+        *,
+        orderly: bool = False,
+        commit: Literal["auto", "manual"] = "auto",
+        tags: str = EVERYTHING,
+        name: str | None = None,
     ) -> Callable[[Callable[P, R]], Consumer[P, R]]:
         """Consume `topic` as a member of `group`.
 
@@ -74,6 +82,8 @@ if TYPE_CHECKING:
 
         With `orderly`, each queue's messages are handled one after the other, in the order in which they were stored,
         by one member of the group at a time. A message that fails is tried again where it is, and holds its queue.
+        With `commit="manual"`, too, offsets move when the handler returns `framework.Commit()`, and
+        `framework.Rollback()` has everything since then delivered again, in order.
 
         Tags are joined by `||`. `name` is what logs call it; the function's own name otherwise.
         """
@@ -108,6 +118,9 @@ def _spec(
     orderly = given.get("orderly", False)
     if not isinstance(orderly, bool):
         raise ConfigurationError(_not_orderly(orderly))
+    commit = given.get("commit", "auto")
+    if commit != "auto" and (commit != "manual" or not orderly):
+        raise ConfigurationError(_not_commit(commit))
     name = given.get("name") or getattr(function, "__name__", "handler")
     if not isinstance(name, str):
         raise ConfigurationError(f"name={shorten(name)}: write a text")
@@ -117,6 +130,7 @@ def _spec(
         group=check_name("group", str(group), GROUP_LENGTH_MAX),
         tags=_tags(given.get("tags", EVERYTHING)),
         orderly=orderly,
+        commit="auto" if commit == "auto" else "manual",
         function=function,
         name=name,
         place=place,
@@ -132,6 +146,12 @@ def _not_orderly(value: object) -> str:
             "each key, too"
         )
     return f"orderly={shorten(value)}: write True or False"
+
+
+def _not_commit(value: object) -> str:
+    if value == "manual":
+        return 'commit="manual" is for queues in order, whose offsets are one line: add orderly=True, or remove it'
+    return f'commit={shorten(value)}: write "auto" or "manual"'
 
 
 def _given(positional: tuple[object, ...], options: dict[str, object]) -> dict[str, object]:

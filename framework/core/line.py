@@ -1,93 +1,187 @@
-"""Line: the messages of one owned queue in the order of their offsets, and what the first of them has gone through.
+"""Line: messages of one owned queue that are handled one after the other, and what the first has gone through.
 
-One message is at work at a time. What fails stays where it is and is tried again after a pause: nothing behind it
-starts. Attempts are counted here, in memory, as the Java client does: a new owner counts anew. It knows no clock.
+All messages of a queue are one line, or those of one key where the order of keys is kept. What fails stays where it is
+and is tried again after a pause: nothing behind it starts. Attempts are counted here, in memory, as the Java client
+does: a new owner counts anew. With commits by hand, what was handled ends when the handler says so. It knows no clock.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
+from typing import Any, TypeAlias
 
-from framework.core.chunk import Chunk
+from framework import marks
+from framework.core.portion import Portion
 from framework.core.retry import SendBack
 from framework.model.message import Message
 from framework.model.repeated import repeated
 
+Place: TypeAlias = tuple[Portion, int]
+"""One message of a line: the portion and the index in it."""
+
 
 class Line:
-    """The chunks that wait, in the order in which they were pulled. Its worker is its only writer."""
+    """The portions that wait, in the order in which they were pulled. Its worker is its only writer."""
 
     __slots__ = (
-        "_chunks", "_head", "_not_before_ms", "attempt", "copy", "is_reported", "last_error", "since_ms",
+        "_not_before_ms", "_portions", "_tries", "_uncommitted", "copies", "is_manual", "is_reported", "key",
+        "last_error", "run", "since_ms",
     )  # fmt: skip
 
-    def __init__(self) -> None:
-        self._chunks: deque[Chunk] = deque()
-        self._head: Message | None = None
-        """The first message as its next try will see it; None before its first failure."""
+    def __init__(self, key: str = "", *, is_manual: bool = False) -> None:
+        self.key = key
+        self.is_manual = is_manual
+        """Messages that were handled end with a commit, and not before."""
+        self.run: Any = None
+        """What the shell runs this line with. Nothing here looks at it."""
+        self._portions: deque[Portion] = deque()
+        self._uncommitted: list[Portion] = []
+        """Handled to their end, and not committed."""
+        self._tries: dict[int, int] = {}
+        """Offset -> tries that have failed here, of messages that are still to be handled."""
         self._not_before_ms = 0
-        self.attempt = 0
-        """Tries of the first message that have failed here."""
         self.since_ms: int | None = None
         """When the first message was first started; None before."""
         self.last_error = ""
-        self.copy: SendBack | None = None
-        """The first message is given up: what is left to do is to have a broker keep it, not to run it again."""
+        self.copies: deque[tuple[Portion, int, SendBack]] = deque()
+        """Messages that are given up: what is left to do is to have a broker keep them, not to run them again."""
         self.is_reported = False
         """It was said that the first message has stood here for too long."""
 
-    def offer(self, chunk: Chunk) -> None:
-        self._chunks.append(chunk)
+    def offer(self, portion: Portion) -> None:
+        self._portions.append(portion)
 
     def clear(self) -> None:
         """The queue is not ours any more, or not yet again."""
-        self._chunks.clear()
-        self._forget_head()
+        self._portions.clear()
+        self._uncommitted.clear()
+        self._forget()
+
+    # What is next
 
     @property
-    def first(self) -> Chunk | None:
-        """The chunk whose message at `next` is the first in line; None where nobody waits.
+    def first(self) -> Portion | None:
+        """The portion whose message at `next` is the first in line; None where nobody waits.
 
-        Chunks of a window that hands out nothing more are used up, wherever they had got to.
+        A window that hands out nothing more has nobody in line, wherever its portions had got to.
         """
-        chunks = self._chunks
-        while chunks and chunks[0].next >= chunks[0].count:
-            chunks.popleft()
-            self._forget_head()
-        return chunks[0] if chunks else None
+        portions = self._portions
+        while portions:
+            portion = portions[0]
+            is_over = portion.window.is_draining
+            if not is_over:
+                if portion.gone:
+                    portion.skip_gone()
+                if portion.next < portion.count:
+                    return portion
+            portions.popleft()
+            if self.is_manual and portion.ended < portion.next:
+                self._uncommitted.append(portion)
+            if is_over:
+                self._forget()
+        return None
 
     @property
     def message(self) -> Message:
         """The first message, with its attempts."""
-        chunk = self.first
-        assert chunk is not None, "nobody is in line"
-        return self._head or chunk.messages[chunk.next]
+        portion = self.first
+        assert portion is not None, "nobody is in line"
+        return self.as_tried(portion, portion.next)
+
+    def as_tried(self, portion: Portion, index: int) -> Message:
+        """A message of this line as its next try sees it."""
+        # Of what was pulled, not of its last try: tries without end would else be a chain without end.
+        pulled = portion.messages[index]
+        failed = self._tries.get(pulled.queue_offset) if self._tries else None
+        return pulled if failed is None else repeated(pulled, pulled.attempt + failed)
+
+    def take(self, count: int) -> list[Place]:
+        """So many messages from the first on, or as many as there are. They stay in line."""
+        places: list[Place] = []
+        if self.first is None:
+            return places
+        for portion in self._portions:
+            if portion.window.is_draining:
+                continue
+            for index in range(portion.next, portion.count):
+                if not portion.gone >> index & 1:
+                    places.append((portion, index))
+                    if len(places) == count:
+                        return places
+        return places
+
+    @property
+    def attempt(self) -> int:
+        """Tries of the first message that have failed here."""
+        portion = self.first
+        return 0 if portion is None else self._tries.get(portion.messages[portion.next].queue_offset, 0)
 
     def wait_ms(self, now_ms: int) -> int:
         """How long the first message must still be left alone."""
         return max(0, self._not_before_ms - now_ms)
 
-    def advance(self, count: int) -> None:
-        """The first `count` messages of the first chunk have ended."""
-        chunk = self.first
-        assert chunk is not None
-        assert not chunk.ahead, f"{chunk}: a message ended before its turn"
-        assert chunk.next + count <= chunk.count
-        chunk.next += count
-        chunk.low = chunk.next
-        self._forget_head()
+    # What came of it
 
-    def stay(self, now_ms: int, pause_ms: int, reason: str, *, counts: bool = True) -> None:
-        """The first message stays where it is and is tried again after the pause."""
+    def advance(self, portion: Portion, count: int) -> None:
+        """The first `count` messages of the portion were handled."""
+        assert portion.next + count <= portion.count
+        begin = portion.next
+        self._forget_first(portion.messages[begin : begin + count] if self._tries else ())
+        portion.next = begin + count
+        if not self.is_manual or not marks.safeguard("offsets wait for the commit"):
+            portion.end(portion.next)
+
+    def end_one(self, portion: Portion, index: int) -> None:
+        """Let one message end, wherever it stands: it is kept elsewhere, or was settled without being handled."""
+        is_first = portion.next == index
+        portion.end_one(index)
+        if is_first:
+            self._forget_first((portion.messages[index],))
+        else:
+            self._tries.pop(portion.messages[index].queue_offset, None)
+
+    def commit(self, portion: Portion) -> list[Portion]:
+        """What was handled up to here has ended. `portion` is the one whose handler says so."""
+        ended = [*self._uncommitted]
+        if portion not in ended:
+            ended.append(portion)
+        for each in ended:
+            each.end(each.next)
+        self._uncommitted.clear()
+        return ended
+
+    def roll_back(self, portion: Portion) -> None:
+        """What was handled since the last commit is first in line again."""
+        for each in (*self._uncommitted, portion):
+            each.next = each.ended
+        back = [each for each in self._uncommitted if each is not portion]
+        self._uncommitted.clear()
+        self._portions.extendleft(reversed(back))
+
+    def stay(
+        self, now_ms: int, pause_ms: int, reason: str, *, counts: bool = True, tried: Iterable[Place] | None = None
+    ) -> None:
+        """The first message stays where it is and is tried again after the pause, with those tried beside it."""
         self._not_before_ms = now_ms + pause_ms
         self.last_error = reason
-        if counts:
-            chunk = self.first
-            assert chunk is not None, "nobody is in line"
-            # Of what was pulled, not of its last try: tries without end would else be a chain without end.
-            pulled = chunk.messages[chunk.next]
-            self.attempt += 1
-            self._head = repeated(pulled, pulled.attempt + self.attempt)
+        if not counts:
+            return
+        if tried is None:
+            portion = self.first
+            assert portion is not None, "nobody is in line"
+            tried = ((portion, portion.next),)
+        for portion, index in tried:
+            offset = portion.messages[index].queue_offset
+            self._tries[offset] = self._tries.get(offset, 0) + 1
+
+    # Pictures
+
+    @property
+    def uncommitted(self) -> int:
+        """Messages that were handled and wait for a commit."""
+        begun = self._portions[0] if self._portions else None
+        return sum(each.next - each.ended for each in (*self._uncommitted, begun) if each is not None)
 
     def is_stuck(self, now_ms: int, patience_ms: int) -> bool:
         """Whether the first message has stood here for so long."""
@@ -100,11 +194,18 @@ class Line:
             return "its handler has not ended for long" if self.is_reported else None
         return f"blocked after {self.attempt} attempts: {self.last_error}"
 
-    def _forget_head(self) -> None:
-        self._head = self.copy = self.since_ms = None
-        self._not_before_ms = self.attempt = 0
+    def _forget_first(self, handled: Iterable[Message]) -> None:
+        for message in handled:
+            self._tries.pop(message.queue_offset, None)
+        self.since_ms = None
+        self._not_before_ms = 0
         self.last_error = ""
         self.is_reported = False
 
+    def _forget(self) -> None:
+        self._tries.clear()
+        self.copies.clear()
+        self._forget_first(())
+
     def __repr__(self) -> str:
-        return f"<Line {self.first} attempt={self.attempt} {len(self._chunks)} chunks>"
+        return f"<Line {self.key!r} {self.first} attempt={self.attempt} {len(self._portions)} portions>"

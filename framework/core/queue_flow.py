@@ -294,6 +294,13 @@ class QueueFlow:
     # Parts
 
     @property
+    def is_full(self) -> bool:
+        """Whether the queue takes in no more until something ends."""
+        if self._window is None:
+            return False
+        return self.held_because is not None or reason_to_wait(self._window, self._limits, has_budget=True) is not None
+
+    @property
     def window(self) -> Window:
         assert self._window is not None, f"{self.queue} has no position yet"
         return self._window

@@ -12,7 +12,7 @@ from framework.core import limits
 from framework.errors import BodyUndecodable
 from framework.model import delay_levels
 from framework.model.durations import to_ms
-from framework.model.outcome import Ack, DeadLetter, Drop, Outcome, RetryLater, Suspend
+from framework.model.outcome import Ack, DeadLetter, Drop, Outcome, RetryLater, Rollback, Suspend
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,8 @@ def outcome_of(result: object) -> Outcome:
             return DeadLetter(reason=str(error))  # no later try would read it better
         case Exception() as error:
             return RetryLater(reason=f"{type(error).__name__}: {error}")
+        case Rollback(reason=reason):
+            return RetryLater(reason=f"rolled back: {reason}" if reason else "rolled back")
         case _:
             return Ack()
 
@@ -81,9 +83,9 @@ def decide_in_order(outcome: Outcome, attempt: int, max_retries: int) -> Settle 
         case RetryLater() | Suspend() if attempt > max_retries:
             return SendBack(delay_levels.TO_DEAD_LETTERS, "dead_lettered", _reason_of(outcome))
         case RetryLater(delay=delay):
-            return Stay(_pause_ms(delay), _reason_of(outcome))
+            return Stay(pause_ms(delay), _reason_of(outcome))
         case Suspend(pause=pause):
-            return Stay(_pause_ms(pause), _reason_of(outcome))
+            return Stay(pause_ms(pause), _reason_of(outcome))
         case _:
             return decide(outcome, attempt, max_retries)
 
@@ -92,7 +94,8 @@ def _reason_of(outcome: RetryLater | Suspend) -> str:
     return (outcome.reason if isinstance(outcome, RetryLater) else "") or "suspended"
 
 
-def _pause_ms(wish: str | float | None) -> int:
+def pause_ms(wish: str | float | None) -> int:
+    """How long an orderly queue is left alone; within Java's bounds."""
     if wish is None:
         return limits.SUSPEND_MS
     return min(max(to_ms(wish), limits.SUSPEND_MIN_MS), limits.SUSPEND_MAX_MS)

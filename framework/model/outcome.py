@@ -59,4 +59,26 @@ class Drop:
     reason: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Orderly consumers with `commit="manual"`: this message and all before it are handled; the offset may move.
+
+    The same as returning nothing where commits are not made by hand.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """Orderly consumers with `commit="manual"`: after a pause, deliver all since the last `Commit` again, in order.
+
+    No attempt is used. Where commits are not made by hand this is a failure of the message like any other.
+    """
+
+    pause: str | float = 1.0
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        to_ms(self.pause)
+
+
 Outcome: TypeAlias = Ack | RetryLater | DeadLetter | Suspend | Drop

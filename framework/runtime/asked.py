@@ -71,6 +71,7 @@ class AskedGroup:
             message,
             is_async=handling.is_async,
             is_orderly=self._group.plan.orderly,
+            commits_by_hand=handling.commits_by_hand,
             workers=self._world.workers,
             clock=self._world.clock,
         )

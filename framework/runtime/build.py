@@ -97,7 +97,9 @@ def _max_retries(chosen: int | None, *, orderly: bool) -> int:
 def _handling(spec: ConsumerSpec, calls: Calls, reports: Reports, world: World) -> Handling:
     observer = reports.observer(in_threads=not spec.is_async)
     after = calls.after if observer is None else (observer, *calls.after)
-    return Handling(call_for(spec, Hooks(calls.before, after), world.clock), spec.is_async)
+    return Handling(
+        call_for(spec, Hooks(calls.before, after), world.clock), spec.is_async, commits_by_hand=spec.commit == "manual"
+    )
 
 
 def _start(start: Start) -> StartPolicy:

@@ -34,6 +34,7 @@ from framework.runtime.reports import Reports
 from framework.services import held
 from framework.services.commit import CommitLoop
 from framework.services.consume import Crew
+from framework.services.order_desk import InOrder
 from framework.services.position import First, Start, StartPolicy, find_start
 from framework.services.pull import PullLoop, Pulls
 from framework.services.rebalance import RebalanceLoop
@@ -51,6 +52,8 @@ class Handling:
 
     call: Callable[[Message], Any]
     is_async: bool
+    commits_by_hand: bool = False
+    """In order: offsets move when the handler answers `Commit`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +211,7 @@ class ConsumerGroup:
         flow.run = pull
         self.owned[queue] = pull
         if order is not None:
-            order.take(pull, is_async=handling.is_async)
+            order.take(pull, InOrder(handling.is_async, is_manual=handling.commits_by_hand))
         self._run(pull)
 
     def _run(self, pull: PullLoop) -> None:

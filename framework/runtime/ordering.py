@@ -16,6 +16,7 @@ from framework.net.task_tree import TaskTree
 from framework.ports import World
 from framework.runtime.reports import Reports
 from framework.services.lease import LeaseLoop
+from framework.services.order_desk import InOrder
 from framework.services.orderly import Orderly
 from framework.services.pull import GroupSide, PullLoop
 from framework.services.supervise import supervised
@@ -56,9 +57,9 @@ class Ordering:
         loop = supervised(f"leases {self._group}", self.leases.run, self._world.chance)
         self._tree.start(loop, name=f"leases {self._group}")
 
-    def take(self, pull: PullLoop, *, is_async: bool) -> None:
+    def take(self, pull: PullLoop, how: InOrder) -> None:
         """The queue is ours to claim; its flow begins once it is locked."""
-        self.crew.take(pull, self.leases.claim(pull.queue), is_async=is_async)
+        self.crew.take(pull, self.leases.claim(pull.queue), how)
 
     async def give_back(self, queue: MessageQueue) -> None:
         """The last thing done with a queue, when its offset is confirmed.

@@ -12,7 +12,7 @@ from typing import Any, cast
 from framework.core.retry import outcome_of
 from framework.errors import ProtocolError, shorten
 from framework.model.message import Message
-from framework.model.outcome import Ack, DeadLetter, Drop, RetryLater, Suspend
+from framework.model.outcome import Ack, Commit, DeadLetter, Drop, RetryLater, Rollback, Suspend
 from framework.model.queue import MessageQueue
 from framework.ports import Clock, Workers
 from framework.wire import stored
@@ -42,6 +42,7 @@ async def consume_directly(
     *,
     is_async: bool,
     is_orderly: bool,
+    commits_by_hand: bool = False,
     workers: Workers,
     clock: Clock,
 ) -> DirectResult:
@@ -66,13 +67,19 @@ async def consume_directly(
     else:
         word, remark = _named(result)
     spent_ms = int((clock.monotonic() - started) * 1000)
-    return DirectResult(result=word, order=is_orderly, auto_commit=True, remark=remark or None, spent_ms=spent_ms)
+    return DirectResult(
+        result=word, order=is_orderly, auto_commit=not commits_by_hand, remark=remark or None, spent_ms=spent_ms
+    )
 
 
 def _named(result: object) -> tuple[str, str]:
     """RocketMQ's word for a result, and what else there is to say."""
     if isinstance(result, Exception):
         return running.THREW, shorten(result, REMARK_MAX)
+    if isinstance(result, Commit):
+        return running.COMMIT, ""
+    if isinstance(result, Rollback):
+        return running.ROLLBACK, result.reason[:REMARK_MAX]
     match outcome_of(result):
         case Ack():
             return running.SUCCESS, ""

@@ -27,6 +27,7 @@ ELSEWHERE: dict[str, str] = {
     "a lock was granted that could not be believed any more": "seldom; tests of the lease",
     "a message of another tag with the same hash was dropped": "two tags of one hash stand in tests of pulling",
     "a pull answered offsets that were admitted before": "no broker of ours does; tests of the window do",
+    "blocked lines held a whole window": "seldom; tests of orderly services",
     "a process that had been stopped looked around before it started anything": "seldom; stories of order",
     "a pull was answered after its queue had been taken away": "the pull is cancelled first; tests of the flow",
     "a route was kept though the name server forgot it": "the box forgets no topic; tests of the routes",

@@ -105,7 +105,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "a late result changes nothing",
         "what ends after its lease counts, and is committed beside the next owner's",
         (),
-        test="tests/services/test_orderly.py",
+        test="tests/services/test_orderly_leases.py",
+    ),
+    Mutant(
+        "offsets wait for the commit",
+        "with commits by hand, what was handled and not committed is lost to a crash",
+        (),
+        test="tests/services/test_orderly_commits.py",
     ),
     Mutant(
         "a lost connection leaves no lease",

@@ -5,34 +5,43 @@ from __future__ import annotations
 import pytest
 
 from framework.core.line import Line
+from framework.core.portion import Portion
 from tests.core.making import admit, window_at
 
 
 def line_of(*chunks: list[int]) -> Line:
     line, window = Line(), window_at()
     for offsets in chunks:
-        line.offer(admit(window, offsets))
+        chunk = admit(window, offsets)
+        line.offer(Portion(chunk, chunk.messages))
     return line
+
+
+def advance(line: Line, count: int = 1) -> None:
+    portion = line.first
+    assert portion is not None
+    line.advance(portion, count)
 
 
 def test_messages_come_in_the_order_of_their_offsets() -> None:
     line, seen = line_of([0, 1], [2], [5, 6]), []
     while line.first is not None:
         seen.append(line.message.queue_offset)
-        line.advance(1)
+        advance(line)
 
     assert [0, 1, 2, 5, 6] == seen
 
 
 def test_what_has_ended_is_committable() -> None:
     line = line_of([0, 1, 2])
-    chunk = line.first
-    assert chunk is not None
+    portion = line.first
+    assert portion is not None
+    chunk = portion.chunk
 
-    line.advance(2)
-    assert (2, 2) == (chunk.low, chunk.next)
+    advance(line, 2)
+    assert (2, 2) == (chunk.low, portion.next)
     assert 2 == chunk.window.settle()
-    line.advance(1)
+    advance(line)
     assert line.first is None
     assert 3 == chunk.window.settle()
 
@@ -77,7 +86,7 @@ def test_the_next_message_begins_anew() -> None:
     line.stay(0, 10_000, "ValueError: x")
     line.is_reported = True
 
-    line.advance(1)
+    advance(line)
     assert (8, 1, 0) == (line.message.queue_offset, line.message.attempt, line.wait_ms(0))
     assert line.since_ms is None
     assert line.blocked_because is None
@@ -87,10 +96,10 @@ def test_the_next_message_begins_anew() -> None:
 def test_nothing_of_a_queue_that_is_taken_away_is_left() -> None:
     line = line_of([0, 1], [2])
     line.stay(0, 10_000, "ValueError: x")
-    chunk = line.first
-    assert chunk is not None
+    portion = line.first
+    assert portion is not None
 
-    chunk.window.stop_handing_out()
+    portion.window.stop_handing_out()
     assert line.first is None
     assert (0, None) == (line.wait_ms(0), line.blocked_because)
     with pytest.raises(AssertionError, match="nobody is in line"):
@@ -115,4 +124,6 @@ def test_it_is_stuck_when_its_first_message_has_stood_there_for_long() -> None:
 
 
 def test_its_repr_is_its_instrument_panel() -> None:
-    assert "<Line <Chunk [0, 2) next=0 low=0 of 2> attempt=0 1 chunks>" == repr(line_of([0, 1]))
+    assert ("<Line '' <Portion of <Chunk [0, 2) next=0 low=0 of 2>: next=0 of 2> attempt=0 1 portions>") == repr(
+        line_of([0, 1])
+    )

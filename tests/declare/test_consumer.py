@@ -53,6 +53,12 @@ def test_a_spec_says_whether_the_order_is_kept() -> None:
     def move(step: Message) -> None: ...
 
     assert move.spec.orderly
+    assert "auto" == move.spec.commit
+
+    @consumer("stock", "inventory", orderly=True, commit="manual")
+    def book(message: Message) -> None: ...
+
+    assert "manual" == book.spec.commit
 
 
 def test_a_spec_cannot_be_changed() -> None:
@@ -143,6 +149,8 @@ async def yields(it: Message) -> AsyncIterator[int]:
         (good, {"topic": "t", "group": "g", "name": 3}, "name=3: write a text"),
         (good, {"topic": "t", "group": "g", "orderly": "key"}, 'orderly="key": this version keeps the order of whole'),
         (good, {"topic": "t", "group": "g", "orderly": "yes"}, "orderly='yes': write True or False"),
+        (good, {"topic": "t", "group": "g", "commit": "manual"}, 'commit="manual" is for queues in order'),
+        (good, {"topic": "t", "group": "g", "orderly": True, "commit": "hand"}, "commit='hand': write \"auto\" or"),
         (none, {"topic": "t", "group": "g"}, "takes one argument, the message; without a default there are: none"),
         (two, {"topic": "t", "group": "g"}, "takes one argument, the message; without a default there are: it, other"),
         (keyword, {"topic": "t", "group": "g"}, "takes one argument, the message"),

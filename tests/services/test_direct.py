@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from framework.model.message import Message
-from framework.model.outcome import Ack, DeadLetter, Drop, RetryLater, Suspend
+from framework.model.outcome import Ack, Commit, DeadLetter, Drop, RetryLater, Rollback, Suspend
 from framework.services.direct import PATIENCE_MS, REMARK_MAX, consume_directly
-from framework.wire.bodies.running import LATER, SUCCESS, THREW, DirectResult
+from framework.wire.bodies.running import COMMIT, LATER, ROLLBACK, SUCCESS, THREW, DirectResult
 from tests.services.parts import LoopClock, play
 from tests.services.test_held import InlineWorkers
 
@@ -38,6 +38,8 @@ def consumed(call: Callable[[Message], Any], *, is_async: bool = True) -> Direct
         (RetryLater("90s", "no stock"), LATER, "in 90s: no stock"),
         (DeadLetter("no such order"), LATER, "a dead letter: no such order"),
         (Suspend("2s"), LATER, "suspends its queue for 2s"),
+        (Commit(), COMMIT, None),
+        (Rollback(reason="closed"), ROLLBACK, "closed"),
     ],
 )
 def test_a_result_is_called_by_rocketmqs_word(result: object, word: str, remark: str | None) -> None:

@@ -1,0 +1,70 @@
+"""How the handler of an orderly line is called: awaited, or in a thread that goes on while all is plain success."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from framework.core.portion import Portion
+from framework.model.message import Message
+from framework.ports import Clock, Workers
+from framework.services.order_desk import Lane
+
+RUN_SECONDS = 0.02  # how long a thread goes on before its ends are brought home, so that offsets move
+
+
+class OrderCalls:
+    """It decides nothing: so many messages were plain success, and then there was a result or there was none."""
+
+    def __init__(self, clock: Clock, workers: Workers) -> None:
+        self._clock, self._workers = clock, workers
+
+    async def run(self, lane: Lane, portion: Portion, message: Message) -> tuple[int, object]:
+        """From the portion's next message on, which is `message` as it is tried now."""
+        entered = self._clock.monotonic()
+        if lane.desk.how.is_async:
+            result = await self._awaited(lane, message)
+            ended = int(result is None)
+        else:
+            ended, result = await self._workers.run(self._threaded(lane, portion, message))
+        portion.chunk.spent += self._clock.monotonic() - entered
+        return ended, result
+
+    async def _awaited(self, lane: Lane, message: Message) -> object:
+        lane.started = self._clock.monotonic()
+        try:
+            result: object = await lane.desk.pull.call(message)
+        except Exception as error:  # noqa: BLE001 - border: the handler's
+            return error
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return RuntimeError(f"the handler was cancelled from within: {error}")
+        return result
+
+    def _threaded(self, lane: Lane, portion: Portion, message: Message) -> Callable[[], tuple[int, object]]:
+        """For a thread: messages in order for as long as each is plain success. It writes nothing that others write."""
+        call, lease, clock, first = lane.desk.pull.call, lane.desk.lease, self._clock, portion.next
+
+        def serve() -> tuple[int, object]:
+            until = clock.monotonic() + RUN_SECONDS
+            index, current = first, message
+            while True:
+                started = lane.started = clock.monotonic()
+                if started > until or portion.window.is_draining or not lease.holds(int(started * 1000)):
+                    return index - first, None
+                try:
+                    result: object = call(current)
+                except Exception as error:  # noqa: BLE001 - border: the handler's
+                    result = error
+                except asyncio.CancelledError as error:  # nobody cancels a thread: it ran a loop of its own
+                    result = RuntimeError(f"the handler was cancelled from within: {error}")
+                if result is not None:
+                    return index - first, result
+                index += 1
+                if index >= portion.count or portion.gone >> index & 1:
+                    return index - first, None
+                current = portion.messages[index]
+
+        return serve

@@ -1,0 +1,183 @@
+"""What comes of an orderly handler's results: the cursor moves, a message stays first, or a broker keeps it.
+
+What an outcome means is `core/retry.py`'s. A result of a lease that is gone changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import structlog
+
+from framework import marks
+from framework.core.portion import Portion
+from framework.core.retry import SendBack, Settle, Stay, decide_in_order, outcome_of, pause_ms
+from framework.errors import FrameworkError
+from framework.model.message import Message
+from framework.model.outcome import Commit, Outcome, Rollback
+from framework.ports import Chance, Clock
+from framework.services.held import CAUSES
+from framework.services.order_desk import Lane
+from framework.services.pull import GroupSide
+from framework.services.work import Counts
+
+log = structlog.get_logger()
+
+
+class Buries(Protocol):
+    """The one call of the client that giving up needs."""
+
+    async def dead_letter(self, message: Message, group: str) -> None: ...
+
+
+class Tells(Protocol):
+    """Who is told what became of deliveries that were not plain success."""
+
+    def ended(self, event: str, group: str, message: Message, outcome: Outcome, elapsed_ms: float) -> None: ...
+    def failed(self, group: str, message: Message, error: Exception) -> None: ...
+
+
+class OrderEnds:
+    """One a group. Nothing here starts a handler."""
+
+    def __init__(
+        self,
+        group: str,
+        max_retries: int,
+        *,
+        brokers: Buries,
+        reports: Tells,
+        side: GroupSide,
+        counts: Counts,
+        clock: Clock,
+        chance: Chance,
+    ) -> None:
+        self._group, self._max_retries = group, max_retries
+        self._brokers, self._reports, self._side, self._counts = brokers, reports, side, counts
+        self._clock, self._chance = clock, chance
+
+    def came_home(self, lane: Lane, portion: Portion, index: int, ended: int, result: object) -> None:
+        """So many messages from `index` on were plain success, and then `result` if that is not None."""
+        now_ms, pull = self._clock.monotonic_ms(), lane.desk.pull
+        if self._is_late(lane, portion, now_ms):
+            self._side.left(pull, ended + (result is not None), is_late=True)
+            return
+        if ended:
+            self._advance(lane, portion, ended)
+            pull.left(portion.chunk, ended)
+        if result is not None:
+            self._uncommon(lane, portion, index + ended, result, now_ms)
+
+    def _is_late(self, lane: Lane, portion: Portion, now_ms: int) -> bool:
+        is_late = portion.window.is_closed or not lane.desk.lease.holds(now_ms)
+        if is_late and marks.safeguard("a late result changes nothing"):
+            marks.sometimes("a handler ended after its lease was lost")
+            return True
+        return False
+
+    def _advance(self, lane: Lane, portion: Portion, count: int) -> None:
+        if lane.line.is_reported:
+            log.info("queue no longer stuck", group=self._group, queue=str(lane.desk.pull.queue))
+        lane.backoff.succeeded()
+        lane.line.advance(portion, count)
+
+    # Not plain success
+
+    def _uncommon(self, lane: Lane, portion: Portion, index: int, result: object, now_ms: int) -> None:
+        message, pull, line = lane.line.as_tried(portion, index), lane.desk.pull, lane.line
+        if isinstance(result, CAUSES):
+            # We lack the means to open it. That is no attempt, and nothing of the message's.
+            wait_ms = lane.backoff.failed(self._chance.random())
+            self._stay(lane, portion, now_ms, wait_ms, str(result) or type(result).__name__, counts=False)
+            return
+        if isinstance(result, Exception):
+            self._reports.failed(self._group, message, result)
+        outcome = lane.outcome = outcome_of(result)
+        elapsed_ms = lane.elapsed_ms = (self._clock.monotonic() - lane.started) * 1000
+        if line.is_manual and isinstance(result, Rollback):
+            self._roll_back(lane, portion, message, result, now_ms)
+            return
+        decision = decide_in_order(outcome, message.attempt, self._max_retries)
+        if not isinstance(decision, Settle):
+            pull.rates.failed(now_ms)
+        match decision:
+            case Settle(event=event):
+                self._settled(lane, portion, index, result, event, now_ms)
+            case Stay(pause_ms=wait_ms, reason=reason):
+                self._counts.add("retry")
+                self._reports.ended("retry", self._group, message, outcome, elapsed_ms)
+                self._stay(lane, portion, now_ms, wait_ms, reason, counts=True)
+            case SendBack() as copy:
+                # Before it is carried out: a copy that cannot be sent is sent again, and the handler is not run again.
+                if line.first is portion:
+                    line.copies.append((portion, index, copy))
+                    line.last_error = copy.reason
+
+    def _settled(self, lane: Lane, portion: Portion, index: int, result: object, event: str, now_ms: int) -> None:
+        line, pull = lane.line, lane.desk.pull
+        pull.rates.handled(now_ms, 1, 0.0)
+        self._counts.add(event)
+        if event != "handled":  # plain success was told by the observer around the call
+            message = line.as_tried(portion, index)
+            self._reports.ended(event, self._group, message, lane.outcome, lane.elapsed_ms)
+        if line.is_manual and event == "dropped":
+            line.end_one(portion, index)  # for good: no rollback brings it back
+        else:
+            self._advance(lane, portion, 1)
+        if line.is_manual and isinstance(result, Commit):
+            for each in line.commit(portion):
+                pull.left(each.chunk, 0)
+        else:
+            pull.left(portion.chunk, 0)
+
+    def _roll_back(self, lane: Lane, portion: Portion, message: Message, result: Rollback, now_ms: int) -> None:
+        line, pull = lane.line, lane.desk.pull
+        self._counts.add("retry")
+        pull.rates.failed(now_ms)
+        self._reports.ended("retry", self._group, message, lane.outcome, lane.elapsed_ms)
+        if line.first is portion:  # else the queue is being given back: its next owner begins at what is committed
+            line.roll_back(portion)
+            line.stay(now_ms, pause_ms(result.pause), f"rolled back: {result.reason}", counts=False)
+
+    def _stay(self, lane: Lane, portion: Portion, now_ms: int, wait_ms: int, reason: str, *, counts: bool) -> None:
+        line = lane.line
+        if line.first is not portion:
+            return  # the queue is being given back: its next owner is given the message
+        if not line.last_error:
+            named = {"key": line.key} if lane.desk.lanes.is_by_key else {}
+            log.info(
+                "queue blocked",
+                group=self._group, queue=str(lane.desk.pull.queue), offset=line.message.queue_offset, reason=reason,
+                **named,
+            )  # fmt: skip
+        line.stay(now_ms, wait_ms, reason, counts=counts)
+
+    async def bury(self, lane: Lane) -> None:
+        """Have a broker keep the first message that was given up; only then has it ended here."""
+        line, pull = lane.line, lane.desk.pull
+        portion, index, copy = line.copies[0]
+        message = line.as_tried(portion, index)
+        try:
+            await self._brokers.dead_letter(message, self._group)
+        except FrameworkError as error:
+            if line.copies and line.copies[0][0] is portion:
+                marks.sometimes("a dead letter of an orderly queue could not be sent")
+                log.warning(
+                    "dead letter not sent",
+                    group=self._group, queue=str(pull.queue), offset=message.queue_offset, reason=str(error),
+                )  # fmt: skip
+                wait_ms = lane.backoff.failed(self._chance.random())
+                line.stay(self._clock.monotonic_ms(), wait_ms, f"cannot send: {error}", counts=False)
+            return
+        if portion.window.is_closed or not lane.desk.lease.holds(self._clock.monotonic_ms()):
+            self._side.left(pull, 1, is_late=True)
+            return
+        self._counts.add(copy.event)
+        if line.copies and line.copies[0][:2] == (portion, index):
+            line.copies.popleft()
+        if line.is_reported:
+            log.info("queue no longer stuck", group=self._group, queue=str(pull.queue))
+        lane.backoff.succeeded()
+        line.end_one(portion, index)
+        self._reports.ended(copy.event, self._group, message, lane.outcome, lane.elapsed_ms)
+        pull.left(portion.chunk, 0)
