@@ -12,12 +12,13 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from framework import marks
-from framework.client.burial import STORED, dead_letter
+from framework.client import copies
 from framework.client.routes import RouteTable
 from framework.errors import BodyUndecodable, BrokerUnreachable, FrameworkError, ProtocolError, Refused, shorten
 from framework.model.delay_levels import TO_DEAD_LETTERS
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
+from framework.model.reserved import retry_topic
 from framework.net.channel import raise_for
 from framework.net.pool import Pool, Purpose
 from framework.wire.bodies.group import ConsumerList, LockBatch, LockedQueues
@@ -192,12 +193,12 @@ class Brokers:
         was lost, it keeps two copies.
         """
         try:
-            request = dead_letter(message, group)
+            request = copies.dead_letter(message, group, message.queue.broker)
         except BodyUndecodable:
             # What cannot be read cannot be sent; the broker copies its own record.
             await self.send_back(message, group, delay_level=TO_DEAD_LETTERS, max_retries=message.attempt)
             return
-        await self._ask(message.queue, request, ok=STORED, timeout_ms=SEND_BACK_TIMEOUT_MS)
+        await self._ask(message.queue, request, ok=copies.STORED, timeout_ms=SEND_BACK_TIMEOUT_MS)
 
     async def send_back(self, message: Message, group: str, *, delay_level: int, max_retries: int) -> None:
         """Have the message's own broker copy it into the group's retry topic (or, at the last, its dead letters).
@@ -213,7 +214,49 @@ class Brokers:
             max_reconsume_times=max_retries,
             broker_name=message.queue.broker,
         )
-        await self._ask(message.queue, command_for(header), timeout_ms=SEND_BACK_TIMEOUT_MS)
+        try:
+            await self._ask(message.queue, command_for(header), timeout_ms=SEND_BACK_TIMEOUT_MS)
+        except Refused as error:
+            if error.remark not in copies.STORED_REMARKS:
+                raise
+
+    async def send_again(
+        self, message: Message, group: str, *, delay_level: int, max_retries: int, spares_own: bool
+    ) -> str:
+        """Have some broker keep the copy as a normal message of the retry topic; its name. Durable when this returns.
+
+        The others come first, where the topic may be written. The message's own is asked at the last, unless it is to
+        be spared because it does not answer: closed for writing it refuses send-backs only, and no route says that.
+        For groups without queue locks: of theirs a broker makes dead letters.
+        """
+        topic, own = retry_topic(group), message.queue.broker
+        queues = await self._routes.writable_queues(topic)
+        by_broker: dict[str, list[MessageQueue]] = {}
+        for queue in queues:
+            by_broker.setdefault(queue.broker, []).append(queue)
+        mine = by_broker.pop(own, [MessageQueue(topic, own, 0)])
+        names, turn = sorted(by_broker), message.queue_offset
+        first = turn % len(names) if names else 0
+        choices = [by_broker[name] for name in names[first:] + names[:first]]
+        if not spares_own:
+            choices.append(mine)
+        last: FrameworkError = BrokerUnreachable(f"no other broker takes {topic}")
+        for choice in choices:
+            queue = choice[turn % len(choice)]
+            if delay_level == TO_DEAD_LETTERS:
+                request = copies.dead_letter(message, group, queue.broker, queue.number)
+            else:
+                request = copies.retry(
+                    message, group, queue.broker, queue.number, delay_level=delay_level, max_retries=max_retries
+                )
+            try:
+                await self._ask(queue, request, ok=copies.STORED)
+            except (BrokerUnreachable, Refused, ProtocolError) as error:
+                last = error
+            else:
+                return queue.broker
+        self._routes.refresh_soon()  # what can be written may have changed since we asked
+        raise last
 
     # The way there
 

@@ -33,6 +33,8 @@ HEARTBEAT_MS = 30_000  # as the Java client; the broker forgets a silent member 
 # Retries
 MAX_RETRIES = 16  # as the Java client: 17 deliveries, then the dead-letter topic
 SETTLERS = 8  # send-backs under way at once in a group; each is one small request
+SEND_BACK_DELAY_MS = 5_000  # as the Java client, which runs the handler again, each 5 s for ever
+SEND_BACK_DELAY_MAX_MS = 300_000  # what refuses a copy now, refuses it for as long as some person lets it
 
 # Order
 NO_SPAN = 2**63 - 1  # orderly queues know no span, as in the Java client

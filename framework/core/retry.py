@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from framework.core import limits
-from framework.errors import BodyUndecodable
+from framework.errors import BodyUndecodable, ConnectionLost, FrameworkError, RequestTimedOut
 from framework.model import delay_levels
 from framework.model.durations import to_ms
 from framework.model.outcome import Ack, DeadLetter, Drop, Outcome, RetryLater, Rollback, Suspend
@@ -75,6 +75,15 @@ def decide(outcome: Outcome, attempt: int, max_retries: int) -> Decision:
             # Only an orderly queue can stand still; here the same wish is a delayed retry, with a retry's attempts: the
             # broker counts them alike, and would make a dead letter of what is called a retry here.
             return decide(RetryLater(pause, reason="suspended"), attempt, max_retries)
+
+
+def goes_round(error: FrameworkError, failures: int) -> bool:
+    """Whether a copy that could not be had by a send-back is sent as a normal message now.
+
+    Where the answer was lost the copy may be there: the broker is asked once more first, since some recognise what they
+    were asked before. `failures` counts the rounds before this one.
+    """
+    return failures > 0 or not isinstance(error, (RequestTimedOut, ConnectionLost))
 
 
 def decide_in_order(outcome: Outcome, attempt: int, max_retries: int) -> Settle | SendBack | Stay:

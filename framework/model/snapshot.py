@@ -73,6 +73,8 @@ class GroupSnapshot:
     consume_from: str = ""
     """RocketMQ's name for where a new group begins."""
     is_orderly: bool = False
+    cannot_send_back: int = 0
+    """Failed messages of which no broker keeps a copy yet, though each way was tried; their queues say why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ class Snapshot:
     name: str
     member: str
     is_ready: bool
-    """Every group has joined and is balanced."""
+    """Every group has joined and is balanced, and brokers take back what fails."""
     groups: tuple[GroupSnapshot, ...]
     budget_used: int
     budget_limit: int

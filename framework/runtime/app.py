@@ -223,6 +223,8 @@ class App:
     def _connected(self, address: str) -> None:
         """A fresh connection knows nothing of us; members are keyed by connection."""
         self._heartbeats.now(address)
+        for group in self._groups:
+            group.connection_made()
 
     def _disconnected(self, address: str) -> None:
         for group in self._groups:
@@ -260,8 +262,12 @@ class App:
 
     @property
     def is_ready(self) -> bool:
-        """Every group has joined and is balanced."""
-        return self._accepted.is_set() and bool(self._groups) and all(group.is_balanced for group in self._groups)
+        """Every group has joined and is balanced, and brokers take back what fails."""
+        return (
+            self._accepted.is_set()
+            and bool(self._groups)
+            and all(group.is_balanced and not group.cannot_send_back for group in self._groups)
+        )
 
     def snapshot(self) -> Snapshot:
         """The application as it is now."""

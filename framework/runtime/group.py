@@ -242,6 +242,8 @@ class ConsumerGroup:
 
     def _begin_retiring(self, pull: PullLoop) -> None:
         pull.flow.revoke()
+        if pull.flow.has_position:
+            self._settler.hurry(pull.flow.window)
         self._tasks.pop(pull.queue).cancel()
 
     async def _retire(self, pull: PullLoop, deadline: float) -> None:
@@ -323,7 +325,7 @@ class ConsumerGroup:
                 queue.left(parked.chunk, 0)
             self._reports.ended(decision.event, self.plan.name, message, outcome, elapsed_ms)
 
-        self._settler.put(chunk, index, decision, settled)
+        self._settler.put(chunk, index, decision, settled, queue.quiet.ring)
 
     # Parts
 
@@ -383,6 +385,19 @@ class ConsumerGroup:
 
     def flows(self) -> Iterable[QueueFlow]:
         return (pull.flow for pull in self.owned.values())
+
+    def connection_made(self) -> None:
+        """A broker is there (again): what could be sent nowhere is tried at once."""
+        self._settler.hurry()
+
+    @property
+    def cannot_send_back(self) -> int:
+        """Failed messages of which no broker keeps a copy yet, though each way was tried."""
+        return self._settler.stuck
+
+    def stuck_because(self, pull: PullLoop) -> str | None:
+        """What a queue's failed messages wait for."""
+        return self._settler.stuck_because(pull.flow.window) if pull.flow.has_position else None
 
     def connection_lost(self, address: str) -> None:
         """A broker may have been started anew, and have forgotten who holds which queue."""

@@ -9,7 +9,6 @@ from framework.model.snapshot import GroupSnapshot, QueueSnapshot, Snapshot
 from framework.ports import Clock
 from framework.runtime.connect import consume_from
 from framework.runtime.group import ConsumerGroup
-from framework.runtime.ordering import Ordering
 from framework.services.pull import PullLoop
 from framework.settings.schema import AppSettings, ConsumerSettings, Start
 
@@ -42,7 +41,7 @@ def _group(group: ConsumerGroup, settings: ConsumerSettings, clock: Clock) -> Gr
     return GroupSnapshot(
         group=group.plan.name,
         topics=tuple(subscription.topic for subscription in group.plan.subscriptions),
-        queues=tuple(_queue(pull, group.order, clock) for _, pull in sorted(group.owned.items())),
+        queues=tuple(_queue(pull, group, clock) for _, pull in sorted(group.owned.items())),
         handled=counts.handled,
         retried=counts.retried,
         dead_lettered=counts.dead_lettered,
@@ -54,6 +53,7 @@ def _group(group: ConsumerGroup, settings: ConsumerSettings, clock: Clock) -> Gr
         settings={**shown(settings), "max_retries": str(group.plan.max_retries)},
         consume_from=consume_from(group.plan),
         is_orderly=group.plan.orderly,
+        cannot_send_back=group.cannot_send_back,
     )
 
 
@@ -77,8 +77,9 @@ def shown(settings: ConsumerSettings) -> dict[str, str]:
     return texts
 
 
-def _queue(pull: PullLoop, order: Ordering | None, clock: Clock) -> QueueSnapshot:
-    flow = pull.flow
+def _queue(pull: PullLoop, group: ConsumerGroup, clock: Clock) -> QueueSnapshot:
+    flow, order = pull.flow, group.order
+    blocked = group.stuck_because(pull) if order is None else order.reason(pull.queue)
     lease = None if order is None else order.leases.of(pull.queue)
     window = flow.window if flow.has_position else None
     held = [chunk.messages for chunk in window.chunks if chunk.count] if window else []
@@ -86,7 +87,7 @@ def _queue(pull: PullLoop, order: Ordering | None, clock: Clock) -> QueueSnapsho
     return QueueSnapshot(
         queue=str(pull.queue),
         state=flow.state.value,
-        reason=flow.failure or (order.reason(pull.queue) if order is not None else None) or flow.held_because,
+        reason=flow.failure or blocked or flow.held_because,
         committable=window.committable if window else -1,
         next_offset=flow.next_offset,
         max_offset=flow.max_offset,

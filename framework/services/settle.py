@@ -1,7 +1,8 @@
 """Settler: carries out what `core.retry` decided where the broker must keep a copy.
 
-The order is the promise: the copy is durable on the broker, and only then has the message ended here. Where the broker
-cannot be reached, the message is parked and only the *sending* is tried again; the worker has long gone on.
+The order is the promise: the copy is durable on a broker, and only then has the message ended here. Two roads lead
+there: the message's own broker copies it, or some broker is sent it as a normal message of the retry topic. Where
+neither can be had, the message is parked and only the *sending* is tried again; the worker has long gone on.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from framework import marks
 from framework.core import limits
 from framework.core.backoff import Backoff
 from framework.core.chunk import Chunk
-from framework.core.retry import SendBack
+from framework.core.retry import SendBack, goes_round
 from framework.core.window import Window
-from framework.errors import FrameworkError
+from framework.errors import BrokerUnreachable, FrameworkError
 from framework.model.message import Message
 from framework.net.task_tree import TaskTree
 from framework.ports import Chance
@@ -29,12 +30,19 @@ log = structlog.get_logger()
 
 
 class SendsBack(Protocol):
-    """The one call of the client that settling needs."""
+    """The calls of the client that settling needs."""
 
     async def send_back(self, message: Message, group: str, *, delay_level: int, max_retries: int) -> None: ...
+    async def send_again(
+        self, message: Message, group: str, *, delay_level: int, max_retries: int, spares_own: bool
+    ) -> str: ...
 
 
-@dataclass(slots=True)
+def _nothing() -> None:
+    """Nobody waits for the end of this one."""
+
+
+@dataclass(slots=True, eq=False)
 class Parked:
     """One message whose copy is not on the broker yet."""
 
@@ -44,7 +52,11 @@ class Parked:
     decision: SendBack
     settled: Callable[[Parked], None]
     """Called once, when the copy is durable."""
+    given_up: Callable[[], None]
+    """Called instead, when the queue goes elsewhere before a copy could be had: its next owner is given the message."""
     backoff: Backoff
+    timer: asyncio.TimerHandle | None = None
+    """While it is parked."""
 
 
 class Settler:
@@ -57,32 +69,64 @@ class Settler:
         self._working = 0
         """Tasks; one that was only just started has no message yet."""
         self._sending = 0
-        self._parked = 0
+        self._parked: dict[Parked, None] = {}
         self._of_window: dict[Window, int] = {}
+        self._stuck: dict[Window, tuple[int, str]] = {}
+        """How many messages of a queue cannot be sent anywhere for now, and why the last of them cannot."""
+        self._round: set[str] = set()
+        """Brokers whose messages take the other road."""
 
     @property
     def pending(self) -> int:
         """Messages whose copies are not durable yet."""
-        return len(self._waiting) + self._sending + self._parked
+        return len(self._waiting) + self._sending + len(self._parked)
 
     def pending_for(self, window: Window) -> int:
         """The same for one queue: it is not left before they are, or only at the drain limit."""
         return self._of_window.get(window, 0)
 
-    def put(self, chunk: Chunk, index: int, decision: SendBack, settled: Callable[[Parked], None]) -> None:
-        """Have the broker keep a copy of the message, then call `settled`."""
-        backoff = Backoff(limits.FAILURE_DELAY_MS, limits.FAILURE_DELAY_MAX_MS)
-        job = Parked(chunk, index, chunk.messages[index], decision, settled, backoff)
+    @property
+    def stuck(self) -> int:
+        """Messages that could be sent neither way, so far."""
+        return sum(count for count, _ in self._stuck.values())
+
+    def stuck_because(self, window: Window) -> str | None:
+        """Why messages of this queue wait for their copies; None where none does."""
+        found = self._stuck.get(window)
+        return None if found is None else f"cannot send back: {found[1]}"
+
+    def put(
+        self,
+        chunk: Chunk,
+        index: int,
+        decision: SendBack,
+        settled: Callable[[Parked], None],
+        given_up: Callable[[], None] = _nothing,
+    ) -> None:
+        """Have a broker keep a copy of the message, then call `settled`."""
+        backoff = Backoff(limits.SEND_BACK_DELAY_MS, limits.SEND_BACK_DELAY_MAX_MS)
+        job = Parked(chunk, index, chunk.messages[index], decision, settled, given_up, backoff)
         self._of_window[chunk.window] = self._of_window.get(chunk.window, 0) + 1
         if not marks.safeguard("the copy is durable before the source is settled"):
             settled(job)
         self._enqueue(job)
+
+    def hurry(self, window: Window | None = None) -> None:
+        """Try what is parked at once: its queue is being left, or (for all) a broker is there again."""
+        for job in [job for job in self._parked if window is None or job.chunk.window is window]:
+            self._unpark(job)
 
     def _done_with(self, job: Parked) -> None:
         window = job.chunk.window
         left = self._of_window.pop(window) - 1
         if left:
             self._of_window[window] = left
+        if job.backoff.failures:
+            count, reason = self._stuck.pop(window)
+            if count > 1:
+                self._stuck[window] = count - 1, reason
+            else:
+                log.info("sends back again", group=self._group, queue=str(job.message.queue))
 
     def _enqueue(self, job: Parked) -> None:
         self._waiting.append(job)
@@ -101,41 +145,82 @@ class Settler:
             self._working -= 1
 
     async def _settle(self, job: Parked) -> None:
-        level = job.decision.level
         self._sending += 1
         try:
-            await self._brokers.send_back(job.message, self._group, delay_level=level, max_retries=self._max_retries)
+            await self._copy(job)
         except FrameworkError as error:
             self._park(job, error)
             return
         finally:
             self._sending -= 1
-        if job.backoff.failures:
-            log.info(
-                "message unparked", group=self._group, queue=str(job.message.queue), offset=job.message.queue_offset
-            )
         self._done_with(job)
         if marks.safeguard("the copy is durable before the source is settled"):
             job.settled(job)
 
+    async def _copy(self, job: Parked) -> None:
+        """Until some broker holds a copy; raises where none could be had now."""
+        message, group, level, broker = job.message, self._group, job.decision.level, job.message.queue.broker
+        try:
+            await self._brokers.send_back(message, group, delay_level=level, max_retries=self._max_retries)
+        except FrameworkError as error:
+            if not goes_round(error, job.backoff.failures):
+                raise
+            refusal = error
+        else:
+            if broker in self._round:
+                self._round.remove(broker)
+                log.info("broker takes send-backs again", group=group, broker=broker)
+            return
+        taker = await self._brokers.send_again(
+            message, group, delay_level=level, max_retries=self._max_retries,
+            spares_own=isinstance(refusal, BrokerUnreachable),
+        )  # fmt: skip
+        marks.sometimes("a copy took the other road")
+        if broker not in self._round:
+            self._round.add(broker)
+            log.warning(
+                "send-back failed; copies are sent as messages instead",
+                group=group, broker=broker, to=taker, reason=str(refusal),
+            )  # fmt: skip
+
     def _park(self, job: Parked, error: FrameworkError) -> None:
         """Try the sending again later. The message stays unfinished, so no commit passes it."""
         marks.sometimes("a message was parked")
-        if not job.backoff.failures:
+        window, queue = job.chunk.window, str(job.message.queue)
+        count, _ = self._stuck.get(window, (0, ""))
+        if not count:
             log.warning(
-                "message parked",
-                group=self._group, queue=str(job.message.queue), offset=job.message.queue_offset, reason=str(error),
-            )  # fmt: skip
+                "cannot send back", group=self._group, queue=queue, offset=job.message.queue_offset, reason=str(error)
+            )
+        self._stuck[window] = count + (not job.backoff.failures), str(error)
         delay_ms = job.backoff.failed(self._chance.random())
-        self._parked += 1
-        asyncio.get_running_loop().call_later(delay_ms / 1000, self._unpark, job)
+        if self._is_over(job):
+            self._give_up(job)
+            return
+        self._parked[job] = None
+        job.timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._unpark, job)
 
     def _unpark(self, job: Parked) -> None:
-        self._parked -= 1
+        del self._parked[job]
+        if job.timer is not None:
+            job.timer.cancel()
         if job.chunk.window.is_closed or not marks.safeguard("a parked message is sent again"):
-            self._done_with(job)  # the queue's next owner is given the message again
+            self._give_up(job)
         else:
             self._enqueue(job)
 
+    @staticmethod
+    def _is_over(job: Parked) -> bool:
+        """The queue is being left. Its next owner is given the message again, and the handler runs once more."""
+        window: Window = job.chunk.window
+        return window.is_draining
+
+    def _give_up(self, job: Parked) -> None:
+        self._done_with(job)
+        job.given_up()
+
     def __repr__(self) -> str:
-        return f"<Settler {self._group}: {self._sending} sending, {len(self._waiting)} waiting, {self._parked} parked>"
+        return (
+            f"<Settler {self._group}: {self._sending} sending, {len(self._waiting)} waiting, "
+            f"{len(self._parked)} parked>"
+        )

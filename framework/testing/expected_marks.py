@@ -21,6 +21,7 @@ EXPECTED: tuple[str, ...] = (
 
 ELSEWHERE: dict[str, str] = {
     "a connection was told to go away": "the box never says so; tests of the channel do",
+    "a copy took the other road": "a run has one broker; tests of settling, and of the group against boxes",
     "a dead letter of an orderly queue could not be sent": "seldom; tests of orderly services",
     "a handler ended after its lease was lost": "seldom; tests of orderly services, and stories of order",
     "a handler ended after its queue was gone": "a drain of 30 s must run out; tests of the group have it sooner",

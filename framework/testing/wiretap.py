@@ -77,7 +77,10 @@ class Wiretap:
         return True
 
     def _look_for_burial(self, transport: SimTransport, opaque: int, whole: bytes) -> None:
-        """A plain send to a retry topic is an orderly group's dead letter; `b` is the topic, `i` the properties."""
+        """A plain send to a retry topic is a copy as well: an orderly group's dead letter, or a send-back's other road.
+
+        `b` is the topic, `i` the properties.
+        """
         fields = frame.decode(whole).fields
         message_id = properties.decode(fields["i"])[UNIQUE_KEY]
         self._copies[transport.trace_number, opaque] = fields["b"].removeprefix(RETRY_PREFIX), message_id

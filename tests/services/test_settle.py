@@ -13,11 +13,11 @@ from framework.core.budget import Budget
 from framework.core.chunk import Chunk
 from framework.core.retry import SendBack
 from framework.core.window import Window
-from framework.errors import BrokerUnreachable, FrameworkError, Refused
+from framework.errors import BrokerUnreachable, ConnectionLost, FrameworkError, Refused, RequestTimedOut
 from framework.model.message import Message
 from framework.net.task_tree import TaskTree
 from framework.services.settle import Parked, Settler
-from tests.services.parts import PLENTY, EvenChance, Line, messages_from, play, play_logged, told
+from tests.services.parts import PLENTY, EvenChance, messages_from, play, play_logged, told
 
 RETRY = SendBack(3, "retry", "no such order")
 
@@ -25,7 +25,11 @@ RETRY = SendBack(3, "retry", "no such order")
 class Brokers:
     """Takes a second for each copy; fails as often as told first."""
 
-    def __init__(self, *errors: FrameworkError, fails_always: bool = False) -> None:
+    def __init__(self, *errors: FrameworkError, fails_always: bool = False, other_road: bool = False) -> None:
+        self.other_road = other_road
+        """Whether some broker takes the copy as a normal message."""
+        self.sent_again: list[tuple[int, int, int, bool]] = []
+        """Offset, level, maximum, and whether the message's own broker was spared."""
         self.durable: list[tuple[int, int, int]] = []
         """Offset, level and maximum of each copy that is stored."""
         self.tries = 0
@@ -49,6 +53,17 @@ class Brokers:
             self._now -= 1
         self.durable.append((message.queue_offset, delay_level, max_retries))
 
+    async def send_again(
+        self, message: Message, group: str, *, delay_level: int, max_retries: int, spares_own: bool
+    ) -> str:
+        assert "billing" == group
+        await asyncio.sleep(1)
+        if not self.other_road:
+            raise Refused(16, "the topic is read-only", request="send", peer="broker-b")
+        self.sent_again.append((message.queue_offset, delay_level, max_retries, spares_own))
+        self.durable.append((message.queue_offset, delay_level, max_retries))
+        return "broker-b"
+
 
 class Fixture:
     def __init__(self, brokers: Brokers, count: int = 1) -> None:
@@ -59,11 +74,12 @@ class Fixture:
         self.chunk = chunk
         self.ended: list[tuple[int, float]] = []
         """Offset, and when it was settled."""
+        self.given_up: list[int] = []
         self.tree = TaskTree()
         self.settler = Settler("billing", 16, brokers, self.tree, EvenChance())
 
     def put(self, index: int, decision: SendBack = RETRY) -> None:
-        self.settler.put(self.chunk, index, decision, self._settled)
+        self.settler.put(self.chunk, index, decision, self._settled, lambda: self.given_up.append(index))
 
     def _settled(self, job: Parked) -> None:
         self.ended.append((job.message.queue_offset, asyncio.get_running_loop().time()))
@@ -130,69 +146,182 @@ def test_so_many_are_under_way_at_once_and_no_more(seed: int) -> None:
     play(story, seed=seed)
 
 
-def test_a_message_whose_copy_fails_is_parked_and_only_its_sending_is_tried_again() -> None:
-    async def story() -> list[float]:
-        refusal = Refused(1, "flush timeout", request="send back", peer="127.0.0.1:1")
-        it = Fixture(Brokers(BrokerUnreachable("no answer"), refusal), 2)
+REFUSED = Refused(16, "the broker is closed for writing", request="send back", peer="127.0.0.1:1")
+GONE = BrokerUnreachable("nobody listens")
+LOST = RequestTimedOut("no answer")
+
+
+@pytest.mark.parametrize(("error", "spares_own"), [(REFUSED, False), (GONE, True)], ids=["refused", "unreachable"])
+@pytest.mark.parametrize("level", [0, 6, -1])
+def test_what_cannot_be_sent_back_is_sent_as_a_message(error: FrameworkError, spares_own: bool, level: int) -> None:
+    async def story() -> list[tuple[int, float]]:
+        it = Fixture(Brokers(error, error, other_road=True), 2)
+        it.put(0, SendBack(level, "retry", ""))
+        it.put(1, SendBack(level, "retry", ""))
+        await asyncio.sleep(5)
+        assert [(0, level, 16, spares_own), (1, level, 16, spares_own)] == it.brokers.sent_again
+        assert (2, 0, 0) == (it.window.settle(), it.settler.pending, it.settler.stuck)
+        it.chunk = it.window.admit(messages_from(2, 1), 2, 3, 10) or it.chunk
         it.put(0)
-        await asyncio.sleep(1.2)
-        assert 1 == it.settler.pending
+        await asyncio.sleep(5)
+        return it.ended
+
+    ended, lines = play_logged(story)
+    assert [(0, 2.0), (1, 2.0), (2, 6.0)] == [(offset, round(when, 2)) for offset, when in ended]
+    assert [
+        ("send-back failed; copies are sent as messages instead", "broker-a", "broker-b"),
+        ("broker takes send-backs again", "broker-a", None),
+    ] == [(line["event"], line["broker"], line.get("to")) for line in lines], "said once a change"
+
+
+async def copy_by_the_other_road() -> tuple[list[tuple[int, int, int]], list[int]]:
+    it = Fixture(Brokers(REFUSED, other_road=True))
+    durable_then: list[tuple[int, int, int]] = []
+
+    def settled(job: Parked) -> None:
+        durable_then.extend(it.brokers.durable)
+        it._settled(job)
+
+    it.settler.put(it.chunk, 0, RETRY, settled)
+    await asyncio.sleep(5)
+    return durable_then, [offset for offset, _ in it.ended]
+
+
+def test_by_the_other_road_too_the_copy_comes_first() -> None:
+    assert ([(0, 3, 16)], [0]) == play(copy_by_the_other_road)
+
+
+@pytest.mark.usefixtures("careless")
+def test_without_its_safeguard_the_other_road_leaves_no_copy_either() -> None:
+    assert ([], [0]) == play(copy_by_the_other_road)
+
+
+def test_a_lost_answer_is_asked_for_once_more_before_the_other_road_is_taken() -> None:
+    """The copy may be there; a broker in the box knows what it was asked before."""
+
+    async def story() -> None:
+        it = Fixture(Brokers(LOST, other_road=True))
+        it.put(0)
+        await asyncio.sleep(10)
+        assert (2, [], [0]) == (it.brokers.tries, it.brokers.sent_again, [offset for offset, _ in it.ended])
+
+        it = Fixture(Brokers(LOST, ConnectionLost("broken off"), other_road=True))
+        it.put(0)
+        await asyncio.sleep(10)
+        assert (2, [(0, 3, 16, True)]) == (it.brokers.tries, it.brokers.sent_again)
+        assert [0] == [offset for offset, _ in it.ended]
+
+    play(story)
+
+
+def test_what_can_be_sent_neither_way_is_parked_and_only_its_sending_is_tried_again() -> None:
+    async def story() -> list[float]:
+        it = Fixture(Brokers(GONE, REFUSED), 2)
+        it.put(0)
+        await asyncio.sleep(2.2)
+        assert (1, 1) == (it.settler.pending, it.settler.stuck)
         assert 0 == it.window.settle(), "no commit passes it"
         assert "<Settler billing: 0 sending, 0 waiting, 1 parked>" == repr(it.settler)
+        assert it.settler.stuck_because(it.window) == (
+            "cannot send back: send refused by broker-b: code 16, the topic is read-only"
+        )
         await asyncio.sleep(30)
         assert (3, 0, [(0, 3, 16)]) == (it.brokers.tries, it.settler.pending, it.brokers.durable)
+        assert (0, None) == (it.settler.stuck, it.settler.stuck_because(it.window))
         return [when for _, when in it.ended]
 
     ended, lines = play_logged(story)
-    # A second each try; 0.75 s and 1.5 s between: half certain, half of the rest drawn.
-    assert [5.25] == [round(when, 2) for when in ended]
-    assert [
-        ("message parked", "billing", "orders@broker-a:3", 0),
-        ("message unparked", "billing", "orders@broker-a:3", 0),
-    ] == told(lines, "group", "queue", "offset")
-    assert [("message parked", "no answer")] == told(lines, "reason")
+    # Two seconds each round that fails, one that does not; 3.75 s and 7.5 s between: half certain, half of it drawn.
+    assert [16.25] == [round(when, 2) for when in ended]
+    assert [("cannot send back", "orders@broker-a:3"), ("sends back again", "orders@broker-a:3")] == told(
+        lines, "queue"
+    )
+
+
+def test_a_queue_is_said_to_be_stuck_once_and_free_once() -> None:
+    async def story() -> None:
+        it = Fixture(Brokers(*[REFUSED] * 3), 3)
+        for index in range(3):
+            it.put(index)
+        await asyncio.sleep(3)
+        assert 3 == it.settler.stuck
+        await asyncio.sleep(10)
+        assert (0, 3) == (it.settler.stuck, it.window.settle())
+
+    _, lines = play_logged(story)
+    assert ["cannot send back", "sends back again"] == [line["event"] for line in lines]
+
+
+def test_what_is_parked_is_tried_at_once_when_a_broker_is_there_again() -> None:
+    async def story() -> None:
+        it = Fixture(Brokers(GONE))
+        it.put(0)
+        await asyncio.sleep(3)
+        it.settler.hurry()
+        await asyncio.sleep(1.1)
+        assert [0] == [offset for offset, _ in it.ended]
+        await asyncio.sleep(30)
+        assert 2 == it.brokers.tries
+
+    play(story)
 
 
 def test_parked_messages_leave_the_settlers_to_others() -> None:
     async def story() -> list[int]:
-        it = Fixture(Brokers(*[BrokerUnreachable("no answer")] * limits.SETTLERS), 20)
+        it = Fixture(Brokers(*[GONE] * limits.SETTLERS), 20)
         for index in range(20):
             it.put(index)
-        await asyncio.sleep(3.2)
+        await asyncio.sleep(4.2)
         return sorted(offset for offset, _ in it.ended)
 
     first: list[int] = play(story)
     assert set(range(limits.SETTLERS, 20)) <= set(first)
 
 
-def test_a_parked_message_whose_queue_is_gone_is_given_up() -> None:
+def test_a_parked_message_whose_queue_is_left_is_tried_once_more_and_given_up() -> None:
     """The next owner gets it again, and would otherwise have two copies."""
 
     async def story() -> None:
         it = Fixture(Brokers(fails_always=True))
         it.put(0)
-        await asyncio.sleep(2)
+        await asyncio.sleep(3)
+        it.window.stop_handing_out()
+        it.settler.hurry(it.window)
+        tries = it.brokers.tries
+        await asyncio.sleep(2.1)
+        assert (tries + 1, [0]) == (it.brokers.tries, it.given_up)
+        assert ([], 0, 0) == (it.ended, it.settler.pending, it.settler.pending_for(it.window))
+        assert (0, 0) == (it.settler.stuck, len(it.tree))
+
+    play(story)
+
+
+def test_a_parked_message_whose_queue_is_gone_is_given_up() -> None:
+    async def story() -> None:
+        it = Fixture(Brokers(fails_always=True))
+        it.put(0)
+        await asyncio.sleep(3)
         it.window.close()
         tries = it.brokers.tries
-        await asyncio.sleep(200)
-        assert tries >= it.brokers.tries - 1
+        await asyncio.sleep(400)
+        assert (tries, [0]) == (it.brokers.tries, it.given_up)
         assert ([], 0, 0) == (it.ended, it.settler.pending, len(it.tree))
 
     play(story)
 
 
-def test_standing_back_grows_to_its_bound() -> None:
-    async def story() -> tuple[int, list[Line]]:
+def test_standing_back_grows_from_five_seconds_to_five_minutes() -> None:
+    async def story() -> int:
         it = Fixture(Brokers(fails_always=True))
         it.put(0)
-        await asyncio.sleep(600)
+        await asyncio.sleep(3_600)
         it.window.close()
-        return it.brokers.tries, []
+        return it.brokers.tries
 
-    (tries, _), lines = play_logged(story)
-    # 0.75, 1.5, 3, 6, 12 and then 22.5 s apart, a second each.
-    assert 29 <= tries <= 31
-    assert ["message parked"] == [line["event"] for line in lines], "named once"
+    tries, lines = play_logged(story)
+    # 3.75, 7.5, 15, 30, 60, 120 and then 225 s apart, two seconds each.
+    assert 20 <= tries <= 22
+    assert ["cannot send back"] == [line["event"] for line in lines], "named once"
 
 
 def test_the_chunk_of_a_job_is_the_one_it_was_put_with() -> None:

@@ -1,0 +1,94 @@
+"""A message sent once more as a normal one, for its retry or to the dead letters: what it carries and what not. Pure.
+
+Brokers make the copy themselves where they are asked to send back; this is for where that cannot be had.
+"""
+
+from __future__ import annotations
+
+from framework.client.outgoing import COMPRESS_ABOVE, DEFAULT_QUEUES
+from framework.model import delay_levels
+from framework.model.message import DELAY_LEVEL, ORIGIN_MESSAGE_ID, RETRY_TOPIC, Message
+from framework.model.reserved import AUTO_CREATE_TOPIC, RETRY_PREFIX, retry_topic
+from framework.wire import properties
+from framework.wire.codes import ResponseCode
+from framework.wire.command import Command
+from framework.wire.compression import Codec, compress
+from framework.wire.fields import command_for
+from framework.wire.requests.send import SendRequestV2
+
+PRODUCER = "CLIENT_INNER_PRODUCER"
+# Stored in each case; not yet on disk or on a replica in the later ones.
+STORED = (
+    ResponseCode.SUCCESS, ResponseCode.FLUSH_DISK_TIMEOUT, ResponseCode.SLAVE_NOT_AVAILABLE,
+    ResponseCode.FLUSH_SLAVE_TIMEOUT,
+)  # fmt: skip
+# The same, as the remark of a refusal (code 1): a stock broker answers so to a send-back whose copy it has stored.
+STORED_REMARKS = frozenset({"FLUSH_DISK_TIMEOUT", "SLAVE_NOT_AVAILABLE", "FLUSH_SLAVE_TIMEOUT"})
+# With these a broker would put the message elsewhere: on a schedule, into a transaction, back to where it was popped.
+RECONSUME_TIME, MAX_RECONSUME_TIMES = "RECONSUME_TIME", "MAX_RECONSUME_TIMES"
+_MISLEADING = frozenset({
+    DELAY_LEVEL, "TRAN_MSG", "REAL_TOPIC", "REAL_QID", "POP_CK", "POP_CK_OFFSET", "1ST_POP_TIME", RECONSUME_TIME,
+    MAX_RECONSUME_TIMES,
+})  # fmt: skip
+_MISLEADING_PREFIX = "TIMER_"
+
+
+def dead_letter(message: Message, group: str, broker: str, number: int = 0) -> Command:
+    """The send that ends among the dead letters: its attempts are above the maximum that it names.
+
+    So the broker has no choice, and creates the group's dead-letter topic where it has none.
+    """
+    return _send(message, group, _texts(message), broker, number, message.attempt - 1)
+
+
+def retry(message: Message, group: str, broker: str, number: int, *, delay_level: int, max_retries: int) -> Command:
+    """The send that comes back after a delay, one attempt on; without a level the next one of the ladder.
+
+    Past the maximum the broker makes a dead letter of it, as it does of what is sent back.
+    """
+    texts = _texts(message)
+    texts[RECONSUME_TIME], texts[MAX_RECONSUME_TIMES] = str(message.attempt), str(max_retries)
+    level = delay_level or delay_levels.FIRST_RETRY_LEVEL + message.attempt - 1
+    texts[DELAY_LEVEL] = str(min(level, delay_levels.LEVEL_MAX))
+    return _send(message, group, texts, broker, number, max_retries)
+
+
+def _texts(message: Message) -> dict[str, str]:
+    """All as it was: tags, keys, the sender's properties, the unique id; and where it was sent to at first.
+
+    A sender's own RETRY_TOPIC names nothing: only what lies on a retry topic was put there by a broker, or by us.
+    """
+    texts = {
+        name: value
+        for name, value in message.properties.items()
+        if name not in _MISLEADING and not name.startswith(_MISLEADING_PREFIX)
+    }
+    if not message.queue.topic.startswith(RETRY_PREFIX) or ORIGIN_MESSAGE_ID not in texts:
+        texts[ORIGIN_MESSAGE_ID] = message.message_id
+    texts[RETRY_TOPIC] = message.topic
+    return texts
+
+
+def _send(message: Message, group: str, texts: dict[str, str], broker: str, number: int, max_retries: int) -> Command:
+    body, sys_flag = message.body, 0
+    if len(body) > COMPRESS_ABOVE:
+        small = compress(body, Codec.ZLIB)
+        if len(small) < len(body):
+            body, sys_flag = small, Codec.ZLIB.sys_flag
+    header = SendRequestV2(
+        producer_group=PRODUCER,
+        topic=retry_topic(group),
+        default_topic=AUTO_CREATE_TOPIC,
+        default_topic_queue_nums=DEFAULT_QUEUES,
+        queue_id=number,
+        sys_flag=sys_flag,
+        born_timestamp=message.born_ms,
+        flag=message.flag,
+        properties=properties.encode(texts),
+        reconsume_times=message.attempt,
+        unit_mode=False,
+        max_reconsume_times=max_retries,
+        batch=False,
+        broker_name=broker,
+    )
+    return command_for(header, body)
