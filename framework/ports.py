@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -124,8 +124,15 @@ class Identity(Protocol):
     def process(self) -> int: ...
 
 
+class DiskUsage(NamedTuple):
+    """Bytes of a disk that others may not write to any more, and bytes in all."""
+
+    used: int
+    total: int
+
+
 class Files(Protocol):
-    """Small files that must be whole or not at all."""
+    """Small files that must be whole or not at all, and the disk that they lie on."""
 
     def read(self, path: str) -> bytes | None:
         """The content, or None where there is no such file."""
@@ -133,6 +140,10 @@ class Files(Protocol):
 
     def replace(self, path: str, content: bytes) -> None:
         """Put the content in place so that a crash at any moment leaves the old file or the new one."""
+        ...
+
+    def usage(self, path: str) -> DiskUsage:
+        """How full the disk is that holds a path; OSError where there is no such path."""
         ...
 
 

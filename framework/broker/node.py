@@ -15,6 +15,7 @@ from framework.broker.members import Members
 from framework.broker.notices import Notices
 from framework.broker.rates import Rate
 from framework.broker.request import Client, Request
+from framework.broker.retention import Retention
 from framework.broker.settings import BrokerSettings
 from framework.broker.store.offsets import Offsets
 from framework.broker.store.queues import Queue
@@ -38,6 +39,7 @@ class Node:
         timers: Timers,
         store: Store,
         delays: Delays,
+        retention: Retention,
         settings: BrokerSettings,
         neighbours: Callable[[], list[Node]],
         wake: Callable[[Request], None],
@@ -49,6 +51,7 @@ class Node:
         self.timers = timers
         self.store = store
         self.delays = delays
+        self.retention = retention
         self.settings = settings
         self.neighbours = neighbours
         """All logical brokers of the process, this one among them: what a name server knows."""

@@ -98,6 +98,18 @@ def check_send(request: Request, sent: Sent) -> tuple[Topic, int]:
     return topic, sent.number
 
 
+def check_room(node: Node) -> None:
+    """Refuse (14) to take messages on a disk that is all but full, in the stock broker's words."""
+    if node.retention.is_full:
+        ratio = node.retention.disk_ratio
+        raise Refusal(
+            ResponseCode.SERVICE_NOT_AVAILABLE,
+            "service not available now. It may be caused by one of the following reasons: "
+            f"the broker's disk is full [CL: {ratio:5.2f} CQ: {ratio:5.2f} INDEX: {ratio:5.2f}], messages are put to "
+            "the slave, message store has been shut down, etc.",
+        )
+
+
 def check_body(node: Node, body: bytes, properties: str) -> None:
     """Refuse what is too large (13), and what is empty, as the real broker does, with 1."""
     if not body:
@@ -221,6 +233,7 @@ def send(request: Request, sent: Sent) -> AfterCommit | Command:
         sent = retry_or_dead_letter(request, sent)
         _, number = check_send(request, sent)
         check_body(node, request.command.body, sent.properties)
+        check_room(node)
         properties = texts.decode(sent.properties)
         if sent.topic.startswith(DEAD_LETTER_PREFIX):
             properties[DELAY_LEVEL] = "-1"

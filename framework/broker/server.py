@@ -13,11 +13,12 @@ from pathlib import Path
 
 import structlog
 
-from framework.broker.delays import Delays
+from framework.broker.delays import SCHEDULE_TOPIC, Delays
 from framework.broker.dispatch import Dispatch
 from framework.broker.intercept import Interceptor, Interceptors
 from framework.broker.node import Node
 from framework.broker.request import Request
+from framework.broker.retention import Retention
 from framework.broker.sending import deliver_due
 from framework.broker.settings import BrokerSettings
 from framework.broker.store.database import Database, OpenDatabase, open_folder, open_given, open_memory
@@ -75,20 +76,24 @@ class Broker:
         self._listeners: list[Listener] = []
         self._store: Store | None = None
         self._delays: Delays | None = None
+        self._retention: Retention | None = None
 
     async def start(self) -> None:
         """Open the store and the ports. StoreError for a folder that is taken or damaged, OSError for a port."""
         loop = asyncio.get_running_loop()
         world, settings = self._world, self._settings
-        store = self._store = Store(self._open_store(), world.clock, world.workers, loop.call_soon)
+        store = self._store = Store(
+            self._open_store(), world.clock, world.workers, loop.call_soon, disk=world.files.usage
+        )
         delays = self._delays = Delays(
             store, loop, world.clock, levels_ms=settings.delays_ms, deliver=deliver_due, trouble=self._trouble
         )
+        retention = self._retention = Retention(store, loop, world.clock, settings, waiting=frozenset({SCHEDULE_TOPIC}))
         try:
             for i, port in enumerate(self._ports):
                 node = Node(
-                    _name_of(i), world=world, timers=loop, store=store, delays=delays, settings=settings,
-                    neighbours=lambda: self._nodes, wake=self._dispatch.resume,
+                    _name_of(i), world=world, timers=loop, store=store, delays=delays, retention=retention,
+                    settings=settings, neighbours=lambda: self._nodes, wake=self._dispatch.resume,
                 )  # fmt: skip
                 listener = self._listener(node, port)
                 node.address = _address(self._advertised, await listener.start())
@@ -100,6 +105,7 @@ class Broker:
             raise
         store.writer.on_arrival = self._arrived
         delays.start()
+        retention.start()
         store.sweep.resume()
 
     @property
@@ -127,8 +133,9 @@ class Broker:
         if self._store is None:
             return
         store, self._store = self._store, None
-        if self._delays is not None:
-            self._delays.stop()
+        for clockwork in (self._delays, self._retention):
+            if clockwork is not None:
+                clockwork.stop()
         for node in self._nodes:
             node.holds.end_all()
         store.writer.save_tables()
@@ -148,8 +155,9 @@ class Broker:
     def kill(self) -> None:
         """End as a crash would: nothing more is written or answered, connections break. For simulations."""
         store, self._store = self._store, None
-        if self._delays is not None:
-            self._delays.stop()
+        for clockwork in (self._delays, self._retention):
+            if clockwork is not None:
+                clockwork.stop()
         if store is not None:
             store.abandon()
         for node in self._nodes:
@@ -174,7 +182,7 @@ class Broker:
     def _open_store(self) -> Database:
         if self._open_database is not None:
             return open_given(self._open_database)
-        return open_memory() if self._data is None else open_folder(self._data)
+        return open_memory() if self._data is None else open_folder(self._data, is_relaxed=self._settings.is_relaxed)
 
     def _listener(self, node: Node, port: int) -> Listener:
         limits, settings = Limits(), self._settings

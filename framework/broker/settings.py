@@ -33,5 +33,13 @@ class BrokerSettings:
     groups_max: int = 1000
     offsets_saved_s: float = 0.5
     """One-way commits reach the disk at most this much later, or with the next write."""
+    is_relaxed: bool = False
+    """`durability: relaxed`: answers leave before the disk has the message; a power cut may lose the last ones."""
+    kept_ms: int = 48 * 3_600_000  # fileReservedTime of the broker.conf that RocketMQ ships
+    disk_clean_ratio: float = 0.75  # diskMaxUsedSpaceRatio: from here on what is too old goes at once
+    disk_forced_ratio: float = 0.85  # diskSpaceCleanForciblyRatio: from here on the oldest go whatever their age
+    disk_full_ratio: float = 0.90  # diskSpaceWarningLevelRatio: from here on sends are refused
+    log_kept_bytes: int = 1 << 30
+    """What force leaves of the log, its newest part; RocketMQ leaves its last file, which is as large."""
     sent_back_kept_ms: int = 3_600_000
     """How long a repeated send-back is recognised."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from framework.ports import Listening, PipeOwner, World
+from framework.ports import DiskUsage, Listening, PipeOwner, World
 
 T = TypeVar("T")
 Job = Callable[[], Any]
@@ -214,3 +214,8 @@ class RealFiles:
             os.fsync(folder)  # or a crash could bring the old name back
         finally:
             os.close(folder)
+
+    def usage(self, path: str) -> DiskUsage:
+        disk = os.statvfs(path)
+        # What is set aside for the superuser counts as used, as RocketMQ counts it.
+        return DiskUsage((disk.f_blocks - disk.f_bavail) * disk.f_frsize, disk.f_blocks * disk.f_frsize)

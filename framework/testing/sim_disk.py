@@ -11,6 +11,8 @@ from __future__ import annotations
 import sqlite3
 from typing import Any
 
+from framework.ports import DiskUsage
+
 SYNCHRONOUS_FULL = 2
 CHECKPOINT_COMMITS = 200
 """With less than FULL only a checkpoint syncs; here one comes each so many commits."""
@@ -54,6 +56,8 @@ class SimDisk:
     def __init__(self) -> None:
         self._files: dict[str, bytes] = {}
         self._databases: dict[str, SimConnection] = {}
+        self.used = DiskUsage(0, 1 << 40)
+        """How full it is; set by whoever plays with it."""
 
     # -- ports.Files
 
@@ -62,6 +66,9 @@ class SimDisk:
 
     def replace(self, path: str, content: bytes) -> None:
         self._files[path] = bytes(content)
+
+    def usage(self, path: str) -> DiskUsage:
+        return self.used
 
     # -- databases
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from framework.broker.delays import Delays
+from framework.broker.delays import SCHEDULE_TOPIC, Delays
 from framework.broker.dispatch import Dispatch, Verify
 from framework.broker.intercept import Interceptors
 from framework.broker.node import Node
 from framework.broker.request import Request
+from framework.broker.retention import Retention
 from framework.broker.sending import deliver_due
 from framework.broker.settings import BrokerSettings
 from framework.broker.store.database import Database, open_memory
@@ -70,9 +71,12 @@ class BrokerLab(Lab):
             self.store, self.timers, self.clock, levels_ms=self.settings.delays_ms, deliver=deliver_due,
             trouble=self.troubles.append,
         )  # fmt: skip
+        self.retention = Retention(
+            self.store, self.timers, self.clock, self.settings, waiting=frozenset({SCHEDULE_TOPIC})
+        )
         self.node = Node(
-            "broker-a", world=world, timers=self.timers, store=self.store, delays=delays, settings=self.settings,
-            neighbours=lambda: [self.node], wake=self.dispatch.resume,
+            "broker-a", world=world, timers=self.timers, store=self.store, delays=delays, retention=self.retention,
+            settings=self.settings, neighbours=lambda: [self.node], wake=self.dispatch.resume,
         )  # fmt: skip
         self.node.address = ADDRESS
         self.store.writer.on_arrival = self.node.arrived

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from framework.broker.store.database import Database, open_folder, open_memory
 from framework.broker.store.store import Store
+from framework.ports import DiskUsage
 
 T = TypeVar("T")
 Job = tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]]
@@ -129,7 +130,8 @@ class Lab:
         self.timers = HandTimers(self.clock)
         self.workers = HandWorkers(is_prompt=is_prompt)
         self.database = database
-        self.store = Store(database, self.clock, self.workers, self.timers.call_soon)
+        self.usage = DiskUsage(0, 1 << 40)
+        self.store = Store(database, self.clock, self.workers, self.timers.call_soon, disk=lambda _: self.usage)
 
     def append(
         self, topic: str, number: int, text: bytes, *, tag: int = 0, broker: str = "broker-a"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import signal
 import stat
 from pathlib import Path
 
 import pytest
 
+from framework.broker.settings import BrokerSettings
+from framework.broker.store.database import open_folder
 from framework.cli import main
+from framework.cli.commands import broker as broker_command
 from framework.cli.exit_codes import ExitCode
 from tests.cli.processes import command
 
@@ -64,6 +68,39 @@ def test_keys_that_will_not_do_are_refused(
 
     assert ExitCode.CONFIGURATION == main.run(["broker", "--memory", "--auth", str(keys)])
     assert reason in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "reason"),
+    [
+        ("--retention", "0s", "a second at least"),
+        ("--retention", "2 weeks", "weeks"),
+        ("--disk-limits", "90 85 75", "three rising percentages"),
+        ("--disk-limits", "75 85", "three rising percentages"),
+        ("--durability", "none", "relaxed"),
+    ],
+)
+def test_figures_that_will_not_do_are_refused(
+    option: str, text: str, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ExitCode.USAGE == main.run(["broker", "--memory", option, text])
+    assert reason in capsys.readouterr().err
+
+
+def test_durability_is_relaxed_by_name_only(tmp_path: Path) -> None:
+    parser = argparse.ArgumentParser()
+    broker_command.add_options(parser)
+
+    def settings(*words: str) -> BrokerSettings:
+        return broker_command._settings(parser.parse_args(["--data", str(tmp_path), *words]))
+
+    assert not settings().is_relaxed
+    assert settings("--durability", "relaxed").is_relaxed
+    assert settings("--retention", "3h", "--disk-limits", "50 60% 70").kept_ms == 3 * 3_600_000
+    for is_relaxed, level in ((False, 2), (True, 1)):
+        database = open_folder(tmp_path / "data", is_relaxed=is_relaxed)
+        assert (level,) == database.writing.execute("PRAGMA synchronous").fetchone()
+        database.close()
 
 
 def test_other_machines_are_let_in_only_with_keys(capsys: pytest.CaptureFixture[str]) -> None:

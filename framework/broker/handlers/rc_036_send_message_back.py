@@ -44,6 +44,8 @@ def handle(request: Request) -> Answer:
     target = _target(node, group, is_dead=is_dead)
     if not target.is_writable:
         raise Refusal(ResponseCode.NO_PERMISSION, f"the topic[{target.name}] sending message is forbidden")
+    if node.retention.is_full:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, "SERVICE_NOT_AVAILABLE")  # the name of the store's status, as there
     number = node.world.chance.below(max(target.write_queues, 1))
     properties = {**copy.properties, DELAY_LEVEL: str(level)}
     change = write(node, replace(copy, topic=target.name, queue_id=number, properties=properties), level)

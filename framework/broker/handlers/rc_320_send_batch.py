@@ -12,6 +12,7 @@ from framework.broker.sending import (
     ANSWER_EXTRAS,
     Sent,
     check_body,
+    check_room,
     check_send,
     draft,
     send_answer,
@@ -43,6 +44,7 @@ def send_batch(request: Request, sent: Sent) -> Answer:
             raise Refusal(ResponseCode.MESSAGE_ILLEGAL, "batch request does not support retry group")
         _, number = check_send(request, sent)
         check_body(node, request.command.body, sent.properties)
+        check_room(node)
         drafts = _take_apart(request, sent, number)
     except Refusal as refusal:
         return refuse(refusal.code, refusal.remark, ANSWER_EXTRAS)

@@ -78,8 +78,11 @@ def open_given(open_database: OpenDatabase) -> Database:
     return Database(connection, connection, place="the given database", commits_inline=False, lock=None)
 
 
-def open_folder(folder: Path) -> Database:
-    """The store of a data folder, made where there is none. A folder that is taken, foreign or damaged: StoreError."""
+def open_folder(folder: Path, *, is_relaxed: bool = False) -> Database:
+    """The store of a data folder, made where there is none. A folder that is taken, foreign or damaged: StoreError.
+
+    `is_relaxed`: commits are not synced one by one, so a power cut may undo the last of them.
+    """
     _check_folder(folder)
     lock = _lock(folder)
     path = folder / FILE_NAME
@@ -89,7 +92,7 @@ def open_folder(folder: Path) -> Database:
         _check_file(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), path)
         opened.append(_connect(path))
         opened.append(_connect(path))
-        _prepare(opened[0], str(path))
+        _prepare(opened[0], str(path), is_relaxed=is_relaxed)
         _set_up(opened[1])
     except (OSError, sqlite3.Error) as error:
         _close_all(opened, lock)
@@ -149,19 +152,20 @@ def _check_file(file: int, path: Path) -> None:
         raise StoreError(f"{path}: not a readable database; restore it from a copy, or name another folder")
 
 
-def _set_up(connection: sqlite3.Connection) -> None:
+def _set_up(connection: sqlite3.Connection, *, is_relaxed: bool = False) -> None:
     """What every connection needs, before anything is read through it."""
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     connection.execute("PRAGMA trusted_schema = OFF")
     # FULL: a commit is not done before it is on the disk. NORMAL would lose commits at a power cut.
-    connection.execute(f"PRAGMA synchronous = {'FULL' if safeguard('a commit reaches the disk') else 'NORMAL'}")
+    is_synced = safeguard("a commit reaches the disk") and not is_relaxed
+    connection.execute(f"PRAGMA synchronous = {'FULL' if is_synced else 'NORMAL'}")
     connection.execute("PRAGMA cache_size = -32768")
 
 
-def _prepare(connection: sqlite3.Connection, place: str) -> None:
+def _prepare(connection: sqlite3.Connection, place: str, *, is_relaxed: bool = False) -> None:
     """Check that the database is ours, of a version we know; bring an empty or older one up to date."""
     try:
-        _set_up(connection)
+        _set_up(connection, is_relaxed=is_relaxed)
         application = int(connection.execute("PRAGMA application_id").fetchone()[0])
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
         is_empty = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0

@@ -19,9 +19,7 @@ def drop(transaction: Transaction, queues: Iterable[Queue]) -> None:
     """Take queues out of the store, inside a transaction; their messages stay for `clean` to remove."""
     transaction.flush()
     connection = transaction.connection
-    # The log's last message may be among those that go; its place must not be given out again.
-    connection.execute("DELETE FROM log_end")
-    connection.execute("INSERT INTO log_end (place, stored_ms) VALUES (?, ?)", (transaction.place, transaction.now_ms))
+    transaction.mark_end()
     for queue in queues:
         number = queue.base >> OFFSET_BITS
         connection.execute("DELETE FROM queues WHERE id = ?", (number,))

@@ -113,7 +113,7 @@ class Log:
         message, record, checksum = row
         queue = self._queues.of_message(message)
         # Uncommitted rows show where one connection both reads and writes.
-        if queue is None or message - queue.base >= queue.end:
+        if queue is None or not queue.low <= message - queue.base < queue.end:
             return None
         if crc32(record) != checksum:
             raise RecordDamaged(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Callable
 from typing import Any
@@ -14,16 +13,23 @@ from framework.broker.store.sweep import Sweep
 from framework.broker.store.values import NamedValues
 from framework.broker.store.writer import Writer
 from framework.errors import StoreError
-from framework.ports import Clock, Workers
+from framework.ports import Clock, DiskUsage, Workers
 
 
 class Store:
     """Everything that survives a crash. `soon` runs a callback in the event loop's next turn."""
 
     def __init__(
-        self, database: Database, clock: Clock, workers: Workers, soon: Callable[[Callable[[], None]], Any]
+        self,
+        database: Database,
+        clock: Clock,
+        workers: Workers,
+        soon: Callable[[Callable[[], None]], Any],
+        *,
+        disk: Callable[[str], DiskUsage],
     ) -> None:
         self.database = database
+        self._disk = disk
         try:
             self.queues = Queues(database.writing)
             self.log = Log(database.reading, self.queues)
@@ -36,12 +42,19 @@ class Store:
             raise StoreError(f"{database.place}: damaged ({error}); restore it from a copy") from error
 
     def disk_ratio(self) -> float:
-        """How full the disk is that the store lies on; 0 for one in memory."""
-        try:
-            disk = os.statvfs(self.database.place)
-        except OSError:
+        """How full the disk is that the store lies on; 0 for one in memory.
+
+        Pages of deleted messages are counted as free: the file keeps them, and the next messages go there.
+        """
+        if self.database.commits_inline:
             return 0.0
-        return 1 - disk.f_bavail / disk.f_blocks if disk.f_blocks else 0.0
+        try:
+            used, total = self._disk(self.database.place)
+            (pages,) = self.database.reading.execute("PRAGMA freelist_count").fetchone()
+            (page_bytes,) = self.database.reading.execute("PRAGMA page_size").fetchone()
+        except (OSError, sqlite3.Error):
+            return 0.0
+        return min(max(used - pages * page_bytes, 0) / total, 1.0) if total else 0.0
 
     def close(self) -> None:
         """After the last commit. What was not committed is gone."""

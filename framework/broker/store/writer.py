@@ -110,6 +110,11 @@ class Transaction:
         arrived.append(tag)
         return Stored(queue, offset, place, self.now_ms)
 
+    def mark_end(self) -> None:
+        """Note how far the log has come, where its last message may be deleted: no place is given out twice."""
+        self.connection.execute("DELETE FROM log_end")
+        self.connection.execute("INSERT INTO log_end (place, stored_ms) VALUES (?, ?)", (self.place, self.now_ms))
+
     def flush(self) -> None:
         """Put appended messages into the table, so that the change can read them back."""
         if self.rows:

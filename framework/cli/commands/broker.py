@@ -11,7 +11,7 @@ import asyncio
 import errno
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from framework.cli import options, output
 from framework.cli.exit_codes import ExitCode
@@ -19,6 +19,7 @@ from framework.errors import ConfigurationError, StoreError, shorten
 from framework.model import durations
 
 if TYPE_CHECKING:
+    from framework.broker.settings import BrokerSettings
     from framework.net.credentials import Credentials
     from framework.ports import World
 
@@ -42,6 +43,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--admission", metavar="10s", type=_duration,
         help="a newcomer to a group counts after this long; one that comes and goes waits up to five minutes",
     )  # fmt: skip
+    parser.add_argument(
+        "--durability", choices=("full", "relaxed"), default="full",
+        help="relaxed: answer before the disk has it; faster, and a power cut may lose the last messages",
+    )  # fmt: skip
+    parser.add_argument("--retention", metavar="48h", type=_age, help="remove messages older than this; 48h")
+    parser.add_argument(
+        "--disk-limits", metavar='"75 85 90"', type=_limits,
+        help="percent of the disk from which old messages go at once, the oldest by force, and sends are refused",
+    )  # fmt: skip
     parser.add_argument("--ready-file", metavar="FILE", type=Path, help="gets the ready line once it listens")
 
 
@@ -60,6 +70,23 @@ def _delays(text: str) -> tuple[int, ...]:
     if not delays:
         raise argparse.ArgumentTypeError("write durations with spaces between, such as '1s 5s 10s'")
     return delays
+
+
+def _age(text: str) -> int:
+    age_ms = _duration(text)
+    if age_ms < 1000:
+        raise argparse.ArgumentTypeError(f"{text}: messages are kept for a second at least")
+    return age_ms
+
+
+def _limits(text: str) -> tuple[float, ...]:
+    try:
+        limits = tuple(float(part) / 100 for part in text.replace("%", " ").split())
+    except ValueError:
+        limits = ()
+    if len(limits) != 3 or not 0 < limits[0] <= limits[1] <= limits[2] <= 1:
+        raise argparse.ArgumentTypeError(f"{shorten(text)}: write three rising percentages, such as '75 85 90'")
+    return limits
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -82,8 +109,6 @@ def execute(arguments: argparse.Namespace) -> int:
 
 async def _serve(arguments: argparse.Namespace) -> ExitCode:
     from framework.broker.server import Broker
-    from framework.broker.settings import BrokerSettings
-    from framework.model.delay_levels import DELAYS_MS
     from framework.net.real_world import real_world
     from framework.runtime.signals import draining
 
@@ -95,10 +120,7 @@ async def _serve(arguments: argparse.Namespace) -> ExitCode:
         port=arguments.port,
         brokers=arguments.brokers,
         auth=_credentials(arguments.auth, world) if arguments.auth else None,
-        settings=BrokerSettings(
-            delays_ms=arguments.delay_levels or DELAYS_MS,
-            admission_ms=arguments.admission or 0,
-        ),
+        settings=_settings(arguments),
     )
     asked, loop = asyncio.Event(), asyncio.get_running_loop()
     with draining(lambda: loop.call_soon_threadsafe(asked.set)):
@@ -113,6 +135,27 @@ async def _serve(arguments: argparse.Namespace) -> ExitCode:
         finally:
             await broker.stop()
     return ExitCode.CLEAN
+
+
+def _settings(arguments: argparse.Namespace) -> BrokerSettings:
+    """What the command line chose; the defaults for all else."""
+    import structlog
+
+    from framework.broker.settings import BrokerSettings
+
+    chosen: dict[str, Any] = {"is_relaxed": arguments.durability == "relaxed"}
+    if arguments.delay_levels:
+        chosen["delays_ms"] = arguments.delay_levels
+    if arguments.admission:
+        chosen["admission_ms"] = arguments.admission
+    if arguments.retention:
+        chosen["kept_ms"] = arguments.retention
+    if arguments.disk_limits:
+        names = ("disk_clean_ratio", "disk_forced_ratio", "disk_full_ratio")
+        chosen.update(zip(names, arguments.disk_limits, strict=True))
+    if chosen["is_relaxed"] and arguments.data:
+        structlog.get_logger().warning("durability relaxed: a power cut may lose messages that were acknowledged")
+    return BrokerSettings(**chosen)
 
 
 def _put(path: Path, text: str) -> None:

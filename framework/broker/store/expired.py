@@ -1,0 +1,93 @@
+"""Removing the oldest messages: first their queues' lowest offsets rise, for everybody and on disk, then the rows go.
+
+So no reader ever looks for a row that has gone, and a crash between the two leaves rows that nobody can reach and that
+the next round removes. Statements only; what is too old and when a step is taken are known elsewhere.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import NamedTuple
+
+from framework.broker.store.queues import OFFSET_BITS, Queue, Queues
+from framework.broker.store.writer import Transaction
+
+# One step's messages: they hold the loop for some milliseconds. Large ones cost by their pages.
+STEP_ROWS = 500
+STEP_BYTES = 2 * 1024 * 1024
+_STEP_KEY_ROWS = 50
+
+
+class Bounds(NamedTuple):
+    """What is too old: stored before `before_ms`, and standing in front of `before_place`."""
+
+    before_ms: int
+    before_place: int
+
+
+class Cut(NamedTuple):
+    """One step's worth: where each queue begins from now on, and where in the log the next step goes on."""
+
+    lows: dict[Queue, int]
+    next_place: int
+    oldest_ms: int
+    """No message that is left was stored before."""
+    size: int
+
+
+def choose(transaction: Transaction, queues: Queues, start: int, bounds: Bounds, waiting: frozenset[str]) -> Cut | None:
+    """Raise the lowest offsets past some of the oldest messages; None where none is too old.
+
+    Messages on the schedule (in topics named `waiting`) stay, with all that came after the first of them.
+    """
+    connection = transaction.connection
+    rows = connection.execute(
+        "SELECT id, place, stored_ms, length(record) FROM messages"
+        " WHERE place >= ? AND place < ? AND stored_ms < ? ORDER BY place LIMIT ?",
+        (start, bounds.before_place, bounds.before_ms, STEP_ROWS),
+    )
+    first_waiting: int | None = None
+    lows: dict[Queue, int] = {}
+    next_place, oldest_ms, size = start, 0, 0
+    for message, place, stored_ms, length in rows:
+        if size + length > STEP_BYTES and size:
+            break
+        next_place, oldest_ms = place + length, stored_ms
+        queue = queues.of_message(message)
+        if queue is None:  # of a deleted topic: removed with it
+            continue
+        if queue.topic in waiting:
+            if first_waiting is None:
+                first_waiting = _first_waiting(connection)
+            if place >= first_waiting:
+                continue
+        size += length
+        lows[queue] = max(queue.low, message - queue.base + 1)
+    rows.close()
+    if next_place == start:
+        return None
+    connection.executemany(
+        "UPDATE queues SET low = ? WHERE id = ?", [(low, queue.base >> OFFSET_BITS) for queue, low in lows.items()]
+    )
+    return Cut(lows, next_place, oldest_ms, size)
+
+
+def remove(transaction: Transaction, cut: Cut) -> None:
+    """Take out the rows that a committed cut has put out of reach, and the keys of none but such."""
+    connection = transaction.connection
+    transaction.mark_end()
+    connection.executemany(
+        "DELETE FROM messages WHERE id BETWEEN ? AND ?",
+        [(queue.base, queue.base + low - 1) for queue, low in cut.lows.items()],
+    )
+    keys = connection.execute(
+        "SELECT id, stored_ms FROM message_keys ORDER BY id LIMIT ?", (_STEP_KEY_ROWS,)
+    ).fetchall()
+    old = [id_ for id_, stored_ms in keys if stored_ms < cut.oldest_ms]
+    if old:
+        connection.execute("DELETE FROM message_keys WHERE id <= ?", (old[-1],))
+
+
+def _first_waiting(connection: sqlite3.Connection) -> int:
+    (place,) = connection.execute("SELECT min(place) FROM delays").fetchone()
+    return (1 << 62) if place is None else int(place)
