@@ -1,0 +1,205 @@
+"""Pulls: one queue's pulls by a reader: which replica is asked, what its answer means, and the next one in advance.
+
+A pull says itself what is wanted, so no group has to be joined; it never waits at the broker for what is not there yet.
+While an answer is decoded the next pull is already under way: its offset is known from the answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from framework.errors import BrokerUnreachable, ConfigurationError, ProtocolError, Refused
+from framework.model.queue import MessageQueue
+from framework.model.subscription import EVERYTHING as ALL_TAGS
+from framework.model.subscription import Subscription
+from framework.reading.link import Link
+from framework.reading.reach import Reach
+from framework.reading.settings import ReaderSettings
+from framework.wire.bodies.route import MASTER
+from framework.wire.codes import RequestCode, ResponseCode, request_name
+from framework.wire.command import Command
+from framework.wire.requests.pull import LITE_PULL, SUBSCRIPTION, PullRequest, PullTemplate, read_progress
+
+BATCH_BYTES = 4 * 1024 * 1024  # asked for; a stock broker answers with at most 256 KiB
+_OFFSET_MAX = 1 << 56
+_NOTHING = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
+_BUSY = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What is wanted of a topic; brokers do the filtering. `sql` needs enablePropertyFilter on a stock broker."""
+
+    tags: str = ALL_TAGS
+    """Tags joined by `||`, or `*` for all."""
+    sql: str = ""
+    """An SQL92 expression over properties. Not together with tags."""
+    tag_set: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        tags = Subscription("", self.tags).tags
+        if self.sql and tags:
+            raise ConfigurationError("filter: give either tags or sql, not both; sql can say TAGS = 'a'")
+        if not self.sql and not tags and self.tags.strip() != ALL_TAGS:
+            raise ConfigurationError(f"filter: no tag in {self.tags!r}; write 'a || b', or '*' for all")
+        if self.sql:
+            from framework.model.sql92 import parse
+
+            parse(self.sql)  # names the mistake before a broker has to
+        object.__setattr__(self, "tag_set", frozenset(tags))
+
+    @property
+    def is_everything(self) -> bool:
+        return not self.sql and not self.tag_set
+
+
+EVERYTHING = Filter()
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """One answer: records as they are stored, and where to go on."""
+
+    data: bytes
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    offset_delta: int = 0
+    """To be added to the records' queue offsets (static topics)."""
+    gone: tuple[int, int] | None = None
+    """Offsets that were asked for and are gone: the first, and the one after the last."""
+
+
+class Pulls:
+    """Asked for ranges one after the other, by one thread."""
+
+    def __init__(self, reach: Reach, settings: ReaderSettings, queue: MessageQueue, wanted: Filter) -> None:
+        self._reach, self._settings, self._queue = reach, settings, queue
+        self._replica = MASTER
+        self._ahead: tuple[Link, tuple[int, int], int] | None = None
+        """The pull under way: its link, what was asked, and the offset."""
+        self._request = PullRequest(
+            consumer_group=settings.group,
+            topic=queue.topic,
+            queue_id=queue.number,
+            queue_offset=0,
+            max_msg_nums=settings.batch,
+            sys_flag=SUBSCRIPTION | LITE_PULL,
+            commit_offset=0,
+            suspend_timeout_millis=0,
+            sub_version=0,
+            subscription=wanted.sql or wanted.tags,
+            expression_type="SQL92" if wanted.sql else "TAG",
+            max_msg_bytes=BATCH_BYTES,
+            broker_name=queue.broker,
+        )
+        self._template = PullTemplate(self._request)
+
+    def pull(self, offset: int, end: int, *, ahead: bool = False) -> Pulled:
+        """What is at `offset` and behind it. `ahead` sends the next pull, up to `end`, before this is handed out."""
+        last: BrokerUnreachable | Refused | None = None
+        for attempt in range(1 + self._settings.retries):
+            if attempt:
+                self._reach.stand_back(attempt - 1)
+            try:
+                link, answer = self._answered(offset, end, fresh=attempt > 0)
+                pulled = self._read(answer, offset, end)
+            except BrokerUnreachable as error:
+                last = error
+                self._replica = self._reach.other_replica(self._queue.topic, self._queue.broker, self._replica)
+                continue
+            except Refused as error:
+                if error.code not in _BUSY and self._replica == MASTER:
+                    raise
+                last = error
+                self._replica = MASTER
+                continue
+            if pulled is None:
+                last = BrokerUnreachable(f"{self._queue}: broker has offset {offset} and does not hand it out")
+                continue
+            if ahead and pulled.next_offset < end and pulled.gone is None and link.is_open:
+                self._ask_ahead(link, pulled.next_offset, end)
+            return pulled
+        assert last is not None, "there is at least one attempt"
+        if isinstance(last, Refused):
+            raise last
+        attempts = 1 + self._settings.retries
+        raise BrokerUnreachable(
+            f"{self._queue} from offset {offset}: {attempts} attempts failed; the last: {last}"
+        ) from last
+
+    def _answered(self, offset: int, end: int, *, fresh: bool) -> tuple[Link, Command]:
+        timeout_ms = self._settings.request_timeout_ms
+        under_way, self._ahead = self._ahead, None
+        if under_way is not None:
+            link, asked, at = under_way
+            if at == offset and link.is_open:
+                answer = link.answer(asked, timeout_ms=timeout_ms)
+                if answer.code != ResponseCode.GO_AWAY:
+                    return link, answer
+                link.close()
+            else:
+                link.forget(asked)
+        address = self._reach.address(self._queue.topic, self._queue.broker, self._replica, fresh=fresh)
+        link = self._reach.link(address)
+        answer = link.answer(link.ask(self._command(offset, end), timeout_ms=timeout_ms), timeout_ms=timeout_ms)
+        if answer.code == ResponseCode.GO_AWAY:
+            link.close()
+            raise BrokerUnreachable(f"{address}: told to go away")
+        return link, answer
+
+    def _ask_ahead(self, link: Link, offset: int, end: int) -> None:
+        try:
+            asked = link.ask(self._command(offset, end), timeout_ms=self._settings.request_timeout_ms)
+        except BrokerUnreachable:
+            return  # the next pull finds the link ended, and says so if another does not help
+        self._ahead = (link, asked, offset)
+
+    def _command(self, offset: int, end: int) -> Command:
+        command = self._template.command(offset, None)
+        command.code = int(RequestCode.LITE_PULL_MESSAGE)
+        command.fields["maxMsgNums"] = str(min(self._settings.batch, end - offset))
+        return command
+
+    def _read(self, answer: Command, offset: int, end: int) -> Pulled | None:
+        """What the answer says; None where it says nothing and must be asked for again."""
+        code = answer.code
+        if code not in (ResponseCode.SUCCESS, ResponseCode.PULL_OFFSET_MOVED, *_NOTHING):
+            raise Refused(
+                code, (answer.remark or "")[:200], request=request_name(RequestCode.LITE_PULL_MESSAGE),
+                peer=self._queue.broker,
+            )  # fmt: skip
+        following, low, high, delta = read_progress(answer.fields)
+        was_master = self._replica == MASTER
+        self._replica = _suggested(answer)
+        if not 0 <= following <= _OFFSET_MAX:
+            raise ProtocolError(f"{self._queue}: goes on from offset {following}", peer=self._queue.broker)
+        if code == ResponseCode.SUCCESS:
+            if following <= offset:
+                raise ProtocolError(f"{self._queue}: goes back to offset {following}", peer=self._queue.broker)
+            return Pulled(answer.body, following, low, high, delta)
+        if not was_master:  # a replica that is behind proves nothing
+            self._replica = MASTER
+            return None
+        if code == ResponseCode.PULL_OFFSET_MOVED:
+            # Below the queue's beginning: retention. At or past its end: a log that was lost, or a topic made anew.
+            upto = min(following, end) if following > offset else end
+            return Pulled(b"", upto, low, high, delta, (offset, upto))
+        if following > offset:  # nothing up to there that was wanted
+            return Pulled(b"", following, low, high, delta)
+        return None if offset < high else Pulled(b"", end, low, high, delta, (offset, end))
+
+    def make_group_known(self, offset: int) -> None:
+        """Have the broker create the group, where it may; what the pull brings does not matter."""
+        self._answered(offset, offset + 1, fresh=False)
+
+    def close(self) -> None:
+        """The answer under way is not wanted any more."""
+        under_way, self._ahead = self._ahead, None
+        if under_way is not None:
+            under_way[0].forget(under_way[1])
+
+
+def _suggested(answer: Command) -> int:
+    text = answer.fields.get("suggestWhichBrokerId", "0")
+    return int(text) if text != "0" and text.isdecimal() and len(text) < 10 else MASTER

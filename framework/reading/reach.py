@@ -1,0 +1,134 @@
+"""Reach: which name server and which broker answer, over links that are opened when first needed.
+
+It owns the links, the routes and the choice among name servers. A route is asked for again when something was not where
+it says. It knows what a route means, and no other request.
+"""
+
+from __future__ import annotations
+
+import ssl
+from threading import Event
+
+from framework.errors import BrokerUnreachable, ProtocolError, Refused
+from framework.net.address import AllowList, parse_address
+from framework.net.channel import raise_for
+from framework.net.real_world import RealChance
+from framework.net.route import Route, checked
+from framework.net.tls import client_context
+from framework.reading.link import Link, Sign
+from framework.reading.settings import ReaderSettings
+from framework.wire.bodies.route import MASTER, TopicRoute
+from framework.wire.codes import ResponseCode
+from framework.wire.command import Command
+from framework.wire.fields import command_for
+from framework.wire.requests.route import RouteRequest
+
+
+class Reach:
+    """What one reader has open. Not to be shared between threads, and never pickled."""
+
+    def __init__(self, settings: ReaderSettings) -> None:
+        self._settings = settings
+        self._context: ssl.SSLContext | None = client_context(settings.tls) if settings.tls is not None else None
+        self._server_name = settings.tls.server_name if settings.tls is not None else ""
+        credentials = settings.resolve_credentials()
+        self._sign: Sign | None = credentials.sign if credentials is not None else None
+        self._map = {str(parse_address(told)): reachable for told, reachable in settings.address_map.items()}
+        self._servers = tuple(str(parse_address(server, "name server")) for server in settings.name_servers)
+        self._chosen = RealChance().below(len(self._servers))  # so that a cluster's executors spread
+        self._allow = AllowList(settings.allow)
+        self._links: dict[str, Link] = {}
+        self._routes: dict[str, Route] = {}
+
+    # Name servers
+
+    def ask_name_server(self, request: Command, ok: tuple[int, ...] = (ResponseCode.SUCCESS,)) -> Command:
+        """The first answer that is one. Else the last refusal, or BrokerUnreachable with the names of all."""
+        failed: list[str] = []
+        refused: Refused | None = None
+        for step in range(len(self._servers)):
+            index = (self._chosen + step) % len(self._servers)
+            server = self._servers[index]
+            try:
+                answer = raise_for(self.request(server, request), request.code, server, ok)
+            except Refused as error:
+                refused = error
+            except (BrokerUnreachable, ProtocolError) as error:
+                failed.append(str(error))
+            else:
+                self._chosen = index
+                return answer
+        if refused is not None:
+            raise refused
+        raise BrokerUnreachable(f"no name server answers ({', '.join(self._servers)}): {'; '.join(failed)}")
+
+    def route(self, topic: str, *, fresh: bool = False) -> Route | None:
+        """Where the topic is; None where no name server knows it. `fresh` asks again."""
+        if not fresh and topic in self._routes:
+            return self._routes[topic]
+        request = command_for(RouteRequest(topic=topic, accept_standard_json_only=True))
+        answer = self.ask_name_server(request, (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST))
+        self._routes.pop(topic, None)
+        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            return None
+        try:
+            route = self._routes[topic] = checked(topic, TopicRoute.decode(answer.body))
+        except ProtocolError as error:
+            raise ProtocolError(f"route of {topic}: {error.reason}") from error
+        return route
+
+    def address(self, topic: str, broker: str, replica: int = MASTER, *, fresh: bool = False) -> str:
+        """A replica's address by the topic's route. BrokerUnreachable where the route has none."""
+        try:
+            route = self.route(topic, fresh=fresh)
+        except BrokerUnreachable:
+            route = self._routes.get(topic)  # the brokers may be well where all name servers are down
+            if route is None:
+                raise
+        replicas = route.addresses.get(broker, {}) if route is not None else {}
+        if replica not in replicas:
+            known = ", ".join(sorted(route.addresses)) if route is not None else "none"
+            kind = "no master" if replica == MASTER else f"no replica {replica}"
+            raise BrokerUnreachable(f"broker {broker}: {kind} in the route of {topic} (brokers there: {known})")
+        return replicas[replica]
+
+    def other_replica(self, topic: str, broker: str, tried: int) -> int:
+        """A replica to be tried after this one has failed; the master where there is no other."""
+        route = self._routes.get(topic)
+        others = sorted(number for number in route.addresses.get(broker, {}) if number != tried) if route else []
+        return others[0] if others else MASTER
+
+    # Links
+
+    def link(self, address: str) -> Link:
+        """An open link, connecting first where needed. BrokerUnreachable."""
+        link = self._links.get(address)
+        if link is None or not link.is_open:
+            target = parse_address(self._map.get(address, address))
+            # Name servers were given by the user, so the list is not about them.
+            allow = None if address in self._servers else self._allow
+            link = self._links[address] = Link(
+                target, context=self._context, server_name=self._server_name, sign=self._sign, allow=allow
+            )
+        return link
+
+    def request(self, address: str, request: Command) -> Command:
+        """The answer, whatever its code; once more on a fresh link where the peer went away without blame."""
+        timeout_ms = self._settings.request_timeout_ms
+        fields = dict(request.fields)  # signing adds some, which must not be signed again
+        answer = self.link(address).request(request, timeout_ms=timeout_ms)
+        if answer.code == ResponseCode.GO_AWAY:
+            self._links.pop(address).close()
+            request.fields = fields
+            answer = self.link(address).request(request, timeout_ms=timeout_ms)
+        return answer
+
+    def stand_back(self, attempt: int) -> None:
+        """Pause before the next attempt: 0.1 s, doubled each time, up to 2 s."""
+        Event().wait(min(0.1 * 2**attempt, 2.0))
+
+    def close(self) -> None:
+        for link in self._links.values():
+            link.close()
+        self._links.clear()
+        self._routes.clear()

@@ -1,0 +1,225 @@
+"""Reader: the queues of a topic, their ends, and ranges of offsets, without a group's life.
+
+Blocking, for engines that bring their own processes; picklable, because a pickle carries settings only. Reading joins
+no group and stores nothing: whoever wants a group's progress to be seen says so with `commit`. It decodes nothing
+itself (`columns.py`), and owns what becomes of a request that fails: made again, elsewhere where there is an elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from framework.errors import BrokerUnreachable, ConfigurationError, ProtocolError, Refused, shorten
+from framework.model.queue import MessageQueue
+from framework.model.reserved import GROUP_LENGTH_MAX, check_name, check_topic
+from framework.net.channel import raise_for
+from framework.reading.columns import Columns
+from framework.reading.offsets_gone import OffsetsGone
+from framework.reading.pulls import EVERYTHING, Filter, Pulled, Pulls
+from framework.reading.reach import Reach
+from framework.reading.settings import ReaderSettings
+from framework.wire.bodies.route import TopicList
+from framework.wire.codes import ResponseCode
+from framework.wire.command import Command
+from framework.wire.fields import command_for, from_fields
+from framework.wire.requests.offset import (
+    MaxOffsetRequest,
+    MinOffsetRequest,
+    OffsetAnswer,
+    QueryOffsetRequest,
+    SearchOffsetRequest,
+    UpdateOffsetRequest,
+)
+from framework.wire.requests.route import SystemTopicsRequest, TopicListRequest
+
+OFFSET_MAX = 1 << 56  # no queue has ever held so many; an answer above is a lie or a torn field
+ROWS = 8_192  # of one `Columns`: smaller ones cost an engine more than they save
+BYTES_MAX = 32 * 1024 * 1024  # pulled for one `Columns`, whatever the rows: bodies may have 4 MiB each
+
+# What RocketMQ makes for itself, as far as brokers do not name it when they are asked.
+_PREFIXES = ("%", "RMQ_SYS_", "rmq_sys_", "SCHEDULE_TOPIC_XXXX", "TBW102", "OFFSET_MOVED_EVENT", "SELF_TEST_TOPIC")
+
+
+class Reader:
+    """`with Reader(ReaderSettings(name_servers=("127.0.0.1:9876",))) as reader: reader.queues("orders")`.
+
+    Made anywhere, it connects when first asked for something, and again where it is unpickled. One thread at a time.
+    Calls raise BrokerUnreachable where nobody answers after all retries, and Refused where a broker says no.
+    """
+
+    def __init__(self, settings: ReaderSettings) -> None:
+        self.settings = settings
+        self._open: Reach | None = None
+
+    @property
+    def _reach(self) -> Reach:
+        if self._open is None:
+            self._open = Reach(self.settings)
+        return self._open
+
+    # Where things are
+
+    def topics(self) -> list[str]:
+        """Every topic that producers may have made, sorted; retry topics, dead letters and RocketMQ's own left out."""
+        known = TopicList.decode(self._reach.ask_name_server(command_for(TopicListRequest())).body).topics
+        answer = self._reach.ask_name_server(command_for(SystemTopicsRequest()))
+        reserved = frozenset(TopicList.decode(answer.body).topics)
+        return sorted(topic for topic in known if topic not in reserved and not topic.startswith(_PREFIXES))
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues that can be read, as the name server knows them now, sorted; empty for an unknown topic."""
+        route = self._reach.route(check_topic(topic), fresh=True)
+        return list(route.readable) if route is not None else []
+
+    # Offsets
+
+    def min_offset(self, queue: MessageQueue) -> int:
+        """The first offset that is still there."""
+        header = MinOffsetRequest(topic=queue.topic, queue_id=queue.number, broker_name=queue.broker)
+        return _offset_in(self._ask(queue, command_for(header)), queue)
+
+    def max_offset(self, queue: MessageQueue) -> int:
+        """The offset that the next message will get."""
+        header = MaxOffsetRequest(topic=queue.topic, queue_id=queue.number, broker_name=queue.broker)
+        return _offset_in(self._ask(queue, command_for(header)), queue)
+
+    def offset_at(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """The first offset stored at or after an instant, by the broker's clock; the end where there is none."""
+        header = SearchOffsetRequest(
+            topic=queue.topic, queue_id=queue.number, timestamp=timestamp_ms, broker_name=queue.broker
+        )
+        return _offset_in(self._ask(queue, command_for(header)), queue)
+
+    def committed(self, group: str, queue: MessageQueue) -> int | None:
+        """The group's stored offset, the next one to handle; None where nothing is stored."""
+        header = QueryOffsetRequest(
+            consumer_group=check_name("group", group, GROUP_LENGTH_MAX),
+            topic=queue.topic,
+            queue_id=queue.number,
+            set_zero_if_not_found=False,
+            broker_name=queue.broker,
+        )
+        answer = self._ask(queue, command_for(header), ok=(ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND))
+        return None if answer.code == ResponseCode.QUERY_NOT_FOUND else _offset_in(answer, queue)
+
+    def commit(self, group: str, queue: MessageQueue, offset: int) -> None:
+        """Store the group's offset, the next one to handle; the broker has confirmed it when this returns."""
+        if not 0 <= offset <= OFFSET_MAX:
+            raise ConfigurationError(f"commit of {queue}: offset {offset} is none")
+        header = UpdateOffsetRequest(
+            consumer_group=check_name("group", group, GROUP_LENGTH_MAX),
+            topic=queue.topic,
+            queue_id=queue.number,
+            commit_offset=offset,
+            broker_name=queue.broker,
+        )
+        try:
+            self._ask(queue, command_for(header))
+        except Refused as error:
+            if error.code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
+                raise
+            # Brokers make a group when somebody first pulls for it (where they may), and not for a commit.
+            Pulls(self._reach, replace(self.settings, group=group), queue, EVERYTHING).make_group_known(offset)
+            self._ask(queue, command_for(header))
+
+    def _ask(self, queue: MessageQueue, request: Command, *, ok: Sequence[int] = (ResponseCode.SUCCESS,)) -> Command:
+        """Ask the queue's master; again by a fresh route where it does not answer."""
+        fields = dict(request.fields)
+        last: BrokerUnreachable | None = None
+        for attempt in range(1 + self.settings.retries):
+            if attempt:
+                self._reach.stand_back(attempt - 1)
+            request.fields = dict(fields)
+            try:
+                address = self._reach.address(queue.topic, queue.broker, fresh=attempt > 0)
+                return raise_for(self._reach.request(address, request), request.code, queue.broker, tuple(ok))
+            except BrokerUnreachable as error:
+                last = error
+        assert last is not None, "there is at least one attempt"
+        raise BrokerUnreachable(f"{queue}: {1 + self.settings.retries} attempts failed; the last: {last}") from last
+
+    # Messages
+
+    def pull(self, queue: MessageQueue, offset: int, end: int, *, wanted: Filter = EVERYTHING) -> Pulled:
+        """What one pull brings of the offsets from `offset` to `end` - 1, as raw bytes: records as they are stored."""
+        return Pulls(self._reach, self.settings, queue, wanted).pull(offset, end)
+
+    def read(
+        self,
+        queue: MessageQueue,
+        begin: int,
+        end: int,
+        *,
+        wanted: Filter = EVERYTHING,
+        with_bodies: bool = True,
+        fail_on_loss: bool = True,
+        rows: int = ROWS,
+    ) -> Iterator[Columns]:
+        """The messages with offsets from `begin` to `end` - 1, in columns of about `rows` each.
+
+        Every offset of the range is accounted for. What is gone, or cannot be opened, raises OffsetsGone or
+        ProtocolError; without `fail_on_loss` it is passed over, and a body that cannot be opened is None.
+        """
+        pulls = Pulls(self._reach, self.settings, queue, wanted)
+        columns = Columns(queue)
+        offset = begin
+        try:
+            while offset < end:
+                pulled = pulls.pull(offset, end, ahead=True)
+                before, since = len(columns), offset
+                try:
+                    columns.add(
+                        pulled.data,
+                        end,
+                        offset_delta=pulled.offset_delta,
+                        with_bodies=with_bodies,
+                        tags=wanted.tag_set,
+                        fail_on_loss=fail_on_loss,
+                    )
+                except ProtocolError as error:
+                    raise ProtocolError(error.reason, peer=queue.broker) from error
+                offset = min(pulled.next_offset, end)
+                gone = pulled.gone
+                if gone is None and wanted.is_everything and len(columns) - before != offset - since:
+                    gone = columns.gap(since, offset, before)
+                if gone is not None and fail_on_loss:
+                    raise OffsetsGone(queue, *gone)
+                if len(columns) >= rows or columns.size >= BYTES_MAX:
+                    yield columns
+                    columns = Columns(queue)
+            if len(columns):
+                yield columns
+        finally:
+            pulls.close()
+
+    # Life
+
+    def close(self) -> None:
+        """Close what is open; the next call connects again."""
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[type[Reader], tuple[ReaderSettings]]:
+        return Reader, (self.settings,)
+
+    def __repr__(self) -> str:
+        return f"<Reader {', '.join(self.settings.name_servers)}>"
+
+
+def _offset_in(answer: Command, queue: MessageQueue) -> int:
+    offset = from_fields(OffsetAnswer, answer.fields).offset
+    if not 0 <= offset <= OFFSET_MAX:
+        raise ProtocolError(f"{queue}: answered with offset {shorten(offset)}", peer=queue.broker)
+    return offset

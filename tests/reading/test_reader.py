@@ -1,0 +1,278 @@
+"""Reader: queues, ends and ranges of a topic in the box, without a group's life."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from framework import Message
+from framework.broker.intercept import Interceptor, Lost
+from framework.broker.request import Request
+from framework.errors import BrokerUnreachable, ConfigurationError, ProtocolError, Refused, Sql92Error
+from framework.model.queue import MessageQueue
+from framework.reading import Columns, Filter, OffsetsGone, Reader, ReaderSettings
+from framework.wire.codes import RequestCode, ResponseCode
+from framework.wire.command import Command
+from tests.reading.threads import ThreadBox, texts, thread_box
+
+
+def filled(box: ThreadBox, reader: Reader, topic: str, count: int, **options: Any) -> MessageQueue:
+    """One queue of the topic with so many messages, m0 to m(count - 1), at offsets 0 to count - 1."""
+    box.send(topic, texts(topic, count, **options), queue=0)
+    return next(queue for queue in reader.queues(topic) if reader.max_offset(queue) == count)
+
+
+def bodies(chunks: Iterator[Columns]) -> list[bytes | None]:
+    return [body for columns in chunks for body in columns.bodies]
+
+
+def refusing(code: int, answer: ResponseCode, times: int | None = 1) -> Interceptor:
+    def refused(_: Request) -> Command:
+        return Command(answer, remark="not now")
+
+    return Interceptor(code=code, answer=refused, times=times)
+
+
+def test_a_topic_has_the_queues_of_all_its_brokers(box: ThreadBox, reader: Reader, topic: str) -> None:
+    box.send(topic, texts(topic, 1), queue=0, broker="broker-a")
+    box.send(topic, texts(topic, 1), queue=0, broker="broker-b")
+
+    assert {"broker-a", "broker-b"} == {queue.broker for queue in reader.queues(topic)}
+    assert [] == reader.queues("nobody-made-this")
+    assert topic in reader.topics()
+
+
+def test_what_was_sent_is_read_by_offset(box: ThreadBox, reader: Reader, topic: str) -> None:
+    queue = filled(box, reader, topic, 150, tags="red", keys=["a", "b"])
+
+    (columns,) = reader.read(queue, 0, 150)
+
+    assert [f"m{number}".encode() for number in range(150)] == columns.bodies
+    assert list(range(150)) == columns.offsets
+    assert queue == columns.queue
+    assert b"TAGS\x01red" in columns.properties[0]
+    assert b"KEYS\x01a b" in columns.properties[0]
+    assert {} == columns.offset_ids
+    assert [0] * 150 == columns.reconsume_times
+    assert all(born <= stored for born, stored in zip(columns.born_ms, columns.stored_ms, strict=True))
+
+
+def test_a_range_ends_where_it_was_asked_to(box: ThreadBox, reader: Reader, topic: str) -> None:
+    queue = filled(box, reader, topic, 100)
+
+    assert [b"m%d" % number for number in range(33, 66)] == bodies(reader.read(queue, 33, 66))
+    assert [] == bodies(reader.read(queue, 66, 66))
+
+
+def test_rows_come_in_columns_of_about_the_size_asked_for(box: ThreadBox, reader: Reader, topic: str) -> None:
+    queue = filled(box, reader, topic, 100)
+
+    sizes = [len(columns) for columns in reader.read(queue, 0, 100, rows=40)]
+
+    assert 100 == sum(sizes)
+    assert all(40 <= size <= 40 + 32 for size in sizes[:-1])
+
+
+def test_a_reader_that_stops_in_the_middle_can_go_on(box: ThreadBox, reader: Reader, topic: str) -> None:
+    """The pull that was sent ahead is dropped, and not taken for the next one's answer."""
+    queue = filled(box, reader, topic, 100)
+
+    chunks = reader.read(queue, 0, 100, rows=1)
+    assert 32 == len(next(chunks))
+    chunks.close()  # type: ignore[attr-defined]  # it is a generator
+
+    assert [b"m99"] == bodies(reader.read(queue, 99, 100))
+
+
+def test_a_pull_hands_out_the_stored_bytes(box: ThreadBox, reader: Reader, topic: str) -> None:
+    queue = filled(box, reader, topic, 3)
+
+    pulled = reader.pull(queue, 0, 2)
+    columns = Columns(queue)
+    columns.add(pulled.data, 2)
+
+    assert (2, 0, 3) == (pulled.next_offset, pulled.min_offset, pulled.max_offset)
+    assert [b"m0", b"m1"] == columns.bodies
+
+
+def test_reading_without_bodies_leaves_them_out(box: ThreadBox, reader: Reader, topic: str) -> None:
+    queue = filled(box, reader, topic, 2)
+
+    assert [None, None] == bodies(reader.read(queue, 0, 2, with_bodies=False))
+
+
+def test_tags_are_filtered_at_the_broker_and_again_by_text(box: ThreadBox, reader: Reader, topic: str) -> None:
+    """AaAa and BBBB have the same hash, which is all that a broker compares."""
+    colours = ["AaAa", "blue", "BBBB", "AaAa"]
+    box.send(topic, [Message(topic, tag.encode(), tags=tag) for tag in colours], queue=0)
+    queue = next(queue for queue in reader.queues(topic) if reader.max_offset(queue))
+
+    found = list(reader.read(queue, 0, 4, wanted=Filter(tags="AaAa || green")))
+
+    assert [0, 3] == [offset for columns in found for offset in columns.offsets]
+    assert [] == list(reader.read(queue, 0, 4, wanted=Filter(tags="green")))
+
+
+def test_a_filter_says_what_is_wrong_with_it() -> None:
+    with pytest.raises(ConfigurationError, match="either tags or sql"):
+        Filter(tags="a", sql="b = 1")
+    with pytest.raises(ConfigurationError, match=r"no tag in ' \|\| '"):
+        Filter(tags=" || ")
+    with pytest.raises(Sql92Error, match="character"):
+        Filter(sql="price >")
+
+
+def test_an_offset_is_found_by_time(box: ThreadBox, reader: Reader, topic: str) -> None:
+    queue = filled(box, reader, topic, 3)
+    (columns,) = reader.read(queue, 0, 3)
+
+    assert 0 == reader.offset_at(queue, columns.stored_ms[0])
+    assert 3 == reader.offset_at(queue, columns.stored_ms[-1] + 3_600_000)
+
+
+def test_a_group_s_offset_is_stored_and_fetched(box: ThreadBox, reader: Reader, topic: str) -> None:
+    queue = filled(box, reader, topic, 3)
+
+    assert reader.committed("readers", queue) is None
+    reader.commit("readers", queue, 2)
+    assert 2 == reader.committed("readers", queue)
+    with pytest.raises(ConfigurationError, match="offset -1 is none"):
+        reader.commit("readers", queue, -1)
+
+
+def test_a_commit_makes_its_group_known_where_the_broker_has_none(box: ThreadBox, reader: Reader, topic: str) -> None:
+    """A stock broker makes groups for pulls and refuses commits of those it has not made."""
+    queue = filled(box, reader, topic, 3)
+    pull = Interceptor(code=RequestCode.LITE_PULL_MESSAGE, answer=lambda _: Command(ResponseCode.PULL_NOT_FOUND))
+    box.broker.intercept(refusing(RequestCode.UPDATE_CONSUMER_OFFSET, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST))
+    box.broker.intercept(pull)
+
+    reader.commit("strangers", queue, 1)
+
+    assert 1 == reader.committed("strangers", queue)
+    assert pull.is_spent
+
+
+def test_retention_is_noticed_and_can_be_passed_over(box: ThreadBox, reader: Reader, topic: str) -> None:
+    queue = filled(box, reader, topic, 50)
+    box.keep_from(queue, 20)
+
+    assert 20 == reader.min_offset(queue)
+    with pytest.raises(OffsetsGone, match="offsets 5 to 19 are gone") as caught:
+        list(reader.read(queue, 5, 50))
+    assert (queue, 5, 20) == (caught.value.queue, caught.value.begin, caught.value.end)
+    assert 30 == len(bodies(reader.read(queue, 5, 50, fail_on_loss=False)))
+    assert str(caught.value) == str(pickle.loads(pickle.dumps(caught.value)))
+
+
+def test_a_range_past_the_end_is_a_loss(box: ThreadBox, reader: Reader, topic: str) -> None:
+    """Whoever asks for it has seen these offsets before: the log was lost, or the topic was made anew."""
+    queue = filled(box, reader, topic, 5)
+
+    with pytest.raises(OffsetsGone, match="offsets 5 to 8 are gone"):
+        list(reader.read(queue, 3, 9))
+    assert [b"m3", b"m4"] == bodies(reader.read(queue, 3, 9, fail_on_loss=False))
+
+
+def test_a_hole_inside_an_answer_is_a_loss(box: ThreadBox, reader: Reader, topic: str) -> None:
+    """A broker that lost a file of its log goes on behind it, without a word."""
+    queue = filled(box, reader, topic, 30)
+    records = reader.pull(queue, 0, 30).data
+    size = int.from_bytes(records[:4])
+
+    def without_the_second(_: Request) -> Command:
+        fields = {"suggestWhichBrokerId": "0", "nextBeginOffset": "30", "minOffset": "0", "maxOffset": "30"}
+        return Command(0, fields, records[:size] + records[2 * size :])
+
+    undo = box.broker.intercept(Interceptor(code=RequestCode.LITE_PULL_MESSAGE, answer=without_the_second, times=None))
+    try:
+        with pytest.raises(OffsetsGone, match="offsets 1 to 1 are gone"):
+            list(reader.read(queue, 0, 30))
+        assert 29 == len(bodies(reader.read(queue, 0, 30, fail_on_loss=False)))
+    finally:
+        undo()
+
+
+def test_damaged_bytes_name_queue_and_offset(box: ThreadBox, reader: Reader, topic: str) -> None:
+    queue = filled(box, reader, topic, 3)
+    records = bytearray(reader.pull(queue, 0, 3).data)
+    records[records.index(b"m0")] ^= 1
+
+    def damaged(_: Request) -> Command:
+        fields = {"suggestWhichBrokerId": "0", "nextBeginOffset": "3", "minOffset": "0", "maxOffset": "3"}
+        return Command(0, fields, bytes(records))
+
+    undo = box.broker.intercept(Interceptor(code=RequestCode.LITE_PULL_MESSAGE, answer=damaged, times=None))
+    try:
+        with pytest.raises(ProtocolError, match=f"{queue}.*queue offset 0.*checksum"):
+            list(reader.read(queue, 0, 3))
+    finally:
+        undo()
+
+
+@pytest.mark.parametrize("lost", list(Lost))
+def test_a_pull_that_is_lost_is_made_again(box: ThreadBox, topic: str, lost: Lost) -> None:
+    with Reader(ReaderSettings((box.address,), request_timeout_ms=200)) as reader:
+        queue = filled(box, reader, topic, 100)
+        interceptor = Interceptor(code=RequestCode.LITE_PULL_MESSAGE, lose=lost, times=2)
+        box.broker.intercept(interceptor)
+
+        assert [b"m%d" % number for number in range(100)] == bodies(reader.read(queue, 0, 100))
+        assert interceptor.is_spent
+
+
+def test_a_busy_broker_is_asked_again_and_a_refusal_is_not(box: ThreadBox, reader: Reader, topic: str) -> None:
+    queue = filled(box, reader, topic, 3)
+
+    box.broker.intercept(refusing(RequestCode.LITE_PULL_MESSAGE, ResponseCode.SYSTEM_BUSY))
+    assert 3 == len(bodies(reader.read(queue, 0, 3)))
+
+    no = refusing(RequestCode.LITE_PULL_MESSAGE, ResponseCode.NO_PERMISSION)
+    box.broker.intercept(no)
+    with pytest.raises(Refused, match=r"LITE_PULL_MESSAGE .361. refused by broker-.: code 16, not now"):
+        list(reader.read(queue, 0, 3))
+    assert 1 == no.hits
+
+
+def test_a_broker_that_goes_away_is_asked_on_a_fresh_connection(box: ThreadBox, reader: Reader, topic: str) -> None:
+    queue = filled(box, reader, topic, 3)
+
+    box.broker.intercept(refusing(RequestCode.GET_MAX_OFFSET, ResponseCode.GO_AWAY))
+    assert 3 == reader.max_offset(queue)
+    box.broker.intercept(refusing(RequestCode.LITE_PULL_MESSAGE, ResponseCode.GO_AWAY))
+    assert 3 == len(bodies(reader.read(queue, 0, 3)))
+
+
+def test_another_name_server_is_asked_where_one_is_down(box: ThreadBox, topic: str) -> None:
+    with Reader(ReaderSettings(("127.0.0.1:1", box.address))) as reader:
+        assert 1 == reader.max_offset(filled(box, reader, topic, 1))
+
+
+def test_no_name_server_at_all_is_one_error_with_every_name() -> None:
+    with (
+        Reader(ReaderSettings(("127.0.0.1:1", "localhost:2"))) as reader,
+        pytest.raises(BrokerUnreachable, match=r"no name server answers \(127.0.0.1:1, localhost:2\).*refused"),
+    ):
+        reader.queues("orders")
+
+
+def test_a_broker_that_is_gone_is_one_error_with_the_queue_and_the_last_reason(topic: str) -> None:
+    with thread_box() as box, Reader(ReaderSettings((box.address,), retries=1)) as reader:
+        queue = filled(box, reader, topic, 100)
+        chunks = reader.read(queue, 0, 100, rows=1)
+        next(chunks)
+        box.call(box.broker.stop)
+
+        with pytest.raises(BrokerUnreachable, match=rf"{queue} from offset 64: 2 attempts failed; the last: .*refused"):
+            list(chunks)
+
+
+def test_a_pickle_carries_settings_and_no_connection(box: ThreadBox, reader: Reader, topic: str) -> None:
+    queue = filled(box, reader, topic, 2)
+
+    with pickle.loads(pickle.dumps(reader)) as other:
+        assert 2 == other.max_offset(queue)
+        assert reader.settings == other.settings
