@@ -43,5 +43,12 @@ class Budget:
         if not had_room and self.used < self.limit and self._on_change is not None:
             self._on_change(has_room=True)
 
+    def resize(self, limit: int) -> None:
+        """Hold so much from now on. What is held already may be more: then nothing is pulled until it has ended."""
+        assert limit > 0
+        had_room, self.limit = self.has_room, limit
+        if had_room != self.has_room and self._on_change is not None:
+            self._on_change(has_room=self.has_room)
+
     def __repr__(self) -> str:
         return f"<Budget {self.used} of {self.limit} bytes>"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from framework.core import limits
 from framework.core.window import Window
@@ -15,6 +15,27 @@ class FlowLimits:
     messages_max: int = limits.CACHED_MESSAGES_MAX
     bytes_max: int = limits.CACHED_BYTES_MAX
     span_max: int = limits.SPAN_MAX
+    topic_messages_max: int | None = None
+    """Of a topic's owned queues together, beside each queue's own bound."""
+    topic_bytes_max: int | None = None
+
+    @property
+    def is_shared(self) -> bool:
+        return self.topic_messages_max is not None or self.topic_bytes_max is not None
+
+    def of_one(self, queues: int) -> FlowLimits:
+        """The bounds of one of so many owned queues: its even share of the topic's, at least one message, and never
+        more than a queue's own. Java lets the last topic's share overwrite the bound of every topic's queues.
+        """
+        return replace(
+            self,
+            messages_max=_share(self.messages_max, self.topic_messages_max, queues),
+            bytes_max=_share(self.bytes_max, self.topic_bytes_max, queues),
+        )
+
+
+def _share(own: int, of_topic: int | None, queues: int) -> int:
+    return own if of_topic is None else min(own, max(1, of_topic // max(1, queues)))
 
 
 def reason_to_wait(window: Window, bounds: FlowLimits, has_budget: bool) -> str | None:

@@ -109,8 +109,8 @@ class QueueFlow:
     """One owned queue. Its pull loop asks `next_step`, does it, and tells what came of it."""
 
     __slots__ = (
-        "_backoff", "_budget", "_hold_reason", "_jitter", "_limits", "_not_before_ms", "_window", "caught_up",
-        "failure", "held_because", "max_offset", "next_offset", "queue", "run", "state",
+        "_backoff", "_budget", "_hold_reason", "_jitter", "_not_before_ms", "_window", "bounds", "caught_up",
+        "failure", "held_because", "is_paused", "max_offset", "next_offset", "queue", "run", "state",
     )  # fmt: skip
 
     def __init__(
@@ -133,7 +133,10 @@ class QueueFlow:
         self.failure: str | None = None
         """Why the last try failed; None while things go well."""
         self._budget = budget
-        self._limits = bounds
+        self.bounds = bounds
+        """How much it may hold. Whoever changes them rings the pull loop's bell."""
+        self.is_paused = False
+        """Somebody wants no more messages for now."""
         self._jitter = jitter
         self.run: object = None
         """What the shell runs this queue's chunks with; set once, before the first position."""
@@ -155,9 +158,9 @@ class QueueFlow:
         if state is _POSITIONING:
             return POSITION
         window = self.window
-        reason = self._hold_reason
+        reason = "paused" if self.is_paused else self._hold_reason
         if reason is None:
-            reason = reason_to_wait(window, self._limits, self._budget.has_room)
+            reason = reason_to_wait(window, self.bounds, self._budget.has_room)
         if reason is not None:
             self._move("throttled")
             self.held_because = reason
@@ -298,7 +301,7 @@ class QueueFlow:
         """Whether the queue takes in no more until something ends."""
         if self._window is None:
             return False
-        return self.held_because is not None or reason_to_wait(self._window, self._limits, has_budget=True) is not None
+        return self.held_because is not None or reason_to_wait(self._window, self.bounds, has_budget=True) is not None
 
     @property
     def window(self) -> Window:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -11,7 +12,7 @@ import structlog
 from framework.client.cluster import Cluster
 from framework.core.budget import Budget
 from framework.declare import Consumer
-from framework.errors import BrokerUnreachable, FrameworkError
+from framework.errors import BrokerUnreachable, ConfigurationError, FrameworkError, nearest
 from framework.hooks.host import PluginHost
 from framework.model.durations import to_ms
 from framework.model.queue import MessageQueue
@@ -24,15 +25,16 @@ from framework.ports import World
 from framework.runtime import build
 from framework.runtime.asked import AskedApp
 from framework.runtime.connect import cluster_options, heartbeat_of
-from framework.runtime.group import ConsumerGroup, GroupPlan
+from framework.runtime.group import ConsumerGroup
 from framework.runtime.observe import picture
+from framework.runtime.plan import GroupPlan
 from framework.runtime.reports import OnEvent, Reports
 from framework.services.heartbeat import HeartbeatLoop
 from framework.services.inbound import Inbound
 from framework.services.pull import Pulls
 from framework.services.supervise import supervised
 from framework.services.work import Counts
-from framework.settings.schema import AppSettings
+from framework.settings.schema import CONCURRENCY_MAX, AppSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -137,6 +139,34 @@ class App:
         self._stop_asked.set()
         if self._is_running:
             await self._stopped.wait()
+
+    # Changes while it runs
+
+    def pause(self, group: str) -> None:
+        """Have this group start no handler and pull nothing until `resume`; its queues stay its own."""
+        self._change(group, is_paused=True)
+
+    def resume(self, group: str) -> None:
+        """Let a paused group go on where it stopped."""
+        self._change(group, is_paused=False)
+
+    def resize(self, group: str, concurrency: int) -> None:
+        """Have so many handlers of this group run at once from now on; those that run now end in peace."""
+        if not 1 <= concurrency <= CONCURRENCY_MAX:
+            raise ConfigurationError(
+                f"resize({group!r}, {concurrency}): write a number from 1 to {CONCURRENCY_MAX}; to have none, pause it"
+            )
+        self._change(group, concurrency=concurrency)
+
+    def _change(self, name: str, **fields: Any) -> None:
+        for group in self._groups:
+            if group.plan.name == name:
+                group.adopt(replace(group.plan, **fields))
+                log.info("group changed", group=name, **fields)
+                return
+        running = [group.plan.name for group in self._groups]
+        hint = nearest(name, running) or f"; running: {', '.join(running) or 'none yet'}"
+        raise ConfigurationError(f"no group {name!r} runs here{hint}")
 
     def _start(self, cluster: Cluster, plans: list[GroupPlan], reports: Reports, tree: TaskTree) -> None:
         world = self.world

@@ -14,7 +14,7 @@ from framework.model.contracts import AllocationStrategy
 from framework.model.subscription import Subscription
 from framework.ports import World
 from framework.runtime.collect import mixture
-from framework.runtime.group import GroupPlan, Handling
+from framework.runtime.plan import GroupPlan, Handling
 from framework.runtime.reports import Reports
 from framework.services.deliver import Hooks, call_for
 from framework.services.position import First, Last, Since, StartPolicy
@@ -82,9 +82,12 @@ def _plan(
             bytes_max=chosen.cache_bytes,
             # The span bounds what one stuck message can cost in repeats; in order nothing runs ahead of it.
             span_max=limits.NO_SPAN if orderly else limits.SPAN_MAX,
+            topic_messages_max=chosen.topic_count,
+            topic_bytes_max=chosen.topic_bytes,
         ),
         orderly=orderly,
         stuck_after_ms=chosen.stuck_after,
+        is_paused=chosen.paused,
     )
 
 

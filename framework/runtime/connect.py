@@ -9,7 +9,7 @@ from framework.model.reserved import retry_topic
 from framework.model.subscription import Subscription
 from framework.net.credentials import Credentials
 from framework.net.tls import TlsOptions
-from framework.runtime.group import GroupPlan
+from framework.runtime.plan import GroupPlan
 from framework.services.position import First, Since
 from framework.settings.schema import AppSettings, Tls
 from framework.settings.schema import Credentials as CredentialSettings

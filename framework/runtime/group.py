@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,12 +16,11 @@ from framework.core import limits
 from framework.core.assignment import Assignment, Change
 from framework.core.budget import Budget
 from framework.core.chunk import Chunk
-from framework.core.flow_control import FlowLimits
+from framework.core.expiry import Slot
 from framework.core.offsets import OffsetTable
 from framework.core.queue_flow import QueueFlow, QueueState
 from framework.core.retry import SendBack, decide, outcome_of
 from framework.core.statistics import Rates
-from framework.model.contracts import AllocationStrategy
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.model.reserved import retry_topic
@@ -30,12 +29,13 @@ from framework.net.task_tree import TaskTree
 from framework.net.wakeup import Wakeup
 from framework.ports import World
 from framework.runtime.ordering import Ordering
+from framework.runtime.plan import GroupPlan, Handling
 from framework.runtime.reports import Reports
 from framework.services import held
 from framework.services.commit import CommitLoop
 from framework.services.consume import Crew
 from framework.services.order_desk import InOrder
-from framework.services.position import First, Start, StartPolicy, find_start
+from framework.services.position import First, Start, find_start
 from framework.services.pull import PullLoop, Pulls
 from framework.services.rebalance import RebalanceLoop
 from framework.services.settle import Parked, Settler
@@ -44,34 +44,6 @@ from framework.services.threads import ThreadCrew
 from framework.services.work import Counts
 
 log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class Handling:
-    """How the messages of one topic are run: the call with its hooks, and whether it is awaited or takes a thread."""
-
-    call: Callable[[Message], Any]
-    is_async: bool
-    commits_by_hand: bool = False
-    """In order: offsets move when the handler answers `Commit`."""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupPlan:
-    """One group as settings, handlers and plugins describe it. Nothing here changes while it runs."""
-
-    name: str
-    subscriptions: tuple[Subscription, ...]
-    """One a topic; the retry topic's is added by the group."""
-    handling: dict[str, Handling]
-    concurrency: int
-    max_retries: int
-    pull_batch: int
-    start: StartPolicy
-    strategy: AllocationStrategy
-    flow_limits: FlowLimits
-    orderly: bool = False
-    stuck_after_ms: int = limits.STUCK_MS
 
 
 class ConsumerGroup:
@@ -107,6 +79,7 @@ class ConsumerGroup:
         self._known: dict[str, frozenset[MessageQueue]] = {}
         """Topic -> its queues when first seen; one that appears later was created under our eyes."""
         self._released = Wakeup()
+        self._has_crew = False
         self._is_stopping = False
         self._stop_by = float("inf")
         self.crew = Crew(plan.concurrency, world.clock)
@@ -132,14 +105,48 @@ class ConsumerGroup:
         if self.order is not None:
             self.order.start()
         elif any(handling.is_async for handling in self.plan.handling.values()) or self._retry_is_async:
-            for number, slot in enumerate(self.crew.slots):
-                start(
-                    supervised(f"worker {name} {number}", partial(self.crew.work, slot), chance), name=f"worker {name}"
-                )
+            self._has_crew = True
+            self._employ(self.crew.slots)
+        if self.plan.is_paused:
+            self.adopt(self.plan)
         start(supervised(f"commit {name}", self._commits.run, chance), name=f"commit {name}")
         self._rebalancing = start(
             supervised(f"rebalance {name}", self._rebalance.run, chance), name=f"rebalance {name}"
         )
+
+    def _employ(self, slots: Iterable[Slot]) -> None:
+        name, chance = f"worker {self.plan.name}", self._world.chance
+        for slot in slots:
+            self._tree.start(supervised(name, partial(self.crew.work, slot), chance), name=name)
+
+    def adopt(self, plan: GroupPlan) -> None:
+        """Go on as this plan says: how many handlers run at once, if any, and how much is held.
+
+        A paused group starts nothing: not what is pulled already, and nothing is pulled. Its queues stay its own.
+        """
+        self.plan = plan
+        size = 0 if plan.is_paused else plan.concurrency
+        if self.order is not None:
+            self.order.crew.resize(size)
+        else:
+            self.threads.resize(size)
+            if self._has_crew:
+                self._employ(self.crew.resize(size))
+        for pull in self.owned.values():
+            was_paused, pull.flow.is_paused = pull.flow.is_paused, plan.is_paused
+            if plan.is_paused and not was_paused and pull.flow.state is QueueState.FLOWING:
+                self._restart(pull)  # the long poll under way would bring messages for a while yet
+                self.offsets.untold(pull.queue)
+        self._divide()
+
+    def _divide(self) -> None:
+        """A topic's bounds among its owned queues, whose number may have changed; who waited for room looks again."""
+        owned, whole = Counter(queue.topic for queue in self.owned), self.plan.flow_limits
+        shares = {topic: whole.of_one(queues) for topic, queues in owned.items()}
+        for queue, pull in self.owned.items():
+            pull.flow.bounds = shares[queue.topic]
+            if pull.flow.held_because is not None:
+                pull.bell.ring()
 
     def members_changed(self) -> None:
         self._rebalance.now()
@@ -209,7 +216,10 @@ class ConsumerGroup:
             rates=self.rates.setdefault(queue.topic, Rates(self._world.clock.monotonic_ms())),
         )
         flow.run = pull
+        flow.is_paused = self.plan.is_paused
         self.owned[queue] = pull
+        if self.plan.flow_limits.is_shared:
+            self._divide()
         if order is not None:
             order.take(pull, InOrder(handling.is_async, is_manual=handling.commits_by_hand))
         self._run(pull)
@@ -269,6 +279,8 @@ class ConsumerGroup:
         pull.flow.released()
         self.offsets.forget(pull.queue)
         del self.owned[pull.queue]
+        if self.plan.flow_limits.is_shared:
+            self._divide()
         self._released.ring()
         if pull.queue in self.assignment.of(pull.queue.topic):
             self._take(pull.queue)

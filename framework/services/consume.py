@@ -23,6 +23,7 @@ class Crew:
 
     def __init__(self, size: int, clock: Clock) -> None:
         self.slots = tuple(Slot() for _ in range(size))
+        """One a worker; those that leave are among them until their last message has ended."""
         self._clock = clock
         self._ready: deque[Chunk] = deque()
         self._idle: list[asyncio.Future[None]] = []
@@ -35,19 +36,39 @@ class Crew:
         if self._idle:
             self._wake_one()
 
+    def resize(self, size: int) -> tuple[Slot, ...]:
+        """Have `size` workers from now on; comes back with the slots whose `work` must be started.
+
+        Whoever is one too many ends the message that he is at, and leaves the rest of the chunk to the others.
+        """
+        staying = [slot for slot in self.slots if not slot.is_leaving]
+        for slot in self.slots:
+            if len(staying) < size and slot.is_leaving:  # asked to go a moment ago, and not gone yet
+                slot.is_leaving = False
+                slot.until = 0 if slot.chunk is None else slot.chunk.count
+                staying.append(slot)
+        # Those who stand idle go first: they are gone at once.
+        staying.sort(key=lambda slot: slot.chunk is None)
+        for slot in staying[size:]:
+            slot.is_leaving, slot.until = True, 0
+        if len(staying) > size:
+            self._wake_all()
+        new = tuple(Slot() for _ in range(size - len(staying)))
+        self.slots += new
+        return new
+
     async def work(self, slot: Slot) -> None:
-        """One worker, for the life of the group. This loop is every message's way: see tests/house for its budget."""
+        """One worker, until it is one too many. This loop is every message's way: see tests/house for its budget."""
         ready, monotonic, call_soon = self._ready, self._clock.monotonic, asyncio.get_running_loop().call_soon
-        while True:
-            chunk = await self._next_chunk()
+        while (chunk := await self._next_chunk(slot)) is not None:
             run: Run = chunk.run
             handler = cast("AsyncCall", run.call)
             messages, count, ended = chunk.messages, chunk.count, 0
-            slot.chunk = chunk
+            slot.chunk, slot.until = chunk, count
             entered = monotonic()
             if self._idle and (chunk.next + 1 < count or len(ready) > 1):
                 call_soon(self._invite)
-            while (index := chunk.next) < count:
+            while (index := chunk.next) < slot.until:
                 chunk.next = index + 1
                 slot.index = index
                 slot.started = monotonic()
@@ -78,10 +99,14 @@ class Crew:
                 await asyncio.sleep(0)
             finally:
                 self._turning -= 1
+        self.slots = tuple(each for each in self.slots if each is not slot)
+        if self._idle and any(waiting.next < waiting.count for waiting in ready):
+            self._wake_one()  # the bell that was rung for this one may have been meant for work
 
-    async def _next_chunk(self) -> Chunk:
+    async def _next_chunk(self, slot: Slot) -> Chunk | None:
+        """What to work on; None where the worker is to leave."""
         ready = self._ready
-        while True:
+        while not slot.is_leaving:
             while ready:
                 if ready[0].next < ready[0].count:
                     return ready[0]
@@ -93,6 +118,7 @@ class Crew:
             finally:
                 if bell in self._idle:
                     self._idle.remove(bell)
+        return None
 
     def _invite(self) -> None:
         """Runs once the worker that asked for it suspends. If its handlers never did, there is nothing to share."""
@@ -105,6 +131,10 @@ class Crew:
             if not bell.done():  # else its worker is being cancelled, and another must come
                 bell.set_result(None)
                 return
+
+    def _wake_all(self) -> None:
+        while self._idle:
+            self._wake_one()
 
     def runs(self, window: Window) -> int:
         """How many handlers run on messages of this window."""

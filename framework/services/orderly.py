@@ -146,14 +146,22 @@ class Orderly:
         lane.is_ready = True
         lane.desk.busy += 1
         self._ready.append(lane)
-        if self._working < self._size:
+        self._hire(1)
+
+    def resize(self, size: int) -> None:
+        """At most `size` queues at work from now on, or none; a worker too many ends with the message that it is at."""
+        self._size = size
+        self._hire(len(self._ready))
+
+    def _hire(self, most: int) -> None:
+        for _ in range(min(most, self._size - self._working)):
             self._working += 1
             self._tree.start(self._work(), name=f"orderly {self._group}")
 
     async def _work(self) -> None:
         """One worker: for as long as there is work, and then gone."""
         try:
-            while self._ready:
+            while self._ready and self._working <= self._size:
                 lane = self._ready.popleft()
                 desk = lane.desk
                 lane.is_ready, lane.is_running = False, True
@@ -180,7 +188,7 @@ class Orderly:
         while True:
             now_ms = self._clock.monotonic_ms()
             first = self._startable(lane, now_ms)
-            if first is None or now_ms >= over_ms:
+            if first is None or now_ms >= over_ms or self._working > self._size:
                 return
             if now_ms < self._pulse.look_around(now_ms):
                 marks.sometimes("a process that had been stopped looked around before it started anything")

@@ -27,7 +27,7 @@ REPORT_SECONDS = 0.02  # ends of slow handlers are brought home this often, so t
 class _Share:
     """One chunk on its way through threads. The counter is drawn by several; the rest is read only."""
 
-    __slots__ = ("chunk", "count", "draw", "entered", "left", "messages")
+    __slots__ = ("chunk", "count", "draw", "entered", "is_used_up", "left", "messages")
 
     def __init__(self, chunk: Chunk) -> None:
         self.chunk = chunk
@@ -37,6 +37,8 @@ class _Share:
         self.entered: list[Slot] = []  # appended to by threads, which is atomic too
         self.left = 0
         """How many of them have left, with all their ends brought home; counted on the loop's thread."""
+        self.is_used_up = False
+        """Somebody drew beyond the last message. Until then a share that everybody has left may be entered again."""
 
 
 class ThreadCrew:
@@ -59,8 +61,36 @@ class ThreadCrew:
         self._out[share] = None
         if len(self._free) == len(self.slots):
             self._invite()
-        if self._look_timer is None:
+        self._look_soon()
+
+    def resize(self, size: int) -> None:
+        """At most `size` threads from now on. One too many ends the message that it is at, and leaves its share."""
+        staying = [slot for slot in self.slots if not slot.is_leaving]
+        for slot in self.slots:
+            if len(staying) < size and slot.is_leaving:  # asked to go a moment ago, and not gone yet
+                slot.is_leaving = False
+                staying.append(slot)
+        new = [Slot() for _ in range(size - len(staying))]
+        self._free += new
+        self.slots += tuple(new)
+        free = set(map(id, self._free))
+        staying.sort(key=lambda slot: id(slot) in free)  # a stable order: those who are out stay, the free ones go
+        for slot in staying[size:]:
+            slot.is_leaving = True
+        self._forget_free()
+        if new:
+            self._invite()
+            self._look_soon()
+
+    def _look_soon(self) -> None:
+        if self._look_timer is None and self._ready:
             self._look_again()
+
+    def _forget_free(self) -> None:
+        """Whoever is to leave and is out of every share has left."""
+        gone = {id(slot) for slot in self._free if slot.is_leaving}
+        self._free = [slot for slot in self._free if id(slot) not in gone]
+        self.slots = tuple(slot for slot in self.slots if id(slot) not in gone)
 
     def _look_again(self) -> None:
         self._look_timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
@@ -68,7 +98,7 @@ class ThreadCrew:
     def _look(self) -> None:
         """While chunks wait: where no thread has begun a message lately, all stand still, and one more is let in."""
         self._look_timer = None
-        if not self._ready:
+        if not self._ready or not self.slots:
             return
         lately = self._clock.monotonic() - LOOK_SECONDS
         if not any(slot.chunk is not None and slot.started > lately for slot in self.slots):
@@ -84,6 +114,8 @@ class ThreadCrew:
     def _came_home(self, slot: Slot, error: BaseException | None) -> None:
         slot.chunk = None
         self._free.append(slot)
+        if slot.is_leaving:
+            self._forget_free()
         if error is not None:
             raise error  # `_serve` lets nothing of a handler's through: this is ours
         if len(self._free) == len(self.slots):
@@ -93,15 +125,16 @@ class ThreadCrew:
 
     def _serve(self, slot: Slot) -> None:
         ready = self._ready
-        while True:
+        while not slot.is_leaving:
             try:
                 share = ready[0]
             except IndexError:
                 return
             self._run_share(share, slot)
-            # Whoever emptied the share removes it; two threads may both see it empty, and one of them wins.
+            # Whoever emptied the share removes it; two threads may both see it empty, and one of them wins. One that
+            # was sent home leaves it where it is, for the others.
             try:
-                if ready[0] is share:
+                if share.is_used_up and ready[0] is share:
                     ready.remove(share)
             except (IndexError, ValueError):
                 continue
@@ -114,9 +147,10 @@ class ThreadCrew:
         ended: list[int] = []
         slot.chunk = chunk
         entered = reported = slot.started = monotonic()
-        invited = False
-        while (index := next(share.draw)) < count:
+        invited, index = False, 0
+        while not slot.is_leaving and (index := next(share.draw)) < count:
             if chunk.window.is_draining:
+                index = count
                 break
             slot.index = index
             started = slot.started = monotonic()
@@ -139,6 +173,8 @@ class ThreadCrew:
                     reported = now
                     self._report(chunk, ended)
                     ended = []
+        if index >= count:
+            share.is_used_up = True
         spent = monotonic() - entered
         self._workers.call_soon(lambda: self._leave(share, ended, spent))
 
@@ -155,7 +191,7 @@ class ThreadCrew:
         still in, and nobody would tell again. Whoever enters after the last one has left finds nothing to start.
         """
         share.left += 1
-        if share.left == len(share.entered):
+        if share.left == len(share.entered) and share.is_used_up:
             self._out.pop(share, None)
         share.chunk.spent += spent
         _bring_home(share.chunk, ended)

@@ -65,6 +65,7 @@ GroupName = Annotated[str, AfterValidator(_group)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(_several)]
 Addresses = Annotated[tuple[Address, ...], BeforeValidator(_several)]
 Networks = Annotated[tuple[Network, ...], BeforeValidator(_several)]
+CONCURRENCY_MAX = 1024  # each handler that runs has a slot, and each plain one a thread
 Level = Literal["debug", "info", "warning", "error"]
 
 
@@ -170,8 +171,10 @@ class Cluster(Part):
 
 
 class ConsumerSettings(Part):
-    concurrency: Annotated[int, Field(ge=1, le=1024)] = 20
+    concurrency: Annotated[int, Field(ge=1, le=CONCURRENCY_MAX)] = 20
     """Handlers running at once in this process: tasks for async handlers, threads for others."""
+    paused: bool = False
+    """Start no handler and pull nothing until this is false again; the group's queues stay its own."""
     max_retries: Annotated[int, Field(ge=0, le=1000)] | None = None
     """Retries after the first delivery; then the message goes to the dead-letter topic. Empty: 16, which means 17
     deliveries, and without end in an orderly group."""
@@ -185,6 +188,10 @@ class ConsumerSettings(Part):
     """Messages a queue may hold that are pulled and not yet settled."""
     cache_bytes: Annotated[Size, Field(ge=1 << 16)] = 64 << 20
     """Bytes of pulled messages that one queue may hold; `app.budget` bounds all queues together."""
+    topic_count: Annotated[int, Field(ge=1)] | None = None
+    """Messages that all owned queues of one topic may hold together, in even shares. Empty: no bound of its own."""
+    topic_bytes: Annotated[Size, Field(ge=1 << 16)] | None = None
+    """Bytes that all owned queues of one topic may hold together, in even shares. Empty: no bound of its own."""
     allocation: Annotated[Allocation, BeforeValidator(written)] = Allocation("averaging")
     """The strategy that divides queues among members, by its name or as {name: {option: value}}; the same in every
     member of a group."""

@@ -74,6 +74,22 @@ def test_edges_alternate_and_agree_with_the_purse(sizes: list[int]) -> None:
     assert [each % 2 == 1 for each in range(len(told.edges))] == told.edges
 
 
+def test_another_limit_tells_where_it_makes_an_edge() -> None:
+    told = Told()
+    budget = Budget(100, told)
+    budget.take(60)
+
+    budget.resize(200)
+    budget.resize(61)
+    assert [] == told.edges
+    budget.resize(60)
+    budget.resize(10)
+    assert [False] == told.edges
+    budget.resize(100)
+    assert [False, True] == told.edges
+    assert budget.has_room
+
+
 def test_giving_more_than_was_taken_is_a_bug() -> None:
     with pytest.raises(AssertionError):
         Budget(100).give(1)

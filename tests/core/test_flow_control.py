@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from framework.core.flow_control import FlowLimits, reason_to_wait
@@ -60,6 +62,36 @@ def test_a_span_without_messages_holds_nobody() -> None:
     window.admit((), 0, 5_000, 0)
 
     assert reason_to_wait(window, BOUNDS, has_budget=True) is None
+
+
+@pytest.mark.parametrize(
+    ("expected", "offsets", "size"),
+    [
+        (None, range(1_000), 100),
+        ("count", range(1_001), 100),
+        (None, [0], 104_857_600),
+        ("bytes", [0], 104_857_601),
+        (None, [0, 1_999], 100),
+        ("span", [0, 2_000], 100),
+    ],
+)
+def test_the_defaults_hold_at_their_very_edges(expected: str | None, offsets: Sequence[int], size: int) -> None:
+    """1,000 messages, 100 MiB and a span of 2,000 go on; one more of each holds."""
+    window = window_at()
+    admit(window, list(offsets), size=size)
+
+    assert expected == reason_to_wait(window, FlowLimits(), has_budget=True)
+
+
+@pytest.mark.parametrize(
+    ("queues", "messages", "size"),
+    [(1, 1_000, 3_000), (2, 600, 1_500), (5, 240, 600), (5_000, 1, 1), (0, 1_000, 3_000)],
+)
+def test_a_topics_bounds_are_divided_among_its_owned_queues(queues: int, messages: int, size: int) -> None:
+    share = FlowLimits(1_000, 10_000, topic_messages_max=1_200, topic_bytes_max=3_000).of_one(queues)
+
+    assert (messages, size) == (share.messages_max, share.bytes_max)
+    assert FlowLimits() == FlowLimits().of_one(queues), "without bounds of the topic, a queue's own stand"
 
 
 def test_the_defaults_are_those_of_the_limits_file() -> None:

@@ -40,6 +40,32 @@ def plain(step: Step) -> object:
     return ("pull", step.offset, step.commit) if isinstance(step, Pull) else step
 
 
+def test_a_paused_queue_finds_its_place_and_pulls_nothing_until_it_goes_on() -> None:
+    flow = new_flow()
+    flow.is_paused = True
+    assert flow.next_step(0) is POSITION
+    flow.positioned(100)
+
+    assert Wait("paused") == flow.next_step(0)
+    assert (HELD, "paused") == (flow.state, flow.held_because)
+    flow.is_paused = False
+    assert ("pull", 100, 100) == plain(flow.next_step(0))
+    assert flow.held_because is None
+
+
+def test_a_pause_outlives_a_lost_lease_and_the_end_of_another_hold() -> None:
+    flow = flow_at(100)
+    flow.is_paused = True
+    flow.hold("no codec")
+    flow.release_hold()
+    assert Wait("paused") == flow.next_step(0)
+    flow.lease_lost()
+    flow.lease_granted()
+    flow.positioned(100)
+
+    assert Wait("paused") == flow.next_step(0)
+
+
 # The table
 
 

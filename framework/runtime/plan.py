@@ -1,0 +1,43 @@
+"""What one group is to do, as settings, handlers and plugins describe it. Frozen, and told to whoever needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from framework.core import limits
+from framework.core.flow_control import FlowLimits
+from framework.model.contracts import AllocationStrategy
+from framework.model.message import Message
+from framework.model.subscription import Subscription
+from framework.services.position import StartPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Handling:
+    """How the messages of one topic are run: the call with its hooks, and whether it is awaited or takes a thread."""
+
+    call: Callable[[Message], Any]
+    is_async: bool
+    commits_by_hand: bool = False
+    """In order: offsets move when the handler answers `Commit`."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlan:
+    """One group as settings, handlers and plugins describe it. What may change while it runs comes as another plan."""
+
+    name: str
+    subscriptions: tuple[Subscription, ...]
+    """One a topic; the retry topic's is added by the group."""
+    handling: dict[str, Handling]
+    concurrency: int
+    max_retries: int
+    pull_batch: int
+    start: StartPolicy
+    strategy: AllocationStrategy
+    flow_limits: FlowLimits
+    orderly: bool = False
+    stuck_after_ms: int = limits.STUCK_MS
+    is_paused: bool = False
