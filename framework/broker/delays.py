@@ -1,13 +1,16 @@
 """Delayed messages: the ladder of levels, and the timer that brings messages back when they are due.
 
 A message fires once, by the transaction that takes it off the schedule and puts it into its real queue; never early,
-by the wall clock that its due time was reckoned with; overdue ones after a restart in the order in which they were due.
+whatever is done to the wall clock meanwhile; overdue ones after a restart in the order in which they were due.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+import structlog
+
+from framework.broker.schedule_clock import ScheduleClock
 from framework.broker.store import delayed
 from framework.broker.store.store import Store
 from framework.broker.store.writer import Stored, Transaction
@@ -17,13 +20,19 @@ from framework.marks import safeguard
 from framework.model.delay_levels import DELAYS_MS
 from framework.ports import Clock
 
+log = structlog.get_logger()
+
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+"""Where messages with a delay level wait, a queue a level."""
+TIMER_TOPIC = "rmq_sys_wheel_timer"
+"""Where those wait whose time is their own."""
 
 # One transaction's worth: larger ones would hold the loop while thousands fall due together.
 _FIRE_MAX = 200
-# The wall clock may be set forward while we wait; looked at this often, such a step delays nothing for long.
+# A step of the wall clock is noticed by looking, and written down before a crash could follow.
 _LOOK_S = 1.0
 _STAND_BACK_S = 1.0
+_SCOPE, _SKEW = "schedule", "skew_ms"
 
 
 class Delays:
@@ -42,7 +51,7 @@ class Delays:
         self.levels_ms = levels_ms
         self._store = store
         self._timers = timers
-        self._clock = clock
+        self._clock = ScheduleClock(clock, skew_ms=self._saved_skew_ms(), stepped=self._stepped)
         self._deliver = deliver
         self._trouble = trouble
         self._next_ms: int | None = None
@@ -56,6 +65,15 @@ class Delays:
             self._next_ms = delayed.next_due_ms(self._store.database.writing)
         self._set_timer()
 
+    def now_ms(self) -> int:
+        """The time that delays are reckoned by: what the wall clock would show, had nobody set it."""
+        return self._clock.now_ms()
+
+    def at_wall_ms(self, wall_ms: int) -> int:
+        """The schedule's time for an instant that somebody named by the wall clock."""
+        self._clock.now_ms()  # a step just before counts too
+        return wall_ms - self._clock.skew_ms
+
     def stop(self) -> None:
         self._is_stopped = True
         if self._timer is not None:
@@ -68,7 +86,10 @@ class Delays:
 
     def plan(self, transaction: Transaction, stored: Stored, level: int) -> int:
         """Schedule a message just appended to the schedule topic; when it is due."""
-        due_ms = transaction.clock_ms + self.levels_ms[level - 1]
+        return self.plan_at(transaction, stored, self.now_ms() + self.levels_ms[level - 1])
+
+    def plan_at(self, transaction: Transaction, stored: Stored, due_ms: int) -> int:
+        """The same for a time of its own, by the schedule's clock."""
         delayed.plan(transaction.connection, due_ms, stored.place)
         return due_ms
 
@@ -84,12 +105,12 @@ class Delays:
             self._timer = None
         if self._next_ms is None or self._is_firing or self._is_stopped:
             return
-        wait = min(max(self._next_ms - self._clock.now_ms(), 0) / 1000, _LOOK_S)
+        wait = min(max(self._next_ms - self.now_ms(), 0) / 1000, _LOOK_S)
         self._timer = self._timers.call_later(wait, self._look)
 
     def _look(self) -> None:
         self._timer = None
-        if self._next_ms is None or self._clock.now_ms() < self._next_ms:
+        if self._next_ms is None or self.now_ms() < self._next_ms:
             self._set_timer()
             return
         self._is_firing = True
@@ -99,7 +120,7 @@ class Delays:
         """Deliver what is due; when the next one is."""
         # What this very group has planned is still in the transaction's hands.
         transaction.flush()
-        for due in delayed.take_due(transaction.connection, transaction.clock_ms, _FIRE_MAX):
+        for due in delayed.take_due(transaction.connection, self.now_ms(), _FIRE_MAX):
             queue = self._store.queues.by_id(due.queue_id)
             if due.record is None or queue is None:
                 self._trouble(f"delayed message at {due.place}, due {due.due_ms}, is damaged: held, not delivered")
@@ -115,3 +136,15 @@ class Delays:
         elif not self._is_stopped:
             self._trouble(f"due messages could not be delivered: {error}; tried again in {_STAND_BACK_S:.0f} s")
             self._timer = self._timers.call_later(_STAND_BACK_S, self._look)
+
+    def _saved_skew_ms(self) -> int:
+        """What was taken out of the clock by which the waiting messages were planned; nothing where none waits."""
+        values = self._store.values
+        if delayed.next_due_ms(self._store.database.writing) is None:
+            values.drop(_SCOPE, _SKEW)
+        return int(values.get(_SCOPE, _SKEW) or 0)
+
+    def _stepped(self, skew_ms: int) -> None:
+        log.warning("wall clock was set", by_ms_in_all=skew_ms)
+        self._store.values.put(_SCOPE, _SKEW, str(skew_ms))
+        self._store.writer.save_tables()

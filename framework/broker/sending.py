@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from framework.broker.delays import SCHEDULE_TOPIC
+from framework.broker.delay_wishes import OUT, DelayWish, Level, wish_of
+from framework.broker.delays import SCHEDULE_TOPIC, TIMER_TOPIC
 from framework.broker.filters import NO_TAG, tag_hash
 from framework.broker.node import Node
 from framework.broker.records import decode, encode, host_of
@@ -30,6 +31,7 @@ from framework.wire.requests.send import SendRequest, SendRequestV2
 from framework.wire.stored import Record
 
 REAL_TOPIC, REAL_QUEUE = "REAL_TOPIC", "REAL_QID"
+ENQUEUED, DEQUEUED = "TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS"
 POP_RECEIPT = "POP_CK"
 # Java's client reads both of every answer to a send, of failed ones too.
 ANSWER_EXTRAS = {"MSG_REGION": REGION, "TRACE_ON": "true"}
@@ -154,35 +156,36 @@ def draft(request: Request, sent: Sent, number: int, body: bytes, properties: di
     )
 
 
-def delay_level(message: Record) -> int:
-    """The level that a message's own property asks for; 0 for none. What is no number is none."""
-    text = message.properties.get(DELAY_LEVEL, "")
-    if not (text.isascii() and text.isdigit() and len(text) <= 9):
-        return 0
-    return int(text)
-
-
-def write(node: Node, message: Record, level: int = 0) -> Callable[[Transaction], Planned]:
+def write(node: Node, message: Record, wish: DelayWish | None = None) -> Callable[[Transaction], Planned]:
     """A change that stores the message: at once in its queue, or on the schedule first."""
-    if level > 0:
-        level = node.delays.level(level)
-        # Both stay in the delivered message, as RocketMQ leaves them there.
-        properties = {
-            **message.properties,
-            DELAY_LEVEL: str(level),
-            REAL_TOPIC: message.topic,
-            REAL_QUEUE: str(message.queue_id),
-        }
-        message = replace(message, topic=SCHEDULE_TOPIC, queue_id=level - 1, properties=properties)
+    if wish is None:
+        tag, hashes = tag_hash(message.properties.get(TAGS)), key_hashes(message)
+    else:
+        message = _waiting(node, message, wish)
+        tag, hashes = NO_TAG, []  # on the schedule nobody looks for it
     record = encode(message)
-    # On the schedule nobody looks for it.
-    tag, hashes = (NO_TAG, []) if level > 0 else (tag_hash(message.properties.get(TAGS)), key_hashes(message))
 
     def change(transaction: Transaction) -> Planned:
         stored = transaction.append(node.name, message.topic, message.queue_id, record, tag, hashes)
-        return Planned(stored, node.delays.plan(transaction, stored, level) if level > 0 else None)
+        if wish is None:
+            return Planned(stored, None)
+        if isinstance(wish, Level):
+            return Planned(stored, node.delays.plan(transaction, stored, message.queue_id + 1))
+        return Planned(stored, node.delays.plan_at(transaction, stored, wish.due_ms))
 
     return change
+
+
+def _waiting(node: Node, message: Record, wish: DelayWish) -> Record:
+    """The message as it waits. What is added stays in it when it is delivered, as RocketMQ leaves it there."""
+    real = {REAL_TOPIC: message.topic, REAL_QUEUE: str(message.queue_id)}
+    if isinstance(wish, Level):
+        level = node.delays.level(wish.number)
+        properties = {**message.properties, DELAY_LEVEL: str(level), **real}
+        return replace(message, topic=SCHEDULE_TOPIC, queue_id=level - 1, properties=properties)
+    # Written down now, since a record that grew when it is due might no longer fit.
+    times = {OUT: str(wish.wall_ms), ENQUEUED: str(node.world.clock.now_ms()), DEQUEUED: str(wish.wall_ms)}
+    return replace(message, topic=TIMER_TOPIC, queue_id=0, properties={**message.properties, **times, **real})
 
 
 def key_hashes(message: Record) -> list[int]:
@@ -237,8 +240,9 @@ def send(request: Request, sent: Sent) -> AfterCommit | Command:
         properties = texts.decode(sent.properties)
         if sent.topic.startswith(DEAD_LETTER_PREFIX):
             properties[DELAY_LEVEL] = "-1"
+            properties = {name: value for name, value in properties.items() if not name.startswith("TIMER_")}
         message = draft(request, sent, number, request.command.body, properties, sent.flag)
-        change = write(node, message, delay_level(message))
+        change = write(node, message, wish_of(node, message.properties))
     except Refusal as refusal:
         return refuse(refusal.code, refusal.remark, ANSWER_EXTRAS)
     key = message.properties[UNIQUE_KEY]

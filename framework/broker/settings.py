@@ -16,6 +16,7 @@ class BrokerSettings:
 
     cluster: str = CLUSTER
     delays_ms: tuple[int, ...] = DELAYS_MS
+    timer_ms_max: int = 3 * 24 * 3_600_000  # timerMaxDelaySec
     body_bytes_max: int = 4 * 1024 * 1024  # maxMessageSize
     properties_bytes_max: int = 32_767  # the record's own field is a signed short
     pull_count_max: int = 32  # maxTransferCountOnMessageInMemory

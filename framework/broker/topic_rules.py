@@ -6,7 +6,7 @@ answer that needed it.
 
 from __future__ import annotations
 
-from framework.broker.delays import SCHEDULE_TOPIC
+from framework.broker.delays import SCHEDULE_TOPIC, TIMER_TOPIC
 from framework.broker.request import Refusal
 from framework.broker.settings import BrokerSettings
 from framework.broker.store.topics import PERM_INHERIT, PERM_READ_WRITE, ConsumerGroup, GroupTable, Topic, TopicTable
@@ -30,6 +30,7 @@ OFFSET_MOVED_TOPIC = "OFFSET_MOVED_EVENT"
 NOT_SENDABLE = frozenset(
     {
         SCHEDULE_TOPIC,
+        TIMER_TOPIC,
         "RMQ_SYS_TRANS_HALF_TOPIC",
         "RMQ_SYS_TRANS_OP_HALF_TOPIC",
         "TRANS_CHECK_MAX_TIME_TOPIC",
@@ -84,6 +85,7 @@ class TopicRules:
         self._own = {
             AUTO_CREATE_TOPIC: (settings.topic_queues, PERM_READ_WRITE | PERM_INHERIT),
             SCHEDULE_TOPIC: (len(settings.delays_ms), PERM_READ_WRITE),
+            TIMER_TOPIC: (1, PERM_READ_WRITE),
             SELF_TEST_TOPIC: (1, PERM_READ_WRITE),
             OFFSET_MOVED_TOPIC: (1, PERM_READ_WRITE),
             settings.cluster: (16, PERM_READ_WRITE | PERM_INHERIT),

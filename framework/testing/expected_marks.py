@@ -15,6 +15,7 @@ EXPECTED: tuple[str, ...] = (
     "another broker was asked for the members",
     "broker: a request was intercepted",
     "broker: a send-back was repeated",
+    "broker: the wall clock was set",
     "handlers still ran when the drain limit was over",
     "routes were refreshed in time",
 )

@@ -138,8 +138,8 @@ def _late_jobs(nemesis: Nemesis) -> Struck:
 
 def _clock(nemesis: Nemesis) -> Struck:
     step, draw = nemesis.chance.pick(CLOCK_STEPS_MS), nemesis.chance.random()
-    # Not the broker's: the box reckons delays by its wall clock, as RocketMQ does, so a step delays retries by as much.
-    machine = nemesis.cluster.producer if draw < 0.3 else nemesis.steady_app()
+    cluster = nemesis.cluster
+    machine = cluster.broker if draw < 0.25 else cluster.producer if draw < 0.5 else nemesis.steady_app()
     if machine is None or machine.node is None:
         return None
     machine.skew_ms += step

@@ -85,6 +85,12 @@ MUTANTS: tuple[Mutant, ...] = (
         test="tests/simulation/test_mutants.py",
     ),
     Mutant(
+        "a step of the wall clock moves no delay",
+        "a wall clock set back by an hour holds retries for an hour, one set forward fires them at once",
+        (),
+        test="tests/broker/test_schedule_clock.py",
+    ),
+    Mutant(
         "attempts are counted",
         "each copy is the first attempt again",
         ("progress", "nothing lost", "one copy an attempt"),

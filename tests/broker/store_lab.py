@@ -21,9 +21,11 @@ class HandClock:
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self.ms = now_ms
+        self.skew_ms = 0
+        """How far somebody has set the wall clock."""
 
     def now_ms(self) -> int:
-        return self.ms
+        return self.ms + self.skew_ms
 
     def monotonic(self) -> float:
         return self.ms / 1000

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from framework.broker.delays import SCHEDULE_TOPIC, Delays
 from framework.broker.store.writer import Transaction
 from framework.errors import StoreError
+from framework.model.delay_levels import DELAYS_MS
 from tests.broker.store_lab import Lab, fake_record, fake_text, folder_lab, memory_lab
 
 
@@ -86,15 +89,66 @@ def test_hundreds_that_fall_due_together_all_come() -> None:
     assert [text for _, text in scheduled.delivered] == [b"%d" % i for i in range(450)]
 
 
-def test_a_wall_clock_set_back_delays_but_never_hurries() -> None:
+@pytest.mark.parametrize("step_ms", [-3_600_000, 3_600_000])
+def test_a_step_of_the_wall_clock_neither_hurries_nor_delays(step_ms: int) -> None:
+    """INVARIANTS T1, for what was planned before the step and for what is planned after it."""
     scheduled = _Scheduled(memory_lab())
+    clock = scheduled.lab.clock
+    begin = clock.ms
+    scheduled.plan(b"before", 2)
+    scheduled.lab.timers.advance(1500)
+    clock.skew_ms += step_ms
+    scheduled.plan(b"after", 3)
+    scheduled.lab.timers.advance(60_000)
+
+    assert scheduled.delivered == [(begin + 5000, b"before"), (begin + 11_500, b"after")]
+
+
+@pytest.mark.parametrize("step_ms", [-3_600_000, 3_600_000])
+def test_a_step_is_remembered_over_a_restart(tmp_path: Path, step_ms: int) -> None:
+    """What waits was planned by the clock before the step; the next start must not take the step for time."""
+    scheduled = _Scheduled(folder_lab(tmp_path / "data"))
+    scheduled.plan(b"x", 3)
+    scheduled.lab.clock.skew_ms += step_ms
+    scheduled.lab.timers.advance(1000)
+    scheduled.delays.stop()
+    scheduled.lab.store.close()
+
+    lab = folder_lab(tmp_path / "data")
+    lab.clock.ms, lab.clock.skew_ms = scheduled.lab.clock.ms, step_ms
+    again = _Scheduled(lab)
+    lab.timers.advance(8999)
+    assert again.delivered == []
+
+    lab.timers.advance(1)
+    assert [text for _, text in again.delivered] == [b"x"]
+    lab.store.close()
+
+
+def test_with_nothing_waiting_a_restart_begins_with_the_wall_clock(tmp_path: Path) -> None:
+    scheduled = _Scheduled(folder_lab(tmp_path / "data"))
     scheduled.plan(b"x", 1)
-    scheduled.lab.clock.ms -= 5000
-    scheduled.lab.timers.advance(5999)
+    scheduled.lab.clock.skew_ms += 3_600_000
+    scheduled.lab.timers.advance(5000)
+    assert scheduled.delays.now_ms() == scheduled.lab.clock.ms
+    scheduled.lab.store.close()
+
+    lab = folder_lab(tmp_path / "data")
+    lab.clock.skew_ms = 3_600_000
+    assert _Scheduled(lab).delays.now_ms() == lab.clock.now_ms()
+    lab.store.close()
+
+
+@pytest.mark.parametrize("level", range(1, 19))
+def test_each_of_the_eighteen_levels_comes_at_its_time(level: int) -> None:
+    scheduled = _Scheduled(memory_lab(), DELAYS_MS)
+    begin = scheduled.lab.clock.ms
+    scheduled.plan(b"x", level)
+    scheduled.lab.timers.advance(DELAYS_MS[level - 1] - 1)
     assert scheduled.delivered == []
 
-    scheduled.lab.timers.advance(2000)
-    assert [text for _, text in scheduled.delivered] == [b"x"]
+    scheduled.lab.timers.advance(1)
+    assert scheduled.delivered == [(begin + DELAYS_MS[level - 1], b"x")]
 
 
 def test_a_failing_store_is_tried_again_and_delivers_once() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from framework.broker.delay_wishes import Level
 from framework.broker.node import Node
 from framework.broker.records import decode, host_of
 from framework.broker.request import AfterCommit, Answer, Refusal, Request, ok
@@ -48,7 +49,9 @@ def handle(request: Request) -> Answer:
         raise Refusal(ResponseCode.SYSTEM_ERROR, "SERVICE_NOT_AVAILABLE")  # the name of the store's status, as there
     number = node.world.chance.below(max(target.write_queues, 1))
     properties = {**copy.properties, DELAY_LEVEL: str(level)}
-    change = write(node, replace(copy, topic=target.name, queue_id=number, properties=properties), level)
+    change = write(
+        node, replace(copy, topic=target.name, queue_id=number, properties=properties), Level(level) if level else None
+    )
     key = (node.name, group.name, properties[ORIGIN_MESSAGE_ID], original.reconsume_times)
 
     def once(transaction: Transaction) -> Planned | None:
@@ -99,12 +102,13 @@ def _target(node: Node, group: ConsumerGroup, *, is_dead: bool) -> Topic:
 
 def _is_first(transaction: Transaction, key: tuple[str, str, str, int], node: Node) -> bool:
     """Note the send-back down; whether it was not there yet."""
+    now_ms = node.delays.now_ms()  # a wall clock set forward would forget what was just done
     transaction.connection.execute(
-        "DELETE FROM sent_back WHERE done_ms < ?", (transaction.clock_ms - node.settings.sent_back_kept_ms,)
+        "DELETE FROM sent_back WHERE done_ms < ?", (now_ms - node.settings.sent_back_kept_ms,)
     )
     noted = transaction.connection.execute(
         "INSERT OR IGNORE INTO sent_back (broker, consumer_group, origin, reconsumed, done_ms) VALUES (?, ?, ?, ?, ?)",
-        (*key, transaction.clock_ms),
+        (*key, now_ms),
     )
     if noted.rowcount == 0:
         sometimes("broker: a send-back was repeated")
