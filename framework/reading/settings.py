@@ -86,13 +86,13 @@ def _from_file(path: Path) -> dict[str, str]:
         text = data.decode()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise ConfigurationError(f"credentials file {shorten(str(path))}: {reason}") from error
+        raise ConfigurationError(f"credentials file {str(path)!r}: {reason}") from error
     if len(data) > _BYTES_MAX:
-        raise ConfigurationError(f"credentials file {shorten(str(path))}: larger than {_BYTES_MAX} bytes")
+        raise ConfigurationError(f"credentials file {str(path)!r}: larger than {_BYTES_MAX} bytes")
     values = document.parsed(text, path.name).values
     strangers = sorted(str(key) for key in values if key not in KEYS)
     if strangers:
         raise ConfigurationError(
-            f"credentials file {shorten(str(path))}: unknown {shorten(strangers[0])}; use {', '.join(KEYS)}"
+            f"credentials file {str(path)!r}: unknown {shorten(strangers[0])}; use {', '.join(KEYS)}"
         )
     return {str(key): str(value) for key, value in values.items() if value is not None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from framework.errors import ProtocolError, RecordDamaged
@@ -49,6 +49,7 @@ records = st.builds(
 )
 
 
+@settings(deadline=None)  # of a shared machine; the test's own time-out is the bound
 @given(st.lists(records, max_size=6), st.integers(-3, 1000))
 def test_it_says_what_the_general_decoder_says(given: list[Record], delta: int) -> None:
     data = b"".join(map(encode_record, given))
@@ -103,6 +104,7 @@ def test_the_gap_is_where_offsets_are_missing() -> None:
     assert columns.gap(5, 7) is None
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_damaged_bytes_are_refused_or_read_and_never_crash(data: st.DataObject) -> None:
     whole = bytearray(encode_record(PLAIN) * 2)
