@@ -23,6 +23,7 @@ from framework.net.channel import raise_for
 from framework.net.pool import Pool, Purpose
 from framework.wire.bodies.group import ConsumerList, LockBatch, LockedQueues
 from framework.wire.bodies.heartbeat import Heartbeat
+from framework.wire.bodies.progress import AllConsumerOffsets
 from framework.wire.bodies.route import MASTER
 from framework.wire.codes import ResponseCode, request_name
 from framework.wire.command import Command
@@ -30,6 +31,7 @@ from framework.wire.fields import command_for, from_fields
 from framework.wire.requests.group import HeartbeatAnswer, HeartbeatRequest, MembersRequest, UnregisterRequest
 from framework.wire.requests.lock import LockRequest, UnlockRequest
 from framework.wire.requests.offset import (
+    AllConsumerOffsetsRequest,
     MaxOffsetRequest,
     MinOffsetRequest,
     OffsetAnswer,
@@ -45,6 +47,8 @@ SEND_BACK_TIMEOUT_MS = 5_000  # as the Java client: the broker reads its log for
 # No queue has ever held so many; an answer above is a lie or a torn field, and would skip everything.
 OFFSET_MAX = 1 << 56
 MEMBERS_MAX = 16_384
+# V5_0_0: from here on brokers heed setZeroIfNotFound. Older ones answer 0 while a queue's first message is in memory.
+NOT_FOUND_VERSION = 413
 
 
 class Brokers:
@@ -61,11 +65,24 @@ class Brokers:
             consumer_group=group,
             topic=queue.topic,
             queue_id=queue.number,
-            set_zero_if_not_found=False,  # else some brokers answer 0 for a group never seen
+            set_zero_if_not_found=False,  # else newer brokers too answer 0 for a group never seen
             broker_name=queue.broker,
         )
         answer = await self._ask(queue, command_for(header), ok=(ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND))
-        return None if answer.code == ResponseCode.QUERY_NOT_FOUND else _offset_in(answer, header, queue)
+        if answer.code == ResponseCode.QUERY_NOT_FOUND:
+            return None
+        offset = _offset_in(answer, header, queue)
+        if not offset and answer.version < NOT_FOUND_VERSION and not await self._is_stored(group, queue):
+            marks.sometimes("a broker answered 0 for a group that it has never seen")
+            return None
+        return offset
+
+    async def _is_stored(self, group: str, queue: MessageQueue) -> bool:
+        """Whether the broker holds any offset of the group for this queue: a large answer, for who answers 0 to all."""
+        header = AllConsumerOffsetsRequest()
+        answer = await self._ask(queue, command_for(header))
+        found = AllConsumerOffsets.decode(answer.body).offsets
+        return queue.number in found.get(f"{queue.topic}@{group}", {})
 
     async def commit(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Store the group's offset and wait until the broker confirms it."""

@@ -7,6 +7,7 @@
     FLOWING       throttled           HELD           waits for room
     HELD          room                FLOWING        pulls
     FLOWING/HELD  offset_illegal      POSITIONING*   *the broker's corrected offset is taken at once
+    FLOWING/HELD  offset_doubted      POSITIONING    asks the master what is stored; a second such answer is believed
     these three   reset               FLOWING        what was pulled is dropped; goes on from the offset that was asked
     any of these  lease_lost          CLAIMED        forgets what it holds; what still ends changes nothing
     any           revoked             RETIRING       no new pulls, no new deliveries
@@ -55,6 +56,8 @@ TRANSITIONS: dict[tuple[QueueState, str], QueueState] = {
     (_HELD, "room"): _FLOWING,
     (_FLOWING, "offset_illegal"): _POSITIONING,
     (_HELD, "offset_illegal"): _POSITIONING,
+    (_FLOWING, "offset_doubted"): _POSITIONING,
+    (_HELD, "offset_doubted"): _POSITIONING,
     (_POSITIONING, "reset"): _FLOWING,
     (_FLOWING, "reset"): _FLOWING,
     (_HELD, "reset"): _FLOWING,
@@ -109,7 +112,7 @@ class QueueFlow:
     """One owned queue. Its pull loop asks `next_step`, does it, and tells what came of it."""
 
     __slots__ = (
-        "_backoff", "_budget", "_hold_reason", "_jitter", "_not_before_ms", "_window", "bounds", "caught_up",
+        "_backoff", "_budget", "_hold_reason", "_jitter", "_not_before_ms", "_window", "bounds", "caught_up", "doubted",
         "failure", "held_because", "is_paused", "max_offset", "next_offset", "queue", "run", "state",
     )  # fmt: skip
 
@@ -132,6 +135,8 @@ class QueueFlow:
         self.held_because: str | None = None
         self.failure: str | None = None
         """Why the last try failed; None while things go well."""
+        self.doubted: int | None = None
+        """Where the broker wants us to go on, so far that the master is asked first; None once a pull succeeded."""
         self._budget = budget
         self.bounds = bounds
         """How much it may hold. Whoever changes them rings the pull loop's bell."""
@@ -197,13 +202,14 @@ class QueueFlow:
                 if not self._is_plausible(offset, max_offset, now_ms):
                     return None
                 self._succeeded()
+                self.doubted = None
                 # The answer covers what lies between; without a chunk the range would never be committed.
                 self.window.admit((), self.next_offset, offset, 0)
                 self.next_offset = offset
                 self.max_offset = max_offset
                 self.caught_up = self.next_offset >= max_offset
-            case OffsetIllegal(next_offset=offset):
-                self._illegal(offset, now_ms)
+            case OffsetIllegal():
+                self._illegal(result, now_ms)
             case Failed(reason=reason):
                 self._failed(reason, now_ms)
         return None
@@ -221,6 +227,7 @@ class QueueFlow:
         if not self._is_plausible(result.next_offset, result.max_offset, now_ms):
             return None
         self._succeeded()
+        self.doubted = None
         self.next_offset = result.next_offset
         self.max_offset = result.max_offset
         self.caught_up = result.next_offset >= result.max_offset
@@ -237,9 +244,21 @@ class QueueFlow:
         self._failed(f"pulled from {self.next_offset} and was sent on to {next_offset} (end {max_offset})", now_ms)
         return False
 
-    def _illegal(self, offset: int, now_ms: int) -> None:
+    def _illegal(self, result: OffsetIllegal, now_ms: int) -> None:
+        offset = result.next_offset
         if offset < 0:
             self._failed(f"offset {self.next_offset} is illegal and the broker names {offset}", now_ms)
+            return
+        # Inside of its own range nothing is illegal: somebody has reset the group, and that is said only once.
+        is_reset = result.min_offset <= self.next_offset <= result.max_offset
+        is_far = self._window is not None and abs(offset - self.next_offset) > self._window.span
+        if is_far and not is_reset and self.doubted is None:
+            marks.sometimes("the broker moved an offset so far that it was doubted")
+            self._move("offset_doubted")
+            self.held_because = None
+            self.caught_up = False
+            self.window.close()
+            self.doubted = offset
             return
         marks.sometimes("the broker moved an offset")
         self._move("offset_illegal")
@@ -252,6 +271,7 @@ class QueueFlow:
         assert offset >= 0, f"{self.queue}: reset to {offset}"
         self._move("reset")
         self._succeeded()
+        self.doubted = None
         self.held_because = None
         if self._window is not None:
             self._window.close()  # whatever still ends there changes nothing
@@ -275,6 +295,7 @@ class QueueFlow:
     def lease_lost(self) -> None:
         """It is not, or nobody can say: whoever holds it now begins at what is stored, and so shall we next time."""
         self._move("lease_lost")
+        self.doubted = None
         if self._window is not None:
             self._window.close()
             if self.state is _CLAIMED:

@@ -35,7 +35,7 @@ from framework.services import held
 from framework.services.commit import CommitLoop
 from framework.services.consume import Crew
 from framework.services.order_desk import InOrder
-from framework.services.position import First, Start, find_start
+from framework.services.position import Start, find_start, policy_for
 from framework.services.pull import PullLoop, Pulls
 from framework.services.rebalance import RebalanceLoop
 from framework.services.settle import Parked, Settler
@@ -244,9 +244,7 @@ class ConsumerGroup:
         return True
 
     async def _find_start(self, queue: MessageQueue) -> Start:
-        policy = self.plan.start
-        if queue.topic == self.retry_topic or queue not in self._known.get(queue.topic, frozenset()):
-            policy = First()  # nobody of this group can have meant to skip what is in it
+        policy = policy_for(queue, self.plan.name, self.plan.start, self._known.get(queue.topic, frozenset()))
         now_ms = self._world.clock.now_ms()
         return await find_start(self._cluster.brokers, self.plan.name, queue, policy, now_ms)
 

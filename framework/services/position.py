@@ -6,13 +6,14 @@ and loses everything between.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from framework import marks
 from framework.errors import FrameworkError, ProtocolError
 from framework.model.durations import to_text
 from framework.model.queue import MessageQueue
+from framework.model.reserved import retry_topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,14 @@ class KnowsOffsets(Protocol):
     async def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int: ...
 
 
+def policy_for(queue: MessageQueue, group: str, policy: StartPolicy, known: frozenset[MessageQueue]) -> StartPolicy:
+    """The group's policy for queues that were there when it joined (`known`).
+
+    Nobody can have meant to skip what is in a queue that appeared since, or on the group's own retry topic.
+    """
+    return policy if queue in known and queue.topic != retry_topic(group) else First()
+
+
 async def find_start(brokers: KnowsOffsets, group: str, queue: MessageQueue, policy: StartPolicy, now_ms: int) -> Start:
     """Ask the broker; raises what the client raises, and the caller asks again later."""
     try:
@@ -77,6 +86,19 @@ async def find_start(brokers: KnowsOffsets, group: str, queue: MessageQueue, pol
             offset = await brokers.search_offset(queue, instant_ms)
             said = f"since {instant_ms}" if at_ms is not None else f"the last {to_text(age_ms)}"
     return Start(_checked(queue, offset), f"nothing stored, policy {said} -> {offset}", None, end)
+
+
+def doubt_settled(start: Start, named: int | None) -> Start:
+    """Where to go on after a broker named an offset that was too far away to be believed at once; None: it did not.
+
+    What the master has stored stands above it. Where nothing is stored it is taken: a policy is for groups never seen,
+    and this one was at work.
+    """
+    if named is None:
+        return start
+    if start.stored is None:
+        return replace(start, offset=named, reason=f"moved by its broker to {named}, and nothing stored")
+    return replace(start, reason=f"moved by its broker to {named}, but {start.reason}")
 
 
 def _checked(queue: MessageQueue, offset: int) -> int:

@@ -20,7 +20,7 @@ from framework.model.message import Message
 from framework.model.pulled import Failed, Found, PullResult
 from framework.net.wakeup import Wakeup
 from framework.ports import Clock
-from framework.services.position import Start
+from framework.services.position import Start, doubt_settled
 from framework.wire.codes import ResponseCode
 
 log = structlog.get_logger()
@@ -147,6 +147,7 @@ class PullLoop:
             self.flow.position_refused(str(error), self._clock.monotonic_ms())
             self._name_failure()
             return
+        start = doubt_settled(start, self.flow.doubted)
         self.flow.positioned(start.offset, start.end)
         self._offsets.begin(self.queue, start.offset, stored=start.stored)
         self._name_failure()

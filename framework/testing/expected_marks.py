@@ -21,6 +21,7 @@ EXPECTED: tuple[str, ...] = (
 )
 
 ELSEWHERE: dict[str, str] = {
+    "a broker answered 0 for a group that it has never seen": "the box never does; tests of the brokers",
     "a connection was told to go away": "the box never says so; tests of the channel do",
     "a copy took the other road": "a run has one broker; tests of settling, and of the group against boxes",
     "a dead letter of an orderly queue could not be sent": "seldom; tests of orderly services",
@@ -34,5 +35,6 @@ ELSEWHERE: dict[str, str] = {
     "a pull was answered after its queue had been taken away": "the pull is cancelled first; tests of the flow",
     "a route was kept though the name server forgot it": "the box forgets no topic; tests of the routes",
     "another name server was chosen": "a run has one name server; tests of the name servers",
+    "the broker moved an offset so far that it was doubted": "logs lose nothing here; tests of the flow",
     "the broker moved an offset": "logs lose nothing here; tests of the flow, and of the group against a box",
 }

@@ -103,15 +103,20 @@ ACTS: dict[str, Callable[[QueueFlow], object]] = {
     "position_refused": lambda flow: flow.position_refused("no answer", 0),
     "throttled": throttle,
     "room": make_room,
-    "offset_illegal": lambda flow: flow.pulled(OffsetIllegal(50, 0, 50), 0),
+    "offset_illegal": lambda flow: flow.pulled(OffsetIllegal(50, 0, 500), 0),
+    "offset_doubted": lambda flow: flow.pulled(OffsetIllegal(50, 0, 50), 0),
     "reset": lambda flow: flow.reset(7),
     "revoked": lambda flow: flow.revoke(),
     "released": lambda flow: flow.released(),
 }
 # Asked, not told: in these states the flow does not take the question up, so no transition is tried.
-NOT_ASKED = {
-    (state, event) for state in (CLAIMED, POSITIONING, RETIRING, RELEASED) for event in ("throttled", "room")
-} | {(FLOWING, "room"), (RETIRING, "offset_illegal"), (RELEASED, "offset_illegal")}  # fmt: skip
+NOT_ASKED = (
+    {(state, event) for state in (CLAIMED, POSITIONING, RETIRING, RELEASED) for event in ("throttled", "room")}
+    | {(FLOWING, "room")}
+    | set(itertools.product((RETIRING, RELEASED), ("offset_illegal", "offset_doubted")))
+)
+# Without a position no offset is far away: what comes then is plainly illegal.
+NEVER_FAR = {(CLAIMED, "offset_doubted"), (POSITIONING, "offset_doubted")}
 
 
 def test_every_event_of_the_table_has_an_act_here() -> None:
@@ -131,7 +136,7 @@ def test_a_pair_of_the_table_leads_where_it_says(state: QueueState, event: str) 
 
 @pytest.mark.parametrize(
     ("state", "event"),
-    sorted(set(itertools.product(QueueState, EVENTS)) - set(TRANSITIONS) - NOT_ASKED, key=str),
+    sorted(set(itertools.product(QueueState, EVENTS)) - set(TRANSITIONS) - NOT_ASKED - NEVER_FAR, key=str),
 )
 def test_a_pair_that_is_absent_raises_with_both_names(state: QueueState, event: str) -> None:
     with pytest.raises(AssertionError, match=rf"orders@broker-a:3: {event} cannot happen while {state.value}"):
@@ -424,6 +429,47 @@ def test_a_corrected_offset_is_taken_at_once(corrected: int) -> None:
     finish(old, 0, 1)
     before.settle()
     assert ("pull", corrected, corrected) == plain(flow.next_step(0)), "what ends in the old window changes nothing"
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_doubted"),
+    [
+        (OffsetIllegal(98, 0, 98), False),  # no further than what was pulled and not yet committed
+        (OffsetIllegal(97, 0, 97), True),
+        (OffsetIllegal(0, 0, 0), True),  # a log that is gone, or one that is not there yet
+        (OffsetIllegal(5_000, 5_000, 9_000), True),  # retention, or a lie that would skip everything between
+        (OffsetIllegal(0, 0, 100), False),  # a reset: what was asked for lies inside
+        (OffsetIllegal(5_000, 0, 9_000), False),
+    ],
+)
+def test_a_jump_larger_than_the_window_has_the_master_asked_first(answer: OffsetIllegal, *, is_doubted: bool) -> None:
+    flow = flow_at(98)
+    flow.pulled(found(98, 99), 0)
+    before = flow.window
+
+    assert flow.pulled(answer, 0) is None
+    assert before.is_closed
+    if not is_doubted:
+        assert (FLOWING, answer.next_offset, None) == (flow.state, flow.next_offset, flow.doubted)
+        return
+    assert (POSITIONING, answer.next_offset) == (flow.state, flow.doubted)
+    assert POSITION is flow.next_step(0)
+    flow.positioned(98)
+    assert ("pull", 98, 98) == plain(flow.next_step(0))
+
+    flow.pulled(answer, 0)
+    assert ("pull", answer.next_offset, answer.next_offset) == plain(flow.next_step(0)), "said twice, it is believed"
+
+
+@pytest.mark.parametrize("success", [found(98), NothingNew(98, 0, 98)], ids=lambda each: type(each).__name__)
+def test_a_pull_that_succeeds_ends_the_doubt(success: PullResult) -> None:
+    flow = flow_at(98)
+    flow.pulled(OffsetIllegal(0, 0, 0), 0)
+    flow.positioned(98)
+    flow.pulled(success, 0)
+    assert flow.doubted is None
+    flow.pulled(OffsetIllegal(0, 0, 0), 0)
+    assert POSITIONING is flow.state
 
 
 # Taken away

@@ -6,6 +6,8 @@ import asyncio
 import itertools
 from collections.abc import Callable
 
+import pytest
+
 from framework.core.budget import Budget
 from framework.core.chunk import Chunk
 from framework.core.flow_control import FlowLimits
@@ -203,7 +205,7 @@ def test_a_position_that_cannot_be_had_is_named_and_asked_again_and_nothing_is_p
 
 def test_a_queue_moved_by_its_broker_goes_on_from_there_and_says_so() -> None:
     async def story() -> None:
-        it = Fixture(found(100, 3), OffsetIllegal(40, 40, 60), found(40, 2))
+        it = Fixture(found(100, 3), OffsetIllegal(40, 40, 160), found(40, 2))
         await turns()
         old, new = it.crew.chunks
         it.finish(old)
@@ -215,6 +217,34 @@ def test_a_queue_moved_by_its_broker_goes_on_from_there_and_says_so() -> None:
 
     _, lines = play_logged(story)
     assert [("queue moved by its broker", 103, 40)] == told(lines, "offset", "to")
+
+
+@pytest.mark.parametrize(
+    ("asked_again", "begins", "reason"),
+    [
+        (Start(101, "stored 101", 101), 101, "moved by its broker to 40, but stored 101"),
+        (Start(7, "nothing stored, policy last -> 7", None), 40, "moved by its broker to 40, and nothing stored"),
+    ],
+)
+def test_what_the_master_has_stored_stands_above_an_offset_that_is_far_away(
+    asked_again: Start, begins: int, reason: str
+) -> None:
+    async def story() -> None:
+        it = Fixture(
+            found(100, 3), OffsetIllegal(40, 40, 60), found(begins, 2),
+            starts=(Start(100, "stored 100", 100), asked_again),
+        )  # fmt: skip
+        await turns()
+        _, new = it.crew.chunks
+        it.finish(new)
+        assert begins + 2 == it.offsets.committable(QUEUE)
+        await end(it.task)
+        assert [100, 103, begins, begins + 2] == [offset for offset, _ in it.script.asked]
+
+    _, lines = play_logged(story)
+    assert [("queue positioned", 100, "stored 100"), ("queue positioned", begins, reason)] == told(
+        lines, "offset", "reason"
+    )
 
 
 def test_a_full_queue_pulls_again_when_a_chunk_has_ended() -> None:
