@@ -22,7 +22,7 @@ from framework.model.subscription import EVERYTHING
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_OPTIONS = ("topic", "group", "orderly", "commit", "tags", "name")
+_OPTIONS = ("topic", "group", "orderly", "key", "commit", "tags", "name")
 _EXAMPLE = 'write @consumer(topic="orders", group="billing")'
 _SEPARATOR = "||"
 
@@ -37,6 +37,10 @@ class ConsumerSpec:
     orderly: bool
     commit: Literal["auto", "manual"] = "auto"
     """In order: whether a message ends with its handler's success, or with the next `Commit`."""
+    by_key: bool = False
+    """In order: whether only messages of the same key wait for each other."""
+    key: Callable[[Message], object] | None = None
+    """Which key a message is of; its sharding key where there is no function."""
     function: Callable[..., object]
     name: str
     place: str
@@ -69,7 +73,8 @@ if TYPE_CHECKING:
         topic: str,
         group: str,
         *,
-        orderly: bool = False,
+        orderly: bool | Literal["key"] = False,
+        key: Callable[[Message], object] | None = None,
         commit: Literal["auto", "manual"] = "auto",
         tags: str = EVERYTHING,
         name: str | None = None,
@@ -84,6 +89,9 @@ if TYPE_CHECKING:
         by one member of the group at a time. A message that fails is tried again where it is, and holds its queue.
         With `commit="manual"`, too, offsets move when the handler returns `framework.Commit()`, and
         `framework.Rollback()` has everything since then delivered again, in order.
+
+        With `orderly="key"` only messages of the same key wait for each other: `key` names it (called on the event
+        loop, so it should be quick), the sharding key does otherwise. Messages without a key are in line together.
 
         Tags are joined by `||`. `name` is what logs call it; the function's own name otherwise.
         """
@@ -116,10 +124,13 @@ def _spec(
         if not isinstance(value, str):
             raise ConfigurationError(f"{option} is {'missing' if value is None else shorten(value)}; {_EXAMPLE}")
     orderly = given.get("orderly", False)
-    if not isinstance(orderly, bool):
-        raise ConfigurationError(_not_orderly(orderly))
+    if not isinstance(orderly, bool) and orderly != "key":
+        raise ConfigurationError(f'orderly={shorten(orderly)}: write True, False or "key"')
+    key = given.get("key")
+    if key is not None:
+        _check_key(key, orderly)
     commit = given.get("commit", "auto")
-    if commit != "auto" and (commit != "manual" or not orderly):
+    if commit != "auto" and (commit != "manual" or orderly is not True):
         raise ConfigurationError(_not_commit(commit))
     name = given.get("name") or getattr(function, "__name__", "handler")
     if not isinstance(name, str):
@@ -129,7 +140,9 @@ def _spec(
         topic=check_topic(str(topic)),
         group=check_name("group", str(group), GROUP_LENGTH_MAX),
         tags=_tags(given.get("tags", EVERYTHING)),
-        orderly=orderly,
+        orderly=bool(orderly),
+        by_key=orderly == "key",
+        key=key,  # type: ignore[arg-type]  # what it takes is seen when it is called
         commit="auto" if commit == "auto" else "manual",
         function=function,
         name=name,
@@ -139,18 +152,16 @@ def _spec(
     )
 
 
-def _not_orderly(value: object) -> str:
-    if value == "key":
-        return (
-            'orderly="key": this version keeps the order of whole queues only; write orderly=True, which keeps that of '
-            "each key, too"
-        )
-    return f"orderly={shorten(value)}: write True or False"
+def _check_key(key: object, orderly: object) -> None:
+    if orderly != "key":
+        raise ConfigurationError(f'key={shorten(key)} says whose order is kept: add orderly="key", or remove it')
+    if not callable(key) or inspect.iscoroutinefunction(key):
+        raise ConfigurationError(f"key={shorten(key)}: write a plain function that takes a message and returns its key")
 
 
 def _not_commit(value: object) -> str:
     if value == "manual":
-        return 'commit="manual" is for queues in order, whose offsets are one line: add orderly=True, or remove it'
+        return 'commit="manual" is for the order of queues, where all is one line: write orderly=True, or remove it'
     return f'commit={shorten(value)}: write "auto" or "manual"'
 
 

@@ -319,10 +319,10 @@ class QueueFlow:
 
     @property
     def is_full(self) -> bool:
-        """Whether the queue takes in no more until something ends."""
-        if self._window is None:
+        """Whether what it holds lets no more in until something ends; not where it was paused."""
+        if self._window is None or self.is_paused:
             return False
-        return self.held_because is not None or reason_to_wait(self._window, self.bounds, has_budget=True) is not None
+        return self.held_because == "budget" or reason_to_wait(self._window, self.bounds, has_budget=True) is not None
 
     @property
     def window(self) -> Window:

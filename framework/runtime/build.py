@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from framework.core import limits
 from framework.core.flow_control import FlowLimits
@@ -11,12 +11,14 @@ from framework.errors import ConfigurationError
 from framework.hooks.calls import Calls
 from framework.hooks.strategies import choose
 from framework.model.contracts import AllocationStrategy
+from framework.model.message import Message
 from framework.model.subscription import Subscription
 from framework.ports import World
 from framework.runtime.collect import mixture
 from framework.runtime.plan import GroupPlan, Handling
 from framework.runtime.reports import Reports
 from framework.services.deliver import Hooks, call_for
+from framework.services.order_keys import contained, sharding_key
 from framework.services.position import First, Last, Since, StartPolicy
 from framework.settings.schema import AppSettings, Start
 
@@ -80,8 +82,8 @@ def _plan(
         flow_limits=FlowLimits(
             messages_max=chosen.cache_count,
             bytes_max=chosen.cache_bytes,
-            # The span bounds what one stuck message can cost in repeats; in order nothing runs ahead of it.
-            span_max=limits.NO_SPAN if orderly else limits.SPAN_MAX,
+            # The span bounds what one stuck message can cost in repeats; in a queue's order nothing runs ahead of it.
+            span_max=limits.NO_SPAN if orderly and not any(spec.by_key for spec in specs) else limits.SPAN_MAX,
             topic_messages_max=chosen.topic_count,
             topic_bytes_max=chosen.topic_bytes,
         ),
@@ -101,8 +103,17 @@ def _handling(spec: ConsumerSpec, calls: Calls, reports: Reports, world: World) 
     observer = reports.observer(in_threads=not spec.is_async)
     after = calls.after if observer is None else (observer, *calls.after)
     return Handling(
-        call_for(spec, Hooks(calls.before, after), world.clock), spec.is_async, commits_by_hand=spec.commit == "manual"
+        call_for(spec, Hooks(calls.before, after), world.clock),
+        spec.is_async,
+        commits_by_hand=spec.commit == "manual",
+        key_of=_key_of(spec),
     )
+
+
+def _key_of(spec: ConsumerSpec) -> Callable[[Message], str] | None:
+    if not spec.by_key:
+        return None
+    return sharding_key if spec.key is None else contained(spec.key, spec.group)
 
 
 def _start(start: Start) -> StartPolicy:

@@ -221,7 +221,7 @@ class ConsumerGroup:
         if self.plan.flow_limits.is_shared:
             self._divide()
         if order is not None:
-            order.take(pull, InOrder(handling.is_async, is_manual=handling.commits_by_hand))
+            order.take(pull, InOrder(handling.is_async, handling.commits_by_hand, handling.key_of))
         self._run(pull)
 
     def _run(self, pull: PullLoop) -> None:

@@ -22,6 +22,8 @@ class Handling:
     is_async: bool
     commits_by_hand: bool = False
     """In order: offsets move when the handler answers `Commit`."""
+    key_of: Callable[[Message], str] | None = None
+    """In order: whose order is kept; the queue's where nobody says."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from framework.testing.sim_network import SimNetwork
 from framework.testing.sim_world import sim_world
 from framework.testing.virtual_loop import NOWHERE, Policy, VirtualLoop
 from framework.testing.wiretap import Wiretap
-from framework.testing.workload import DELAYS_MS, Workload, handlers
+from framework.testing.workload import DELAYS_MS, KEYS, Workload, handlers
 
 T = TypeVar("T")
 BROKER_HOST = "127.0.1.1"
@@ -94,7 +94,9 @@ class Cluster:
         self._members: dict[str, str] = {}
         """Client id -> the life of a process that had it."""
         self.history.groups = [load.name for load in self.workload.groups]
-        self.history.orderly = {load.name for load in self.workload.groups if load.orderly}
+        self.history.orderly = {
+            load.name: KEYS if load.orderly == "key" else 1 for load in self.workload.groups if load.orderly
+        }
         self.history.max_retries = self.workload.max_retries
 
     def __repr__(self) -> str:

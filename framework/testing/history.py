@@ -145,8 +145,8 @@ class History:
     facts: list[Fact] = field(default_factory=list)
     groups: list[str] = field(default_factory=list)
     """The groups that consume what is sent."""
-    orderly: set[str] = field(default_factory=set)
-    """Those of them that keep the order of queues."""
+    orderly: dict[str, int] = field(default_factory=dict)
+    """Those of them that keep an order, and into how many keys a queue is divided: one where its own is kept."""
     max_retries: int = 16
     dead_letters: set[tuple[str, str]] = field(default_factory=set)
     """(group, message id) of what is among the dead letters at the end."""

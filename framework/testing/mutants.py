@@ -114,6 +114,12 @@ MUTANTS: tuple[Mutant, ...] = (
         test="tests/services/test_orderly_leases.py",
     ),
     Mutant(
+        "a key is in one line at a time",
+        "a key's later messages overtake the one that is tried again",
+        (),
+        test="tests/services/test_orderly_keys.py",
+    ),
+    Mutant(
         "offsets wait for the commit",
         "with commits by hand, what was handled and not committed is lost to a crash",
         (),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from framework.declare import Consumer, consumer
 from framework.model.message import Message
@@ -20,13 +20,17 @@ DELAYS_MS = (100, 200, 300, 600, 1_000, 1_500, 2_000, 2_500, 3_000, *range(4_000
 """A ladder of eighteen short levels: a run of a minute shall see whole lives of retried messages."""
 
 
+KEYS = 3
+"""Where the order of keys is kept: so many keys a queue, in turn, so that an offset tells its key."""
+
+
 @dataclass(frozen=True, slots=True)
 class GroupLoad:
     """How one group's handlers behave."""
 
     name: str = "billing"
     is_async: bool = True
-    orderly: bool = False
+    orderly: bool | Literal["key"] = False
     concurrency: int = 4
     pauses_s: tuple[float, ...] = (0.002, 0.005, 0.02, 0.1)
     """A handler takes one of these."""
@@ -90,6 +94,8 @@ def draw_workload(chance: Stream, *, is_calm: bool) -> Workload:
                 pauses_s=(0.002, 0.005, 0.02), fail_rate=chance.pick((0.0, 0.02)), poison_rate=chance.pick((0.0, 0.01)),
             )
         )  # fmt: skip
+        if chance.happens(0.4):
+            groups[-1] = replace(groups[-1], orderly="key", concurrency=4)
     return replace(workload, groups=tuple(groups))
 
 
@@ -98,11 +104,15 @@ def handlers(
 ) -> list[Consumer[..., Any]]:
     """The consumers of one application: record, take a while, fail now and then, and get stuck until all is healed."""
     return [
-        consumer(topic=workload.topic, group=load.name, orderly=load.orderly)(
-            _handler(load, recorder, chance, is_healed)
-        )
+        consumer(
+            topic=workload.topic, group=load.name, orderly=load.orderly, key=_key if load.orderly == "key" else None
+        )(_handler(load, recorder, chance, is_healed))
         for load in workload.groups
     ]
+
+
+def _key(message: Message) -> int:
+    return message.queue_offset % KEYS
 
 
 def _handler(

@@ -60,6 +60,11 @@ def test_a_spec_says_whether_the_order_is_kept() -> None:
 
     assert "manual" == book.spec.commit
 
+    @consumer("stock", "inventory", orderly="key", key=str)
+    def count(message: Message) -> None: ...
+
+    assert (True, True, str) == (count.spec.orderly, count.spec.by_key, count.spec.key)
+
 
 def test_a_spec_cannot_be_changed() -> None:
     @consumer("orders", "billing")
@@ -147,9 +152,11 @@ async def yields(it: Message) -> AsyncIterator[int]:
         (good, {"topic": "t", "group": "g", "tags": "a b"}, "write words joined by ||"),
         (good, {"topic": "t", "group": "g", "tags": ["a"]}, "tags=['a']: write a text"),
         (good, {"topic": "t", "group": "g", "name": 3}, "name=3: write a text"),
-        (good, {"topic": "t", "group": "g", "orderly": "key"}, 'orderly="key": this version keeps the order of whole'),
-        (good, {"topic": "t", "group": "g", "orderly": "yes"}, "orderly='yes': write True or False"),
-        (good, {"topic": "t", "group": "g", "commit": "manual"}, 'commit="manual" is for queues in order'),
+        (good, {"topic": "t", "group": "g", "orderly": "yes"}, "orderly='yes': write True, False or \"key\""),
+        (good, {"topic": "t", "group": "g", "orderly": True, "key": str}, 'whose order is kept: add orderly="key"'),
+        (good, {"topic": "t", "group": "g", "orderly": "key", "key": "id"}, "key='id': write a plain function"),
+        (good, {"topic": "t", "group": "g", "orderly": "key", "commit": "manual"}, "for the order of queues"),
+        (good, {"topic": "t", "group": "g", "commit": "manual"}, 'commit="manual" is for the order of queues'),
         (good, {"topic": "t", "group": "g", "orderly": True, "commit": "hand"}, "commit='hand': write \"auto\" or"),
         (none, {"topic": "t", "group": "g"}, "takes one argument, the message; without a default there are: none"),
         (two, {"topic": "t", "group": "g"}, "takes one argument, the message; without a default there are: it, other"),

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from framework import DeadLetter, Delivery, Message, RetryLater, Suspend, consumer
+from framework import Commit, DeadLetter, Delivery, Message, RetryLater, Suspend, consumer
 from framework.broker.server import Broker
 from framework.client.producer import Producer
 from framework.errors import ConfigurationError
 from framework.hooks.host import PluginHost
+from framework.model.message import SHARDING_KEY
 from framework.model.queue import MessageQueue
 from framework.runtime.app import App
 from framework.settings.schema import AppSettings
@@ -91,6 +92,62 @@ def test_a_message_that_fails_holds_its_queue_and_no_other() -> None:
         held = [(offset, attempt) for number, offset, attempt in seen if number == 1]
         assert [(0, 1), (1, 1), (1, 2), (1, 3), (2, 1)] == held
         assert [(0, 1), (1, 1)] == [(offset, attempt) for number, offset, attempt in seen if number == 2]
+
+    run(scenario)
+
+
+def test_a_failing_key_holds_its_lane_and_no_other() -> None:
+    async def scenario() -> None:
+        seen: dict[str, list[tuple[int, int]]] = {}
+
+        @consumer(topic=TOPIC, group="inventory", orderly="key")
+        async def move(message: Message) -> Suspend | None:
+            seen.setdefault(message.properties.get(SHARDING_KEY, ""), []).append(
+                (message.queue_offset, message.attempt)
+            )
+            return Suspend("300ms") if message.body == b"bad" and message.attempt < 3 else None
+
+        async with box() as broker, Producer(name_servers=[broker.address]) as producer:
+            await send(broker, TOPIC, *"abcd")
+            queue = MessageQueue(TOPIC, broker.nodes[0].name, 0)
+            for number in range(1, 13):
+                body, key = "bad" if number == 4 else "good", f"shelf-{number % 3}"
+                await producer.send(TOPIC, body, properties={SHARDING_KEY: key}, queue=queue)
+            async with running(broker, move) as app:
+                await until(lambda: sum(map(len, seen.values())) >= 14)
+                (blocked,) = [each for each in app.snapshot().groups[0].queues if each.reason]
+                assert queue == blocked.place
+                assert "1 of 1 keys blocked, 'shelf-1' the longest: blocked after 1 attempts" in str(blocked.reason)
+                await until(lambda: app.counts.handled == 16)
+        assert [(1, 1), (4, 1), (4, 2), (4, 3), (7, 1), (10, 1)] == seen["shelf-1"]
+        assert [(2, 1), (5, 1), (8, 1), (11, 1)] == seen["shelf-2"]
+        assert [(3, 1), (6, 1), (9, 1), (12, 1)] == seen["shelf-0"]
+        assert [(0, 1)] * 4 == seen[""], "what has no key"
+
+    run(scenario)
+
+
+def test_the_offset_moves_by_hand() -> None:
+    """Once a commit; the next owner is given what came after it again, in order."""
+
+    async def scenario() -> None:
+        seen: list[int] = []
+
+        @consumer(topic=TOPIC, group="inventory", orderly=True, commit="manual")
+        def move(message: Message) -> Commit | None:
+            if message.queue.number:
+                return Commit()
+            seen.append(message.queue_offset)
+            return Commit() if message.queue_offset == 5 else None
+
+        async with box() as broker:
+            await send(broker, TOPIC, *"abcd")
+            await send_to(broker, 0, *map(str, range(8)))
+            async with running(broker, move):
+                await until(lambda: len(seen) == 9)
+            async with running(broker, move):
+                await until(lambda: len(seen) == 12)
+        assert [*range(9), 6, 7, 8] == seen
 
     run(scenario)
 

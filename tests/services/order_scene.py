@@ -64,10 +64,13 @@ class Scene:
         size: int = 4,
         is_async: bool = True,
         commits_by_hand: bool = False,
+        key_of: Callable[[Message], str] | None = None,
+        flow_limits: FlowLimits = FlowLimits(),  # noqa: B008 - frozen
         max_retries: int = limits.MAX_RETRIES_IN_ORDER,
         stuck_after_ms: int = limits.STUCK_MS,
     ) -> None:
-        self.call, self.how = call, InOrder(is_async, is_manual=commits_by_hand)
+        self.call, self.how = call, InOrder(is_async, is_manual=commits_by_hand, key_of=key_of)
+        self.flow_limits = flow_limits
         self.counts, self.clock, self.workers = Counts(), LoopClock(), InlineWorkers()
         self.events: list[tuple[str, int, int]] = []
         self.late = 0
@@ -85,7 +88,7 @@ class Scene:
         async def find_start() -> Start:
             raise AssertionError("nobody positions here")
 
-        flow = QueueFlow(queue, Budget(PLENTY), FlowLimits(), needs_lease=True)
+        flow = QueueFlow(queue, Budget(PLENTY), self.flow_limits, needs_lease=True)
         pull = PullLoop(
             flow, pulls=Nothing(), crew=self.orderly, call=self.call, find_start=find_start, offsets=OffsetTable(),
             group=self, group_name="inventory", clock=self.clock,

@@ -12,8 +12,8 @@ QUEUE = MessageQueue("orders", "broker-a", 0)
 A, B = "app-1.1", "app-2.1"
 
 
-def broken(*facts: Fact, orderly: bool = True) -> list[str]:
-    history = History(0, facts=list(facts), groups=["inventory"], orderly={"inventory"} if orderly else set())
+def broken(*facts: Fact, orderly: bool = True, keys: int = 1) -> list[str]:
+    history = History(0, facts=list(facts), groups=["inventory"], orderly={"inventory": keys} if orderly else {})
     return [str(violation) for violation in order_kept(history)]
 
 
@@ -42,6 +42,16 @@ def test_what_failed_may_start_again_and_then_the_next() -> None:
 
 def test_another_owner_begins_where_it_took_the_queue() -> None:
     assert [] == broken(taken(5), started(5), finished(5), taken(5, B), started(5, B), finished(5, B), started(6, B))
+
+
+def test_each_key_is_in_an_order_of_its_own() -> None:
+    """Of two keys the even offsets are one and the odd ones the other."""
+    failing = (taken(5), started(5), finished(5, outcome="failed"))
+
+    assert [] == broken(*failing, started(6), started(5), finished(5), started(7), finished(6), started(8), keys=2)
+    assert [] == broken(*failing, started(6), finished(6), taken(5), started(6), finished(6), started(8), keys=2)
+    assert "5 was next" in "".join(broken(*failing, started(7), keys=2))
+    assert "while 6 was at work" in "".join(broken(taken(5), started(6), started(6), keys=2))
 
 
 def test_what_ends_from_an_earlier_taking_moves_nothing() -> None:

@@ -15,7 +15,8 @@ def calm_runs_do_not_repeat(history: History) -> Iterator[Violation]:
 
     Nothing is started again that a process had finished which left before the present owner took the queue. A joining
     member may repeat what the old owner is still at: members do not vote, and for a moment two of them own one queue.
-    What failed in an orderly group is tried again in place, by whoever owns the queue then: that is no repeat.
+    What failed in an orderly group is tried again in place, by whoever owns the queue then: that is no repeat. Where
+    the order of keys is kept it holds the offset while other keys go on, so that their ends are repeated with it.
     """
     if not history.is_calm:
         return
@@ -28,7 +29,7 @@ def calm_runs_do_not_repeat(history: History) -> Iterator[Violation]:
                 gone[fact.who] = fact.at
             case Acquired():
                 acquired[fact.who, fact.group, fact.queue] = fact.at
-            case Finished() if fact.is_ok or fact.group not in history.orderly:
+            case Finished() if fact.group not in history.orderly or (fact.is_ok and history.orderly[fact.group] == 1):
                 finished.setdefault((fact.group, fact.message_id, fact.attempt), fact)
             case Started():
                 before = finished.get((fact.group, fact.message_id, fact.attempt))

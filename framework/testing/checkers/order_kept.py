@@ -1,4 +1,7 @@
-"""Truth: an orderly group handles each queue in the order of its offsets, one message at a time, under its own lock."""
+"""Truth: an orderly group handles each queue in the order of its offsets, one message at a time, under its own lock.
+
+Where the order of keys is kept, the same holds for the messages of each key of a queue.
+"""
 
 from __future__ import annotations
 
@@ -31,26 +34,32 @@ def order_kept(history: History) -> Iterator[Violation]:
     One handler a queue in a process; none while another process has the broker's lock; the message that was taken up
     first, and then each time the next, or the same again where it failed, until it is finished or a dead letter.
     """
-    held: dict[tuple[str, str, str], _Held] = {}
+    held: dict[tuple[str, str, str, int], _Held] = {}
     for fact in history.facts:
         match fact:
             case Acquired() if fact.group in history.orderly:
-                before = held.setdefault((fact.who, fact.group, fact.queue), _Held(fact.offset))
-                before.following = fact.offset
-                before.epoch += 1
+                keys = history.orderly[fact.group]
+                for offset in range(fact.offset, fact.offset + keys):
+                    before = held.setdefault((fact.who, fact.group, fact.queue, offset % keys), _Held(offset))
+                    before.following = offset
+                    before.epoch += 1
             case Started() if fact.group in history.orderly:
-                mine = held.get((fact.who, fact.group, str(fact.queue)))
+                mine = held.get(_line(fact, history))
                 yield from _started(fact, mine)
             case Finished() if fact.group in history.orderly:
-                mine = held.get((fact.who, fact.group, str(fact.queue)))
+                mine = held.get(_line(fact, history))
                 if mine is not None:
-                    _finished(fact, mine)
+                    _finished(fact, mine, history.orderly[fact.group])
             case Copied() if fact.group in history.orderly:
                 for mine in held.values():
                     if mine.failed is not None and mine.failed.message_id == fact.message_id:
-                        mine.following, mine.failed = mine.failed.offset + 1, None
+                        mine.following, mine.failed = mine.failed.offset + history.orderly[fact.group], None
             case _:
                 pass
+
+
+def _line(fact: Started | Finished, history: History) -> tuple[str, str, str, int]:
+    return fact.who, fact.group, str(fact.queue), fact.offset % history.orderly[fact.group]
 
 
 def _started(fact: Started, mine: _Held | None) -> Iterator[Violation]:
@@ -67,10 +76,10 @@ def _started(fact: Started, mine: _Held | None) -> Iterator[Violation]:
     mine.running, mine.began, mine.following = fact, mine.epoch, fact.offset
 
 
-def _finished(fact: Finished, mine: _Held) -> None:
+def _finished(fact: Finished, mine: _Held, keys: int) -> None:
     mine.running = None
     if mine.began != mine.epoch:
         return
     mine.failed = None if fact.is_ok else fact
     if fact.is_ok:
-        mine.following = fact.offset + 1
+        mine.following = fact.offset + keys
