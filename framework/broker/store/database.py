@@ -13,6 +13,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
+from framework.broker.store.trouble import SALVAGE, explained
 from framework.errors import StoreError
 from framework.marks import safeguard
 
@@ -96,7 +97,7 @@ def open_folder(folder: Path, *, is_relaxed: bool = False) -> Database:
         _set_up(opened[1])
     except (OSError, sqlite3.Error) as error:
         _close_all(opened, lock)
-        raise StoreError(f"data folder {folder}: {FILE_NAME} cannot be opened: {error}") from error
+        raise StoreError(f"data folder {folder}: {FILE_NAME} cannot be opened: {explained(error)}") from error
     except StoreError:
         _close_all(opened, lock)
         raise
@@ -118,7 +119,7 @@ def _check_folder(folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.lstat()
     except OSError as error:
-        raise StoreError(f"data folder {folder}: {error.strerror or error}; name another folder") from error
+        raise StoreError(f"data folder {folder}: {explained(error)}; or name another folder") from error
     if not stat.S_ISDIR(found.st_mode):
         raise StoreError(f"data folder {folder}: a symbolic link or no folder; name the folder itself")
     if found.st_uid != os.geteuid():
@@ -133,7 +134,7 @@ def _lock(folder: Path) -> int:
     try:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise StoreError(f"data folder {folder}: {error.strerror or error}; make it writable") from error
+        raise StoreError(f"data folder {folder}: {explained(error)}") from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -149,7 +150,7 @@ def _check_file(file: int, path: Path) -> None:
     finally:
         os.close(file)
     if begin and begin != _MAGIC:
-        raise StoreError(f"{path}: not a readable database; restore it from a copy, or name another folder")
+        raise StoreError(f"{path}: not a readable database; {SALVAGE}, or name another folder")
 
 
 def _set_up(connection: sqlite3.Connection, *, is_relaxed: bool = False) -> None:
@@ -181,7 +182,12 @@ def _prepare(connection: sqlite3.Connection, place: str, *, is_relaxed: bool = F
         if version < SCHEMA_VERSION:
             _fill(connection, since=version)
     except sqlite3.Error as error:
-        raise StoreError(f"{place}: not a readable database ({error}); restore it from a copy") from error
+        raise StoreError(f"{place}: {_what(error)} ({explained(error)})") from error
+
+
+def _what(error: sqlite3.Error) -> str:
+    name = getattr(error, "sqlite_errorname", None) or ""
+    return "not a readable database" if name in {"SQLITE_CORRUPT", "SQLITE_NOTADB"} else "cannot be used"
 
 
 def _fill(connection: sqlite3.Connection, *, since: int) -> None:

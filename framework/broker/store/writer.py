@@ -19,6 +19,7 @@ import structlog
 from framework.broker.store import keys
 from framework.broker.store.database import Database
 from framework.broker.store.queues import OFFSET_BITS, OFFSET_MAX, Queue, Queues
+from framework.broker.store.trouble import explained
 from framework.errors import FrameworkError, StoreError
 from framework.marks import safeguard
 from framework.ports import Clock, Workers
@@ -28,6 +29,7 @@ log = structlog.get_logger()
 # One group's insertions hold the loop for about 5 us a row: 10 ms at most.
 GROUP_ROWS_MAX = 2000
 GROUP_BYTES_MAX = 8 * 1024 * 1024
+_QUIET_MS = 60_000
 
 _OFFSETS = Struct(">qq").pack_into  # queue offset and commit-log offset stand side by side
 _OFFSETS_AT = 20
@@ -145,6 +147,7 @@ class Writer:
         self._tables: list[Saved] = []
         self._is_busy = False
         self._is_dead = False
+        self._quiet_ms: int | None = None
         self._idle: list[Callable[[], None]] = []
         self.on_arrival: Callable[[Queue, list[int]], None] | None = None
         """Told of each queue with new committed messages, and of their tags, after those who wrote them."""
@@ -282,10 +285,22 @@ class Writer:
             queue.next = queue.end
         for table in self._tables:
             table.saved(committed=False)
-        error = cause if isinstance(cause, FrameworkError) else StoreError(f"{self._database.place}: {cause}")
+        if isinstance(cause, FrameworkError):
+            error = cause
+        else:
+            said = explained(cause) if isinstance(cause, sqlite3.Error) else str(cause)
+            error = StoreError(f"{self._database.place}: {said}")
+            self._hear_of(error)
         for done in waiting:
             _tell(done, None, error)
         self._soon(self._run)
+
+    def _hear_of(self, error: StoreError) -> None:
+        """One line a minute however many writes fail: whoever sent them is told each time."""
+        now_ms = self._clock.monotonic_ms()
+        if self._quiet_ms is None or now_ms >= self._quiet_ms:
+            self._quiet_ms = now_ms + _QUIET_MS
+            log.error("writes fail and are refused; nothing acknowledged is lost", reason=str(error))
 
 
 def _tell(callback: Callable[..., None] | None, *told: object) -> None:
