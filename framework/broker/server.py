@@ -13,7 +13,7 @@ from pathlib import Path
 
 import structlog
 
-from framework.broker.delays import SCHEDULE_TOPIC, Delays
+from framework.broker.delays import SCHEDULE_TOPIC, TIMER_TOPIC, Delays
 from framework.broker.dispatch import Dispatch
 from framework.broker.intercept import Interceptor, Interceptors
 from framework.broker.node import Node
@@ -88,7 +88,9 @@ class Broker:
         delays = self._delays = Delays(
             store, loop, world.clock, levels_ms=settings.delays_ms, deliver=deliver_due, trouble=self._trouble
         )
-        retention = self._retention = Retention(store, loop, world.clock, settings, waiting=frozenset({SCHEDULE_TOPIC}))
+        retention = self._retention = Retention(
+            store, loop, world.clock, settings, waiting=frozenset({SCHEDULE_TOPIC, TIMER_TOPIC})
+        )
         try:
             for i, port in enumerate(self._ports):
                 node = Node(

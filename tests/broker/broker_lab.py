@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from framework.broker.delays import SCHEDULE_TOPIC, Delays
+from framework.broker.delays import SCHEDULE_TOPIC, TIMER_TOPIC, Delays
 from framework.broker.dispatch import Dispatch, Verify
 from framework.broker.intercept import Interceptors
 from framework.broker.node import Node
@@ -72,7 +72,7 @@ class BrokerLab(Lab):
             trouble=self.troubles.append,
         )  # fmt: skip
         self.retention = Retention(
-            self.store, self.timers, self.clock, self.settings, waiting=frozenset({SCHEDULE_TOPIC})
+            self.store, self.timers, self.clock, self.settings, waiting=frozenset({SCHEDULE_TOPIC, TIMER_TOPIC})
         )
         self.node = Node(
             "broker-a", world=world, timers=self.timers, store=self.store, delays=delays, retention=self.retention,

@@ -189,6 +189,17 @@ def test_what_waits_for_its_delay_is_kept_however_full_the_disk_is(tmp_path: Pat
     lab.store.close()
 
 
+def test_what_waits_longer_than_messages_are_kept_comes_all_the_same(tmp_path: Path) -> None:
+    lab = lab_of(tmp_path)
+    lab.send("t", b"later", properties=texts(TIMER_DELAY_SEC="259200"))
+    lab.timers.advance(71 * HOUR_MS)
+    assert 1 == rows(lab)
+    lab.timers.advance(HOUR_MS)
+
+    assert [b"later"] == [record.body for record in lab.records("t")]
+    lab.store.close()
+
+
 def test_the_administrator_s_wish_is_done_at_once(tmp_path: Path) -> None:
     lab = lab_of(tmp_path)
     lab.timers.advance(HOUR_MS // 2)
