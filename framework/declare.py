@@ -22,7 +22,7 @@ from framework.model.subscription import EVERYTHING
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_OPTIONS = ("topic", "group", "orderly", "key", "commit", "tags", "name")
+_OPTIONS = ("topic", "group", "orderly", "key", "commit", "broadcasting", "tags", "name")
 _EXAMPLE = 'write @consumer(topic="orders", group="billing")'
 _SEPARATOR = "||"
 
@@ -41,6 +41,7 @@ class ConsumerSpec:
     """In order: whether only messages of the same key wait for each other."""
     key: Callable[[Message], object] | None = None
     """Which key a message is of; its sharding key where there is no function."""
+    broadcasting: bool = False
     function: Callable[..., object]
     name: str
     place: str
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
         orderly: bool | Literal["key"] = False,
         key: Callable[[Message], object] | None = None,
         commit: Literal["auto", "manual"] = "auto",
+        broadcasting: bool = False,
         tags: str = EVERYTHING,
         name: str | None = None,
     ) -> Callable[[Callable[P, R]], Consumer[P, R]]:
@@ -92,6 +94,9 @@ if TYPE_CHECKING:
 
         With `orderly="key"` only messages of the same key wait for each other: `key` names it (called on the event
         loop, so it should be quick), the sharding key does otherwise. Messages without a key are in line together.
+
+        With `broadcasting`, every process of the group is given every message, and remembers on its own disk how far it
+        has come. What fails is dropped (after `max_retries` tries in place, none by default), and said so.
 
         Tags are joined by `||`. `name` is what logs call it; the function's own name otherwise.
         """
@@ -132,6 +137,9 @@ def _spec(
     commit = given.get("commit", "auto")
     if commit != "auto" and (commit != "manual" or orderly is not True):
         raise ConfigurationError(_not_commit(commit))
+    broadcasting = given.get("broadcasting", False)
+    if not isinstance(broadcasting, bool):
+        raise ConfigurationError(f"broadcasting={shorten(broadcasting)}: write True or False")
     name = given.get("name") or getattr(function, "__name__", "handler")
     if not isinstance(name, str):
         raise ConfigurationError(f"name={shorten(name)}: write a text")
@@ -144,6 +152,7 @@ def _spec(
         by_key=orderly == "key",
         key=key,  # type: ignore[arg-type]  # what it takes is seen when it is called
         commit="auto" if commit == "auto" else "manual",
+        broadcasting=broadcasting,
         function=function,
         name=name,
         place=place,

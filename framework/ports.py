@@ -146,6 +146,13 @@ class Files(Protocol):
         """How full the disk is that holds a path; OSError where there is no such path."""
         ...
 
+    def lock(self, path: str) -> Callable[[], None] | None:
+        """Take the path for this process alone, and make its folder where there is none; raises OSError.
+
+        Answers how to let go, or None where another process has it. One that ends, however it ends, has let go.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class World:

@@ -23,8 +23,10 @@ LINE_BYTES_MAX = 1 << 20
 class Child:
     """One process. `code` is None while it runs."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Process, worker: int = 0) -> None:
         self._process = process
+        self.worker = worker
+        """Its number among its siblings; whoever replaces it has the same."""
         self.code: int | None = None
         self.is_ready = False
         self.is_seen = False
@@ -74,17 +76,29 @@ class Children:
         self.all: list[Child] = []
         self._options, self._on_line, self._changed = options, on_line, changed
         self._tree = TaskTree()
+        self._starting: list[int] = []
+        """Numbers of children that are on their way."""
 
     async def start(self) -> Child:
         """Start one more."""
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "framework", "run", *self._options,
-            stdin=PIPE, stdout=PIPE, start_new_session=True, limit=LINE_BYTES_MAX,
-        )  # fmt: skip
-        child = Child(process)
+        taken = {child.worker for child in self.running} | set(self._starting)
+        worker = next(number for number in range(len(taken) + 1) if number not in taken)
+        self._starting.append(worker)
+        try:
+            process = await self._spawn(worker)
+        finally:
+            self._starting.remove(worker)
+        child = Child(process, worker)
         self.all.append(child)
         self._tree.start(self._follow(child), name=f"child {process.pid}")
         return child
+
+    async def _spawn(self, worker: int) -> Process:
+        options = ["--child-number", str(worker), *self._options] if worker else self._options
+        return await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "framework", "run", *options,
+            stdin=PIPE, stdout=PIPE, start_new_session=True, limit=LINE_BYTES_MAX,
+        )  # fmt: skip
 
     async def _follow(self, child: Child) -> None:
         try:

@@ -1,6 +1,6 @@
 """A message that is tried again where it is: the same record, with the attempts that this process has counted.
 
-Only orderly queues do so. A concurrent retry is a copy on the broker, which counts the attempts in its record.
+Orderly and broadcasting queues do so. Any other retry is a copy on the broker, which counts the attempts in its record.
 """
 
 from __future__ import annotations
@@ -46,9 +46,11 @@ class Repeated:
 
 
 def repeated(message: Message, attempt: int) -> Message:
-    """The message as its `attempt`th try sees it; `message` is the one that was pulled."""
+    """The message as its `attempt`th try sees it; `message` is the one that was pulled, or an earlier try of it."""
+    source = message._source  # noqa: SLF001 - how pulled messages are made, too
     again = object.__new__(Message)
-    again._source = Repeated(message._source, attempt - 1)  # noqa: SLF001 - how pulled messages are made, too
+    # Of what was pulled, not of its last try: many tries would else be a long chain.
+    again._source = Repeated(source._record if isinstance(source, Repeated) else source, attempt - 1)  # noqa: SLF001 - likewise
     again._at = message._at  # noqa: SLF001 - likewise
     again._body = again._properties = None
     again.queue_offset = message.queue_offset

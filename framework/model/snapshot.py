@@ -75,6 +75,7 @@ class GroupSnapshot:
     is_orderly: bool = False
     cannot_send_back: int = 0
     """Failed messages of which no broker keeps a copy yet, though each way was tried; their queues say why."""
+    is_broadcasting: bool = False
 
 
 @dataclass(frozen=True, slots=True)

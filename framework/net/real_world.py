@@ -6,6 +6,7 @@ It decides nothing. What it offers is written in `ports.py`; the simulation offe
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import random
 import socket
@@ -13,11 +14,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
+from framework import marks
 from framework.ports import DiskUsage, Listening, PipeOwner, World
 
 T = TypeVar("T")
@@ -207,7 +209,8 @@ class RealFiles:
         with beside.open("wb") as file:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())
+            if marks.safeguard("a file is on the disk before it takes its name"):
+                os.fsync(file.fileno())
         beside.replace(target)
         folder = os.open(target.parent, os.O_RDONLY)
         try:
@@ -219,3 +222,14 @@ class RealFiles:
         disk = os.statvfs(path)
         # What is set aside for the superuser counts as used, as RocketMQ counts it.
         return DiskUsage((disk.f_blocks - disk.f_bavail) * disk.f_frsize, disk.f_blocks * disk.f_frsize)
+
+    def lock(self, path: str) -> Callable[[], None] | None:
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(target, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(file)
+            return None
+        return partial(os.close, file)

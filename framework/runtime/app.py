@@ -62,6 +62,8 @@ class App:
         identity = self.world.identity
         self.member = f"{identity.host}@{identity.process}#{self.world.chance.token(6).hex()}"
         """How brokers and other members know this process (the client id)."""
+        self.worker = 0
+        """Which of several processes with one parent; broadcasting groups keep their offsets by it."""
         self.cluster: Cluster | None = None
         """The connection to the cluster, while running. Plugins may send with `Producer(cluster=app.cluster)`."""
         self._groups: list[ConsumerGroup] = []
@@ -99,8 +101,9 @@ class App:
         tree = TaskTree()
         reports = Reports(self.on_event, self.world.workers)
         plans = build.plans(
-            self.settings, self.consumers, self.plugins.strategies, self.plugins.calls, reports, self.world
-        )
+            self.settings, self.consumers, self.plugins.strategies, self.plugins.calls, reports, self.world,
+            worker=self.worker,
+        )  # fmt: skip
         admin = self.settings.admin
         inbound = Inbound(
             AskedApp(lambda: self._groups, self.snapshot, self.world),
@@ -117,6 +120,8 @@ class App:
         )
         try:
             self._start(cluster, plans, reports, tree)
+            for group in self._groups:
+                group.open()
             await self._introduce(cluster, plans, tree)
             for group in self._groups:
                 group.start()
@@ -130,6 +135,8 @@ class App:
         finally:
             await tree.close()
             await cluster.close()
+            for group in self._groups:
+                group.close()
         log.info("app stopped", app=self.settings.app.name, abandoned=self.counts.abandoned)
 
     async def stop(self, drain: str | float | None = None) -> None:

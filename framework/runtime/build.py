@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from framework.core import limits
 from framework.core.flow_control import FlowLimits
@@ -18,6 +19,7 @@ from framework.runtime.collect import mixture
 from framework.runtime.plan import GroupPlan, Handling
 from framework.runtime.reports import Reports
 from framework.services.deliver import Hooks, call_for
+from framework.services.local_offsets import Place
 from framework.services.order_keys import contained, sharding_key
 from framework.services.position import First, Last, Since, StartPolicy
 from framework.settings.schema import AppSettings, Start
@@ -30,6 +32,8 @@ def plans(
     calls: Calls,
     reports: Reports,
     world: World,
+    *,
+    worker: int = 0,
 ) -> list[GroupPlan]:
     """One plan a group, in the order of their names; raises ConfigurationError for what cannot work."""
     by_group: dict[str, list[ConsumerSpec]] = {}
@@ -37,7 +41,7 @@ def plans(
         by_group.setdefault(consumer.spec.group, []).append(consumer.spec)
     version = world.clock.now_ms()
     return [
-        _plan(group, specs, settings, strategies, calls, reports, world, version)
+        _plan(group, specs, settings, strategies, calls, reports, world, version, worker)
         for group, specs in sorted(by_group.items())
     ]
 
@@ -51,6 +55,7 @@ def _plan(
     reports: Reports,
     world: World,
     version: int,
+    worker: int,
 ) -> GroupPlan:
     by_topic: dict[str, ConsumerSpec] = {}
     for spec in specs:
@@ -64,18 +69,23 @@ def _plan(
     mistake = mixture(specs)
     if mistake is not None:
         raise mistake
-    chosen, orderly = settings.consumer(group), specs[0].orderly
+    chosen, orderly, broadcasting = settings.consumer(group), specs[0].orderly, specs[0].broadcasting
     if not orderly and "stuck_after" in chosen.model_fields_set:
         raise ConfigurationError(
             f"consumers.{group}.stuck_after: only a queue of an orderly group can be blocked by one message; remove it",
             place=settings.place("consumers", group, "stuck_after"),
+        )
+    if broadcasting and "allocation" in chosen.model_fields_set:
+        raise ConfigurationError(
+            f"consumers.{group}.allocation: the members of a broadcasting group divide nothing; remove it",
+            place=settings.place("consumers", group, "allocation"),
         )
     return GroupPlan(
         name=group,
         subscriptions=tuple(Subscription(spec.topic, spec.tags, version) for spec in by_topic.values()),
         handling={topic: _handling(spec, calls, reports, world) for topic, spec in by_topic.items()},
         concurrency=chosen.concurrency,
-        max_retries=_max_retries(chosen.max_retries, orderly=orderly),
+        max_retries=_max_retries(chosen.max_retries, orderly=orderly, broadcasting=broadcasting),
         pull_batch=chosen.pull_batch,
         start=_start(chosen.start),
         strategy=choose(chosen.allocation, strategies, ("consumers", group, "allocation"), settings),
@@ -90,13 +100,30 @@ def _plan(
         orderly=orderly,
         stuck_after_ms=chosen.stuck_after,
         is_paused=chosen.paused,
+        broadcasting=_place(group, settings, worker) if broadcasting else None,
     )
 
 
-def _max_retries(chosen: int | None, *, orderly: bool) -> int:
+def _place(group: str, settings: AppSettings, worker: int) -> Place:
+    """Where a broadcasting group's offsets are kept: a folder a process, that stays the same when it starts again."""
+    given = settings.broadcasting
+    name = given.name or settings.app.name
+    if "/" in name or name.startswith("."):
+        raise ConfigurationError(
+            f"app.name {name!r} cannot name a folder, which broadcasting group {group!r} needs; set broadcasting.name",
+            place=settings.place("app", "name"),
+        )
+    folder = Path(given.folder).expanduser() / (f"{name}.{worker}" if worker else name)
+    java = str(Path(given.java_folder).expanduser()) if given.java_folder else ""
+    return Place(str(folder), group, java)
+
+
+def _max_retries(chosen: int | None, *, orderly: bool, broadcasting: bool) -> int:
     if chosen is not None:
         return chosen
-    return limits.MAX_RETRIES_IN_ORDER if orderly else limits.MAX_RETRIES
+    if orderly:
+        return limits.MAX_RETRIES_IN_ORDER
+    return 0 if broadcasting else limits.MAX_RETRIES
 
 
 def _handling(spec: ConsumerSpec, calls: Calls, reports: Reports, world: World) -> Handling:

@@ -101,7 +101,15 @@ def check(found: Sequence[AnyConsumer], settings: AppSettings, *, is_complete: b
 
 
 def mixture(specs: Sequence[ConsumerSpec]) -> ConfigurationError | None:
-    """What is wrong with one group's consumers where some keep the order and others do not: its members must agree."""
+    """What is wrong with one group's consumers where they are not of one kind: its members must agree."""
+    everywhere = next((spec for spec in specs if spec.broadcasting), None)
+    shared = next((spec for spec in specs if not spec.broadcasting), None)
+    if everywhere is not None and shared is not None:
+        return ConfigurationError(
+            f"group {shared.group!r} is broadcasting for {everywhere.name!r} ({everywhere.place}) and not for "
+            f"{shared.name!r} ({shared.place}); a group is one or the other: give one of them a group of its own",
+            place=shared.place,
+        )
     ordered = next((spec for spec in specs if spec.orderly), None)
     other = next((spec for spec in specs if not spec.orderly), None)
     if ordered is None or other is None:

@@ -14,6 +14,8 @@ from framework.services.position import First, Since
 from framework.settings.schema import AppSettings, Tls
 from framework.settings.schema import Credentials as CredentialSettings
 from framework.wire.bodies.heartbeat import (
+    BROADCASTING,
+    CLUSTERING,
     FROM_FIRST,
     FROM_LAST,
     FROM_TIMESTAMP,
@@ -71,9 +73,11 @@ def heartbeat_of(client_id: str, plans: Sequence[GroupPlan]) -> Heartbeat:
 
 def _consumer_data(plan: GroupPlan) -> ConsumerData:
     version = plan.subscriptions[0].version
-    wanted = (*plan.subscriptions, Subscription(retry_topic(plan.name), version=version))
+    retried = () if plan.broadcasting else (Subscription(retry_topic(plan.name), version=version),)
+    wanted = (*plan.subscriptions, *retried)
     return ConsumerData(
         group=plan.name,
+        message_model=BROADCASTING if plan.broadcasting else CLUSTERING,
         consume_from=consume_from(plan),
         subscriptions=subscriptions_of(wanted),
     )

@@ -13,13 +13,14 @@ import structlog
 from framework import marks
 from framework.client.brokers import OFFSET_MAX
 from framework.core import limits
+from framework.core.alone import decide_alone
 from framework.core.assignment import Assignment, Change
 from framework.core.budget import Budget
 from framework.core.chunk import Chunk
 from framework.core.expiry import Slot
 from framework.core.offsets import OffsetTable
 from framework.core.queue_flow import QueueFlow, QueueState
-from framework.core.retry import SendBack, decide, outcome_of
+from framework.core.retry import SendBack, Settle, Stay, decide, decide_in_order, outcome_of
 from framework.core.statistics import Rates
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
@@ -28,8 +29,9 @@ from framework.model.subscription import Subscription
 from framework.net.task_tree import TaskTree
 from framework.net.wakeup import Wakeup
 from framework.ports import World
+from framework.runtime.broadcasting import Broadcasting, DropReports, NoLeases
 from framework.runtime.ordering import Ordering
-from framework.runtime.plan import GroupPlan, Handling
+from framework.runtime.plan import GroupPlan, Handling, retry_handling
 from framework.runtime.reports import Reports
 from framework.services import held
 from framework.services.commit import CommitLoop
@@ -71,10 +73,12 @@ class ConsumerGroup:
         """Topic -> how it goes; kept when its queues go elsewhere, for what happened in the last hour."""
         self.last_activity = world.clock.monotonic()
         self.retry_topic = retry_topic(plan.name)
-        own = Subscription(self.retry_topic, version=plan.subscriptions[0].version)
-        self.subscriptions = {each.topic: each for each in (*plan.subscriptions, own)}
+        own = () if plan.broadcasting else (Subscription(self.retry_topic, version=plan.subscriptions[0].version),)
+        self.subscriptions = {each.topic: each for each in (*plan.subscriptions, *own)}
         self._world, self._cluster, self._budget, self._pulls = world, cluster, budget, pulls
         self._reports, self._heartbeat_now, self._tree = reports, heartbeat_now, tree
+        if plan.broadcasting:
+            self._reports = DropReports(reports)
         self._tasks: dict[MessageQueue, asyncio.Task[None]] = {}
         self._known: dict[str, frozenset[MessageQueue]] = {}
         """Topic -> its queues when first seen; one that appears later was created under our eyes."""
@@ -86,25 +90,39 @@ class ConsumerGroup:
         self.threads = ThreadCrew(plan.concurrency, world.clock, world.workers)
         self._settler = Settler(plan.name, plan.max_retries, cluster.brokers, tree, world.chance)
         self._held = held.Held(plan.name, tree, world.clock, world.workers)
-        self._commits = CommitLoop(plan.name, cluster.brokers, self.offsets, self.owned.values)
+        self.alone = Broadcasting(plan, member, cluster.brokers, world, tree) if plan.broadcasting else None
+        """What stands in for brokers' offsets, other members and copies; None where members share the messages."""
+        self._progress: Any = cluster.brokers if self.alone is None else self.alone.offsets
+        self._commits = CommitLoop(plan.name, self._progress, self.offsets, self.owned.values)
         self.order = self._ordering(member) if plan.orderly else None
         """Leases and single workers; None where messages are handled concurrently."""
         self._rebalancing: asyncio.Task[None] | None = None
         self._rebalance = RebalanceLoop(
             plan.name, member, tuple(self.subscriptions), plan.strategy, self.assignment,
-            routes=cluster.routes, brokers=cluster.brokers, clock=world.clock, chance=world.chance,
+            routes=cluster.routes, brokers=cluster.brokers if self.alone is None else self.alone.members,
+            clock=world.clock, chance=world.chance,
             changed=self._assignment_changed, offered=self._queues_offered, not_a_member=heartbeat_now,
         )  # fmt: skip
-        self._retry_call, self._retry_is_async = self._retry_handling()
+        self._retry_handling = retry_handling(plan, world.workers)
 
     # Life
+
+    def open(self) -> None:
+        """What must be in order before anything runs; raises ConfigurationError or StoreError."""
+        if self.alone is not None:
+            self.alone.offsets.open()
+
+    def close(self) -> None:
+        """The last thing of all."""
+        if self.alone is not None:
+            self.alone.offsets.close()
 
     def start(self) -> None:
         """Start the loops. Crews come first: a chunk is never offered to nobody."""
         name, start, chance = self.plan.name, self._tree.start, self._world.chance
         if self.order is not None:
             self.order.start()
-        elif any(handling.is_async for handling in self.plan.handling.values()) or self._retry_is_async:
+        elif any(handling.is_async for handling in self.plan.handling.values()) or self._retry_handling.is_async:
             self._has_crew = True
             self._employ(self.crew.slots)
         if self.plan.is_paused:
@@ -201,11 +219,14 @@ class ConsumerGroup:
         if queue in self.owned or self._is_stopping:
             return
         handling = self._handling_of(queue.topic)
-        jitter, order = self._world.chance.random(), self.order
-        flow = QueueFlow(queue, self._budget, self.plan.flow_limits, jitter=jitter, needs_lease=order is not None)
+        jitter, order, alone = self._world.chance.random(), self.order, self.alone
+        flow = QueueFlow(
+            queue, self._budget, self.plan.flow_limits, jitter=jitter, needs_lease=order is not None and not alone
+        )
+        pulls = self._pulls(self.subscriptions[queue.topic], queue)
         pull = PullLoop(
             flow,
-            pulls=self._pulls(self.subscriptions[queue.topic], queue),
+            pulls=pulls if alone is None else alone.pulls(pulls),
             crew=order.crew if order is not None else self.crew if handling.is_async else self.threads,
             call=handling.call,
             find_start=lambda: self._find_start(queue),
@@ -246,7 +267,7 @@ class ConsumerGroup:
     async def _find_start(self, queue: MessageQueue) -> Start:
         policy = policy_for(queue, self.plan.name, self.plan.start, self._known.get(queue.topic, frozenset()))
         now_ms = self._world.clock.now_ms()
-        return await find_start(self._cluster.brokers, self.plan.name, queue, policy, now_ms)
+        return await find_start(self._progress, self.plan.name, queue, policy, now_ms)
 
     def _begin_retiring(self, pull: PullLoop) -> None:
         pull.flow.revoke()
@@ -289,7 +310,8 @@ class ConsumerGroup:
         """Handlers of the queue that run, and copies of its messages that are not durable yet."""
         if self.order is not None:
             return int(self.order.crew.is_busy(pull.queue))
-        return pull.running + self._settler.pending_for(pull.flow.window) if pull.flow.has_position else 0
+        settler = self._settler if self.alone is None else self.alone.again
+        return pull.running + settler.pending_for(pull.flow.window) if pull.flow.has_position else 0
 
     def left(self, queue: PullLoop, ended: int, *, is_late: bool = False) -> None:
         """A worker left a chunk: once a chunk, not once a message."""
@@ -313,10 +335,19 @@ class ConsumerGroup:
         message = chunk.messages[index]
         elapsed_ms = (self._world.clock.monotonic() - started) * 1000
         outcome = outcome_of(result)
-        decision = decide(outcome, message.attempt, self.plan.max_retries)
+        decide_here = decide if self.alone is None else decide_alone
+        decision: Settle | SendBack | Stay = decide_here(outcome, message.attempt, self.plan.max_retries)
         if isinstance(result, Exception):
             self._reports.failed(self.plan.name, message, result)
         now_ms = self._world.clock.monotonic_ms()
+        if isinstance(decision, Stay):
+            assert self.alone is not None, f"{decision} is for queues that keep what fails"
+            queue.rates.failed(now_ms)
+            self.counts.add("retry")
+            self._reports.ended("retry", self.plan.name, message, outcome, elapsed_ms)
+            is_async = self._handling_of(queue.queue.topic).is_async
+            self.alone.again.put(queue, chunk, index, pause_ms=decision.pause_ms, is_async=is_async)
+            return
         if not isinstance(decision, SendBack):
             queue.rates.handled(now_ms, 1, 0.0)
             self.counts.add(decision.event)
@@ -345,7 +376,8 @@ class ConsumerGroup:
             plan.name, member, concurrency=plan.concurrency, max_retries=plan.max_retries,
             stuck_after_ms=plan.stuck_after_ms, brokers=self._cluster.brokers, world=self._world, tree=self._tree,
             reports=self._reports, side=self, counts=self.counts, offsets=self.offsets, owned=self.owned,
-            restart=self._restart,
+            restart=self._restart, decide=decide_alone if plan.broadcasting else decide_in_order,
+            no_leases=NoLeases() if plan.broadcasting else None,
         )  # fmt: skip
 
     def _restart(self, pull: PullLoop) -> None:
@@ -360,26 +392,8 @@ class ConsumerGroup:
 
     def _handling_of(self, topic: str) -> Handling:
         if topic == self.retry_topic:
-            return Handling(self._retry_call, self._retry_is_async)
+            return self._retry_handling
         return self.plan.handling[topic]
-
-    def _retry_handling(self) -> tuple[Callable[[Message], Any], bool]:
-        """The retry topic holds messages of every topic of the group; with one topic its handler does."""
-        handling = self.plan.handling
-        if len(handling) == 1:
-            (only,) = handling.values()
-            return only.call, only.is_async
-        workers = self._world.workers
-
-        async def dispatch(message: Message) -> object:
-            chosen = handling.get(message.topic)
-            if chosen is None:
-                raise LookupError(f"group {self.plan.name!r} has no handler for topic {message.topic!r}")
-            if chosen.is_async:
-                return await chosen.call(message)
-            return await workers.run(lambda: chosen.call(message))
-
-        return dispatch, True
 
     @property
     def is_caught_up(self) -> bool:
@@ -387,6 +401,7 @@ class ConsumerGroup:
         return (
             bool(self.owned)
             and not self._settler.pending
+            and not (self.alone and self.alone.again.pending)
             and all(
                 pull.flow.has_position and pull.flow.caught_up and pull.flow.window.is_empty
                 for pull in self.owned.values()

@@ -54,6 +54,7 @@ def _group(group: ConsumerGroup, settings: ConsumerSettings, clock: Clock) -> Gr
         consume_from=consume_from(group.plan),
         is_orderly=group.plan.orderly,
         cannot_send_back=group.cannot_send_back,
+        is_broadcasting=group.plan.broadcasting is not None,
     )
 
 

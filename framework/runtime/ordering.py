@@ -11,12 +11,15 @@ from typing import Any
 
 from framework.core.offsets import OffsetTable
 from framework.core.queue_flow import QueueState
+from framework.core.retry import decide_in_order
 from framework.model.queue import MessageQueue
 from framework.net.task_tree import TaskTree
 from framework.ports import World
+from framework.runtime.broadcasting import NoLeases
 from framework.runtime.reports import Reports
 from framework.services.lease import LeaseLoop
 from framework.services.order_desk import InOrder
+from framework.services.order_ends import Decide
 from framework.services.orderly import Orderly
 from framework.services.pull import GroupSide, PullLoop
 from framework.services.supervise import supervised
@@ -43,15 +46,19 @@ class Ordering:
         offsets: OffsetTable,
         owned: Mapping[MessageQueue, PullLoop],
         restart: Callable[[PullLoop], None],
+        decide: Decide = decide_in_order,
+        no_leases: NoLeases | None = None,
     ) -> None:
         self._group, self._world, self._tree = group, world, tree
         self._offsets, self._owned, self._restart = offsets, owned, restart
         self.crew = Orderly(
             group, concurrency, max_retries=max_retries, stuck_after_ms=stuck_after_ms, brokers=brokers,
             reports=reports, side=side, counts=counts, clock=world.clock, workers=world.workers, chance=world.chance,
-            tree=tree,
+            tree=tree, decide=decide,
         )  # fmt: skip
-        self.leases = LeaseLoop(group, member, brokers, world.clock, granted=self._granted, lost=self._lost)
+        self.leases = no_leases or LeaseLoop(
+            group, member, brokers, world.clock, granted=self._granted, lost=self._lost
+        )
 
     def start(self) -> None:
         loop = supervised(f"leases {self._group}", self.leases.run, self._world.chance)

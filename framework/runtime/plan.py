@@ -11,6 +11,8 @@ from framework.core.flow_control import FlowLimits
 from framework.model.contracts import AllocationStrategy
 from framework.model.message import Message
 from framework.model.subscription import Subscription
+from framework.ports import Workers
+from framework.services.local_offsets import Place
 from framework.services.position import StartPolicy
 
 
@@ -43,3 +45,23 @@ class GroupPlan:
     orderly: bool = False
     stuck_after_ms: int = limits.STUCK_MS
     is_paused: bool = False
+    broadcasting: Place | None = None
+    """Where offsets are kept, of a group whose members are given every message each."""
+
+
+def retry_handling(plan: GroupPlan, workers: Workers) -> Handling:
+    """The retry topic holds messages of every topic of the group; with one topic its handler does."""
+    handling = plan.handling
+    if len(handling) == 1:
+        (only,) = handling.values()
+        return Handling(only.call, only.is_async)
+
+    async def dispatch(message: Message) -> object:
+        chosen = handling.get(message.topic)
+        if chosen is None:
+            raise LookupError(f"group {plan.name!r} has no handler for topic {message.topic!r}")
+        if chosen.is_async:
+            return await chosen.call(message)
+        return await workers.run(lambda: chosen.call(message))
+
+    return Handling(dispatch, is_async=True)

@@ -25,13 +25,12 @@ class Reports:
     """One per application."""
 
     def __init__(self, on_event: OnEvent | None, workers: Workers) -> None:
-        self._on_event = on_event
-        self._workers = workers
+        self.on_event, self.workers = on_event, workers
 
     def ended(self, event: str, group: str, message: Message, outcome: Outcome, elapsed_ms: float) -> None:
         """A delivery was settled in some other way than plain success. On the loop's thread."""
-        if self._on_event is not None:
-            self._on_event(described(event, group, message, outcome, elapsed_ms))
+        if self.on_event is not None:
+            self.on_event(described(event, group, message, outcome, elapsed_ms))
 
     def failed(self, group: str, message: Message, error: Exception) -> None:
         """A handler raised. One line with its traceback: nothing else tells its author what went wrong."""
@@ -44,7 +43,7 @@ class Reports:
 
     def observer(self, *, in_threads: bool) -> Callable[[Delivery, Outcome, float], None] | None:
         """What to put after each handler so that plain success is told too; None where nobody asked."""
-        on_event = self._on_event
+        on_event = self.on_event
         if on_event is None:
             return None
 
@@ -53,7 +52,7 @@ class Reports:
                 return  # told when it is settled
             event = described("handled", delivery.group, delivery.message, outcome, elapsed_ms)
             if in_threads:
-                self._workers.call_soon(lambda: on_event(event))
+                self.workers.call_soon(lambda: on_event(event))
             else:
                 on_event(event)
 

@@ -6,7 +6,7 @@ Everything comes from the snapshot, which holds no secrets; nothing is asked of 
 from __future__ import annotations
 
 from framework.model.snapshot import GroupSnapshot, Pace, QueueSnapshot, Snapshot
-from framework.wire.bodies.heartbeat import CLUSTERING, PASSIVELY, SubscriptionData
+from framework.wire.bodies.heartbeat import BROADCASTING, CLUSTERING, PASSIVELY, SubscriptionData
 from framework.wire.bodies.running import (
     CLIENT_VERSION,
     CONSUME_TYPE,
@@ -61,7 +61,7 @@ def _properties(picture: Snapshot, group: GroupSnapshot) -> dict[str, str]:
         "consumerGroup": group.group,
         "instanceName": instance,
         "language": "PYTHON",
-        "messageModel": CLUSTERING,
+        "messageModel": BROADCASTING if group.is_broadcasting else CLUSTERING,
         "namesrvAddr": servers,
         **{theirs: settings[ours] for theirs, ours in JAVA_NAMES.items() if ours in settings},
         **{f"settings.{name}": text for name, text in settings.items()},

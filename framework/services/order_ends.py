@@ -5,6 +5,7 @@ What an outcome means is `core/retry.py`'s. A result of a lease that is gone cha
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import structlog
@@ -37,6 +38,9 @@ class Tells(Protocol):
     def failed(self, group: str, message: Message, error: Exception) -> None: ...
 
 
+Decide = Callable[[Outcome, int, int], Settle | SendBack | Stay]
+
+
 class OrderEnds:
     """One a group. Nothing here starts a handler."""
 
@@ -51,8 +55,9 @@ class OrderEnds:
         counts: Counts,
         clock: Clock,
         chance: Chance,
+        decide: Decide = decide_in_order,
     ) -> None:
-        self._group, self._max_retries = group, max_retries
+        self._group, self._max_retries, self._decide = group, max_retries, decide
         self._brokers, self._reports, self._side, self._counts = brokers, reports, side, counts
         self._clock, self._chance = clock, chance
 
@@ -97,7 +102,7 @@ class OrderEnds:
         if line.is_manual and isinstance(result, Rollback):
             self._roll_back(lane, portion, message, result, now_ms)
             return
-        decision = decide_in_order(outcome, message.attempt, self._max_retries)
+        decision = self._decide(outcome, message.attempt, self._max_retries)
         if not isinstance(decision, Settle):
             pull.rates.failed(now_ms)
         match decision:

@@ -22,13 +22,14 @@ from framework.core.line import Line
 from framework.core.order_lease import OrderLease
 from framework.core.portion import Portion
 from framework.core.queue_flow import QueueState
+from framework.core.retry import decide_in_order
 from framework.core.window import Window
 from framework.model.queue import MessageQueue
 from framework.net.task_tree import TaskTree
 from framework.ports import Chance, Clock, Workers
 from framework.services.order_calls import OrderCalls
 from framework.services.order_desk import Desk, InOrder, Lane
-from framework.services.order_ends import Buries, OrderEnds, Tells
+from framework.services.order_ends import Buries, Decide, OrderEnds, Tells
 from framework.services.order_watch import LOOK_AROUND_MS, Alarms, Pulse, StuckWatch, why_blocked, why_full
 from framework.services.pull import GroupSide, PullLoop
 from framework.services.work import Counts
@@ -54,6 +55,7 @@ class Orderly:
         workers: Workers,
         chance: Chance,
         tree: TaskTree,
+        decide: Decide = decide_in_order,
     ) -> None:
         self._group, self._size, self._clock, self._tree = group, size, clock, tree
         self._desks: dict[MessageQueue, Desk] = {}
@@ -61,7 +63,15 @@ class Orderly:
         self._working = 0
         self._calls = OrderCalls(clock, workers)
         self._ends = OrderEnds(
-            group, max_retries, brokers=brokers, reports=reports, side=side, counts=counts, clock=clock, chance=chance
+            group,
+            max_retries,
+            brokers=brokers,
+            reports=reports,
+            side=side,
+            counts=counts,
+            clock=clock,
+            chance=chance,
+            decide=decide,
         )
         self._alarms = Alarms(clock, self._stand_in_line)
         self._pulse = Pulse(clock, lambda: bool(self._desks))

@@ -177,7 +177,7 @@ class ConsumerSettings(Part):
     """Start no handler and pull nothing until this is false again; the group's queues stay its own."""
     max_retries: Annotated[int, Field(ge=0, le=1000)] | None = None
     """Retries after the first delivery; then the message goes to the dead-letter topic. Empty: 16, which means 17
-    deliveries, and without end in an orderly group."""
+    deliveries, and without end in an orderly group. A broadcasting group retries in place, drops, and has 0."""
     start: Annotated[Start, BeforeValidator(_start)] = Start("last")
     """Where a group begins that the cluster has never seen: first, last, an age (30m) or a time with its zone."""
     stuck_after: Annotated[Duration, Field(ge=1)] = 900_000
@@ -195,6 +195,15 @@ class ConsumerSettings(Part):
     allocation: Annotated[Allocation, BeforeValidator(written)] = Allocation("averaging")
     """The strategy that divides queues among members, by its name or as {name: {option: value}}; the same in every
     member of a group."""
+
+
+class Broadcasting(Part):
+    folder: Annotated[str, Field(min_length=1)] = "~/.framework-app/offsets"
+    """Where broadcasting groups keep their offsets. It must outlive the process: in a container, a volume."""
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]*$")] = ""
+    """Tells processes apart that share the folder, and stays the same from start to start. Empty: app.name."""
+    java_folder: str = ""
+    """A Java client's folder, ~/.rocketmq_offsets/CLIENT_ID: a group without a file of ours begins where it was."""
 
 
 class Admin(Part):
@@ -240,6 +249,8 @@ class AppSettings(BaseSettings):
     """Where the messages are."""
     consumers: Mapping[GroupName, ConsumerSettings] = Field(default_factory=dict)
     """{group: settings}; a group that is not named here runs with the defaults."""
+    broadcasting: Broadcasting = Broadcasting()
+    """Consumers with broadcasting=True, which keep their offsets on this machine."""
     admin: Admin = Admin()
     """What administrators may ask of this process, by way of a broker."""
     logging: Logging = Logging()

@@ -131,6 +131,18 @@ MUTANTS: tuple[Mutant, ...] = (
         (),
         test="tests/scenarios/test_order.py",
     ),
+    Mutant(
+        "a file is on the disk before it takes its name",
+        "a power cut leaves a file that is empty or torn under the name of the whole one",
+        (),
+        test="tests/net/test_files.py",
+    ),
+    Mutant(
+        "saves go to two files in turn",
+        "a broadcasting group's only file is damaged, and nobody knows how far it had come",
+        (),
+        test="tests/services/test_local_offsets.py",
+    ),
 )
 
 

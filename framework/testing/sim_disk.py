@@ -9,6 +9,8 @@ pages is not played here; a recording file system under the real one does that, 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from framework.ports import DiskUsage
@@ -55,6 +57,7 @@ class SimDisk:
 
     def __init__(self) -> None:
         self._files: dict[str, bytes] = {}
+        self._locked: dict[str, None] = {}
         self._databases: dict[str, SimConnection] = {}
         self.used = DiskUsage(0, 1 << 40)
         """How full it is; set by whoever plays with it."""
@@ -70,6 +73,12 @@ class SimDisk:
     def usage(self, path: str) -> DiskUsage:
         return self.used
 
+    def lock(self, path: str) -> Callable[[], None] | None:
+        if path in self._locked:
+            return None
+        self._locked[path] = None
+        return partial(self._locked.pop, path, None)
+
     # -- databases
 
     def open_database(self, name: str) -> sqlite3.Connection:
@@ -82,6 +91,7 @@ class SimDisk:
 
     def crash(self) -> int:
         """The process is gone: open transactions are undone. How many there were."""
+        self._locked.clear()
         undone = 0
         for connection in self._databases.values():
             if connection.in_transaction:

@@ -26,6 +26,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     options.add_running(parser)
     parser.add_argument("--json", action="store_true", help="one event a line on stdout, for programs")
     parser.add_argument("--reload", action="store_true", help="start anew when a file of the application changes")
+    parser.add_argument("--child-number", type=int, default=0, help=argparse.SUPPRESS)  # which of several children
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)  # a parent watches: say when ready
 
 
@@ -51,6 +52,7 @@ def _prepared(arguments: argparse.Namespace) -> tuple[App, argparse.Namespace]:
     log = structlog.get_logger()
     consumers = options.chosen(arguments, settings)
     app = App(settings, consumers)
+    app.worker = arguments.child_number
     for warning in settings.warnings:
         log.warning("setting", problem=warning)
     log.info("settings", file=str(application.file or "none"), name_servers=list(settings.cluster.name_servers))
@@ -59,8 +61,9 @@ def _prepared(arguments: argparse.Namespace) -> tuple[App, argparse.Namespace]:
         of_group = settings.consumer(spec.group)
         log.info(
             "consumer", name=spec.name, topic=spec.topic, group=spec.group, tags=spec.tags,
-            orderly=spec.orderly,
-            concurrency=of_group.concurrency, max_retries=of_group.max_retries, dead_letters=f"%DLQ%{spec.group}",
+            orderly=spec.orderly, broadcasting=spec.broadcasting,
+            concurrency=of_group.concurrency, max_retries=of_group.max_retries,
+            dead_letters="none: dropped" if spec.broadcasting else f"%DLQ%{spec.group}",
         )  # fmt: skip
     return app, arguments
 

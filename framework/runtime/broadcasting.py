@@ -1,0 +1,105 @@
+"""Broadcasting: what a group has in place of brokers' offsets, other members and copies, when every member is given
+every message. Wiring only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import structlog
+
+from framework.core.order_lease import OrderLease
+from framework.model.message import Message
+from framework.model.outcome import Drop, Outcome
+from framework.model.pulled import PullResult
+from framework.model.queue import MessageQueue
+from framework.net.task_tree import TaskTree
+from framework.ports import World
+from framework.runtime.plan import GroupPlan
+from framework.runtime.reports import Reports
+from framework.services.again import Again
+from framework.services.local_offsets import LocalOffsets
+from framework.services.pull import Pulls
+from framework.services.rebalance import KnowsMembers
+
+log = structlog.get_logger()
+
+NEVER_OVER = 2**62
+
+
+class Broadcasting:
+    """One per broadcasting group."""
+
+    def __init__(self, plan: GroupPlan, member: str, brokers: Any, world: World, tree: TaskTree) -> None:
+        assert plan.broadcasting is not None
+        self.offsets = LocalOffsets(plan.broadcasting, brokers, world, tree)
+        self.members: KnowsMembers = _Alone(member)
+        self.again = Again(plan.concurrency, tree, world.clock, world.workers)
+
+    def pulls(self, pulls: Pulls) -> Pulls:
+        """The same pulls, which tell the broker no offset: it would take it for the whole group's."""
+        return _Untold(pulls)
+
+
+class _Alone:
+    """The member list of a group whose members do not divide anything: each is the only one."""
+
+    def __init__(self, member: str) -> None:
+        self._member = member
+
+    async def members(self, group: str, topic: str) -> list[str]:
+        return [self._member]
+
+
+class _Untold:
+    def __init__(self, pulls: Pulls) -> None:
+        self._pulls = pulls
+
+    def pull(self, offset: int, committable: Callable[[], int]) -> Awaitable[PullResult]:
+        return self._pulls.pull(offset, _nothing)
+
+
+def _nothing() -> int:
+    return 0
+
+
+class NoLeases:
+    """Stands where an orderly group asks for locks: nobody else is given the messages in another order."""
+
+    def claim(self, queue: MessageQueue) -> OrderLease:
+        lease = OrderLease(0)
+        lease.until_ms = NEVER_OVER
+        return lease
+
+    async def release(self, queue: MessageQueue, *, unlock: bool = True) -> None:
+        return None
+
+    def connection_lost(self, address: str) -> None:
+        return None
+
+    def of(self, queue: MessageQueue) -> OrderLease | None:
+        return None
+
+    def waits_because(self, queue: MessageQueue) -> str | None:
+        return None
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+
+class DropReports(Reports):
+    """Names what a broadcasting group drops: it is in nobody's dead letters, so this line is all that is left of it."""
+
+    def __init__(self, reports: Reports) -> None:
+        super().__init__(reports.on_event, reports.workers)
+
+    def ended(self, event: str, group: str, message: Message, outcome: Outcome, elapsed_ms: float) -> None:
+        super().ended(event, group, message, outcome, elapsed_ms)
+        if event == "dropped" and not isinstance(outcome, Drop):
+            log.warning(
+                "message dropped",
+                group=group, queue=str(message.queue), offset=message.queue_offset, message_id=message.message_id,
+                attempt=message.attempt, reason=getattr(outcome, "reason", "") or type(outcome).__name__,
+            )  # fmt: skip
