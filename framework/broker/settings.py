@@ -23,6 +23,8 @@ class BrokerSettings:
     pull_bytes_max: int = 256 * 1024  # maxTransferBytesOnMessageInMemory
     hold_ms_max: int = 60_000  # a client that asks for more is answered then, and asks again
     topic_queues: int = 8  # TBW102's own count: the most that a new topic gets
+    is_sql_strict: bool = False
+    """Refuse SQL92 filters that RocketMQ takes and misreads: `a = 007` would mean `a = 0`."""
     admission_ms: int = 0
     """How long a newcomer to a group is connected before the others divide queues with it; 0, the default: not at all.
     One that was here lately waits twice as long each time."""

@@ -16,6 +16,7 @@ CREATES_GROUPS = "autoCreateSubscriptionGroup"
 NOTIFIES = "notifyConsumerIdsChangedEnable"
 HOLDS = "longPollingEnable"
 LITE = "litePullMessageEnable"
+SQL = "enablePropertyFilter"
 
 _FLAGS = {"true": True, "false": False}
 _PERMISSIONS = {"2": PERM_WRITE, "4": PERM_READ, "6": PERM_READ_WRITE}
@@ -26,6 +27,7 @@ _VALUES: dict[str, Mapping[str, int]] = {
     NOTIFIES: _FLAGS,
     HOLDS: _FLAGS,
     LITE: _FLAGS,
+    SQL: _FLAGS,
 }
 NAMES = tuple(_VALUES)
 
@@ -33,8 +35,10 @@ NAMES = tuple(_VALUES)
 class Switches:
     """Those of one logical broker."""
 
-    __slots__ = ("_scope", "_values", "creates_groups", "creates_topics", "holds_pulls", "is_readable", "is_writable",
-                 "notifies_members", "permission", "pulls_lite")  # fmt: skip
+    __slots__ = (
+        "_scope", "_values", "creates_groups", "creates_topics", "filters_sql", "holds_pulls", "is_readable",
+        "is_writable", "notifies_members", "permission", "pulls_lite",
+    )  # fmt: skip
 
     def __init__(self, values: NamedValues, broker: str) -> None:
         self._values = values
@@ -67,4 +71,5 @@ class Switches:
         self.creates_groups = _FLAGS[texts[CREATES_GROUPS]]
         self.notifies_members = _FLAGS[texts[NOTIFIES]]
         self.holds_pulls = _FLAGS[texts[HOLDS]]
+        self.filters_sql = _FLAGS[texts[SQL]]
         self.pulls_lite = _FLAGS[texts[LITE]]

@@ -199,17 +199,22 @@ def test_a_queue_lock_runs_out_after_60_seconds() -> None:
     assert LockedQueues.decode(lab.answer(command_for(LockRequest(), body)).body).queues == (queue,)
 
 
-def test_tags_can_be_filtered_by_and_sql_cannot() -> None:
+def test_filters_are_checked_and_sql_can_be_switched_off() -> None:
     lab = BrokerLab()
 
-    def check(kind: str) -> Command:
-        subscription = SubscriptionData(topic="t", expression="a > 5", expression_type=kind)
+    def check(kind: str, expression: str = "a > 5") -> tuple[int, str]:
+        subscription = SubscriptionData(topic="t", expression=expression, expression_type=kind)
         body = CheckClientConfig(client_id="c", group="g", subscription=subscription).encode()
-        return lab.answer(Command(RequestCode.CHECK_CLIENT_CONFIG, body=body))
+        answer = lab.answer(Command(RequestCode.CHECK_CLIENT_CONFIG, body=body))
+        return answer.code, answer.remark or ""
 
-    assert check("TAG").code == 0
-    refused = check("SQL92")
-    assert (refused.code, "does not support" in str(refused.remark), "SQL92" in str(refused.remark)) == (1, True, True)
+    assert check("TAG") == check("SQL92") == (0, "")
+    code, remark = check("SQL92", "a > ")
+    assert (code, "character 5" in remark) == (23, True)
+    assert check("CLASS") == (1, "The broker does not support consumer to filter message by CLASS")
+
+    lab.node.switches.put("enablePropertyFilter", "false")
+    assert check("SQL92") == (1, "The broker does not support consumer to filter message by SQL92")
 
 
 @pytest.mark.parametrize(

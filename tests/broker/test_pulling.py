@@ -86,7 +86,8 @@ def test_the_status_table_of_a_queue_nobody_wrote_to(offset: int, code: int) -> 
         ({"queue_id": 4}, 29),
         ({"queue_id": -1}, 29),
         ({"sys_flag": 0}, 24),
-        ({"expression_type": "SQL92", "subscription": "a > 5"}, 1),
+        ({"expression_type": "SQL92", "subscription": "a >"}, 23),
+        ({"expression_type": "CLASS", "subscription": "a > 5"}, 1),
         ({"sys_flag": 12}, 23),
     ],
 )

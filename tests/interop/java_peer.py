@@ -37,9 +37,14 @@ class Outgoing:
     keys: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     level: int | None = None
+    delay_ms: int | None = None
+    deliver_ms: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        given = {"tags": self.tags, "keys": self.keys, "level": self.level, "properties": dict(self.properties)}
+        given = {
+            "tags": self.tags, "keys": self.keys, "level": self.level, "delay_ms": self.delay_ms,
+            "deliver_ms": self.deliver_ms, "properties": dict(self.properties),
+        }  # fmt: skip
         text = base64.b64encode(self.body).decode()
         return {"body": text, **{name: value for name, value in given.items() if value is not None}}
 
@@ -117,7 +122,7 @@ class JavaPeer:
         over: int | None = None,
         queue: tuple[str, int] | None = None,
     ) -> list[Sent]:
-        """Send by DefaultMQProducer: `one`, `async`, `one-way` (no answers) or `batch` (one answer for all)."""
+        """By DefaultMQProducer: `one`, `async`, `ordered` by keys, `one-way` (no answer) or `batch` (one for all)."""
         place = None if queue is None else {"broker": queue[0], "number": queue[1]}
         answer = self.call(
             "send",
@@ -144,11 +149,13 @@ class JavaPeer:
         tags: str = "*",
         sql: str | None = None,
         orderly: bool = False,
+        broadcast: bool = False,
         failures: int = 0,
     ) -> Member:
         """Start a DefaultMQPushConsumer from the first offset; it fails each message's first `failures` attempts."""
         words: dict[str, Any] = {"tags": tags} if sql is None else {"sql": sql}
         words |= {"names": name_server, "group": group, "topic": topic, "orderly": orderly, "failures": failures}
+        words["broadcast"] = broadcast
         answer = self.call("consume", **words)
         return Member(self, answer["member"])
 

@@ -20,7 +20,7 @@ def handle(request: Request) -> Answer:
         node.members.heard_producer(
             request.client, heartbeat.client_id, producer.group, language=command.language, version=command.version
         )
-    changed = False
+    changed, is_strict = False, node.settings.is_sql_strict
     for consumer in heartbeat.consumers:
         if not _make(node, consumer):
             continue
@@ -29,7 +29,9 @@ def handle(request: Request) -> Answer:
             heartbeat.client_id,
             consumer.group,
             [
-                wanted(each.topic, each.expression, kind=each.expression_type, version=each.version)
+                wanted(
+                    each.topic, each.expression, kind=each.expression_type, version=each.version, is_strict=is_strict
+                )
                 for each in consumer.subscriptions
             ],
             consume_type=consumer.consume_type,

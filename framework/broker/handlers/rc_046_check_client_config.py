@@ -1,23 +1,24 @@
-"""CHECK_CLIENT_CONFIG (46): whether a group's filter can be used here. Tags can; clients ask only about others.
+"""CHECK_CLIENT_CONFIG (46): whether a group's filter can be used here. Clients ask it of SQL92 before they begin.
 
-Differences: none known (a stock broker refuses SQL92 too).
+Differences: SQL92 is on as delivered, where a stock broker refuses it with 1. What is wrong with an expression is said
+in words of ours, with its place; 23 as there.
 """
 
 from __future__ import annotations
 
-from framework.broker.filters import TAG
+from framework.broker.filters import check_kind, wanted
 from framework.broker.request import Answer, Refusal, Request, ok
-from framework.errors import shorten
 from framework.wire.bodies.heartbeat import CheckClientConfig
 from framework.wire.codes import ResponseCode
 
 
 def handle(request: Request) -> Answer:
-    subscription = CheckClientConfig.decode(request.command.body).subscription
-    if subscription.expression_type != TAG:
-        raise Refusal(
-            ResponseCode.SYSTEM_ERROR,
-            "The broker does not support consumer to filter message by "
-            + shorten(subscription.expression_type).strip("'"),
-        )
+    node = request.node
+    told = CheckClientConfig.decode(request.command.body).subscription
+    check_kind(node, told.expression_type)
+    mistake = wanted(
+        told.topic, told.expression, kind=told.expression_type, is_strict=node.settings.is_sql_strict
+    ).mistake
+    if mistake:
+        raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, mistake)
     return ok()

@@ -52,6 +52,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--disk-limits", metavar='"75 85 90"', type=_limits,
         help="percent of the disk from which old messages go at once, the oldest by force, and sends are refused",
     )  # fmt: skip
+    parser.add_argument(
+        "--strict-sql", action="store_true", help="refuse SQL92 filters that RocketMQ takes and misreads"
+    )
     parser.add_argument("--ready-file", metavar="FILE", type=Path, help="gets the ready line once it listens")
 
 
@@ -146,6 +149,7 @@ def _settings(arguments: argparse.Namespace) -> BrokerSettings:
     chosen: dict[str, Any] = {"is_relaxed": arguments.durability == "relaxed"}
     if arguments.delay_levels:
         chosen["delays_ms"] = arguments.delay_levels
+    chosen["is_sql_strict"] = arguments.strict_sql
     if arguments.admission:
         chosen["admission_ms"] = arguments.admission
     if arguments.retention:

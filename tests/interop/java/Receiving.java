@@ -15,6 +15,7 @@ import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 
 /** Members of groups by DefaultMQPushConsumer, each noting what it was given. */
 final class Receiving {
@@ -25,7 +26,7 @@ final class Receiving {
     private final DefaultMQPushConsumer consumer;
     private final int failures;
 
-    /** {"names", "group", "topic", "tags" or "sql", "orderly": bool, "failures": attempts of each message that fail} */
+    /** {"names", "group", "topic", "tags" or "sql", "orderly": bool, "broadcast": bool, "failures": attempts of each message that fail} */
     static Map<String, ?> start(JSONObject command) throws Exception {
         Receiving member = new Receiving(command);
         int number = ++started;
@@ -64,6 +65,9 @@ final class Receiving {
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         // As shipped, a group's retry topic, which is made when its first member joins, is found half a minute later.
         consumer.setPollNameServerInterval(1000);
+        if (command.getBooleanValue("broadcast")) {
+            consumer.setMessageModel(MessageModel.BROADCASTING);
+        }
         consumer.setConsumeThreadMin(4);
         consumer.setConsumeThreadMax(4);
         if (command.containsKey("sql")) {

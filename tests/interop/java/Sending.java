@@ -22,8 +22,9 @@ final class Sending {
     private static final Map<String, DefaultMQProducer> PRODUCERS = new HashMap<>();
 
     /**
-     * {"names", "topic", "how": "one" | "async" | "one-way" | "batch", "compress": "zlib" | "lz4" | "zstd",
-     * "over": bytes, "queue": {"broker", "number"}, "messages": [{"body": base64, "tags", "keys", "properties", "level"}]}
+     * {"names", "topic", "how": "one" | "async" | "one-way" | "ordered" | "batch", "compress": "zlib" | "lz4" | "zstd",
+     * "over": bytes, "queue": {"broker", "number"}, "messages": [{"body": base64, "tags", "keys", "properties", "level",
+     * "delay_ms", "deliver_ms"}]}. Ordered: messages with equal keys go to one queue.
      */
     static Map<String, ?> send(JSONObject command) throws Exception {
         DefaultMQProducer producer = producer(command);
@@ -48,6 +49,12 @@ final class Sending {
                     break;
                 case "async":
                     results.add(told(async(producer, message)));
+                    break;
+                case "ordered":
+                    results.add(told(producer.send(
+                        message,
+                        (queues, sent, key) -> queues.get(Math.floorMod(key.hashCode(), queues.size())),
+                        message.getKeys())));
                     break;
                 case "one-way":
                     producer.sendOneway(message);
@@ -113,6 +120,12 @@ final class Sending {
         }
         if (given.containsKey("level")) {
             message.setDelayTimeLevel(given.getIntValue("level"));
+        }
+        if (given.containsKey("delay_ms")) {
+            message.setDelayTimeMs(given.getLongValue("delay_ms"));
+        }
+        if (given.containsKey("deliver_ms")) {
+            message.setDeliverTimeMs(given.getLongValue("deliver_ms"));
         }
         JSONObject properties = given.getJSONObject("properties");
         if (properties != null) {
