@@ -76,6 +76,8 @@ class GroupSnapshot:
     cannot_send_back: int = 0
     """Failed messages of which no broker keeps a copy yet, though each way was tried; their queues say why."""
     is_broadcasting: bool = False
+    skipped: int = 0
+    """Offsets that were settled unhandled, by `skip_older_than` or `skip_backlog_over`."""
 
 
 @dataclass(frozen=True, slots=True)

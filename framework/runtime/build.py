@@ -7,6 +7,7 @@ from pathlib import Path
 
 from framework.core import limits
 from framework.core.flow_control import FlowLimits
+from framework.core.skipping import SkipRules
 from framework.declare import Consumer, ConsumerSpec
 from framework.errors import ConfigurationError
 from framework.hooks.calls import Calls
@@ -22,7 +23,7 @@ from framework.services.deliver import Hooks, call_for
 from framework.services.local_offsets import Place
 from framework.services.order_keys import contained, sharding_key
 from framework.services.position import First, Last, Since, StartPolicy
-from framework.settings.schema import AppSettings, Start
+from framework.settings.schema import AppSettings, ConsumerSettings, Start
 
 
 def plans(
@@ -99,6 +100,7 @@ def _plan(
         ),
         orderly=orderly,
         stuck_after_ms=chosen.stuck_after,
+        skip=_skip(chosen),
         is_paused=chosen.paused,
         broadcasting=_place(group, settings, worker) if broadcasting else None,
     )
@@ -116,6 +118,11 @@ def _place(group: str, settings: AppSettings, worker: int) -> Place:
     folder = Path(given.folder).expanduser() / (f"{name}.{worker}" if worker else name)
     java = str(Path(given.java_folder).expanduser()) if given.java_folder else ""
     return Place(str(folder), group, java)
+
+
+def _skip(chosen: ConsumerSettings) -> SkipRules | None:
+    rules = SkipRules(chosen.skip_older_than, chosen.skip_backlog_over)
+    return None if rules == SkipRules() else rules
 
 
 def _max_retries(chosen: int | None, *, orderly: bool, broadcasting: bool) -> int:

@@ -21,6 +21,7 @@ from framework.core.expiry import Slot
 from framework.core.offsets import OffsetTable
 from framework.core.queue_flow import QueueFlow, QueueState
 from framework.core.retry import SendBack, Settle, Stay, decide, decide_in_order, outcome_of
+from framework.core.skipping import Skipping
 from framework.core.statistics import Rates
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
@@ -68,6 +69,7 @@ class ConsumerGroup:
         self.counts = Counts()
         self.offsets = OffsetTable()
         self.assignment = Assignment()
+        self.skipping = Skipping(plan.skip) if plan.skip is not None else None
         self.owned: dict[MessageQueue, PullLoop] = {}
         self.rates: dict[str, Rates] = {}
         """Topic -> how it goes; kept when its queues go elsewhere, for what happened in the last hour."""
@@ -235,6 +237,8 @@ class ConsumerGroup:
             group_name=self.plan.name,
             clock=self._world.clock,
             rates=self.rates.setdefault(queue.topic, Rates(self._world.clock.monotonic_ms())),
+            # Whatever came back for a retry was wanted once, and is older than anything.
+            skipping=None if queue.topic == self.retry_topic else self.skipping,
         )
         flow.run = pull
         flow.is_paused = self.plan.is_paused

@@ -55,6 +55,7 @@ def _group(group: ConsumerGroup, settings: ConsumerSettings, clock: Clock) -> Gr
         is_orderly=group.plan.orderly,
         cannot_send_back=group.cannot_send_back,
         is_broadcasting=group.plan.broadcasting is not None,
+        skipped=group.skipping.total if group.skipping is not None else 0,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from framework.core import limits
 from framework.core.flow_control import FlowLimits
+from framework.core.skipping import SkipRules
 from framework.model.contracts import AllocationStrategy
 from framework.model.message import Message
 from framework.model.subscription import Subscription
@@ -45,6 +46,7 @@ class GroupPlan:
     orderly: bool = False
     stuck_after_ms: int = limits.STUCK_MS
     is_paused: bool = False
+    skip: SkipRules | None = None
     broadcasting: Place | None = None
     """Where offsets are kept, of a group whose members are given every message each."""
 

@@ -13,6 +13,7 @@ import structlog
 from framework.core.chunk import Chunk
 from framework.core.offsets import OffsetTable
 from framework.core.queue_flow import Position, Pull, QueueFlow, Wait
+from framework.core.skipping import Skipping
 from framework.core.statistics import Rates
 from framework.core.window import Window
 from framework.errors import FrameworkError
@@ -66,6 +67,7 @@ class PullLoop:
         group_name: str,
         clock: Clock,
         rates: Rates | None = None,
+        skipping: Skipping | None = None,
     ) -> None:
         self.flow = flow
         self.queue = flow.queue
@@ -82,6 +84,9 @@ class PullLoop:
         self._group_name = group_name
         self._clock = clock
         self._is_failing = False
+        self._skipping = skipping
+        self._skipped = 0
+        """Since messages began to be skipped; 0 while none are."""
         now = clock.monotonic()
         self.rates = rates or Rates(int(now * 1000))
         """The topic's; where nobody shares them, the queue's own."""
@@ -112,6 +117,8 @@ class PullLoop:
         now_ms = int(now * 1000)
         if type(result) is Found:
             self.rates.pulled(now_ms, len(result.messages), (now - asked) * 1000)
+            if self._skipping is not None:
+                result = self._without_skipped(result, pull.offset, self._skipping)
         chunk = flow.pulled(result, now_ms)
         if chunk is not None:
             self.crew.offer(chunk)
@@ -127,6 +134,25 @@ class PullLoop:
             )  # fmt: skip
         if flow.failure is not None or self._is_failing:
             self._name_failure()
+
+    def _without_skipped(self, result: Found, offset: int, skipping: Skipping) -> Found:
+        """Cut off what the group does not want to handle; logged on entering and on leaving."""
+        cut = skipping.cut(result, offset, self._clock.now_ms())
+        if cut is None:
+            if self._skipped:
+                log.info(
+                    "skipping ended",
+                    group=self._group_name, queue=str(self.queue), offset=offset, skipped=self._skipped,
+                )  # fmt: skip
+                self._skipped = 0
+            return result
+        if not self._skipped:
+            log.warning(
+                "messages are skipped",
+                group=self._group_name, queue=str(self.queue), offset=offset, reason=cut.reason,
+            )  # fmt: skip
+        self._skipped += cut.count
+        return cut.found
 
     def _riding(self) -> int:
         """The offset that rides on a pull, asked for when its frame is written; a pull that fails takes it back.

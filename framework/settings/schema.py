@@ -180,6 +180,10 @@ class ConsumerSettings(Part):
     deliveries, and without end in an orderly group. A broadcasting group retries in place, drops, and has 0."""
     start: Annotated[Start, BeforeValidator(_start)] = Start("last")
     """Where a group begins that the cluster has never seen: first, last, an age (30m) or a time with its zone."""
+    skip_older_than: Annotated[Duration, Field(ge=1)] | None = None
+    """Settle messages unhandled that were stored longer ago than this; retries are handled. Empty: no such rule."""
+    skip_backlog_over: Annotated[int, Field(ge=0)] | None = None
+    """Settle messages unhandled that are further than this behind their queue's end, likewise. Empty: no such rule."""
     stuck_after: Annotated[Duration, Field(ge=1)] = 900_000
     """Orderly groups: a queue that one message has blocked for so long is reported, once a message."""
     pull_batch: Annotated[int, Field(ge=1, le=1024)] = 32
