@@ -56,16 +56,21 @@ class Application:
         pause_s: float = 0,
         failures: int = 0,
         orderly: bool = False,
+        handlers: Path = HANDLERS,
+        environment: Mapping[str, str] | None = None,
         **of_group: object,
     ) -> None:
-        """`pause_s`: how long each handler takes; `failures`: attempts of each message that fail."""
+        """`pause_s`: how long each handler takes; `failures`: attempts of each message that fail.
+
+        `handlers` is another module, which the `environment` tells the rest.
+        """
         self._nursery = nursery
         self._record = folder / "record.jsonl"
         self._output = folder / "output.log"
         settings = {"cluster": {"name_servers": [name_server]}, "consumers": {group: {"start": "first", **of_group}}}
         configuration = folder / "settings.yaml"
         configuration.write_text(json.dumps(settings))
-        environment = {
+        variables = {
             "RECORD_FILE": str(self._record),
             "RECORD_TOPIC": topic,
             "RECORD_GROUP": group,
@@ -73,9 +78,10 @@ class Application:
             "RECORD_PAUSE_S": str(pause_s),
             "RECORD_FAILURES": str(failures),
             "RECORD_ORDERLY": "yes" if orderly else "no",
+            **(environment or {}),
         }
-        command = [sys.executable, "-m", "framework", "run", str(HANDLERS), "--config", str(configuration), "--json"]
-        self._child = nursery.start(command, cwd=ROOT, output=self._output, environment=environment)
+        command = [sys.executable, "-m", "framework", "run", str(handlers), "--config", str(configuration), "--json"]
+        self._child = nursery.start(command, cwd=ROOT, output=self._output, environment=variables)
 
     def received(self, count: int, *, timeout_s: float = 60) -> list[Received]:
         """Everything it has handled, once that is `count` messages."""

@@ -24,15 +24,7 @@ def note(line: str) -> None:
         lines.write(f"{line}\n")
 
 
-@consumer(
-    topic=os.environ["RECORD_TOPIC"],
-    group=os.environ["RECORD_GROUP"],
-    tags=os.environ["RECORD_TAGS"],
-    orderly=ORDERLY,
-)
-async def record(message: Message) -> None:
-    if PAUSE_S:
-        await asyncio.sleep(PAUSE_S)
+def seen_of(message: Message) -> str:
     seen = {
         "topic": message.topic,
         "body": base64.b64encode(message.body).decode(),
@@ -44,6 +36,18 @@ async def record(message: Message) -> None:
         "attempt": message.attempt,
         "properties": dict(message.properties),
     }
-    note(json.dumps(seen))
+    return json.dumps(seen)
+
+
+@consumer(
+    topic=os.environ["RECORD_TOPIC"],
+    group=os.environ["RECORD_GROUP"],
+    tags=os.environ["RECORD_TAGS"],
+    orderly=ORDERLY,
+)
+async def record(message: Message) -> None:
+    if PAUSE_S:
+        await asyncio.sleep(PAUSE_S)
+    note(seen_of(message))
     if message.attempt <= FAILURES:
         raise ValueError(f"attempt {message.attempt} fails, as it was told to")

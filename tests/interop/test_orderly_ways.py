@@ -1,0 +1,98 @@
+"""Ways of keeping an order against a real cluster: by key, with commits by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from tests.interop.application import Application, Received
+from tests.interop.mqadmin import Admin
+from tests.interop.processes import Nursery, wait_until
+from tests.interop.test_orderly import QUEUES, Stock, stock  # noqa: F401 - a fixture
+
+pytestmark = pytest.mark.interop
+
+HANDLERS = Path(__file__).with_name("orderly_app.py")
+
+
+def member(nursery: Nursery, folder: Path, stock: Stock, how: str) -> Application:  # noqa: F811 - the fixture's value
+    folder.mkdir()
+    return Application(
+        nursery, folder, stock.name_server, topic=stock.topic, group=f"keepers-of-{stock.topic}",
+        handlers=HANDLERS, environment={"ORDERLY_HOW": how},
+    )  # fmt: skip
+
+
+def numbers_of(received: Iterable[Received], queue: int) -> list[int]:
+    return [int(each.body.split()[1]) for each in received if each.queue == queue]
+
+
+def test_a_failing_key_holds_its_lane_and_every_key_is_in_order(
+    stock: Stock,  # noqa: F811 - the fixture
+    nursery: Nursery,
+    tmp_path: Path,
+) -> None:
+    """Message 4 of each queue fails twice: its key waits two seconds, and the others are through by then."""
+    stock.send(30)
+    application = member(nursery, tmp_path / "only", stock, "keys")
+    received = application.received(QUEUES * (30 + 2))
+    ended = application.stop()
+
+    for queue in range(QUEUES):
+        handled = numbers_of(received, queue)
+        lanes = {key: [number for number in handled if number % 3 == key] for key in range(3)}
+        assert [1, 4, 4, 4, *range(7, 30, 3)] == lanes.pop(1)
+        assert {key: list(range(key, 30, 3)) for key in (0, 2)} == lanes
+        assert handled.index(29) < len(handled) - 1 - handled[::-1].index(4), "the others did not wait"
+    assert QUEUES * 30 == ended.events[-1]["handled"]
+
+
+def by_hand(stock: Stock, admin: Admin, nursery: Nursery, folder: Path) -> Application:  # noqa: F811 - its value
+    """A member whose commits at 4 and 9 are at the broker; it rolled back at 7, and handled 10 to 12 since."""
+    stock.send(13)
+    application = member(nursery, folder, stock, "commits")
+    handled = application.received(QUEUES * (13 + 3))
+    for queue in range(QUEUES):
+        assert [*range(8), 5, 6, 7, *range(8, 13)] == numbers_of(handled, queue)
+    wait_until(lambda: {10} == stored(admin, stock), "the commits at the broker", 15, pause_s=0.5)
+    return application
+
+
+def is_repeated(stock: Stock, admin: Admin, nursery: Nursery, folder: Path) -> None:  # noqa: F811 - its value
+    second = member(nursery, folder, stock, "commits")
+    again = second.received(QUEUES * 3, timeout_s=90)
+    second.stop()
+    for queue in range(QUEUES):
+        assert [10, 11, 12] == numbers_of(again, queue)
+    assert {10} == stored(admin, stock)
+
+
+def test_the_offset_moves_with_a_commit_and_what_is_open_comes_again_in_order(
+    stock: Stock,  # noqa: F811 - the fixture
+    admin: Admin,
+    nursery: Nursery,
+    tmp_path: Path,
+) -> None:
+    first = by_hand(stock, admin, nursery, tmp_path / "first")
+    assert 0 == first.stop().code
+    is_repeated(stock, admin, nursery, tmp_path / "second")
+
+
+@pytest.mark.slow
+def test_a_kill_before_the_commit_repeats_in_order(
+    stock: Stock,  # noqa: F811 - the fixture
+    admin: Admin,
+    nursery: Nursery,
+    tmp_path: Path,
+) -> None:
+    """The broker keeps the locks of the dead for a minute."""
+    by_hand(stock, admin, nursery, tmp_path / "first").kill()
+    is_repeated(stock, admin, nursery, tmp_path / "second")
+
+
+def stored(admin: Admin, stock: Stock) -> set[int]:  # noqa: F811 - the fixture's value
+    """The offsets that the broker has of the topic's queues."""
+    lines = admin.run("consumerProgress", "-g", f"keepers-of-{stock.topic}").splitlines()
+    return {int(line.split()[4]) for line in lines if line.startswith(f"{stock.topic} ")}
