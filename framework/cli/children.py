@@ -40,6 +40,11 @@ class Child:
     def ask_to_end(self) -> None:
         self._signal(signal.SIGTERM)
 
+    def ask_to_reload(self) -> None:
+        """One that is still coming up reads the settings in a moment anyway, and would die of the signal."""
+        if self.is_ready:
+            self._signal(signal.SIGHUP)
+
     def kill(self) -> None:
         self._signal(signal.SIGKILL)
 
@@ -136,6 +141,10 @@ class Children:
     def ask_to_end(self) -> None:
         for child in self.running:
             child.ask_to_end()
+
+    def ask_to_reload(self) -> None:
+        for child in self.running:
+            child.ask_to_reload()
 
     def kill(self) -> None:
         for child in self.running:

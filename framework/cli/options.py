@@ -99,6 +99,12 @@ def loaded(arguments: argparse.Namespace) -> Application:
     return Application(load(file, overlays=arguments.overlay, overrides=overrides), file)
 
 
+def files(arguments: argparse.Namespace) -> list[Path]:
+    """Every file that `loaded` reads, but for one that settings name."""
+    file = settings_file(arguments)
+    return ([file] if file is not None else []) + [Path(each) for each in arguments.overlay]
+
+
 def set_up_logs(arguments: argparse.Namespace) -> None:
     """Logging of a parent process, as the settings say; what is wrong with them its children will say."""
     from framework.runtime import logs

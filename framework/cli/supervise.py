@@ -88,7 +88,11 @@ async def supervise(plan: Plan) -> tuple[int, Totals]:
 
     children = Children(plan.options, on_line=line, changed=bell.ring)
 
-    with draining(lambda: loop.call_soon_threadsafe(ask), leave=children.kill):
+    with draining(
+        lambda: loop.call_soon_threadsafe(ask),
+        leave=children.kill,
+        reload=lambda: loop.call_soon_threadsafe(children.ask_to_reload),
+    ):
         if plan.length_ms is not None:
             loop.call_later(plan.length_ms / 1000, ask)
         if plan.files is not None:

@@ -34,12 +34,23 @@ from framework.services.inbound import Inbound
 from framework.services.pull import Pulls
 from framework.services.supervise import supervised
 from framework.services.work import Counts
+from framework.settings.changes import Kind, changes, taken_over
 from framework.settings.schema import CONCURRENCY_MAX, AppSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 log = structlog.get_logger()
+
+# Live settings of a group -> the part of its plan that they are in.
+PLAN_FIELDS = {
+    "cache_bytes": "flow_limits",
+    "cache_count": "flow_limits",
+    "concurrency": "concurrency",
+    "paused": "is_paused",
+    "topic_bytes": "flow_limits",
+    "topic_count": "flow_limits",
+}
 
 
 class App:
@@ -174,6 +185,26 @@ class App:
         running = [group.plan.name for group in self._groups]
         hint = nearest(name, running) or f"; running: {', '.join(running) or 'none yet'}"
         raise ConfigurationError(f"no group {name!r} runs here{hint}")
+
+    def adopt(self, settings: AppSettings) -> None:
+        """Take over what may change while it runs. Where these settings could not be started with, ConfigurationError
+        is raised and nothing has changed.
+        """
+        wanted = [change for change in changes(self.settings, settings) if change.kind is Kind.LIVE]
+        strategies, silent = self.plugins.strategies, Reports(None, self.world.workers)
+        plans = build.plans(settings, self.consumers, strategies, self.plugins.calls, silent, self.world)
+        self.settings = taken_over(self.settings, wanted)
+        for change in wanted:
+            if change.path == ("app", "budget"):
+                self._budget.resize(change.after)
+            elif change.path == ("app", "drain"):
+                self._drain_ms = change.after
+        for group in self._groups:
+            name = group.plan.name
+            fields = {PLAN_FIELDS[change.path[2]] for change in wanted if change.path[:2] == ("consumers", name)}
+            if fields:
+                plan = next(plan for plan in plans if plan.name == name)
+                group.adopt(replace(group.plan, **{field: getattr(plan, field) for field in sorted(fields)}))
 
     def _start(self, cluster: Cluster, plans: list[GroupPlan], reports: Reports, tree: TaskTree) -> None:
         world = self.world

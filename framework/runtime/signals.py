@@ -1,4 +1,4 @@
-"""Signals of a process that drains: the first one asks for it, the second one leaves at once.
+"""Signals of a process that drains: the first one asks for it, the second one leaves at once. SIGHUP: read settings.
 
 The only file that installs signal handlers. It does not know what draining is.
 """
@@ -21,8 +21,14 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def draining(drain: Callable[[], object], leave: Callable[[], None] | None = None) -> Iterator[None]:
+def draining(
+    drain: Callable[[], object],
+    leave: Callable[[], None] | None = None,
+    reload: Callable[[], object] | None = None,
+) -> Iterator[None]:
     """Within, the first SIGINT or SIGTERM calls `drain`, the second `leave` and ends the process with 130.
+
+    SIGHUP calls `reload`. In a terminal it means that the terminal is gone, and that is a wish to end.
 
     Plain handlers and not the event loop's: those wait for the loop, and a handler that never suspends holds the loop.
     So `drain` runs between two instructions of whatever is going on; it may set a flag or call `call_soon_threadsafe`.
@@ -44,7 +50,14 @@ def draining(drain: Callable[[], object], leave: Callable[[], None] | None = Non
         sys.stderr.flush()
         os._exit(LEAVE_NOW)
 
+    def hung_up(number: int, frame: FrameType | None) -> None:
+        if reload is None or (sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()):
+            received(number, frame)
+        else:
+            reload()
+
     before = {number: signal.signal(number, received) for number in SIGNALS}
+    before[signal.SIGHUP] = signal.signal(signal.SIGHUP, hung_up)
     try:
         yield
     finally:

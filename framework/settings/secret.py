@@ -39,6 +39,13 @@ class Secret:
     def __hash__(self) -> int:
         return hash(self._text)
 
+    def __copy__(self) -> Secret:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Secret:
+        """Within the process a copy is the same: pydantic copies defaults, which must not become the mask."""
+        return self
+
     def __reduce__(self) -> tuple[type[Secret], tuple[str]]:
         """A pickle carries the mask: who needs the secret elsewhere resolves it there, from its file or variable."""
         return Secret, (MASK,)

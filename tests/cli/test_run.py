@@ -113,6 +113,20 @@ def test_wrong_settings_are_78_and_nothing_is_connected(tmp_path: Path) -> None:
         assert ExitCode.CONFIGURATION == run.end(None)
 
 
+def test_a_running_command_takes_over_its_settings_and_sighup_does_not_end_it(tmp_path: Path, box: str) -> None:
+    folder = shop(tmp_path, "slow", "slow")
+    one = "consumers: {billing: {start: first, concurrency: 1}}"
+    (folder / "framework-app.yaml").write_text(SETTINGS.replace("consumers: {billing: {start: first}}", one))
+    with command("run", "--name-server", box, folder=folder) as run:
+        run.until("slow one started")
+        (folder / "framework-app.yaml").write_text(SETTINGS)
+        run.process.send_signal(signal.SIGHUP)
+        run.until("slow one started")
+        assert ExitCode.ABANDONED == run.end()
+
+    assert "drained: handled=0 retried=0 dead=0 left=2" == run.lines[-1]
+
+
 def test_workers_share_the_work_and_their_totals_are_summed(tmp_path: Path, box: str) -> None:
     folder = shop(tmp_path, "a", "b")
     with command("run", "--name-server", box, "--workers", "2", "--until-idle", "3s", folder=folder) as run:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 
 import pytest
@@ -52,3 +53,12 @@ def test_no_error_shows_it() -> None:
         AppSettings.model_validate({"cluster": {"credentials": {"secret_key": [CANARY], "access_kye": CANARY}}})
 
     assert CANARY not in str(caught.value)
+
+
+def test_a_copy_within_the_process_is_the_secret_itself() -> None:
+    """pydantic copies defaults deeply; an empty secret must stay an empty one."""
+    secret = Secret("hush")
+
+    assert secret is copy.copy(secret) is copy.deepcopy(secret)
+    assert not Credentials.model_validate({}).secret_key
+    assert not Cluster.model_validate({"tls": {"enabled": True}}).credentials.secret_key

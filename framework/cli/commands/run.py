@@ -1,7 +1,8 @@
 """Consume with the handlers of an application.
 
 The first SIGINT or SIGTERM drains: running handlers end, offsets are confirmed, the groups are left. The second leaves
-at once. A broker that is down is retried for ever, unless --wait-broker says otherwise.
+at once. A broker that is down is retried for ever, unless --wait-broker says otherwise. Settings that change on disk,
+or SIGHUP, are taken over as far as that is possible without a restart.
 """
 
 from __future__ import annotations
@@ -71,13 +72,17 @@ def _prepared(arguments: argparse.Namespace) -> tuple[App, argparse.Namespace]:
 async def _consume(app: App, arguments: argparse.Namespace) -> ExitCode:
     from framework.net.task_tree import TaskTree
     from framework.net.wakeup import Wakeup
+    from framework.runtime.reload import Reload
     from framework.runtime.signals import draining
+    from framework.services.supervise import supervised
 
     asked, tree, loop = Wakeup(), TaskTree(), asyncio.get_running_loop()
     lines = output.EventLines(asked.ring)
     if arguments.json:
         app.on_event = lines.put
-    with draining(lambda: loop.call_soon_threadsafe(asked.ring)):
+    reload = Reload(app, lambda: options.loaded(arguments).settings, options.files(arguments))
+    with draining(lambda: loop.call_soon_threadsafe(asked.ring), reload=lambda: loop.call_soon_threadsafe(reload.ask)):
+        tree.start(supervised("reload", reload.run, app.world.chance), name="reload")
         tree.start(_stop_when(asked, app), name="stop")
         if arguments.until_idle:
             tree.start(_watch_idle(app, durations.to_ms(arguments.until_idle), asked), name="idle")

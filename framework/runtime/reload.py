@@ -1,0 +1,125 @@
+"""Reload: settings that changed on disk are taken over while the application runs, whole or not at all.
+
+Looks at the files four times a second, and at once when asked (SIGHUP). What may change is `settings/changes.py`'s; a
+mistake, or a change that is refused, leaves everything as it was and is named with its place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import structlog
+
+from framework.errors import ConfigurationError, ConfigurationMistakes
+from framework.net.wakeup import Wakeup
+from framework.runtime import logs
+from framework.runtime.app import App
+from framework.settings.changes import Kind, changes
+from framework.settings.schema import AppSettings
+
+log = structlog.get_logger()
+
+LOOK_SECONDS = 0.25
+"""A change is taken when two looks in a row see the same: whoever writes a file in place is seen half-way, too."""
+
+Stamp = tuple[tuple[int, ...] | None, ...]
+
+
+class Reload:
+    """One an application: `run` it beside the application, and `ask` from anywhere on the loop."""
+
+    def __init__(self, app: App, load: Callable[[], AppSettings], files: Iterable[Path]) -> None:
+        self._app, self._load, self._files = app, load, tuple(files)
+        self._bell = Wakeup()
+        self._is_asked = False
+
+    def ask(self) -> None:
+        """Read the settings now, whether or not a file has changed."""
+        self._is_asked = True
+        self._bell.ring()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        loop, workers = asyncio.get_running_loop(), self._app.world.workers
+        taken = seen = await workers.run(self._stamp)
+        while True:
+            await self._bell.wait(loop.time() + LOOK_SECONDS)
+            now = await workers.run(self._stamp)
+            if self._is_asked or (now == seen != taken):
+                self._is_asked = False
+                await self.reload()
+                taken = now  # what was written while we read is another change
+            seen = now
+
+    async def reload(self) -> bool:
+        """Read everything again and take over what may be; whether it could be read and was not refused."""
+        try:
+            settings = await self._app.world.workers.run(self._read)
+            differences = changes(self._app.settings, settings)
+            refused = [change for change in differences if change.kind is Kind.REFUSED]
+            if refused:
+                raise ConfigurationMistakes(
+                    [
+                        ConfigurationError(
+                            f"{change}: no reload opens a door or brings other code; restart, or take it back",
+                            place=settings.place(*change.path),
+                        )
+                        for change in refused
+                    ]
+                )
+            self._app.adopt(settings)
+        except ConfigurationMistakes as mistakes:
+            for each in mistakes.mistakes:
+                _refuse(each)
+            return False
+        except ConfigurationError as mistake:
+            _refuse(mistake)
+            return False
+        if any(change.path[0] == "logging" and change.kind is Kind.LIVE for change in differences):
+            logs.configure(self._app.settings)
+        for change in differences:
+            if change.kind is Kind.LIVE:
+                log.info("setting changed", setting=change.name, change=str(change))
+            else:
+                log.warning("setting needs a restart", setting=change.name, change=str(change))
+        if not differences:
+            log.info("settings unchanged")
+        return True
+
+    # On a thread
+
+    def _read(self) -> AppSettings:
+        for path in self._files:
+            _check_owner(path)
+        return self._load()
+
+    def _stamp(self) -> Stamp:
+        return tuple(_state(path) for path in self._files)
+
+
+def _refuse(mistake: ConfigurationError) -> None:
+    log.error("settings not reloaded; nothing has changed", place=mistake.place or "unknown place", reason=str(mistake))
+
+
+def _state(path: Path) -> tuple[int, ...] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None  # between two names, or gone: the load will say
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size, found.st_mode, found.st_uid
+
+
+def _check_owner(path: Path) -> None:
+    """Settings choose what runs, so nobody else may write them behind the back of a running process."""
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise ConfigurationError(f"cannot be read: {error.strerror}", place=str(path)) from None
+    if found.st_uid not in {0, os.getuid()}:
+        raise ConfigurationError(f"belongs to user {found.st_uid}; it must be ours or root's", place=str(path))
+    if found.st_mode & stat.S_IWOTH:
+        raise ConfigurationError(f"others may write it; run: chmod o-w {path}", place=str(path))

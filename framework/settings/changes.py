@@ -1,0 +1,123 @@
+"""What two settings differ in, and what of it can be taken over while the application runs.
+
+Pure: it decides, `runtime/reload.py` does. A change is live, or waits for a restart, or is refused with all that came
+with it: a reload never opens what a start has closed, nor names other code (SECURITY, rule 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from pydantic import BaseModel
+
+from framework.settings.schema import AppSettings
+
+
+class Kind(Enum):
+    LIVE = "live"
+    RESTART = "restart"
+    REFUSED = "refused"
+
+
+# "*" stands for any group. What is not named here waits for a restart.
+LIVE = frozenset(
+    {
+        ("app", "budget"),
+        ("app", "drain"),
+        ("consumers", "*", "cache_bytes"),
+        ("consumers", "*", "cache_count"),
+        ("consumers", "*", "concurrency"),
+        ("consumers", "*", "paused"),
+        ("consumers", "*", "topic_bytes"),
+        ("consumers", "*", "topic_count"),
+        ("logging", "format"),
+        ("logging", "level"),
+    }
+)
+# Other code would run, whichever way these change.
+CODE = frozenset({("app", "handlers"), ("plugins", "block"), ("plugins", "local"), ("plugins", "only")})
+# A door would open: these may be closed by a restart, and opened by one, but not by an edit that nobody looks at.
+GUARDS = frozenset(
+    {
+        ("cluster", "credentials", "access_key"),
+        ("cluster", "credentials", "secret_key"),
+        ("cluster", "tls", "enabled"),
+        ("cluster", "tls", "verify"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One value that differs. Secrets show as stars."""
+
+    path: tuple[str, ...]
+    before: Any
+    after: Any
+    kind: Kind
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.path)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {shown(self.before)} -> {shown(self.after)}"
+
+
+def shown(value: Any) -> str:
+    """A value as it may be logged."""
+    return "none" if value is None else str(value)
+
+
+def changes(before: AppSettings, after: AppSettings) -> list[Change]:
+    """Every value that differs, in the order of the schema; a group that is named nowhere has the defaults."""
+    found: list[Change] = []
+    for section in type(before).model_fields:
+        old, new = getattr(before, section), getattr(after, section)
+        if section == "consumers":
+            for group in sorted({*old, *new}):
+                found += _parts(before.consumer(group), after.consumer(group), ("consumers", group))
+        else:
+            found += _parts(old, new, (section,))
+    return found
+
+
+def _parts(before: Any, after: Any, path: tuple[str, ...]) -> Iterator[Change]:
+    if before == after:
+        return
+    if isinstance(before, BaseModel) and type(before) is type(after):
+        for field in type(before).model_fields:
+            yield from _parts(getattr(before, field), getattr(after, field), (*path, field))
+        return
+    yield Change(path, before, after, _kind(path, after))
+
+
+def _kind(path: tuple[str, ...], after: Any) -> Kind:
+    general = (path[0], "*", *path[2:]) if path[0] == "consumers" else path
+    if general in LIVE:
+        return Kind.LIVE
+    if path in CODE or (path in GUARDS and not after):
+        return Kind.REFUSED
+    return Kind.RESTART
+
+
+def taken_over(running: AppSettings, wanted: list[Change]) -> AppSettings:
+    """The running settings with the live ones of these changes in them; the others are not in force, so not in here."""
+    settings = running
+    for change in wanted:
+        if change.kind is Kind.LIVE:
+            settings = _with(settings, change)
+    return settings
+
+
+def _with(settings: AppSettings, change: Change) -> AppSettings:
+    section, *_, field = change.path
+    if section == "consumers":
+        group = change.path[1]
+        of_group = settings.consumer(group).model_copy(update={field: change.after})
+        return settings.model_copy(update={"consumers": {**settings.consumers, group: of_group}})
+    part = getattr(settings, section).model_copy(update={field: change.after})
+    return settings.model_copy(update={section: part})

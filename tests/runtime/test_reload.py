@@ -1,0 +1,201 @@
+"""Settings that change on disk while the application runs: within a second, whole, or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from framework import App, consumer
+from framework.model.message import Message
+from framework.net.task_tree import TaskTree
+from framework.runtime.reload import Reload
+from framework.settings.sources import load
+from tests.runtime.test_app import box, run, send, until
+
+SOON = 1.5
+"""A second, and half of one for a machine that has other things to do."""
+
+
+class Desk:
+    """A running application and its settings file."""
+
+    def __init__(self, app: App, reload: Reload, path: Path, head: str) -> None:
+        self.app, self.reload, self.path, self._head = app, reload, path, head
+        self.now = 0
+
+    def text(self, tail: str) -> str:
+        return self._head + tail
+
+    def by_rename(self, tail: str) -> None:
+        new = self.path.with_suffix(".new")
+        new.write_text(self.text(tail))
+        new.replace(self.path)
+
+    def runs(self, concurrency: int) -> bool:
+        return self.concurrency == concurrency
+
+    @property
+    def concurrency(self) -> int:
+        return self.app.settings.consumer("billing").concurrency
+
+
+@asynccontextmanager
+async def desk(folder: Path, tail: str) -> AsyncIterator[Desk]:
+    held: list[Desk] = []
+
+    @consumer(topic="orders", group="billing")
+    async def bill(message: Message) -> None:
+        held[0].now += 1
+        await asyncio.sleep(0.05)
+        held[0].now -= 1
+
+    async with box() as broker:
+        path = folder / "framework-app.yaml"
+        head = f"cluster: {{name_servers: ['{broker.address}']}}\n"
+        path.write_text(head + tail)
+        await send(broker, "orders", *map(str, range(300)))
+        app = App(load(path), [bill])
+        reload = Reload(app, lambda: load(path), [path])
+        held.append(Desk(app, reload, path, head))
+        tree = TaskTree()
+        running = tree.start(app.run(), name="app")
+        tree.start(reload.run(), name="reload")
+        try:
+            await until(lambda: app.is_ready)
+            await asyncio.sleep(0.3)  # the files have been looked at
+            yield held[0]
+        finally:
+            await app.stop(drain="2s")
+            await running
+            await tree.close()
+
+
+async def soon(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(SOON):
+        await until(condition)
+
+
+def test_what_is_live_acts_within_a_second_and_the_rest_is_named(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with desk(tmp_path, "consumers: {billing: {start: first, concurrency: 2}}\n") as it:
+            await until(lambda: it.now == 2)
+            with capture_logs() as lines:
+                it.by_rename("consumers: {billing: {start: last, concurrency: 12}}\napp: {drain: 2s, budget: 1MiB}\n")
+                await soon(lambda: it.now == 12)
+            said = {(line["event"], line.get("setting")) for line in lines if "setting" in line}
+            assert ("setting changed", "consumers.billing.concurrency") in said
+            assert ("setting needs a restart", "consumers.billing.start") in said
+            assert "first" == it.app.settings.consumer("billing").start.policy
+            assert (2_000, 1 << 20) == (it.app.settings.app.drain, it.app.snapshot().budget_limit)
+            it.by_rename("consumers: {billing: {start: first, concurrency: 12, paused: true}}\n")
+            await soon(lambda: not it.now)
+            it.by_rename("consumers: {billing: {start: first, concurrency: 3}}\n")
+            await soon(lambda: it.now == 3)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("tail", "reason", "line"),
+    [
+        ("consumers:\n  billing: {concurrency: lots}\n", "consumers.billing.concurrency", 3),
+        ("consumers:\n  billing: {concurrency: 9\n", "", 4),
+        ("consumers:\n  billing: {concurrency: 9, alocation: circle}\n", "did you mean 'allocation'", 3),
+        ("consumers:\n  billing: {concurrency: 9, allocation: cirle}\n", "circle", 3),
+        ("consumers: {billing: {concurrency: 9}}\nplugins:\n  local: [elsewhere]\n", "plugins.local", 4),
+        ("consumers: {billing: {concurrency: 9}}\napp:\n  handlers: [elsewhere]\n", "app.handlers", 4),
+    ],
+)
+def test_a_mistake_or_a_refused_change_changes_nothing_and_names_line_and_reason(
+    tmp_path: Path, tail: str, reason: str, line: int
+) -> None:
+    async def scenario() -> None:
+        async with desk(tmp_path, "consumers: {billing: {concurrency: 2}}\n") as it:
+            with capture_logs() as lines:
+                it.by_rename(tail)
+                await soon(lambda: any(each["event"].startswith("settings not reloaded") for each in lines))
+            (said,) = [each for each in lines if each["event"].startswith("settings not reloaded")]
+            assert reason in said["reason"]
+            assert f"{it.path}:{line}" in said["place"]
+            assert 2 == it.concurrency
+            it.by_rename("consumers: {billing: {concurrency: 5}}\n")
+            await soon(lambda: it.concurrency == 5)
+
+    run(scenario)
+
+
+def test_a_file_that_is_written_in_place_is_never_taken_half(tmp_path: Path) -> None:
+    """Cut off behind a line, YAML is mostly right and says something else."""
+
+    async def scenario() -> None:
+        tail = "consumers:\n  billing:\n    concurrency: 7\n"
+        async with desk(tmp_path, tail) as it:
+            seen: set[int] = set()
+            for text in (
+                it.text("consumers:\n"),
+                it.text("consumers:\n  billing:\n"),
+                it.text(tail + "    paused: false\n"),
+            ):
+                it.path.write_text(text)
+                for _ in range(3):
+                    await asyncio.sleep(0.03)
+                    seen.add(it.concurrency)
+            await asyncio.sleep(0.8)
+            assert {7} == seen | {it.concurrency}
+
+    run(scenario)
+
+
+def test_a_symlink_may_be_swapped_and_a_file_may_be_away_for_a_moment(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with desk(tmp_path, "consumers: {billing: {concurrency: 2}}\n") as it:
+            for number, concurrency in enumerate((4, 6)):
+                real = tmp_path / f"version-{number}.yaml"
+                real.write_text(it.text(f"consumers: {{billing: {{concurrency: {concurrency}}}}}\n"))
+                link = tmp_path / "link"
+                link.symlink_to(real)
+                link.replace(it.path)
+                await soon(partial(it.runs, concurrency))
+            it.path.unlink()
+            await asyncio.sleep(0.6)
+            assert 6 == it.concurrency
+
+    run(scenario)
+
+
+def test_a_file_that_others_may_write_is_not_read(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with desk(tmp_path, "consumers: {billing: {concurrency: 2}}\n") as it:
+            it.path.write_text(it.text("consumers: {billing: {concurrency: 9}}\n"))
+            it.path.chmod(0o666)
+            with capture_logs() as lines:
+                assert not await it.reload.reload()
+            assert "chmod o-w" in lines[-1]["reason"]
+            assert 2 == it.concurrency
+
+    run(scenario)
+
+
+def test_the_log_level_changes_and_asking_needs_no_change_of_the_file(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        before: dict[str, Any] = structlog.get_config()
+        try:
+            async with desk(tmp_path, "logging: {level: error}\n") as it:
+                it.by_rename("logging: {level: debug}\n")
+                await soon(lambda: it.app.settings.logging.level == "debug")
+            with capture_logs() as lines:
+                it.reload.ask()
+                assert await it.reload.reload()
+            assert ["settings unchanged"] == [line["event"] for line in lines]
+        finally:
+            structlog.configure(**before)
+
+    run(scenario)

@@ -1,0 +1,102 @@
+"""What two settings differ in: which of it is live, which waits for a restart, and which is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from framework.runtime.app import PLAN_FIELDS
+from framework.settings.changes import CODE, GUARDS, LIVE, Kind, changes, taken_over
+from framework.settings.schema import AppSettings, ConsumerSettings
+
+
+def settings_of(values: dict[str, Any]) -> AppSettings:
+    parsed = AppSettings.parsed(values, {})
+    assert isinstance(parsed, AppSettings), parsed
+    return parsed
+
+
+def told(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[str, Kind]]:
+    return [(str(change), change.kind) for change in changes(settings_of(before), settings_of(after))]
+
+
+def test_the_same_settings_differ_in_nothing() -> None:
+    assert [] == told({}, {})
+    assert [] == told({"consumers": {"billing": {}}}, {}), "a group that is named without a word has the defaults"
+
+
+def test_each_difference_is_named_in_the_order_of_the_schema() -> None:
+    assert [
+        ("app.drain: 30000 -> 5000", Kind.LIVE),
+        ("app.name: app -> shop", Kind.RESTART),
+        ("consumers.billing.concurrency: 20 -> 4", Kind.LIVE),
+        ("consumers.billing.start: Start(policy='last', ms=0) -> Start(policy='first', ms=0)", Kind.RESTART),
+        ("consumers.stock.paused: False -> True", Kind.LIVE),
+        ("logging.level: info -> debug", Kind.LIVE),
+    ] == sorted(
+        told(
+            {},
+            {
+                "app": {"name": "shop", "drain": "5s"},
+                "consumers": {"stock": {"paused": "true"}, "billing": {"start": "first", "concurrency": "4"}},
+                "logging": {"level": "debug"},
+            },
+        )
+    )
+
+
+def test_a_group_that_is_named_no_more_goes_back_to_the_defaults() -> None:
+    before = {"consumers": {"billing": {"concurrency": "4"}}}
+    assert [("consumers.billing.concurrency: 4 -> 20", Kind.LIVE)] == told(before, {})
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"cluster": {"tls": {"enabled": True}}}, {}),
+        ({}, {"cluster": {"tls": {"verify": False}}}),
+        ({"cluster": {"credentials": {"access_key": "a", "secret_key": "s"}}}, {}),
+        ({}, {"plugins": {"local": ["evil"]}}),
+        ({"plugins": {"block": ["audit"]}}, {}),
+        ({"plugins": {"only": ["audit"]}}, {}),
+        ({}, {"app": {"handlers": ["elsewhere"]}}),
+    ],
+)
+def test_what_opens_a_door_or_brings_other_code_is_refused(before: dict[str, Any], after: dict[str, Any]) -> None:
+    assert Kind.REFUSED in {kind for _, kind in told(before, after)}
+
+
+def test_a_door_that_is_closed_waits_for_a_restart() -> None:
+    assert [("cluster.tls.enabled: False -> True", Kind.RESTART)] == told({}, {"cluster": {"tls": {"enabled": True}}})
+
+
+def test_no_secret_is_shown() -> None:
+    (secret,) = [
+        each
+        for each, _ in told(
+            {"cluster": {"credentials": {"access_key": "a", "secret_key": "hush-1"}}},
+            {"cluster": {"credentials": {"access_key": "a", "secret_key": "hush-2"}}},
+        )
+    ]
+    assert "hush" not in secret
+
+
+def test_only_live_values_are_taken_over_and_nothing_else_of_the_file() -> None:
+    before = settings_of({"consumers": {"billing": {"concurrency": "4", "start": "first"}}})
+    after = settings_of({"consumers": {"billing": {"concurrency": "8"}}, "app": {"name": "shop", "budget": "2MiB"}})
+
+    running = taken_over(before, changes(before, after))
+    billing = running.consumer("billing")
+    assert (8, "first") == (billing.concurrency, billing.start.policy)
+    assert ("app", 2 << 20) == (running.app.name, running.app.budget)
+    assert {Kind.RESTART} == {change.kind for change in changes(running, after)}, "what waits is said again next time"
+    assert 4 == before.consumer("billing").concurrency
+
+
+def test_every_path_that_is_named_exists_and_every_live_one_of_a_group_acts() -> None:
+    for path in LIVE | CODE | GUARDS:
+        part: Any = ConsumerSettings() if path[0] == "consumers" else AppSettings()
+        for step in path[2:] if path[0] == "consumers" else path:
+            part = getattr(part, step)
+    assert {path[2] for path in LIVE if path[0] == "consumers"} == set(PLAN_FIELDS)
