@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from framework.model.outcome import RetryLater as RetryLater
     from framework.model.outcome import Rollback as Rollback
     from framework.model.outcome import Suspend as Suspend
+    from framework.model.retrying import Retry as Retry
     from framework.runtime.app import App as App
 
 _HOME_OF = {
@@ -32,6 +33,7 @@ _HOME_OF = {
     "Drop": "framework.model.outcome",
     "Message": "framework.model.message",
     "Producer": "framework.client.producer",
+    "Retry": "framework.model.retrying",
     "RetryLater": "framework.model.outcome",
     "Rollback": "framework.model.outcome",
     "Suspend": "framework.model.outcome",
@@ -48,6 +50,7 @@ __all__ = [
     "Drop",
     "Message",
     "Producer",
+    "Retry",
     "RetryLater",
     "Rollback",
     "Suspend",

@@ -36,6 +36,9 @@ SETTLERS = 8  # send-backs under way at once in a group; each is one small reque
 SEND_BACK_DELAY_MS = 5_000  # as the Java client, which runs the handler again, each 5 s for ever
 SEND_BACK_DELAY_MAX_MS = 300_000  # what refuses a copy now, refuses it for as long as some person lets it
 
+# Handlers
+HANDLER_MS = 900_000  # as the Java client: consumeTimeout; whoever takes longer is counted as timed out
+
 # Order
 NO_SPAN = 2**63 - 1  # orderly queues know no span, as in the Java client
 MAX_RETRIES_IN_ORDER = 2**31 - 1  # as the Java client: a failing message blocks its queue until somebody acts

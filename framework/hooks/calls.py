@@ -16,7 +16,7 @@ import structlog
 from framework.errors import shorten
 from framework.hooks.verdict import Skip
 from framework.model.delivery import Delivery
-from framework.model.outcome import Drop, Outcome, RetryLater
+from framework.model.outcome import Drop, Kind, Outcome, RetryLater
 
 _log = structlog.get_logger(__name__)
 
@@ -45,7 +45,7 @@ class Calls:
         self.before: tuple[Callable[[Delivery], Drop | RetryLater | None], ...] = tuple(
             self._asking(each) for each in by_hook.get("before_consume", ())
         )
-        self.after: tuple[Callable[[Delivery, Outcome, float], None], ...] = tuple(
+        self.after: tuple[Callable[[Delivery, Outcome, float, Kind], None], ...] = tuple(
             self._telling(each) for each in by_hook.get("after_consume", ())
         )
         """In calling order; whoever calls them goes through it backwards."""
@@ -85,12 +85,12 @@ class Calls:
 
         return ask
 
-    def _telling(self, each: Implementation) -> Callable[[Delivery, Outcome, float], None]:
+    def _telling(self, each: Implementation) -> Callable[[Delivery, Outcome, float, Kind], None]:
         function = each.function
 
-        def tell(delivery: Delivery, outcome: Outcome, elapsed_ms: float) -> None:
+        def tell(delivery: Delivery, outcome: Outcome, elapsed_ms: float, kind: Kind) -> None:
             try:
-                function(delivery, outcome, elapsed_ms)
+                function(delivery, outcome, elapsed_ms, kind)
             except Exception as error:  # noqa: BLE001 - border: a hook's
                 self._failed(each, error)
 

@@ -19,7 +19,7 @@ from framework.hooks.markers import hookspec
 from framework.hooks.verdict import Skip
 from framework.model.contracts import AllocationStrategy
 from framework.model.delivery import Delivery
-from framework.model.outcome import Outcome, RetryLater
+from framework.model.outcome import Kind, Outcome, RetryLater
 
 
 class Hooks:
@@ -46,8 +46,12 @@ class Hooks:
         """Told before each start of a handler; the first that answers decides, and the handler is not called."""
 
     @hookspec
-    def after_consume(self, delivery: Delivery, outcome: Outcome, elapsed_ms: float) -> None:
-        """Told after each end of a handler, in the reverse order of `before_consume`."""
+    def after_consume(self, delivery: Delivery, outcome: Outcome, elapsed_ms: float, kind: Kind) -> None:
+        """Told after each end of a handler, in the reverse order of `before_consume`.
+
+        `kind` is how it ended: success, failed (by its answer), exception, nothing (where `explicit_ack` asks for an
+        answer), or timed_out.
+        """
 
 
 NAMES = tuple(name for name in vars(Hooks) if not name.startswith("_"))

@@ -6,7 +6,7 @@ Returning nothing is success; raising is "again, later". The rest are these valu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from framework.model.durations import to_ms
 
@@ -82,3 +82,15 @@ class Rollback:
 
 
 Outcome: TypeAlias = Ack | RetryLater | DeadLetter | Suspend | Drop
+
+Kind: TypeAlias = Literal["success", "failed", "exception", "nothing", "timed_out"]
+"""How a handler ended: well, with an answer that says otherwise, by raising, without the answer that `explicit_ack`
+asks for, or later than anybody should wait."""
+
+
+class BatchFailed(Exception):
+    """Raised by a batch handler: all is well before message `at`; it and the rest of the batch are tried again."""
+
+    def __init__(self, reason: str = "", *, at: int) -> None:
+        super().__init__(reason or f"failed at message {at} of the batch")
+        self.at = at

@@ -78,6 +78,12 @@ class GroupSnapshot:
     is_broadcasting: bool = False
     skipped: int = 0
     """Offsets that were settled unhandled, by `skip_older_than` or `skip_backlog_over`."""
+    failed: int = 0
+    """Ends that were no success by the handler's answer, by an exception, for want of an answer (`explicit_ack`), and
+    for taking too long."""
+    raised: int = 0
+    nothing: int = 0
+    timed_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)

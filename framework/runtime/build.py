@@ -16,13 +16,14 @@ from framework.model.contracts import AllocationStrategy
 from framework.model.message import Message
 from framework.model.subscription import Subscription
 from framework.ports import World
-from framework.runtime.collect import mixture
+from framework.runtime.collect import max_retries_of, mixture, over_maximum
 from framework.runtime.plan import GroupPlan, Handling
 from framework.runtime.reports import Reports
-from framework.services.deliver import Hooks, call_for
+from framework.services.deliver import Hooks, Rules, call_for
 from framework.services.local_offsets import Place
 from framework.services.order_keys import contained, sharding_key
 from framework.services.position import First, Last, Since, StartPolicy
+from framework.services.undecodable import Undecodable
 from framework.settings.schema import AppSettings, ConsumerSettings, Start
 
 
@@ -81,12 +82,15 @@ def _plan(
             f"consumers.{group}.allocation: the members of a broadcasting group divide nothing; remove it",
             place=settings.place("consumers", group, "allocation"),
         )
+    mistakes = over_maximum(specs, settings)
+    if mistakes:
+        raise mistakes[0]
     return GroupPlan(
         name=group,
         subscriptions=tuple(Subscription(spec.topic, spec.tags, version) for spec in by_topic.values()),
-        handling={topic: _handling(spec, calls, reports, world) for topic, spec in by_topic.items()},
+        handling={topic: _handling(spec, chosen, calls, reports, world) for topic, spec in by_topic.items()},
         concurrency=chosen.concurrency,
-        max_retries=_max_retries(chosen.max_retries, orderly=orderly, broadcasting=broadcasting),
+        max_retries=max_retries_of(chosen, specs[0]),
         pull_batch=chosen.pull_batch,
         start=_start(chosen.start),
         strategy=choose(chosen.allocation, strategies, ("consumers", group, "allocation"), settings),
@@ -125,23 +129,14 @@ def _skip(chosen: ConsumerSettings) -> SkipRules | None:
     return None if rules == SkipRules() else rules
 
 
-def _max_retries(chosen: int | None, *, orderly: bool, broadcasting: bool) -> int:
-    if chosen is not None:
-        return chosen
-    if orderly:
-        return limits.MAX_RETRIES_IN_ORDER
-    return 0 if broadcasting else limits.MAX_RETRIES
-
-
-def _handling(spec: ConsumerSpec, calls: Calls, reports: Reports, world: World) -> Handling:
+def _handling(spec: ConsumerSpec, chosen: ConsumerSettings, calls: Calls, reports: Reports, world: World) -> Handling:
     observer = reports.observer(in_threads=not spec.is_async)
     after = calls.after if observer is None else (observer, *calls.after)
-    return Handling(
-        call_for(spec, Hooks(calls.before, after), world.clock),
-        spec.is_async,
-        commits_by_hand=spec.commit == "manual",
-        key_of=_key_of(spec),
-    )
+    undecodable = Undecodable(spec.group, chosen.undecodable, chosen.undecodable_max)
+    rules = Rules(undecodable, explicit_ack=chosen.explicit_ack)
+    call = call_for(spec, Hooks(calls.before, after), world.clock, rules)
+    by_hand = spec.commit == "manual"
+    return Handling(call, spec.is_async, undecodable, commits_by_hand=by_hand, key_of=_key_of(spec))
 
 
 def _key_of(spec: ConsumerSpec) -> Callable[[Message], str] | None:

@@ -17,9 +17,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from framework.core import limits
 from framework.declare import Consumer, ConsumerSpec
 from framework.errors import ConfigurationError, ConfigurationMistakes, FrameworkError, nearest, shorten
-from framework.settings.schema import AppSettings
+from framework.settings.schema import AppSettings, ConsumerSettings
 
 AnyConsumer = Consumer[..., Any]
 
@@ -91,6 +92,7 @@ def check(found: Sequence[AnyConsumer], settings: AppSettings, *, is_complete: b
     for each in found:
         by_group.setdefault(each.spec.group, []).append(each.spec)
     mistakes += [mistake for specs in by_group.values() if (mistake := mixture(specs)) is not None]
+    mistakes += over_maximum([each.spec for each in found], settings)
     groups = {each.spec.group for each in found}
     for group in settings.consumers if is_complete else ():
         if group not in groups:
@@ -119,6 +121,26 @@ def mixture(specs: Sequence[ConsumerSpec]) -> ConfigurationError | None:
         f"({other.place}); a group is one or the other: give one of them a group of its own",
         place=other.place,
     )
+
+
+def max_retries_of(chosen: ConsumerSettings, spec: ConsumerSpec) -> int:
+    """How often a group's messages are tried again at most, as its settings say or as its kind of consumers does."""
+    if chosen.max_retries is not None:
+        return chosen.max_retries
+    if spec.orderly:
+        return limits.MAX_RETRIES_IN_ORDER
+    return 0 if spec.broadcasting else limits.MAX_RETRIES
+
+
+def over_maximum(specs: Sequence[ConsumerSpec], settings: AppSettings) -> list[ConfigurationError]:
+    """Declared retries over their group's maximum: there the broker makes a dead letter, whatever was declared."""
+    mistakes = []
+    for spec in specs:
+        most = max_retries_of(settings.consumer(spec.group), spec)
+        if spec.retry is not None and spec.retry.max is not None and spec.retry.max > most:
+            what = f"Retry: max={spec.retry.max} is over consumers.{spec.group}.max_retries, which is {most}"
+            mistakes.append(ConfigurationError(f"consumer {spec.name!r}: {what}; raise that, too", place=spec.place))
+    return mistakes
 
 
 def _sources(settings: AppSettings, app: str | None) -> Iterable[tuple[str, str | None]]:

@@ -20,7 +20,8 @@ from framework.core.chunk import Chunk
 from framework.core.expiry import Slot
 from framework.core.offsets import OffsetTable
 from framework.core.queue_flow import QueueFlow, QueueState
-from framework.core.retry import SendBack, Settle, Stay, decide, decide_in_order, outcome_of
+from framework.core.results import kind_of, result_of
+from framework.core.retry import SendBack, Settle, Stay, decide, decide_in_order
 from framework.core.skipping import Skipping
 from framework.core.statistics import Rates
 from framework.model.message import Message
@@ -239,6 +240,7 @@ class ConsumerGroup:
             rates=self.rates.setdefault(queue.topic, Rates(self._world.clock.monotonic_ms())),
             # Whatever came back for a retry was wanted once, and is older than anything.
             skipping=None if queue.topic == self.retry_topic else self.skipping,
+            judged=self.plan.judged,
         )
         flow.run = pull
         flow.is_paused = self.plan.is_paused
@@ -319,6 +321,8 @@ class ConsumerGroup:
 
     def left(self, queue: PullLoop, ended: int, *, is_late: bool = False) -> None:
         """A worker left a chunk: once a chunk, not once a message."""
+        if ended and (handling := self.plan.handling.get(queue.queue.topic)) is not None:
+            handling.undecodable.row = 0
         if is_late:
             self.counts.late += ended
         else:
@@ -333,16 +337,19 @@ class ConsumerGroup:
             marks.sometimes("a handler ended after its queue was gone")
             self.counts.late += 1
             return
+        message = chunk.messages[index]
+        result = self.plan.judged(message, result)
         if isinstance(result, held.CAUSES):
             self._held.put(queue, chunk, index, result)
             return
-        message = chunk.messages[index]
         elapsed_ms = (self._world.clock.monotonic() - started) * 1000
-        outcome = outcome_of(result)
+        end = result_of(result)
+        outcome = end.outcome
         decide_here = decide if self.alone is None else decide_alone
         decision: Settle | SendBack | Stay = decide_here(outcome, message.attempt, self.plan.max_retries)
-        if isinstance(result, Exception):
-            self._reports.failed(self.plan.name, message, result)
+        self.counts.add_kind(kind_of(end, elapsed_ms))
+        if end.error is not None:
+            self._reports.failed(self.plan.name, message, end.error)
         now_ms = self._world.clock.monotonic_ms()
         if isinstance(decision, Stay):
             assert self.alone is not None, f"{decision} is for queues that keep what fails"

@@ -9,12 +9,14 @@ from typing import Any
 from framework.core import limits
 from framework.core.flow_control import FlowLimits
 from framework.core.skipping import SkipRules
+from framework.errors import BodyUndecodable
 from framework.model.contracts import AllocationStrategy
 from framework.model.message import Message
 from framework.model.subscription import Subscription
 from framework.ports import Workers
 from framework.services.local_offsets import Place
 from framework.services.position import StartPolicy
+from framework.services.undecodable import Undecodable
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,7 @@ class Handling:
 
     call: Callable[[Message], Any]
     is_async: bool
+    undecodable: Undecodable
     commits_by_hand: bool = False
     """In order: offsets move when the handler answers `Commit`."""
     key_of: Callable[[Message], str] | None = None
@@ -50,13 +53,20 @@ class GroupPlan:
     broadcasting: Place | None = None
     """Where offsets are kept, of a group whose members are given every message each."""
 
+    def judged(self, message: Message, result: object) -> object:
+        """A body that a handler came upon itself, and that cannot be opened: the setting says what becomes of it."""
+        handling = self.handling.get(message.topic)
+        if handling is None or not isinstance(result, BodyUndecodable):
+            return result
+        return handling.undecodable.judged(message, result)
+
 
 def retry_handling(plan: GroupPlan, workers: Workers) -> Handling:
     """The retry topic holds messages of every topic of the group; with one topic its handler does."""
     handling = plan.handling
     if len(handling) == 1:
         (only,) = handling.values()
-        return Handling(only.call, only.is_async)
+        return Handling(only.call, only.is_async, only.undecodable)
 
     async def dispatch(message: Message) -> object:
         chosen = handling.get(message.topic)
@@ -66,4 +76,4 @@ def retry_handling(plan: GroupPlan, workers: Workers) -> Handling:
             return await chosen.call(message)
         return await workers.run(lambda: chosen.call(message))
 
-    return Handling(dispatch, is_async=True)
+    return Handling(dispatch, is_async=True, undecodable=next(iter(handling.values())).undecodable)

@@ -12,7 +12,7 @@ import structlog
 
 from framework.model.delivery import Delivery
 from framework.model.message import Message
-from framework.model.outcome import Ack, Outcome
+from framework.model.outcome import Ack, Kind, Outcome
 from framework.ports import Workers
 
 log = structlog.get_logger()
@@ -41,13 +41,13 @@ class Reports:
             exc_info=error,
         )  # fmt: skip
 
-    def observer(self, *, in_threads: bool) -> Callable[[Delivery, Outcome, float], None] | None:
+    def observer(self, *, in_threads: bool) -> Callable[[Delivery, Outcome, float, Kind], None] | None:
         """What to put after each handler so that plain success is told too; None where nobody asked."""
         on_event = self.on_event
         if on_event is None:
             return None
 
-        def tell(delivery: Delivery, outcome: Outcome, elapsed_ms: float) -> None:
+        def tell(delivery: Delivery, outcome: Outcome, elapsed_ms: float, _: Kind) -> None:
             if type(outcome) is not Ack:
                 return  # told when it is settled
             event = described("handled", delivery.group, delivery.message, outcome, elapsed_ms)

@@ -1,24 +1,30 @@
 """What stands between a message and its handler: nothing, unless somebody asks for more.
 
-`calls_for` puts the wrapper together once, at start, from what is implemented: a handler that wants the Delivery, hooks
-before and after, an observer of events. With none of them it is the user's function itself.
+`call_for` puts the call together once, at start, from what the handler takes and what is implemented: bodies that are
+decoded, hooks before and after, an observer of events, what was declared about failures. With none of them it is the
+user's function itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
-from framework.core.retry import outcome_of
+from framework.core.results import HOLDS, by_policy, explicit, kind_of, result_of
 from framework.declare import ConsumerSpec
+from framework.declare.arguments import PLAIN, Argument
+from framework.errors import BodyUndecodable
 from framework.model.delivery import Delivery
 from framework.model.message import Message
-from framework.model.outcome import Drop, Outcome, RetryLater
+from framework.model.outcome import Drop, Kind, Outcome, RetryLater
+from framework.model.retrying import Retry
 from framework.ports import Clock
+from framework.services.undecodable import Undecodable
 
 Before = Callable[[Delivery], Drop | RetryLater | None]
-After = Callable[[Delivery, Outcome, float], None]
+After = Callable[[Delivery, Outcome, float, Kind], None]
+Value = Callable[[Message, Delivery | None], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,64 +38,157 @@ class Hooks:
         return bool(self.before or self.after)
 
 
-def call_for(spec: ConsumerSpec, hooks: Hooks, clock: Clock) -> Callable[[Message], Any]:
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the group's settings say about the ends of its handlers."""
+
+    undecodable: Undecodable = field(default_factory=lambda: Undecodable("", "dead_letter", 0))
+    explicit_ack: bool = False
+
+
+def call_for(spec: ConsumerSpec, hooks: Hooks, clock: Clock, rules: Rules | None = None) -> Callable[[Message], Any]:
     """The callable that workers run: a coroutine function for an async handler, a plain one for a sync one."""
-    if not hooks and spec.wants == "message":
+    assert not spec.batch, "a batch handler is called with a batch"
+    rules = rules or Rules()
+    invoke = _invocation(spec, rules.undecodable)
+    if hooks or rules.explicit_ack or spec.retry is not None:
+        ends = Ends(spec, hooks, clock, rules)
+        return _async_watched(invoke, ends) if spec.is_async else _sync_watched(invoke, ends)
+    if tuple((each.wants, each.by_name) for each in spec.arguments) == tuple(
+        (each.wants, each.by_name) for each in PLAIN
+    ):
         return spec.function
-    return _async_call(spec, hooks, clock) if spec.is_async else _sync_call(spec, hooks, clock)
+    needs_delivery = any(each.wants == "delivery" for each in spec.arguments)
+    begin = Ends(spec, hooks, clock, rules).begin if needs_delivery else _no_delivery
+    return _async_bound(invoke, begin) if spec.is_async else _sync_bound(invoke, begin)
 
 
-def _async_call(spec: ConsumerSpec, hooks: Hooks, clock: Clock) -> Callable[[Message], Awaitable[object]]:
-    awaited = cast("Callable[[object], Awaitable[object]]", spec.function)
-    group, wants_delivery = spec.group, spec.wants == "delivery"
-    befores, afters, monotonic = tuple(hooks.before), tuple(hooks.after), clock.monotonic
-
-    async def call(message: Message) -> object:
-        delivery = Delivery(group, message, monotonic())
-        result: object = _asked(befores, delivery)
-        if result is None:
-            try:
-                result = await awaited(delivery if wants_delivery else message)
-            except Exception as error:
-                if not afters:
-                    raise
-                result = error
-        return _told(afters, delivery, result, monotonic)
-
-    return call
-
-
-def _sync_call(spec: ConsumerSpec, hooks: Hooks, clock: Clock) -> Callable[[Message], object]:
-    function, group, wants_delivery = spec.function, spec.group, spec.wants == "delivery"
-    befores, afters, monotonic = tuple(hooks.before), tuple(hooks.after), clock.monotonic
-
-    def call(message: Message) -> object:
-        delivery = Delivery(group, message, monotonic())
-        result: object = _asked(befores, delivery)
-        if result is None:
-            try:
-                result = function(delivery if wants_delivery else message)
-            except Exception as error:
-                if not afters:
-                    raise
-                result = error
-        return _told(afters, delivery, result, monotonic)
-
-    return call
-
-
-def _asked(befores: Sequence[Before], delivery: Delivery) -> Drop | RetryLater | None:
-    """The first verdict of a hook that has one; the handler is then not called."""
-    for before in befores:
-        verdict = before(delivery)
-        if verdict is not None:
-            return verdict
+def _no_delivery(_: Message) -> None:
     return None
 
 
-def _told(afters: Sequence[After], delivery: Delivery, result: object, monotonic: Callable[[], float]) -> object:
-    if afters:
-        outcome, elapsed_ms = outcome_of(result), (monotonic() - delivery.started) * 1000
-        for after in reversed(afters):
-            after(delivery, outcome, elapsed_ms)
-    return result
+def _async_bound(invoke: Callable[..., Any], begin: Callable[[Message], Delivery | None]) -> Callable[[Message], Any]:
+    async def call(message: Message) -> object:
+        return await cast("Awaitable[object]", invoke(message, begin(message)))
+
+    return call
+
+
+def _sync_bound(invoke: Callable[..., Any], begin: Callable[[Message], Delivery | None]) -> Callable[[Message], Any]:
+    def call(message: Message) -> object:
+        return cast("object", invoke(message, begin(message)))
+
+    return call
+
+
+def _async_watched(invoke: Callable[..., Any], ends: Ends) -> Callable[[Message], Any]:
+    async def call(message: Message) -> object:
+        delivery = ends.begin(message)
+        value: object = ends.verdict(delivery)
+        if value is None:
+            try:
+                value = await invoke(message, delivery)
+            except Exception as error:  # noqa: BLE001 - border: the handler's
+                value = error
+            value = ends.judged(delivery, value)
+        return ends.told(delivery, value)
+
+    return call
+
+
+def _sync_watched(invoke: Callable[..., Any], ends: Ends) -> Callable[[Message], Any]:
+    def call(message: Message) -> object:
+        delivery = ends.begin(message)
+        value: object = ends.verdict(delivery)
+        if value is None:
+            try:
+                value = invoke(message, delivery)
+            except Exception as error:  # noqa: BLE001 - border: the handler's
+                value = error
+            value = ends.judged(delivery, value)
+        return ends.told(delivery, value)
+
+    return call
+
+
+class Ends:
+    """How one handler's deliveries begin and end, where somebody asks. Shared by threads; it keeps nothing."""
+
+    __slots__ = ("_afters", "_befores", "_clock", "_explicit", "_group", "_retry", "_undecodable")
+
+    def __init__(self, spec: ConsumerSpec, hooks: Hooks, clock: Clock, rules: Rules) -> None:
+        self._group, self._clock = spec.group, clock
+        self._befores, self._afters = tuple(hooks.before), tuple(reversed(hooks.after))
+        self._undecodable, self._explicit = rules.undecodable, rules.explicit_ack
+        self._retry: Retry | None = spec.retry
+
+    def begin(self, message: Message) -> Delivery:
+        return Delivery(self._group, message, self._clock.monotonic())
+
+    def verdict(self, delivery: Delivery) -> Drop | RetryLater | None:
+        """The first verdict of a hook that has one; the handler is then not called."""
+        for before in self._befores:
+            verdict = before(delivery)
+            if verdict is not None:
+                return verdict
+        return None
+
+    def judged(self, delivery: Delivery, value: object) -> object:
+        """What the handler's end comes to: None for plain success, an error that holds the queue, or a result."""
+        message = delivery.message
+        if isinstance(value, BodyUndecodable):
+            return self._undecodable.judged(message, value)
+        if isinstance(value, HOLDS):
+            return value
+        if self._explicit:
+            value = explicit(value)
+        if value is not None and self._retry is not None:
+            age_ms = max(self._clock.now_ms() - message.born_ms, 0)
+            value = by_policy(self._retry, value, message.attempt, age_ms)
+        return value
+
+    def told(self, delivery: Delivery, value: object) -> object:
+        """Tell whoever listens, innermost first. A message that is held has not ended, and nobody is told."""
+        if self._afters and not isinstance(value, HOLDS):
+            result, elapsed_ms = result_of(value), (self._clock.monotonic() - delivery.started) * 1000
+            kind = kind_of(result, elapsed_ms)
+            for after in self._afters:
+                after(delivery, result.outcome, elapsed_ms, kind)
+        return value
+
+
+# What the function is given
+
+
+def _invocation(spec: ConsumerSpec, undecodable: Undecodable) -> Callable[[Message, Delivery | None], Any]:
+    """The function with its arguments filled in, in one call where it takes one."""
+    function = spec.function
+    by_place = [value_of(each, undecodable) for each in spec.arguments if not each.by_name]
+    by_name = [(each.name, value_of(each, undecodable)) for each in spec.arguments if each.by_name]
+    if by_name:
+        return lambda message, delivery: function(
+            *[value(message, delivery) for value in by_place],
+            **{name: value(message, delivery) for name, value in by_name},
+        )
+    if len(by_place) == 1:
+        (only,) = by_place
+        return lambda message, delivery: function(only(message, delivery))
+    return lambda message, delivery: function(*[value(message, delivery) for value in by_place])
+
+
+def value_of(argument: Argument, undecodable: Undecodable) -> Value:
+    """How one argument is made of one message."""
+    if argument.wants == "message":
+        return lambda message, _: message
+    if argument.wants == "delivery":
+        return lambda _, delivery: delivery
+    decode = argument.decode
+    if decode is None:
+        return lambda message, _: message.body
+
+    def decoded(message: Message, _: Delivery | None) -> object:
+        value = decode(message.body)
+        undecodable.row = 0
+        return value
+
+    return decoded

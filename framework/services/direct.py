@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
-from framework.core.retry import outcome_of
+from framework.core.results import result_of
 from framework.errors import ProtocolError, shorten
 from framework.model.message import Message
 from framework.model.outcome import Ack, Commit, DeadLetter, Drop, RetryLater, Rollback, Suspend
@@ -74,13 +74,14 @@ async def consume_directly(
 
 def _named(result: object) -> tuple[str, str]:
     """RocketMQ's word for a result, and what else there is to say."""
-    if isinstance(result, Exception):
-        return running.THREW, shorten(result, REMARK_MAX)
+    end = result_of(result)
+    if end.error is not None:
+        return running.THREW, shorten(end.error, REMARK_MAX)
     if isinstance(result, Commit):
         return running.COMMIT, ""
     if isinstance(result, Rollback):
         return running.ROLLBACK, result.reason[:REMARK_MAX]
-    match outcome_of(result):
+    match end.outcome:
         case Ack():
             return running.SUCCESS, ""
         case Drop(by=by, reason=reason):

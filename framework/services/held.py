@@ -14,14 +14,14 @@ import structlog
 
 from framework.core.backoff import Backoff
 from framework.core.chunk import Chunk
-from framework.errors import BodyUnavailable, RecordDamaged
+from framework.core.results import HOLDS
 from framework.net.task_tree import TaskTree
 from framework.ports import Clock, Workers
 from framework.services.pull import PullLoop
 
 log = structlog.get_logger()
 
-CAUSES = (BodyUnavailable, RecordDamaged, MemoryError)
+CAUSES = HOLDS
 # Long enough not to burn a core on a missing package, short enough that mending it is noticed.
 FIRST_MS, MAX_MS = 1_000, 30_000
 

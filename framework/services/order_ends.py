@@ -12,7 +12,8 @@ import structlog
 
 from framework import marks
 from framework.core.portion import Portion
-from framework.core.retry import SendBack, Settle, Stay, decide_in_order, outcome_of, pause_ms
+from framework.core.results import kind_of, result_of
+from framework.core.retry import SendBack, Settle, Stay, decide_in_order, pause_ms
 from framework.errors import FrameworkError
 from framework.model.message import Message
 from framework.model.outcome import Commit, Outcome, Rollback
@@ -90,15 +91,18 @@ class OrderEnds:
 
     def _uncommon(self, lane: Lane, portion: Portion, index: int, result: object, now_ms: int) -> None:
         message, pull, line = lane.line.as_tried(portion, index), lane.desk.pull, lane.line
+        result = pull.judged(message, result)
         if isinstance(result, CAUSES):
             # We lack the means to open it. That is no attempt, and nothing of the message's.
             wait_ms = lane.backoff.failed(self._chance.random())
             self._stay(lane, portion, now_ms, wait_ms, str(result) or type(result).__name__, counts=False)
             return
-        if isinstance(result, Exception):
-            self._reports.failed(self._group, message, result)
-        outcome = lane.outcome = outcome_of(result)
+        end = result_of(result)
+        if end.error is not None:
+            self._reports.failed(self._group, message, end.error)
+        outcome = lane.outcome = end.outcome
         elapsed_ms = lane.elapsed_ms = (self._clock.monotonic() - lane.started) * 1000
+        self._counts.add_kind(kind_of(end, elapsed_ms))
         if line.is_manual and isinstance(result, Rollback):
             self._roll_back(lane, portion, message, result, now_ms)
             return

@@ -68,11 +68,14 @@ class PullLoop:
         clock: Clock,
         rates: Rates | None = None,
         skipping: Skipping | None = None,
+        judged: Callable[[Message, object], object] = lambda _, result: result,
     ) -> None:
         self.flow = flow
         self.queue = flow.queue
         self.call = call
         self.crew = crew
+        self.judged = judged
+        """What a result that is not plain success comes to, before it is decided: a body that could not be read."""
         self.bell = Wakeup()
         """Rung when there may be room again."""
         self.quiet = Wakeup()

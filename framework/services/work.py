@@ -7,6 +7,7 @@ from typing import Protocol
 
 from framework.core.chunk import Chunk
 from framework.model.message import Message
+from framework.model.outcome import Kind
 
 AsyncCall = Callable[[Message], Awaitable[object]]
 SyncCall = Callable[[Message], object]
@@ -15,7 +16,10 @@ SyncCall = Callable[[Message], object]
 class Counts:
     """What became of messages, for the last line of `run` and for pictures. Added to a chunk at a time."""
 
-    __slots__ = ("abandoned", "dead_lettered", "dropped", "handled", "late", "retried")
+    __slots__ = (
+        "abandoned", "dead_lettered", "dropped", "failed", "handled", "late", "nothing", "raised", "retried",
+        "timed_out",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.handled = 0
@@ -26,6 +30,9 @@ class Counts:
         """Ended after their queue was gone: the result changed nothing, and the message runs again elsewhere."""
         self.abandoned = 0
         """Still running when the drain limit was over."""
+        self.failed = self.raised = self.nothing = self.timed_out = 0
+        """Why messages were not plain success: the handler's answer, an exception, no answer under `explicit_ack`, or
+        an end that came too late to be called anything else."""
 
     def add(self, event: str) -> None:
         """Count one uncommon end by the name of its event."""
@@ -40,6 +47,20 @@ class Counts:
                 self.dropped += 1
             case _:
                 raise AssertionError(f"no such event: {event!r}")
+
+    def add_kind(self, kind: Kind) -> None:
+        """Count how a handler ended that was not plain success."""
+        match kind:
+            case "failed":
+                self.failed += 1
+            case "exception":
+                self.raised += 1
+            case "nothing":
+                self.nothing += 1
+            case "timed_out":
+                self.timed_out += 1
+            case "success":
+                pass
 
     def __repr__(self) -> str:
         values = " ".join(f"{name}={getattr(self, name)}" for name in self.__slots__)

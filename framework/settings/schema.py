@@ -196,6 +196,12 @@ class ConsumerSettings(Part):
     """Messages that all owned queues of one topic may hold together, in even shares. Empty: no bound of its own."""
     topic_bytes: Annotated[Size, Field(ge=1 << 16)] | None = None
     """Bytes that all owned queues of one topic may hold together, in even shares. Empty: no bound of its own."""
+    explicit_ack: bool = False
+    """Only `Ack()` is success; a handler that returns nothing is called again later."""
+    undecodable: Literal["dead_letter", "retry", "hold", "drop"] = "dead_letter"
+    """What becomes of a body that is not what its handler's annotation says: dead_letter, retry, hold or drop."""
+    undecodable_max: Annotated[int, Field(ge=0)] = 100
+    """So many of them in a row, and the queues are held instead: more likely a bad deploy. 0: never."""
     allocation: Annotated[Allocation, BeforeValidator(written)] = Allocation("averaging")
     """The strategy that divides queues among members, by its name or as {name: {option: value}}; the same in every
     member of a group."""

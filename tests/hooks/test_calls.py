@@ -91,7 +91,7 @@ def test_after_consume_is_told_the_outcome_and_the_time() -> None:
     notes: list[str] = []
     (after,) = host(notes, one=None).calls.after
 
-    after(DELIVERY, Ack(), 1.5)
+    after(DELIVERY, Ack(), 1.5, "success")
 
     assert ["one after Ack 1.5"] == notes
 
@@ -105,7 +105,7 @@ def test_a_failure_is_counted_under_its_plugin_s_name_and_stops_no_other() -> No
         for before in calls.before:
             before(DELIVERY)
         for after in calls.after:
-            after(DELIVERY, Ack(), 0.0)
+            after(DELIVERY, Ack(), 0.0, "success")
         calls.app_stopping(object())
 
     assert {"bad": 4} == calls.failures

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from framework.declare import ConsumerSpec
+from framework.declare.arguments import Argument
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import Ack, Drop, Outcome, RetryLater
-from framework.services.deliver import Hooks, call_for
+from framework.services.deliver import After, Hooks, call_for
 from tests.services.parts import LoopClock, messages_from, play
 
 (MESSAGE,) = messages_from(7, 1, attempt=3)
@@ -23,7 +24,7 @@ from tests.services.parts import LoopClock, messages_from, play
 def spec_of(function: Callable[..., object], *, is_async: bool) -> ConsumerSpec:
     return ConsumerSpec(
         topic="orders", group="billing", tags="*", orderly=False, function=function, name="handler", place="here:1",
-        wants="message", is_async=is_async,
+        is_async=is_async,
     )  # fmt: skip
 
 
@@ -46,7 +47,9 @@ def run(
 
     async def story() -> object:
         spec = spec_of(coroutine if is_async else function, is_async=is_async)
-        call = call_for(replace(spec, wants="delivery" if wants_delivery else "message"), hooks, LoopClock())
+        call = call_for(
+            replace(spec, arguments=(Argument("it", "delivery" if wants_delivery else "message"),)), hooks, LoopClock()
+        )
         assert is_async is inspect.iscoroutinefunction(call)
         try:
             result = call(MESSAGE)
@@ -82,7 +85,7 @@ def test_a_handler_that_wants_the_delivery_gets_it(*, is_async: bool) -> None:
 @both
 def test_a_handlers_error_passes_where_nobody_listens(*, is_async: bool) -> None:
     assert "raised no such order" == run(fail, Hooks(), is_async=is_async, wants_delivery=True)[0]
-    assert "raised no such order" == run(fail, Hooks(before=[lambda _: None]), is_async=is_async)[0]
+    assert "ValueError('no such order')" == repr(run(fail, Hooks(before=[lambda _: None]), is_async=is_async)[0])
 
 
 @both
@@ -117,8 +120,8 @@ def test_hooks_after_are_told_the_outcome_innermost_first(
 ) -> None:
     heard: list[tuple[str, Outcome, int]] = []
 
-    def after(name: str) -> Callable[[Delivery, Outcome, float], None]:
-        return lambda delivery, outcome, elapsed_ms: heard.append((name, outcome, round(elapsed_ms)))
+    def after(name: str) -> After:
+        return lambda delivery, outcome, elapsed_ms, _: heard.append((name, outcome, round(elapsed_ms)))
 
     result, _ = run(act, Hooks(after=[after("outer"), after("inner")]), is_async=is_async)
     elapsed_ms = 1_000 if is_async else 0
@@ -129,7 +132,7 @@ def test_hooks_after_are_told_the_outcome_innermost_first(
 @both
 def test_hooks_after_hear_of_a_verdict_too(*, is_async: bool) -> None:
     heard: list[Outcome] = []
-    hooks = Hooks(before=[lambda _: Drop("a")], after=[lambda _, outcome, __: heard.append(outcome)])
+    hooks = Hooks(before=[lambda _: Drop("a")], after=[lambda _, outcome, *__: heard.append(outcome)])
 
     assert (Drop("a"), []) == run(lambda _: None, hooks, is_async=is_async)
     assert [Drop("a")] == heard
@@ -142,7 +145,7 @@ def test_cancellation_passes_and_nobody_is_told_an_outcome() -> None:
         await asyncio.sleep(1_000)
 
     async def story() -> bool:
-        hooks = Hooks(after=[lambda _, outcome, __: heard.append(outcome)])
+        hooks = Hooks(after=[lambda _, outcome, *__: heard.append(outcome)])
         task = asyncio.get_running_loop().create_task(
             call_for(spec_of(forever, is_async=True), hooks, LoopClock())(MESSAGE)
         )

@@ -45,8 +45,8 @@ def test_each_delivery_is_one_line(tmp_path: Path) -> None:
     host = host_with(file=str(path))
     (after,) = host.calls.after
 
-    after(delivery(7), Ack(), 1.25)
-    after(delivery(8, attempt=2), RetryLater("10s"), 3.0)
+    after(delivery(7), Ack(), 1.25, "success")
+    after(delivery(8, attempt=2), RetryLater("10s"), 3.0, "failed")
     host.calls.app_stopping(None)
 
     assert [
@@ -106,11 +106,11 @@ def test_a_file_that_cannot_be_written_hurts_no_message(tmp_path: Path) -> None:
     host = host_with(file=str(folder / "audit.jsonl"), flush_lines="1")
     (after,) = host.calls.after
 
-    after(delivery(0), Ack(), 0.0)
+    after(delivery(0), Ack(), 0.0, "success")
     assert {"audit": 1} == host.calls.failures
 
     folder.mkdir()
-    after(delivery(1), Ack(), 0.0)
+    after(delivery(1), Ack(), 0.0, "success")
     assert [0, 1] == [line["offset"] for line in lines_in(folder / "audit.jsonl")]
 
 

@@ -7,22 +7,26 @@ other effect: no registry, no thread, no connection; the function stays callable
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import update_wrapper
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
 
+from framework.declare.arguments import PLAIN, Argument, arguments_of
 from framework.errors import ConfigurationError, nearest, shorten
-from framework.model.delivery import Delivery
+from framework.model.durations import to_ms
 from framework.model.message import Message
 from framework.model.reserved import GROUP_LENGTH_MAX, check_name, check_topic
+from framework.model.retrying import Retry
 from framework.model.subscription import EVERYTHING
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_OPTIONS = ("topic", "group", "orderly", "key", "commit", "broadcasting", "tags", "name")
+_OPTIONS = ("topic", "group", "orderly", "key", "commit", "broadcasting", "tags", "retry", "name")
+# One message beyond what a queue may hold by default would never come together.
+BATCH_MAX = 1_024
+LINGER_MAX_MS = 60_000
 _EXAMPLE = 'write @consumer(topic="orders", group="billing")'
 _SEPARATOR = "||"
 
@@ -46,8 +50,15 @@ class ConsumerSpec:
     name: str
     place: str
     """File and line of the function."""
-    wants: Literal["message", "delivery"]
     is_async: bool
+    arguments: tuple[Argument, ...] = PLAIN
+    """What the function is given of each message."""
+    batch: int = 0
+    """Messages that it is given at once, at most; 0: it takes one message, not a list."""
+    linger_ms: int = 0
+    """How long a message may wait for a batch to fill."""
+    retry: Retry | None = None
+    """What was declared about failures."""
 
 
 class Consumer(Generic[P, R]):
@@ -79,13 +90,17 @@ if TYPE_CHECKING:
         commit: Literal["auto", "manual"] = "auto",
         broadcasting: bool = False,
         tags: str = EVERYTHING,
+        retry: Retry | None = None,
         name: str | None = None,
     ) -> Callable[[Callable[P, R]], Consumer[P, R]]:
         """Consume `topic` as a member of `group`.
 
-        The function takes one message (`framework.Message`), or a `framework.Delivery` when annotated so. Returning is
+        The function is given what its parameters are annotated: the `framework.Message`, the `framework.Delivery`, or
+        the body as bytes, str, dict, list, a pydantic model, dataclass, TypedDict or msgspec struct. Returning is
         success; raising means "again, later"; an outcome such as `RetryLater` says more. An async function runs on the
         event loop, a plain one on a worker thread.
+
+        `retry` says which failures are tried again, how often, after which delays, and what then: see `Retry`.
 
         With `orderly`, each queue's messages are handled one after the other, in the order in which they were stored,
         by one member of the group at a time. A message that fails is tried again where it is, and holds its queue.
@@ -114,15 +129,24 @@ else:
 def _declared(function: Callable[P, R], positional: tuple[object, ...], options: dict[str, object]) -> Consumer[P, R]:
     place = _place(function)
     try:
-        return Consumer(_spec(function, positional, options, place), function)
+        return Consumer(_spec(function, positional, options, place, _names_around()), function)
     except ConfigurationError as error:
         name = getattr(function, "__name__", repr(function))
         raise ConfigurationError(f"consumer {name!r}: {error}", place=place) from None
 
 
+def _names_around() -> Mapping[str, Any]:
+    """The names known where `@consumer` stands: a model may be defined beside its handler, in a function."""
+    frame = inspect.currentframe()
+    for _ in range(3):  # this function's own, `_declared`'s, and that of what `consumer` returned
+        frame = frame.f_back if frame is not None else None
+    return {} if frame is None or frame.f_locals is frame.f_globals else dict(frame.f_locals)
+
+
 def _spec(
-    function: Callable[..., object], positional: tuple[object, ...], options: dict[str, object], place: str
-) -> ConsumerSpec:
+    function: Callable[..., object], positional: tuple[object, ...], options: dict[str, object], place: str,
+    names: Mapping[str, Any],
+) -> ConsumerSpec:  # fmt: skip
     given = _given(positional, options)
     topic, group = given.get("topic"), given.get("group")
     for option, value in (("topic", topic), ("group", group)):
@@ -143,7 +167,13 @@ def _spec(
     name = given.get("name") or getattr(function, "__name__", "handler")
     if not isinstance(name, str):
         raise ConfigurationError(f"name={shorten(name)}: write a text")
-    parameter = _parameter(function)
+    _check_function(function)
+    batch, linger_ms = _batch(given.get("batch", 0)), _linger(given.get("linger", 0))
+    if linger_ms and not batch:
+        raise ConfigurationError("linger without batch: a single message waits for nobody; write batch=32, too")
+    retry = given.get("retry")
+    if retry is not None and not isinstance(retry, Retry):
+        raise ConfigurationError(f"retry={shorten(retry)}: write retry=Retry(max=5, ...), from framework")
     return ConsumerSpec(
         topic=check_topic(str(topic)),
         group=check_name("group", str(group), GROUP_LENGTH_MAX),
@@ -156,8 +186,11 @@ def _spec(
         function=function,
         name=name,
         place=place,
-        wants=_wants(function, parameter),
         is_async=inspect.iscoroutinefunction(function),
+        arguments=arguments_of(function, names, is_batch=bool(batch)),
+        batch=batch,
+        linger_ms=linger_ms,
+        retry=retry,
     )
 
 
@@ -197,48 +230,31 @@ def _tags(value: object) -> str:
     return value.strip()
 
 
-def _parameter(function: Callable[..., object]) -> inspect.Parameter:
-    """The one parameter that takes the message; others must have defaults."""
+def _batch(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= BATCH_MAX:
+        raise ConfigurationError(f"batch={shorten(value)}: write how many messages at most, 1 to {BATCH_MAX}")
+    return value
+
+
+def _linger(value: object) -> int:
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        try:
+            linger_ms = to_ms(value)
+        except ValueError as error:
+            raise ConfigurationError(f"linger: {error}") from None
+        if linger_ms <= LINGER_MAX_MS:
+            return linger_ms
+    raise ConfigurationError(
+        f'linger={shorten(value)}: write a duration up to {LINGER_MAX_MS // 1000}s, such as "50ms"'
+    )
+
+
+def _check_function(function: Callable[..., object]) -> None:
     if not callable(function) or isinstance(function, Consumer | type):
         what = "is a consumer already" if isinstance(function, Consumer) else "is not a function"
         raise ConfigurationError(f"{shorten(function)} {what}; {_EXAMPLE} above a function")
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
         raise ConfigurationError("a handler that yields never ends by itself; return instead")
-    by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    required = [
-        parameter
-        for parameter in inspect.signature(function).parameters.values()
-        if parameter.default is parameter.empty
-        and parameter.kind not in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}
-    ]
-    if len(required) != 1 or required[0].kind not in by_position:
-        names = ", ".join(parameter.name for parameter in required) or "none"
-        raise ConfigurationError(f"takes one argument, the message; without a default there are: {names}")
-    return required[0]
-
-
-def _wants(function: Callable[..., object], parameter: inspect.Parameter) -> Literal["message", "delivery"]:
-    annotation: Any = parameter.annotation
-    if isinstance(annotation, str):
-        annotation = _resolved(annotation, inspect.unwrap(function))
-    if annotation is parameter.empty or annotation is Any or annotation is Message:
-        return "message"
-    if annotation is Delivery:
-        return "delivery"
-    shown = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", annotation)
-    raise ConfigurationError(
-        f"parameter {parameter.name!r} is annotated {str(shown)!r}; a handler is given a Message or a Delivery"
-    )
-
-
-def _resolved(annotation: str, function: Callable[..., object]) -> Any:
-    """What the text means where the function stands; a name that only type checkers import is taken by its spelling."""
-    names = getattr(function, "__globals__", {})
-    try:
-        hints = get_type_hints(SimpleNamespace(__annotations__={"it": annotation}), globalns=names)
-    except (NameError, AttributeError, SyntaxError, TypeError):
-        return {"Message": Message, "Delivery": Delivery}.get(annotation.rpartition(".")[2], annotation)
-    return hints["it"]
 
 
 def _place(function: object) -> str:

@@ -1,0 +1,57 @@
+"""What a batch handler's answer means for each message of its batch.
+
+None: all is well. An outcome: it is each message's. A list: one outcome or None a message. A number: all is well up to
+that index, and the rest is tried again (-1: nothing is). `BatchFailed(at=index)`: the same, said by raising, with the
+index of the first that failed. Any other exception: the whole batch is tried again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from framework.model.outcome import Ack, BatchFailed, DeadLetter, Drop, RetryLater, Suspend
+
+_OUTCOMES = (Ack, RetryLater, DeadLetter, Suspend, Drop)
+
+
+def spread(answer: object, count: int) -> list[object]:
+    """One result a message, in their order: None for plain success, an outcome, or the error that made it fail.
+
+    An answer that fits no batch of this size is a mistake of the handler's: nobody knows what it handled, so all of the
+    batch is tried again.
+    """
+    if answer is None:
+        return [None] * count
+    if isinstance(answer, BatchFailed):
+        if not 0 <= answer.at < count:
+            return _mistaken(f"BatchFailed(at={answer.at}) is not in a batch of {count}", count)
+        return _tail(answer.at, answer, count)
+    if isinstance(answer, (*_OUTCOMES, Exception)):
+        return [answer] * count
+    if isinstance(answer, int) and not isinstance(answer, bool):
+        if not -1 <= answer < count:
+            return _mistaken(f"{answer} is no index of a batch of {count}", count)
+        reason = f"the handler answered that all is well up to {answer}"
+        return _tail(answer + 1, RetryLater(reason=reason), count)
+    if isinstance(answer, Sequence) and not isinstance(answer, str | bytes):
+        return _each(answer, count)
+    return _mistaken(
+        f"a batch handler answers None, an outcome, a list or an index, not a {type(answer).__name__}", count
+    )
+
+
+def _each(answers: Sequence[object], count: int) -> list[object]:
+    if len(answers) != count:
+        return _mistaken(f"{len(answers)} outcomes for a batch of {count}", count)
+    for index, each in enumerate(answers):
+        if each is not None and not isinstance(each, (*_OUTCOMES, Exception)):
+            return _mistaken(f"outcome {index} of the batch is a {type(each).__name__}", count)
+    return list(answers)
+
+
+def _tail(first_failed: int, result: object, count: int) -> list[object]:
+    return [None] * first_failed + [result] * (count - first_failed)
+
+
+def _mistaken(message: str, count: int) -> list[object]:
+    return [ValueError(message)] * count

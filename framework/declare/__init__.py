@@ -1,0 +1,7 @@
+"""What a function consumes, said at the function: `@consumer` and the frozen spec that it makes."""
+
+from framework.declare.decorator import Consumer as Consumer
+from framework.declare.decorator import ConsumerSpec as ConsumerSpec
+from framework.declare.decorator import consumer as consumer
+
+__all__ = ["Consumer", "ConsumerSpec", "consumer"]

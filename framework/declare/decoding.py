@@ -1,0 +1,125 @@
+"""Bodies become what a handler's annotation says: chosen once, when the handler is declared.
+
+Text, JSON, and whatever pydantic can check: its models, dataclasses, TypedDicts, named tuples, unions and lists of
+them. msgspec's structs are decoded by msgspec, which is never imported here: whoever has such a struct has imported it.
+A body that is not what it should be raises BodyUndecodable with the reason and nothing of the body, maybe a secret.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from framework.errors import BodyUndecodable, ConfigurationError
+
+Decode = Callable[[bytes], object]
+
+REASON_MAX = 300
+# A number or a truth value alone is hardly ever a whole message: more likely the annotation is a mistake.
+_NEVER = frozenset({int, float, complex, bool, object, type(None), None, bytearray, memoryview, set, tuple})
+KINDS = (
+    "a handler is given the body (bytes, str, dict, list, a pydantic model, dataclass, TypedDict or msgspec struct), "
+    "a Message or a Delivery"
+)
+
+
+def decoder_for(annotation: Any, parameter: str) -> Decode | None:
+    """How a body becomes this; None for `bytes`, which it is. Raises ConfigurationError for what none can be."""
+    if annotation is bytes:
+        return None
+    if annotation is str:
+        return _text
+    if annotation is dict or annotation is list:
+        return _json_of(annotation)
+    if annotation in _NEVER:
+        raise ConfigurationError(f"parameter {parameter!r} is annotated {shown(annotation)!r}; {KINDS}")
+    return _struct(annotation) or _checked(annotation, parameter)
+
+
+def shown(annotation: Any) -> str:
+    """The annotation as its author wrote it, nearly."""
+    if isinstance(annotation, type) and not hasattr(annotation, "__args__"):
+        return annotation.__name__
+    return str(annotation).replace("typing.", "")
+
+
+def _text(body: bytes) -> str:
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        raise _undecodable("str", str(error)) from None
+
+
+def _json_of(kind: type) -> Decode:
+    def decode(body: bytes) -> object:
+        try:
+            value = json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise _undecodable(kind.__name__, f"not JSON: {error}") from None
+        if not isinstance(value, kind):
+            raise _undecodable(kind.__name__, f"the JSON is a {type(value).__name__}")
+        return value
+
+    return decode
+
+
+def _struct(annotation: Any) -> Decode | None:
+    msgspec: Any = sys.modules.get("msgspec")
+    if msgspec is None or not isinstance(annotation, type) or not issubclass(annotation, msgspec.Struct):
+        return None
+    convert, name = msgspec.json.Decoder(annotation).decode, shown(annotation)
+    errors = (msgspec.MsgspecError, ValueError, RecursionError)
+
+    def decode(body: bytes) -> object:
+        try:
+            value: object = convert(body)
+        except errors as error:
+            raise _undecodable(name, str(error)) from None
+        return value
+
+    return decode
+
+
+def _checked(annotation: Any, parameter: str) -> Decode:
+    from pydantic import TypeAdapter, ValidationError
+    from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
+
+    name = shown(annotation)
+    try:
+        adapter = TypeAdapter(annotation)
+        if not adapter.pydantic_complete:
+            adapter.rebuild(raise_errors=True)
+    except PydanticSchemaGenerationError:
+        raise ConfigurationError(f"parameter {parameter!r} is annotated {name!r}; {KINDS}") from None
+    except PydanticUndefinedAnnotation as error:
+        message = f"parameter {parameter!r}: {name} is not complete, for {error.name!r} is not defined yet"
+        raise ConfigurationError(f"{message}; define it above the handler") from None
+    except PydanticUserError as error:
+        # Its own words name the way out, such as typing_extensions.TypedDict where Python is older than 3.12.
+        raise ConfigurationError(f"parameter {parameter!r} is annotated {name!r}: {error.message}") from None
+    validate = adapter.validator.validate_json
+
+    def decode(body: bytes) -> object:
+        try:
+            return validate(body)
+        except ValidationError as error:
+            raise _undecodable(name, _told(error)) from None
+        except RecursionError as error:
+            raise _undecodable(name, str(error)) from None
+
+    return decode
+
+
+def _told(error: Any) -> str:
+    """The first thing that pydantic found, and how many more: where and why, never what stood there."""
+    first, *others = error.errors(include_url=False, include_context=False, include_input=False)
+    where = ".".join(str(part) for part in first["loc"])
+    text = f"{where}: {first['msg']}" if where else str(first["msg"])
+    return f"{text} (and {len(others)} more)" if others else text
+
+
+def _undecodable(name: str, reason: str) -> BodyUndecodable:
+    text = " ".join(reason.split())
+    return BodyUndecodable(f"not a {name}: {text if len(text) <= REASON_MAX else f'{text[: REASON_MAX - 3]}...'}")

@@ -1,0 +1,55 @@
+"""Undecodable: what becomes of bodies that a topic's handler cannot read.
+
+One lost message is the producer's mistake and goes where the setting says. Many in a row are more likely ours, a bad
+deploy: then the queues are held instead, so that it does not empty a topic. A row ends with a body that can be read.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import structlog
+
+from framework.core.results import Result
+from framework.errors import BodyUnavailable, BodyUndecodable
+from framework.model.message import Message
+from framework.model.outcome import DeadLetter, Drop, Outcome, RetryLater
+
+log = structlog.get_logger()
+
+Policy = Literal["dead_letter", "retry", "hold", "drop"]
+
+
+class Undecodable:
+    """One per topic of a group. Threads share it; a count that two raise at once may miss one, which does no harm."""
+
+    __slots__ = ("_group", "_limit", "_policy", "row")
+
+    def __init__(self, group: str, policy: Policy, limit: int) -> None:
+        self._group, self._policy, self._limit = group, policy, limit
+        self.row = 0
+        """So many could not be read since one could. Whoever reads one sets it back."""
+
+    def judged(self, message: Message, error: BodyUndecodable) -> Result | BodyUnavailable:
+        """The end of a message that could not be read; BodyUnavailable holds its queue."""
+        setting = f"consumers.{self._group}.undecodable"
+        if self._policy == "hold":
+            return BodyUnavailable(f"{error}; mend the handler, or change {setting}")
+        if self._limit and self.row >= self._limit:
+            row = f"{self.row} bodies in a row could not be decoded"
+            return BodyUnavailable(f"{row}, now: {error}; mend the handler, or raise {setting}_max")
+        self.row += 1
+        log.warning(
+            "body undecodable",
+            group=self._group, topic=message.topic, queue=str(message.queue), offset=message.queue_offset,
+            message_id=message.message_id, reason=str(error), then=self._policy, in_a_row=self.row,
+        )  # fmt: skip
+        return Result(self._outcome(str(error)), "exception")
+
+    def _outcome(self, reason: str) -> Outcome:
+        if self._policy == "drop":
+            return Drop("undecodable", reason)
+        return RetryLater(reason=reason) if self._policy == "retry" else DeadLetter(reason)
+
+    def __repr__(self) -> str:
+        return f"<Undecodable {self._group}: {self._policy}, {self.row} in a row>"
