@@ -10,7 +10,7 @@ from collections.abc import Callable
 from framework.broker.admission import Admission
 from framework.broker.delays import Delays
 from framework.broker.holds import Holds
-from framework.broker.locks import Locks
+from framework.broker.locks import LOCK_LIFE_MS, Locks
 from framework.broker.members import Members
 from framework.broker.notices import Notices
 from framework.broker.rates import Rate
@@ -18,6 +18,7 @@ from framework.broker.request import Client, Request
 from framework.broker.retention import Retention
 from framework.broker.settings import BrokerSettings
 from framework.broker.store.offsets import Offsets
+from framework.broker.store.queue_locks import load_locks
 from framework.broker.store.queues import Queue
 from framework.broker.store.store import Store
 from framework.broker.store.topics import load_groups, load_topics
@@ -61,8 +62,11 @@ class Node:
             load_topics(connection, name), load_groups(connection, name), settings, self.switches, name
         )
         self.offsets = Offsets(connection, name)
-        for table in (self.rules.topics, self.rules.groups, self.offsets.table, self.offsets.resets):
-            store.writer.attach(table)
+        locks = load_locks(connection, name) if settings.keeps_locks else None
+        self.locks = Locks(locks, now_ms=world.clock.monotonic_ms())
+        for table in (self.rules.topics, self.rules.groups, self.offsets.table, self.offsets.resets, locks):
+            if table is not None:
+                store.writer.attach(table)
         self.started_ms = world.clock.now_ms()
         self.is_write_wiped = False
         """Whether the name server shows none of our topics as writable."""
@@ -75,12 +79,13 @@ class Node:
         self.members = Members(timers, Admission(timers, settings.admission_ms, settings.admission_ms_max))
         self._notices = Notices(timers, self.members.find, self._is_notified)
         self.members.arrived, self.members.departed = self._notices.arrived, self._notices.departed
-        self.locks = Locks()
         self.holds = Holds(timers, wake)
         identity = world.identity
         self.unique_keys = UniqueKeys(identity.host, identity.process, int.from_bytes(world.chance.token(4)))
         """For messages that came without one."""
         self._saving: Timer | None = None
+        self._lock_watch: Timer | None = None
+        self.watch_locks()
 
     def queue(self, topic: str, number: int) -> Queue | None:
         """The queue, where it ever got a message."""
@@ -109,14 +114,27 @@ class Node:
         if self._saving is None:
             self._saving = self.timers.call_later(self.settings.offsets_saved_s, self._save)
 
+    def watch_locks(self) -> None:
+        """See to it that locks that run out are forgotten."""
+        if self._lock_watch is None and len(self.locks):
+            self._lock_watch = self.timers.call_later(LOCK_LIFE_MS / 1000, self._look_at_locks)
+
+    def _look_at_locks(self) -> None:
+        self._lock_watch = None
+        self.locks.forget_expired(self.world.clock.monotonic_ms())
+        if not self.locks.is_saved:
+            self.save_soon()
+        self.watch_locks()
+
     def stop(self) -> None:
         """No more timers. Held pulls have been answered by now."""
         self.holds.clear()
         self.members.clear()
         self._notices.clear()
-        if self._saving is not None:
-            self._saving.cancel()
-            self._saving = None
+        for timer in (self._saving, self._lock_watch):
+            if timer is not None:
+                timer.cancel()
+        self._saving = self._lock_watch = None
 
     def _save(self) -> None:
         self._saving = None

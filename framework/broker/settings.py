@@ -23,6 +23,8 @@ class BrokerSettings:
     pull_bytes_max: int = 256 * 1024  # maxTransferBytesOnMessageInMemory
     hold_ms_max: int = 60_000  # a client that asks for more is answered then, and asks again
     topic_queues: int = 8  # TBW102's own count: the most that a new topic gets
+    keeps_locks: bool = True
+    """Whether queue locks outlive a restart; a broker that serves its own process alone needs none that do."""
     is_sql_strict: bool = False
     """Refuse SQL92 filters that RocketMQ takes and misreads: `a = 007` would mean `a = 0`."""
     admission_ms: int = 0

@@ -82,7 +82,9 @@ class Cluster:
         self._plugins = plugins or PluginHost(discover=lambda: ())
         """One host for all where none is given: the built-in ones keep no state, and loading takes time."""
         self._broker_settings = broker_settings or BrokerSettings(
-            delays_ms=DELAYS_MS, topic_queues=self.workload.queues
+            delays_ms=DELAYS_MS,
+            topic_queues=self.workload.queues,
+            keeps_locks=False,  # as RocketMQ's brokers, which forget them: harder on members
         )
         self.on_app: Callable[[App], None] = _leave_alone
         """Told of each application before it runs."""

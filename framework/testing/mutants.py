@@ -91,6 +91,12 @@ MUTANTS: tuple[Mutant, ...] = (
         test="tests/broker/test_schedule_clock.py",
     ),
     Mutant(
+        "a lock outlives a restart",
+        "a restarted box grants a queue while the old owner still trusts its lock",
+        (),
+        test="tests/broker/test_locks.py",
+    ),
+    Mutant(
         "attempts are counted",
         "each copy is the first attempt again",
         ("progress", "nothing lost", "one copy an attempt"),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from framework.broker.store.topics import ConsumerGroup, Topic
 from framework.model.delay_levels import DELAYS_MS
+from framework.model.queue import MessageQueue
 from framework.wire.stored import Record
 from tests.broker.broker_lab import BrokerLab, send_back_command, send_command, texts
 
@@ -170,8 +169,7 @@ def test_the_answer_waits_for_the_commit() -> None:
 
 def test_a_group_in_order_turns_plain_sends_to_its_retry_topic_into_dead_letters() -> None:
     lab, _ = _sent()
-    queue: Any = ("t", "broker-a", 0)
-    lab.node.locks.lock("g", "a", [queue], lab.clock.monotonic_ms())
+    lab.node.locks.lock("g", "a", [MessageQueue("t", "broker-a", 0)], lab.clock.monotonic_ms())
     lab.send("%RETRY%g", reconsume_times=1, max_reconsume_times=16)
     assert len(lab.records("%DLQ%g")) == 1
 

@@ -11,5 +11,8 @@ from framework.wire.bodies.group import LockBatch
 
 def handle(request: Request) -> Answer:
     batch = LockBatch.decode(request.command.body)
-    request.node.locks.unlock(batch.group, batch.client_id, batch.queues)
+    node = request.node
+    node.locks.unlock(batch.group, batch.client_id, batch.queues)
+    if not node.locks.is_saved:
+        node.save_soon()
     return ok()

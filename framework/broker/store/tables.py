@@ -63,6 +63,11 @@ class SavedTable(Generic[K, V]):
     def is_dirty(self) -> bool:
         return bool(self._dirty)
 
+    @property
+    def is_saved(self) -> bool:
+        """Whether everything is on disk, nothing on its way."""
+        return not self._dirty and not self._in_flight
+
     def save(self, connection: sqlite3.Connection) -> None:
         """Write what changed, inside a transaction of the caller's."""
         if not self._dirty:
