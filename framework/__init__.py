@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from framework.model.delivery import Delivery as Delivery
     from framework.model.message import Message as Message
     from framework.model.outcome import Ack as Ack
+    from framework.model.outcome import BatchFailed as BatchFailed
     from framework.model.outcome import Commit as Commit
     from framework.model.outcome import DeadLetter as DeadLetter
     from framework.model.outcome import Drop as Drop
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _HOME_OF = {
     "Ack": "framework.model.outcome",
     "App": "framework.runtime.app",
+    "BatchFailed": "framework.model.outcome",
     "Commit": "framework.model.outcome",
     "Consumer": "framework.declare",
     "DeadLetter": "framework.model.outcome",
@@ -43,6 +45,7 @@ _HOME_OF = {
 __all__ = [
     "Ack",
     "App",
+    "BatchFailed",
     "Commit",
     "Consumer",
     "DeadLetter",

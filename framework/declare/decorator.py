@@ -23,7 +23,7 @@ from framework.model.subscription import EVERYTHING
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_OPTIONS = ("topic", "group", "orderly", "key", "commit", "broadcasting", "tags", "retry", "name")
+_OPTIONS = ("topic", "group", "orderly", "key", "commit", "broadcasting", "tags", "batch", "linger", "retry", "name")
 # One message beyond what a queue may hold by default would never come together.
 BATCH_MAX = 1_024
 LINGER_MAX_MS = 60_000
@@ -90,6 +90,8 @@ if TYPE_CHECKING:
         commit: Literal["auto", "manual"] = "auto",
         broadcasting: bool = False,
         tags: str = EVERYTHING,
+        batch: int = 0,
+        linger: str | float = 0,
         retry: Retry | None = None,
         name: str | None = None,
     ) -> Callable[[Callable[P, R]], Consumer[P, R]]:
@@ -99,6 +101,10 @@ if TYPE_CHECKING:
         the body as bytes, str, dict, list, a pydantic model, dataclass, TypedDict or msgspec struct. Returning is
         success; raising means "again, later"; an outcome such as `RetryLater` says more. An async function runs on the
         event loop, a plain one on a worker thread.
+
+        With `batch=32` it takes lists of so many messages at most, such as `list[Order]`; with `linger="50ms"` a
+        message waits so long for others. It answers None, a list of outcomes, or the index up to which all is well;
+        where it raises, the whole batch is tried again, or the tail that `BatchFailed(at=index)` names.
 
         `retry` says which failures are tried again, how often, after which delays, and what then: see `Retry`.
 
@@ -171,6 +177,8 @@ def _spec(
     batch, linger_ms = _batch(given.get("batch", 0)), _linger(given.get("linger", 0))
     if linger_ms and not batch:
         raise ConfigurationError("linger without batch: a single message waits for nobody; write batch=32, too")
+    if batch and given.get("orderly", False) is not False:
+        raise ConfigurationError("batch is for concurrent groups in this version: remove it, or orderly")
     retry = given.get("retry")
     if retry is not None and not isinstance(retry, Retry):
         raise ConfigurationError(f"retry={shorten(retry)}: write retry=Retry(max=5, ...), from framework")

@@ -19,6 +19,7 @@ from framework.ports import World
 from framework.runtime.collect import max_retries_of, mixture, over_maximum
 from framework.runtime.plan import GroupPlan, Handling
 from framework.runtime.reports import Reports
+from framework.services.batch_calls import batching_for, one_of
 from framework.services.deliver import Hooks, Rules, call_for
 from framework.services.local_offsets import Place
 from framework.services.order_keys import contained, sharding_key
@@ -134,7 +135,11 @@ def _handling(spec: ConsumerSpec, chosen: ConsumerSettings, calls: Calls, report
     after = calls.after if observer is None else (observer, *calls.after)
     undecodable = Undecodable(spec.group, chosen.undecodable, chosen.undecodable_max)
     rules = Rules(undecodable, explicit_ack=chosen.explicit_ack)
-    call = call_for(spec, Hooks(calls.before, after), world.clock, rules)
+    hooks = Hooks(calls.before, after)
+    if spec.batch:
+        batching = batching_for(spec, hooks, world.clock, rules)
+        return Handling(one_of(batching), spec.is_async, undecodable, batching=batching)
+    call = call_for(spec, hooks, world.clock, rules)
     by_hand = spec.commit == "manual"
     return Handling(call, spec.is_async, undecodable, commits_by_hand=by_hand, key_of=_key_of(spec))
 

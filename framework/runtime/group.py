@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any
 
 import structlog
@@ -17,7 +16,6 @@ from framework.core.alone import decide_alone
 from framework.core.assignment import Assignment, Change
 from framework.core.budget import Budget
 from framework.core.chunk import Chunk
-from framework.core.expiry import Slot
 from framework.core.offsets import OffsetTable
 from framework.core.queue_flow import QueueFlow, QueueState
 from framework.core.results import kind_of, result_of
@@ -32,19 +30,18 @@ from framework.net.task_tree import TaskTree
 from framework.net.wakeup import Wakeup
 from framework.ports import World
 from framework.runtime.broadcasting import Broadcasting, DropReports, NoLeases
+from framework.runtime.crews import Crews
 from framework.runtime.ordering import Ordering
 from framework.runtime.plan import GroupPlan, Handling, retry_handling
 from framework.runtime.reports import Reports
 from framework.services import held
 from framework.services.commit import CommitLoop
-from framework.services.consume import Crew
 from framework.services.order_desk import InOrder
 from framework.services.position import Start, find_start, policy_for
 from framework.services.pull import PullLoop, Pulls
 from framework.services.rebalance import RebalanceLoop
 from framework.services.settle import Parked, Settler
 from framework.services.supervise import supervised
-from framework.services.threads import ThreadCrew
 from framework.services.work import Counts
 
 log = structlog.get_logger()
@@ -86,11 +83,10 @@ class ConsumerGroup:
         self._known: dict[str, frozenset[MessageQueue]] = {}
         """Topic -> its queues when first seen; one that appears later was created under our eyes."""
         self._released = Wakeup()
-        self._has_crew = False
         self._is_stopping = False
         self._stop_by = float("inf")
-        self.crew = Crew(plan.concurrency, world.clock)
-        self.threads = ThreadCrew(plan.concurrency, world.clock, world.workers)
+        self._retry_handling = retry_handling(plan, world.workers)
+        self.crews = Crews(plan, self._retry_handling, world, tree)
         self._settler = Settler(plan.name, plan.max_retries, cluster.brokers, tree, world.chance)
         self._held = held.Held(plan.name, tree, world.clock, world.workers)
         self.alone = Broadcasting(plan, member, cluster.brokers, world, tree) if plan.broadcasting else None
@@ -106,7 +102,6 @@ class ConsumerGroup:
             clock=world.clock, chance=world.chance,
             changed=self._assignment_changed, offered=self._queues_offered, not_a_member=heartbeat_now,
         )  # fmt: skip
-        self._retry_handling = retry_handling(plan, world.workers)
 
     # Life
 
@@ -125,20 +120,14 @@ class ConsumerGroup:
         name, start, chance = self.plan.name, self._tree.start, self._world.chance
         if self.order is not None:
             self.order.start()
-        elif any(handling.is_async for handling in self.plan.handling.values()) or self._retry_handling.is_async:
-            self._has_crew = True
-            self._employ(self.crew.slots)
+        else:
+            self.crews.start()
         if self.plan.is_paused:
             self.adopt(self.plan)
         start(supervised(f"commit {name}", self._commits.run, chance), name=f"commit {name}")
         self._rebalancing = start(
             supervised(f"rebalance {name}", self._rebalance.run, chance), name=f"rebalance {name}"
         )
-
-    def _employ(self, slots: Iterable[Slot]) -> None:
-        name, chance = f"worker {self.plan.name}", self._world.chance
-        for slot in slots:
-            self._tree.start(supervised(name, partial(self.crew.work, slot), chance), name=name)
 
     def adopt(self, plan: GroupPlan) -> None:
         """Go on as this plan says: how many handlers run at once, if any, and how much is held.
@@ -150,9 +139,7 @@ class ConsumerGroup:
         if self.order is not None:
             self.order.crew.resize(size)
         else:
-            self.threads.resize(size)
-            if self._has_crew:
-                self._employ(self.crew.resize(size))
+            self.crews.resize(size)
         for pull in self.owned.values():
             was_paused, pull.flow.is_paused = pull.flow.is_paused, plan.is_paused
             if plan.is_paused and not was_paused and pull.flow.state is QueueState.FLOWING:
@@ -230,7 +217,7 @@ class ConsumerGroup:
         pull = PullLoop(
             flow,
             pulls=pulls if alone is None else alone.pulls(pulls),
-            crew=order.crew if order is not None else self.crew if handling.is_async else self.threads,
+            crew=order.crew if order is not None else self.crews.of(handling),
             call=handling.call,
             find_start=lambda: self._find_start(queue),
             offsets=self.offsets,

@@ -14,6 +14,7 @@ from framework.model.contracts import AllocationStrategy
 from framework.model.message import Message
 from framework.model.subscription import Subscription
 from framework.ports import Workers
+from framework.services.batch_calls import Batching
 from framework.services.local_offsets import Place
 from framework.services.position import StartPolicy
 from framework.services.undecodable import Undecodable
@@ -30,6 +31,8 @@ class Handling:
     """In order: offsets move when the handler answers `Commit`."""
     key_of: Callable[[Message], str] | None = None
     """In order: whose order is kept; the queue's where nobody says."""
+    batching: Batching | None = None
+    """How it is given several messages at once; `call` is then for one that comes alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ def retry_handling(plan: GroupPlan, workers: Workers) -> Handling:
     handling = plan.handling
     if len(handling) == 1:
         (only,) = handling.values()
-        return Handling(only.call, only.is_async, only.undecodable)
+        return Handling(only.call, only.is_async, only.undecodable, batching=only.batching)
 
     async def dispatch(message: Message) -> object:
         chosen = handling.get(message.topic)

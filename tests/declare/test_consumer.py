@@ -130,6 +130,9 @@ def none() -> None: ...
 def vague(it: Message, other) -> None: ...  # type: ignore[no-untyped-def]  # which is the mistake
 
 
+def several(it: list[Message]) -> None: ...
+
+
 def opaque(it: threading.Thread) -> None: ...
 
 
@@ -165,6 +168,15 @@ async def yields(it: Message) -> AsyncIterator[int]:
         (two, {"topic": "t", "group": "g"}, "parameter 'other' is annotated 'int'; a handler is given the body (bytes"),
         (vague, {"topic": "t", "group": "g"}, "parameter 'other' says nothing; of several, each is annotated"),
         (ordered, {"topic": "t", "group": "g"}, "'OrderedDict[str, str]', which cannot be read where the handler"),
+        (several, {"topic": "t", "group": "g"}, "]'; to be given several, write batch=32 in @consumer"),
+        (good, {"topic": "t", "group": "g", "batch": 8}, "a batch is many; write it: list[Message]"),
+        (several, {"topic": "t", "group": "g", "batch": 1025}, "batch=1025: write how many messages at most, 1 to"),
+        (several, {"topic": "t", "group": "g", "batch": True}, "batch=True: write how many"),
+        (several, {"topic": "t", "group": "g", "batch": 8, "linger": "soon"}, "linger: 'soon' is not a duration"),
+        (several, {"topic": "t", "group": "g", "batch": 8, "linger": "2m"}, "linger='2m': write a duration up to 60s"),
+        (several, {"topic": "t", "group": "g", "batch": 8, "linger": None}, "linger=None: write a duration"),
+        (several, {"topic": "t", "group": "g", "batch": 8, "orderly": True}, "batch is for concurrent groups in this"),
+        (good, {"topic": "t", "group": "g", "linger": "1s"}, "linger without batch: a single message waits for"),
         (good, {"topic": "t", "group": "g", "retry": 5}, "retry=5: write retry=Retry(max=5, ...)"),
         (good, {"topic": "t", "group": "g", "retrys": Retry()}, "unknown option 'retrys'; did you mean 'retry'?"),
         (opaque, {"topic": "t", "group": "g"}, "parameter 'it' is annotated 'Thread'; a handler is given the body"),

@@ -1,0 +1,60 @@
+"""Crews: who runs the handlers of one concurrent group: tasks, threads, and a crew for each handler of batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from framework.core.expiry import Slot
+from framework.net.task_tree import TaskTree
+from framework.ports import World
+from framework.runtime.plan import GroupPlan, Handling
+from framework.services.batch_calls import Batching
+from framework.services.batches import BatchCrew
+from framework.services.consume import Crew
+from framework.services.pull import TakesChunks
+from framework.services.supervise import supervised
+from framework.services.threads import ThreadCrew
+
+
+class Crews:
+    """One per group that is not orderly. Each of its crews runs as many handlers at once as the group may."""
+
+    def __init__(self, plan: GroupPlan, retries: Handling, world: World, tree: TaskTree) -> None:
+        self._name, self._world, self._tree = plan.name, world, tree
+        handlings = (*plan.handling.values(), retries)
+        self._has_tasks = any(each.is_async and each.batching is None for each in handlings)
+        self._tasks = Crew(plan.concurrency, world.clock)
+        self._threads = ThreadCrew(plan.concurrency, world.clock, world.workers)
+        self._batches: dict[Batching, BatchCrew] = {}
+        for each in handlings:
+            if each.batching is not None and each.batching not in self._batches:
+                self._batches[each.batching] = BatchCrew(
+                    plan.name, plan.concurrency, each.batching, clock=world.clock, workers=world.workers, tree=tree
+                )
+
+    def start(self) -> None:
+        if self._has_tasks:
+            self._employ(self._tasks.slots)
+
+    def resize(self, size: int) -> None:
+        """Run so many handlers at once from now on; none, where the group is paused."""
+        self._threads.resize(size)
+        for crew in self._batches.values():
+            crew.resize(size)
+        if self._has_tasks:
+            self._employ(self._tasks.resize(size))
+
+    def of(self, handling: Handling) -> TakesChunks:
+        """Who runs this handler."""
+        if handling.batching is not None:
+            return self._batches[handling.batching]
+        return self._tasks if handling.is_async else self._threads
+
+    def _employ(self, slots: Iterable[Slot]) -> None:
+        name, chance = f"worker {self._name}", self._world.chance
+        for slot in slots:
+            self._tree.start(supervised(name, partial(self._tasks.work, slot), chance), name=name)
+
+    def __repr__(self) -> str:
+        return f"<Crews {self._name}: {self._tasks} {self._threads} {list(self._batches.values())}>"

@@ -1,0 +1,146 @@
+"""A batch handler's call: lists side by side go in, one result a message comes out.
+
+A message that a hook decides on, or whose body cannot be read, is settled alone; the handler is given the rest. What
+its answer means for each of them is `core/batch.py`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from framework.core.batch import spread
+from framework.core.results import HOLDS, result_of
+from framework.declare import ConsumerSpec
+from framework.model.delivery import Delivery
+from framework.model.message import Message
+from framework.ports import Clock
+from framework.services.deliver import Ends, Hooks, Rules, value_of
+
+Many = Callable[[Sequence[Message]], Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batching:
+    """How a handler is run that takes several messages at once."""
+
+    call: Many
+    """Answers a list, one result a message, and never raises: a coroutine function for an async handler."""
+    is_async: bool
+    count: int
+    linger_ms: int
+
+
+def batching_for(spec: ConsumerSpec, hooks: Hooks, clock: Clock, rules: Rules) -> Batching:
+    shape = _Shape(spec, hooks, clock, rules)
+    call = _async_call(shape) if spec.is_async else _sync_call(shape)
+    return Batching(call, spec.is_async, spec.batch, spec.linger_ms)
+
+
+def one_of(batching: Batching) -> Callable[[Message], Any]:
+    """The same for one message that comes alone: handed over by an administrator, or tried again where it is."""
+    many = batching.call
+    if batching.is_async:
+
+        async def call(message: Message) -> object:
+            (result,) = await many((message,))
+            return result
+
+        return call
+
+    def call_at_once(message: Message) -> object:
+        (result,) = many((message,))
+        return result
+
+    return call_at_once
+
+
+class _Shape:
+    """What the handler takes, and how its deliveries begin and end."""
+
+    def __init__(self, spec: ConsumerSpec, hooks: Hooks, clock: Clock, rules: Rules) -> None:
+        self.function = spec.function
+        self.ends = Ends(spec, hooks, clock, rules)
+        self.arguments = spec.arguments
+        self.values = [value_of(each, rules.undecodable) for each in spec.arguments]
+
+
+class _Batch:
+    """One batch on its way."""
+
+    def __init__(self, shape: _Shape, messages: Sequence[Message]) -> None:
+        self._shape, ends = shape, shape.ends
+        self._deliveries: list[Delivery] = []
+        self._results: list[object] = [None] * len(messages)
+        self.given: list[int] = []
+        """Indexes of those that the handler is given."""
+        self._rows: list[list[object]] = []
+        for index, message in enumerate(messages):
+            delivery = ends.begin(message)
+            self._deliveries.append(delivery)
+            verdict = ends.verdict(delivery)
+            if verdict is not None:
+                self._results[index] = verdict
+                continue
+            try:
+                row = [value(message, delivery) for value in shape.values]
+            except Exception as error:  # noqa: BLE001 - border: the handler's, for its models may hold code
+                self._results[index] = ends.judged(delivery, error)
+            else:
+                self._rows.append(row)
+                self.given.append(index)
+
+    def run(self) -> Any:
+        """Call the function; lists, or tuples where it asks for those, are its own to do with as it likes."""
+        columns = [
+            (argument, (argument.many or list)(row[at] for row in self._rows))
+            for at, argument in enumerate(self._shape.arguments)
+        ]
+        return self._shape.function(
+            *[column for argument, column in columns if not argument.by_name],
+            **{argument.name: column for argument, column in columns if argument.by_name},
+        )
+
+    def settle(self, answer: object) -> list[object]:
+        ends, shown = self._shape.ends, None
+        if self.given:
+            for index, each in zip(self.given, spread(answer, len(self.given)), strict=True):
+                result = ends.judged(self._deliveries[index], each)
+                if result is not None and not isinstance(result, HOLDS):
+                    judged = result_of(result)
+                    if judged.error is not None and judged.error is shown:
+                        result = judged.without_error()  # one traceback a failure, not one a message
+                    shown = judged.error or shown
+                self._results[index] = result
+        for delivery, result in zip(self._deliveries, self._results, strict=True):
+            ends.told(delivery, result)
+        return self._results
+
+
+def _async_call(shape: _Shape) -> Many:
+    async def call(messages: Sequence[Message]) -> list[object]:
+        batch = _Batch(shape, messages)
+        answer: object = None
+        if batch.given:
+            try:
+                answer = await batch.run()
+            except Exception as error:  # noqa: BLE001 - border: the handler's
+                answer = error
+        return batch.settle(answer)
+
+    return call
+
+
+def _sync_call(shape: _Shape) -> Many:
+    def call(messages: Sequence[Message]) -> list[object]:
+        batch = _Batch(shape, messages)
+        answer: object = None
+        if batch.given:
+            try:
+                answer = batch.run()
+            except Exception as error:  # noqa: BLE001 - border: the handler's
+                answer = error
+        return batch.settle(answer)
+
+    return call
