@@ -7,24 +7,20 @@ is counted where it happens). Names are those of `simulate --faults`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from framework.broker.intercept import Interceptor
 from framework.broker.request import Request
-from framework.broker.store.topics import PERM_READ, PERM_READ_WRITE
+from framework.testing import topic_faults
 from framework.testing.cluster import Cluster
-from framework.testing.nemesis import KINDS_MAX, Nemesis
+from framework.testing.nemesis import KINDS_MAX, Nemesis, Struck
 from framework.testing.streams import Stream
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import Command
 
-Struck = tuple[str, str] | None
-"""Who was struck and how, for the timeline; None where there was nobody."""
-
 HOLD_MAX_S = 8.0
 CUT_MAX_S = 12.0
-QUEUES_MAX = 8
 CLOCK_STEPS_MS = (-3_600_000, -60_000, -5_000, 5_000, 60_000, 3_600_000)
 STORM_CODES = (ResponseCode.SYSTEM_BUSY, ResponseCode.NO_PERMISSION, ResponseCode.SYSTEM_ERROR, 3999)
 """3999 is nobody's: a client must survive codes it has never heard of."""
@@ -221,38 +217,6 @@ def _stalls(nemesis: Nemesis) -> None:
 # -- brokers that say no
 
 
-def _wipe_write_permission(nemesis: Nemesis) -> Struck:
-    seconds = nemesis.chance.between(0.5, 5.0)
-    if not _set_permission(nemesis, PERM_READ):
-        return None
-    nemesis.for_a_while(seconds, lambda: void(_set_permission(nemesis, PERM_READ_WRITE)))
-    return "broker", f"the topic may not be written to for {seconds:.1f}s"
-
-
-def _set_permission(nemesis: Nemesis, permission: int) -> bool:
-    broker, name = nemesis.cluster.broker, nemesis.cluster.workload.topic
-    if not broker.is_alive or broker.broker is None:
-        return False
-    for node in broker.broker.nodes:
-        topic = node.rules.topics.get(name)
-        if topic is not None:
-            node.rules.add(replace(topic, perm=permission))
-    return True
-
-
-def _more_queues(nemesis: Nemesis) -> Struck:
-    broker, name = nemesis.cluster.broker, nemesis.cluster.workload.topic
-    if not broker.is_alive or broker.broker is None:
-        return None
-    grown = 0
-    for node in broker.broker.nodes:
-        topic = node.rules.topics.get(name)
-        if topic is not None and topic.read_queues < QUEUES_MAX:
-            grown = topic.read_queues + 1
-            node.rules.add(replace(topic, read_queues=grown, write_queues=grown))
-    return ("broker", f"the topic has {grown} queues now") if grown else None
-
-
 def _code_storm(nemesis: Nemesis) -> Struck:
     chance, broker = nemesis.chance, nemesis.cluster.broker
     code, seconds, share = chance.pick(STORM_CODES), chance.between(0.5, 5.0), chance.pick((0.3, 1.0))
@@ -267,10 +231,6 @@ def _code_storm(nemesis: Nemesis) -> Struck:
         storm = Interceptor(code=request, answer=Command(code, remark="a storm"), times=None, when=hit)
         nemesis.for_a_while(seconds, broker.broker.intercept(storm))
     return "broker", f"answers {len(requests)} kinds of request with code {int(code)} for {seconds:.1f}s"
-
-
-def void(_: object) -> None:
-    """For callbacks that answer something nobody wants."""
 
 
 LEAVE = FaultKind("leave", _leave)
@@ -295,9 +255,12 @@ KINDS: tuple[FaultKind, ...] = (
     FaultKind("split-chunks", prepare=_rough_chunks, seen=lambda cluster: cluster.network.seen["split chunks"]),
     FaultKind("joined-chunks", prepare=_rough_chunks, seen=lambda cluster: cluster.network.seen["coalesced chunks"]),
     FaultKind("stall", prepare=_stalls, seen=lambda cluster: cluster.network.seen["retransmission stall"]),
-    FaultKind("wipe-write-permission", _wipe_write_permission),
-    FaultKind("more-queues", _more_queues),
+    FaultKind("wipe-write-permission", topic_faults.wipe_write_permission),
+    FaultKind("more-queues", topic_faults.more_queues),
     FaultKind("code-storm", _code_storm),
+    FaultKind("fewer-queues", topic_faults.fewer_queues),
+    FaultKind("offsets-reset", topic_faults.reset_offsets),
+    FaultKind("topic-remade", topic_faults.remake_topic),
 )
 _BY_NAME = {kind.name: kind for kind in KINDS}
 NAMES = tuple(kind.name for kind in KINDS)

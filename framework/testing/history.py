@@ -106,6 +106,22 @@ class Fault(Fact):
 
 
 @dataclass(frozen=True, slots=True)
+class Reset(Fact):
+    """An administrator asked for a group to go on elsewhere; from here on it may meet again what it had finished."""
+
+    group: str
+    queue: MessageQueue
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Remade(Fact):
+    """A topic was deleted, with all that it had; the next one of its name begins at 0."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
 class Life(Fact):
     """A process began, left in order, or was gone."""
 
@@ -154,6 +170,10 @@ class History:
     """(group, message copied, which retry it is) of every copy that brokers made of failed messages."""
     stored: dict[MessageQueue, dict[int, str]] = field(default_factory=dict)
     """What the brokers have at the end: queue -> offset -> message id."""
+    resets: set[str] = field(default_factory=set)
+    """Groups whose offsets an administrator has reset: what they had settled may be settled again."""
+    excused_until: float = 0.0
+    """Until when messages may have gone with a topic that was deleted, or behind the offsets of its former life."""
     is_drained: bool = False
     """The run went to its end, and everything was to be handled by then."""
     marks: dict[str, int] = field(default_factory=dict)

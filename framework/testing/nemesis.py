@@ -9,14 +9,20 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from framework.broker.store.topics import PERM_READ_WRITE
+from framework.testing.administrator import Administrator
 from framework.testing.cluster import BROKER_HOST, Cluster
 from framework.testing.machine import Machine
 from framework.testing.virtual_loop import NOWHERE
 
 if TYPE_CHECKING:
     from framework.testing.faults import FaultKind
+
+Struck = tuple[str, str] | None
+"""Who was struck and how, for the timeline; None where there was nobody."""
 
 PAUSE_MIN_S, PAUSE_MAX_S = 0.5, 6.0
 KINDS_MAX = 5
@@ -32,6 +38,9 @@ class Nemesis:
         self.chance = cluster.loop.streams.faults
         self.kinds = tuple(kinds)
         self.struck: Counter[str] = Counter()
+        self.administrator = Administrator(cluster)
+        self.queues_most = cluster.workload.queues
+        """How many queues the topic has ever had: messages may lie in all of them."""
         self._undo: dict[int, Callable[[], None]] = {}
         """What is still to be taken back, by number; taken back by a timer or by healing."""
 
@@ -139,7 +148,18 @@ class Nemesis:
                 machine.node.skew_ms = 0
         if not self.cluster.broker.is_alive:
             await self.cluster.start_broker()
+        self._mend_topic()
         for machine in self.cluster.apps:
             if not machine.is_alive:
                 self.cluster.start_app(machine)
         self.cluster.recorder.fault("healed", "everybody")
+
+    def _mend_topic(self) -> None:
+        """Readable and writable, with every queue that ever was: what is taken back while a broker is down is not."""
+        broker = self.cluster.broker.broker
+        assert broker is not None, "it was just started"
+        for node in broker.nodes:
+            topic = node.rules.topics.get(self.cluster.workload.topic)
+            if topic is not None:
+                most = max(self.queues_most, topic.read_queues)
+                node.rules.add(replace(topic, perm=PERM_READ_WRITE, read_queues=most, write_queues=most))

@@ -26,6 +26,8 @@ from framework.testing.history import (
     History,
     Life,
     Reassigned,
+    Remade,
+    Reset,
     Said,
     Sent,
     Started,
@@ -39,6 +41,9 @@ from framework.wire.requests.pull import COMMIT_OFFSET
 OUTSIDE = "the world"
 BREAKDOWNS = ("loop failed", "task failed", "request failed", "settling failed", "broker trouble")
 """Lines by which the framework says that something broke which it had not foreseen."""
+FORMER_LIFE_S = 20.0
+"""How long a deleted topic may go on: in answers under way, long polls that still wait, commits that are late. An
+offset of its former life, met by a new one that has grown past it, skips what is new; nothing in the protocol tells."""
 SAID_MAX = 20_000
 """Log lines kept a run; what loops for ever would otherwise fill the memory."""
 
@@ -94,6 +99,16 @@ class Recorder:
         self.loop.note("fault", kind, who, detail)
         self.history.facts.append(Fault(self.loop.now, who, kind, detail))
 
+    def reset(self, group: str, queue: MessageQueue, offset: int) -> None:
+        self.loop.note("reset", group, *queue, offset)
+        self.history.resets.add(group)
+        self.history.facts.append(Reset(self.loop.now, self.who, group, queue, offset))
+
+    def remade(self, topic: str) -> None:
+        self.loop.note("remade", topic)
+        self.history.excused_until = self.loop.now + FORMER_LIFE_S
+        self.history.facts.append(Remade(self.loop.now, self.who, topic))
+
     def life(self, who: str, event: str) -> None:
         self.loop.note("life", who, event)
         self.history.facts.append(Life(self.loop.now, who, event))
@@ -145,8 +160,8 @@ class Recorder:
         fields = dict(event)
         name, level = str(fields.pop("event", "")), str(fields.pop("level", ""))
         at, facts = self.loop.now, self.history.facts
-        if name == "queue positioned":
-            facts.append(Acquired(at, who, fields["group"], fields["queue"], fields["offset"]))
+        if name in {"queue positioned", "queue moved by its broker"}:
+            facts.append(Acquired(at, who, fields["group"], fields["queue"], fields.get("to", fields["offset"])))
         elif name == "assignment changed":
             facts.append(Reassigned(at, who, fields["group"], tuple(fields["gained"]), tuple(fields["lost"])))
         elif name in BREAKDOWNS:

@@ -215,7 +215,8 @@ class VirtualLoop(NumberingLoop):
         number: int | None = getattr(step.owner, "trace_number", None)
         if number is not None:
             return number
-        name = step.name
+        function = step.callback
+        name: str = getattr(function, "__qualname__", "") or step.name
         known = self._labels.get(name)
         if known is None:
             known = self._labels[name] = len(self._labels) + 1

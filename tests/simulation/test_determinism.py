@@ -32,7 +32,7 @@ def traces(python: str, hash_seed: str) -> str:
         env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=400,
         check=False,
     )
     assert 0 == done.returncode, done.stderr[-2000:]

@@ -22,6 +22,8 @@ from framework.testing.history import (
     Finished,
     History,
     Life,
+    Remade,
+    Reset,
     Sent,
     Started,
     Strange,
@@ -164,3 +166,31 @@ def test_a_joining_member_may_repeat_what_the_old_owner_is_at() -> None:
     )
     overlap.is_calm = True
     assert [] == list(calm_runs_do_not_repeat(overlap))
+
+
+def test_after_a_reset_offsets_may_fall_to_it_and_no_further() -> None:
+    reset = Reset(2.0, "the world", "billing", QUEUE, 3)
+    assert [] == list(offsets_forward(history(committed(9), reset, committed(3), committed(5))))
+    assert 1 == len(list(offsets_forward(history(committed(9), reset, committed(2)))))
+    assert 1 == len(list(offsets_forward(history(committed(9), committed(3)))))
+
+
+def test_a_topic_made_anew_begins_at_nothing() -> None:
+    """What was sent to its former life is out of question, what is sent later is not."""
+    remade = Remade(3.0, "the world", "orders")
+    gone = history(sent(0, at=1.0), finished(0), committed(1), remade)
+    gone.excused_until = 5.0
+    assert [] == list(nothing_lost(gone))
+
+    late = History(0, facts=[*gone.facts, committed(9, at=6.0)], groups=["billing"], is_drained=True, excused_until=5.0)
+    assert [] == list(commit_never_passes_a_gap(late)), "its owner has not been told"
+    late.facts += [sent(8, at=7.0), sent(9, at=7.0)]
+    assert ["m9"] == [violation.fact.split()[4] for violation in nothing_lost(late)]
+
+    gone.facts.append(Acquired(5.5, "a.1", "billing", str(QUEUE), 0))
+    gone.facts.append(sent(0, at=6.0))
+    gone.facts.append(committed(1, at=6.5))
+    assert 1 == len(list(commit_never_passes_a_gap(gone))), "finished in its former life is not finished"
+    unfinished = history(remade, sent(0, at=6.0))
+    unfinished.excused_until = 5.0
+    assert 1 == len(list(nothing_lost(unfinished)))

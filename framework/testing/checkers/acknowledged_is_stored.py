@@ -16,6 +16,8 @@ def acknowledged_is_stored(history: History) -> Iterator[Violation]:
         return
     end = history.facts[-1].at if history.facts else 0.0
     for sent in history.of(Sent):
+        if sent.at < history.excused_until:
+            continue
         there = history.stored.get(sent.queue, {}).get(sent.offset)
         if there != sent.message_id:
             found = f"{there} is there" if there else "nothing is there"

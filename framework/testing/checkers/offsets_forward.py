@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framework.testing.errors import Violation
-from framework.testing.history import Acquired, Committed, History
+from framework.testing.history import Acquired, Committed, History, Remade, Reset
 
 NAME = "offsets go forward"
 
@@ -17,6 +17,12 @@ def offsets_forward(history: History) -> Iterator[Violation]:
     for fact in history.facts:
         if type(fact) is Acquired:
             begun[fact.who, fact.group, fact.queue] = fact.offset
+        elif type(fact) is Reset:
+            queue = str(fact.queue)
+            for key in [key for key in highest if key[1:] == (fact.group, queue)]:
+                begun[key] = fact.offset  # from here on its owner may go on there
+        elif type(fact) is Remade:
+            highest.clear()
         elif type(fact) is Committed:
             key = (fact.by, fact.group, str(fact.queue))
             before = highest.get(key, 0)
