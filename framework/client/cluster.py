@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from framework.client.brokers import Brokers
+from framework.client.inquiries import Inquiries
 from framework.client.name_server import NameServer
 from framework.client.options import ClusterOptions
 from framework.client.pulling import BATCH, Puller
@@ -43,6 +44,7 @@ class Cluster:
         )
         self.names = NameServer(self.pool, options.name_servers, world.chance, timeout_ms=options.request_timeout_ms)
         self.routes = RouteTable(self.names, world.chance)
+        self.inquiries = Inquiries(self.pool, self.routes)
         self.brokers = Brokers(self.pool, self.routes, timeout_ms=options.request_timeout_ms)
 
     def puller(self, group: str, subscription: Subscription, queue: MessageQueue, *, batch: int = BATCH) -> Puller:

@@ -24,11 +24,12 @@ from framework.net.task_tree import TaskTree
 from framework.ports import World
 from framework.runtime import build
 from framework.runtime.asked import AskedApp
-from framework.runtime.connect import cluster_options, heartbeat_of
+from framework.runtime.connect import cluster_options, heartbeat_of, profile_of
 from framework.runtime.group import ConsumerGroup
 from framework.runtime.observe import picture
 from framework.runtime.plan import GroupPlan
 from framework.runtime.reports import OnEvent, Reports
+from framework.services.census import CensusLoop
 from framework.services.heartbeat import HeartbeatLoop
 from framework.services.inbound import Inbound
 from framework.services.pull import Pulls
@@ -78,6 +79,7 @@ class App:
         self.cluster: Cluster | None = None
         """The connection to the cluster, while running. Plugins may send with `Producer(cluster=app.cluster)`."""
         self._groups: list[ConsumerGroup] = []
+        self._censuses: list[CensusLoop] = []
         self._budget = Budget(settings.app.budget, self._budget_changed)
         self._drain_ms = settings.app.drain
         self._stop_asked = asyncio.Event()
@@ -132,10 +134,12 @@ class App:
         try:
             self._start(cluster, plans, reports, tree)
             for group in self._groups:
-                group.open()
+                if group.alone is not None:
+                    group.alone.offsets.open()
             await self._introduce(cluster, plans, tree)
             for group in self._groups:
                 group.start()
+                self._start_census(group, cluster, tree)
             await self._wait_for_a_broker()
             log.info("app started", app=self.settings.app.name, member=self.member, groups=len(plans))
             self.plugins.calls.app_started(self)
@@ -147,7 +151,8 @@ class App:
             await tree.close()
             await cluster.close()
             for group in self._groups:
-                group.close()
+                if group.alone is not None:
+                    group.alone.offsets.close()
         log.info("app stopped", app=self.settings.app.name, abandoned=self.counts.abandoned)
 
     async def stop(self, drain: str | float | None = None) -> None:
@@ -234,6 +239,15 @@ class App:
             heartbeat_now=self._heartbeats.now,
             tree=tree,
         )
+
+    def _start_census(self, group: ConsumerGroup, cluster: Cluster, tree: TaskTree) -> None:
+        plan, world = group.plan, self.world
+        census = CensusLoop(
+            plan.name, plan.subscriptions[0].topic, self.member, lambda: profile_of(plan), cluster.inquiries,
+            world.clock, members=lambda: group.members,
+        )  # fmt: skip
+        self._censuses.append(census)
+        tree.start(supervised(f"census {plan.name}", census.run, world.chance), name=f"census {plan.name}")
 
     async def _introduce(self, cluster: Cluster, plans: list[GroupPlan], tree: TaskTree) -> None:
         """Find the brokers and tell them who we are, so that the first rebalance already counts us.
@@ -330,11 +344,12 @@ class App:
 
     @property
     def is_ready(self) -> bool:
-        """Every group has joined and is balanced, and brokers take back what fails."""
+        """Every group has joined and is balanced, brokers take back what fails, and no group is orderly in part."""
         return (
             self._accepted.is_set()
             and bool(self._groups)
             and all(group.is_balanced and not group.cannot_send_back for group in self._groups)
+            and not any(census.is_mixed_up for census in self._censuses)
         )
 
     def snapshot(self) -> Snapshot:

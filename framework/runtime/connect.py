@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from framework.client.options import ClusterOptions
+from framework.core.census import Profile
 from framework.model.reserved import retry_topic
 from framework.model.subscription import Subscription
 from framework.net.credentials import Credentials
@@ -80,6 +81,15 @@ def _consumer_data(plan: GroupPlan) -> ConsumerData:
         message_model=BROADCASTING if plan.broadcasting else CLUSTERING,
         consume_from=consume_from(plan),
         subscriptions=subscriptions_of(wanted),
+    )
+
+
+def profile_of(plan: GroupPlan) -> Profile:
+    """What the group's other members should say of themselves, too."""
+    return Profile(
+        orderly=plan.orderly,
+        model=BROADCASTING if plan.broadcasting else CLUSTERING,
+        subscriptions={each.topic: each.expression for each in plan.subscriptions},
     )
 
 

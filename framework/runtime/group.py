@@ -105,16 +105,6 @@ class ConsumerGroup:
 
     # Life
 
-    def open(self) -> None:
-        """What must be in order before anything runs; raises ConfigurationError or StoreError."""
-        if self.alone is not None:
-            self.alone.offsets.open()
-
-    def close(self) -> None:
-        """The last thing of all."""
-        if self.alone is not None:
-            self.alone.offsets.close()
-
     def start(self) -> None:
         """Start the loops. Crews come first: a chunk is never offered to nobody."""
         name, start, chance = self.plan.name, self._tree.start, self._world.chance
@@ -163,6 +153,10 @@ class ConsumerGroup:
         """A broker accepted our heartbeat: a round that failed for want of it is tried again."""
         if not self._rebalance.is_settled:
             self._rebalance.now()
+
+    @property
+    def members(self) -> list[str]:
+        return self._rebalance.members
 
     @property
     def is_balanced(self) -> bool:

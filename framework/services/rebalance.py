@@ -77,6 +77,11 @@ class RebalanceLoop:
         """Every topic that exists was balanced in the last round."""
         return self._has_run and all(topic in self._missing for topic in self._complaints)
 
+    @property
+    def members(self) -> list[str]:
+        """The member list of the last round that succeeded."""
+        return self._seen
+
     def now(self) -> None:
         """A round is wanted at once; several wishes within a second are one round."""
         self._is_wanted = True

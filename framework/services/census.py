@@ -1,0 +1,129 @@
+"""CensusLoop: finds out whether the members of a group are of one kind, and says so once a change.
+
+Asked rarely: when members have come or gone and nothing more has changed for a while, and only of members that were not
+asked before. What the answers mean is `core/census.py`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import structlog
+
+from framework.core.census import OTHER_ORDER, Profile, asked, differences, repeated_ids
+from framework.errors import FrameworkError
+from framework.ports import Clock
+from framework.wire.bodies.connections import ConsumerConnections
+from framework.wire.bodies.running import IS_ORDERLY, RunningInfo
+
+log = structlog.get_logger()
+
+LOOK_SECONDS = 5.0  # at what we know already; nobody is asked for it
+SETTLED_SECONDS = 5.0
+ALONE_SECONDS = 300.0  # nobody notifies broadcasting members, nor do they list each other
+AGAIN_SECONDS = 30.0  # after a broker could not be asked, or a member did not answer, and while something is wrong
+TRIES_MAX = 3
+ASKED_MAX = 16
+# A connection that broke without a word stays listed until the broker misses its heartbeats, for 120 s.
+STALE_SECONDS = 150.0
+
+
+class Asks(Protocol):
+    """The calls of the client that a census needs."""
+
+    async def connections(self, group: str, topic: str) -> ConsumerConnections: ...
+    async def running_info(self, group: str, topic: str, client_id: str) -> RunningInfo: ...
+
+
+class CensusLoop:
+    """One per group."""
+
+    def __init__(
+        self,
+        group: str,
+        topic: str,
+        member: str,
+        own: Callable[[], Profile],
+        brokers: Asks,
+        clock: Clock,
+        *,
+        members: Callable[[], Sequence[str]],
+    ) -> None:
+        self._group, self._topic, self._member, self._own = group, topic, member, own
+        self._brokers, self._clock, self._members = brokers, clock, members
+        self._profiles: dict[str, Profile] = {}
+        """What members said that are there still. A process does not change its kind."""
+        self._silent: dict[str, int] = {}
+        """Members that did not answer -> how often."""
+        self._repeated: dict[str, float] = {}
+        """Ids that several connections had -> since when."""
+        self.found: dict[str, tuple[str, ...]] = {}
+        """What is wrong -> the members that differ from us."""
+
+    @property
+    def is_mixed_up(self) -> bool:
+        """Members that lock queues and members that do not cannot be in one group: order is kept by nobody."""
+        return OTHER_ORDER in self.found
+
+    async def run(self) -> None:
+        seen: list[str] = []
+        due = changed_at = self._clock.monotonic()
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            now, members = self._clock.monotonic(), list(self._members())
+            if members != seen:
+                seen, changed_at, due = members, now, now + SETTLED_SECONDS
+            if now >= due and now >= changed_at + SETTLED_SECONDS:
+                due = now + (await self._look())
+
+    async def _look(self) -> float:
+        """Ask whoever is new; when to look again although nothing has changed."""
+        try:
+            listed = (await self._brokers.connections(self._group, self._topic)).connections
+        except FrameworkError as error:
+            log.debug("census failed", group=self._group, reason=str(error))
+            return AGAIN_SECONDS
+        ids = [each.client_id for each in listed]
+        chosen = asked(self._member, ids, ASKED_MAX)
+        self._profiles = {member: self._profiles[member] for member in chosen if member in self._profiles}
+        self._silent = {member: self._silent[member] for member in chosen if member in self._silent}
+        for member in chosen:
+            if member not in self._profiles and self._silent.get(member, 0) < TRIES_MAX:
+                await self._ask(member)
+        now = self._clock.monotonic()
+        self._repeated = {each: self._repeated.get(each, now) for each in repeated_ids(ids)}
+        shared = [each for each, since in self._repeated.items() if now - since >= STALE_SECONDS]
+        self._tell(differences(self._own(), self._profiles, shared))
+        is_open = any(tries < TRIES_MAX and member not in self._profiles for member, tries in self._silent.items())
+        if is_open or self.found:
+            return AGAIN_SECONDS  # one question, to one broker: whoever mends it should not wait for long
+        return STALE_SECONDS if len(shared) < len(self._repeated) else ALONE_SECONDS
+
+    async def _ask(self, member: str) -> None:
+        try:
+            info = await self._brokers.running_info(self._group, self._topic, member)
+        except FrameworkError as error:
+            # It has gone, is only just starting, or is of a kind that does not answer.
+            self._silent[member] = self._silent.get(member, 0) + 1
+            log.debug("member did not answer", group=self._group, member=member, reason=str(error))
+            return
+        orderly = info.properties.get(IS_ORDERLY)
+        self._profiles[member] = Profile(
+            None if orderly is None else orderly.lower() == "true",
+            info.properties.get("messageModel"),
+            {each.topic: each.expression for each in info.subscriptions},
+        )
+
+    def _tell(self, found: dict[str, tuple[str, ...]]) -> None:
+        for problem, members in found.items():
+            if self.found.get(problem) != members:
+                log.warning("group is mixed", group=self._group, problem=problem, us=self._member, others=list(members))
+        for problem in self.found:
+            if problem not in found:
+                log.info("group is no longer mixed", group=self._group, problem=problem)
+        self.found = found
+
+    def __repr__(self) -> str:
+        return f"<CensusLoop {self._group}: {', '.join(self.found) or 'all of one kind'}>"

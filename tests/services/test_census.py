@@ -1,0 +1,120 @@
+"""CensusLoop in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from framework.core.census import OTHER_ORDER, SHARED_ID, Profile
+from framework.errors import BrokerUnreachable, Refused
+from framework.services.census import CensusLoop
+from framework.wire.bodies.connections import ClientConnection, ConsumerConnections
+from framework.wire.bodies.heartbeat import SubscriptionData
+from framework.wire.bodies.running import IS_ORDERLY, RunningInfo
+from tests.services.parts import LoopClock, end, play, play_logged, start, told
+
+OWN = Profile(orderly=False, model="CLUSTERING", subscriptions={"orders": "*"})
+
+
+@dataclass
+class Brokers:
+    """A group's members -> whether they are orderly; None does not answer."""
+
+    members: dict[str, bool | None]
+    twice: list[str] = field(default_factory=list)
+    is_down: bool = False
+    asked: list[str] = field(default_factory=list)
+
+    async def connections(self, group: str, topic: str) -> ConsumerConnections:
+        self.asked.append("connections")
+        if self.is_down:
+            raise BrokerUnreachable("down")
+        ids = [*self.members, *self.twice]
+        return ConsumerConnections(connections=tuple(ClientConnection(client_id=each, client_addr="x") for each in ids))
+
+    async def running_info(self, group: str, topic: str, client_id: str) -> RunningInfo:
+        self.asked.append(client_id)
+        orderly = self.members[client_id]
+        if orderly is None:
+            raise Refused(1, "no answer", request="running info", peer="broker-a")
+        return RunningInfo(
+            properties={IS_ORDERLY: str(orderly).lower(), "messageModel": "CLUSTERING"},
+            subscriptions=(SubscriptionData(topic="orders"),),
+        )
+
+
+def census_of(brokers: Brokers) -> CensusLoop:
+    return CensusLoop("billing", "orders", "me", lambda: OWN, brokers, LoopClock(), members=lambda: [*brokers.members])
+
+
+def test_each_is_asked_once_and_what_differs_is_named_once() -> None:
+    async def story() -> None:
+        brokers = Brokers({"me": False, "a": False, "b": True, "c": None})
+        census = census_of(brokers)
+        task = start(census.run())
+        await asyncio.sleep(200)
+        assert ["a", "b", "c", "c", "c"] == [each for each in brokers.asked if each != "connections"]
+        assert len(brokers.asked) <= 13, "one question in half a minute while something is wrong"
+        assert {OTHER_ORDER: ("b",)} == census.found
+        assert census.is_mixed_up
+        brokers.asked.clear()
+        brokers.members["d"] = True
+        await asyncio.sleep(15)
+        assert ["connections", "d"] == brokers.asked[-2:], "only who is new; who never answers is left alone"
+        assert {OTHER_ORDER: ("b", "d")} == census.found
+        del brokers.members["b"], brokers.members["d"]
+        await asyncio.sleep(20)
+        assert {} == census.found
+        await end(task)
+
+    _, lines = play_logged(story)
+    assert [("group is mixed", ["b"]), ("group is mixed", ["b", "d"])] == told(lines, "others")
+    assert 1 == [line["event"] for line in lines].count("group is no longer mixed")
+
+
+def test_a_burst_of_changes_costs_one_look() -> None:
+    async def story() -> None:
+        brokers = Brokers({"me": False})
+        task = start(census_of(brokers).run())
+        for number in range(10):
+            await asyncio.sleep(4)
+            brokers.members[f"m{number}"] = False
+        before = brokers.asked.count("connections")
+        await asyncio.sleep(60)
+        assert before <= 1
+        assert 1 == brokers.asked.count("connections") - before
+        await end(task)
+
+    play(story)
+
+
+def test_an_id_of_two_connections_is_named_when_it_stays() -> None:
+    async def story() -> None:
+        brokers = Brokers({"me": False, "a": False}, twice=["a"])
+        census = census_of(brokers)
+        task = start(census.run())
+        await asyncio.sleep(140)
+        assert {} == census.found, "a connection that broke without a word is listed for a while"
+        await asyncio.sleep(40)
+        assert {SHARED_ID: ("a",)} == census.found
+        assert not census.is_mixed_up
+        brokers.twice.clear()
+        await asyncio.sleep(400)
+        assert {} == census.found
+        await end(task)
+
+    play(story)
+
+
+def test_a_broker_that_is_down_is_asked_again() -> None:
+    async def story() -> None:
+        brokers = Brokers({"me": False, "b": True}, is_down=True)
+        census = census_of(brokers)
+        task = start(census.run())
+        await asyncio.sleep(20)
+        brokers.is_down = False
+        await asyncio.sleep(40)
+        assert census.is_mixed_up
+        await end(task)
+
+    play(story)
