@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from framework.broker.store.database import Database, open_folder, open_memory
 from framework.broker.store.store import Store
 from framework.ports import DiskUsage
+from framework.wire.stored import MAGIC_V1
 
 T = TypeVar("T")
 Job = tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]]
@@ -174,7 +175,7 @@ def folder_lab(folder: Path, *, is_prompt: bool = True) -> Lab:
 
 def fake_record(text: bytes) -> bytes:
     """Bytes with a record's fixed fields where the store looks for them, and a text behind."""
-    return pack(">iiiiiqqiqqq", 72 + len(text), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0).ljust(72, b"\0") + text
+    return pack(">iiiiiqqiqqq", 72 + len(text), MAGIC_V1, 0, 0, 0, 0, 0, 0, 0, 0, 0).ljust(72, b"\0") + text
 
 
 def fake_text(record: bytes) -> bytes:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,14 +10,6 @@ from framework import marks
 from tests.broker.power import cut_often
 
 PARTS = 10
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """In memory where there is such a place: the cuts are played, so a real disk adds nothing but its time."""
-    shared = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=shared if shared.is_dir() else None) as name:
-        yield Path(name)
 
 
 def test_no_power_cut_loses_what_was_acknowledged(folder: Path) -> None:

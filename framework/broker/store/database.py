@@ -98,6 +98,9 @@ def open_folder(folder: Path, *, is_relaxed: bool = False) -> Database:
     except (OSError, sqlite3.Error) as error:
         _close_all(opened, lock)
         raise StoreError(f"data folder {folder}: {FILE_NAME} cannot be opened: {explained(error)}") from error
+    except UnicodeDecodeError as error:  # SQLite quotes what is damaged
+        _close_all(opened, lock)
+        raise StoreError(f"{path}: not a readable database; {SALVAGE}") from error
     except StoreError:
         _close_all(opened, lock)
         raise

@@ -15,6 +15,7 @@ from zlib import crc32
 
 from framework.broker.store import keys
 from framework.broker.store.queues import Queue, Queues
+from framework.broker.store.trouble import DAMAGE
 from framework.errors import RecordDamaged, StoreError
 
 # Filtering looks at no more offsets than this a pull, as RocketMQ does (16,000 bytes of consume queue).
@@ -57,8 +58,10 @@ class Log:
                     break
                 records.append(record)
                 offset += 1
-        except sqlite3.Error as error:
+        except DAMAGE as error:
             raise self._unreadable(queue, offset, error) from error
+        except TypeError:
+            pass  # a flipped bit made a column something else: as damaged as what its checksum contradicts
         finally:
             rows.close()
         if not records and start < queue.end:
@@ -80,6 +83,8 @@ class Log:
         try:
             for message, record, checksum in rows:
                 offset = message - queue.base
+                if not isinstance(record, bytes):
+                    raise self._damaged(queue, offset)
                 room -= len(record)
                 if records and room < 0:
                     next_offset = offset
@@ -93,7 +98,7 @@ class Log:
                 if len(records) == count_max:
                     next_offset = offset + 1
                     break
-        except sqlite3.Error as error:
+        except DAMAGE as error:
             raise self._unreadable(queue, start, error) from error
         finally:
             rows.close()
@@ -106,7 +111,7 @@ class Log:
             row = self._reading.execute(
                 "SELECT id, record, checksum FROM messages WHERE place = ?", (place,)
             ).fetchone()
-        except (sqlite3.Error, OverflowError) as error:
+        except (*DAMAGE, OverflowError) as error:
             raise StoreError(f"commit-log offset {place}: {error}") from error
         if row is None:
             return None
@@ -115,7 +120,7 @@ class Log:
         # Uncommitted rows show where one connection both reads and writes.
         if queue is None or not queue.low <= message - queue.base < queue.end:
             return None
-        if crc32(record) != checksum:
+        if not isinstance(record, bytes) or crc32(record) != checksum:
             raise RecordDamaged(
                 f"message {message - queue.base} of {_name(queue)} is damaged: not what its checksum says"
             )
@@ -129,9 +134,9 @@ class Log:
                 if queue is None or not queue.low <= message - queue.base < queue.end:
                     continue
                 row = self._reading.execute("SELECT record, checksum FROM messages WHERE id = ?", (message,)).fetchone()
-                if row is not None and crc32(row[0]) == row[1]:
+                if row is not None and isinstance(row[0], bytes) and crc32(row[0]) == row[1]:
                     yield queue, row[0]
-        except sqlite3.Error as error:
+        except DAMAGE as error:
             raise StoreError(f"the index of keys cannot be read: {error}") from error
 
     def first_stored_ms(self) -> int | None:
@@ -144,6 +149,8 @@ class Log:
         if not queue.low <= offset < queue.end:
             return None
         row = self._reading.execute("SELECT stored_ms FROM messages WHERE id = ?", (queue.base + offset,)).fetchone()
+        if row is not None and not isinstance(row[0], int):
+            raise self._damaged(queue, offset)
         return None if row is None else int(row[0])
 
     def offset_at(self, queue: Queue, time_ms: int, *, upper: bool = False) -> int:
@@ -172,7 +179,7 @@ class Log:
     def _select(self, sql: str, values: tuple[object, ...], queue: Queue, offset: int) -> sqlite3.Cursor:
         try:
             return self._reading.execute(sql, values)
-        except (sqlite3.Error, OverflowError) as error:
+        except (*DAMAGE, OverflowError) as error:
             raise self._unreadable(queue, offset, error) from error
 
     def _check_dense(self, queue: Queue, start: int, end: int) -> None:

@@ -8,6 +8,9 @@ import sqlite3
 
 SALVAGE = "recover what can be read with `framework-app broker export --salvage`, or restore the folder from a copy"
 
+# What reading a damaged file raises: SQLite's errors may quote what is damaged, and that need not be text.
+DAMAGE = (sqlite3.Error, UnicodeDecodeError)
+
 _NO_ROOM = "no room on the disk: make room, nothing else is needed"
 _ADVICE = {
     "SQLITE_FULL": _NO_ROOM,

@@ -1,0 +1,106 @@
+"""Random flipped bits in a store at rest: what is served, what is named, and what salvage brings back."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+from framework.broker.store import salvage
+from framework.broker.store.database import FILE_NAME
+from framework.errors import FrameworkError
+from tests.broker.store_lab import Lab, fake_text, folder_lab
+
+QUEUES = 3
+
+
+def filled(folder: Path, messages: int, seed: int) -> dict[int, list[bytes]]:
+    """A store with messages of all sizes, some larger than a page; what each queue holds."""
+    chance = random.Random(seed)
+    texts: dict[int, list[bytes]] = {number: [] for number in range(QUEUES)}
+    lab = folder_lab(folder)
+    for i in range(messages):
+        number = chance.randrange(QUEUES)
+        text = b"%d " % i + chance.randbytes(chance.choice((10, 200, 900, 6000)))
+        texts[number].append(text)
+        lab.append("t", number, text)
+        if i % 10 == 0:
+            lab.timers.turn()
+    lab.timers.turn()
+    lab.store.close()
+    return texts
+
+
+def damage_often(folder: Path, *, seed: int, times: int, is_cut: bool = False, messages: int = 100) -> Counter[str]:
+    """One flipped bit at a time, or one lost end of the file: what came of each. Salvage is tried on each tenth."""
+    source = folder / "source"
+    texts = filled(source, messages, seed)
+    whole = (source / FILE_NAME).read_bytes()
+    chance = random.Random(seed)
+    target = folder / "damaged"
+    target.mkdir(mode=0o700)
+    counts: Counter[str] = Counter()
+    for i in range(times):
+        damaged = bytearray(whole)
+        if is_cut:
+            del damaged[chance.randrange(1, len(whole)) :]
+        else:
+            damaged[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
+        (target / FILE_NAME).write_bytes(damaged)
+        if i % 10 == 0:
+            counts["rows"] += messages
+            counts["rows salvaged"] += _salvaged(target, texts)
+        outcome, read = _outcome(target, texts)
+        counts[outcome] += 1
+        if i % 10 == 0:
+            counts["rows read"] += read
+        for path in target.iterdir():
+            path.unlink()
+    return counts
+
+
+def _salvaged(folder: Path, texts: dict[int, list[bytes]]) -> int:
+    """How many messages salvage finds; each must be what was written."""
+    pages = salvage.Pages(folder)
+    try:
+        found = {row.message: fake_text(salvage.record(pages, row)) for row in salvage.rows(pages)}
+    finally:
+        pages.close()
+    known = [text for queue in texts.values() for text in queue]
+    assert set(found.values()) <= set(known)
+    return len(set(found.values()))
+
+
+def _outcome(folder: Path, texts: dict[int, list[bytes]]) -> tuple[str, int]:
+    """What a broker makes of it, and how many messages its consumers would get."""
+    try:
+        lab = folder_lab(folder)
+    except FrameworkError:
+        return "named", 0
+    worst, count = "unharmed", 0
+    try:
+        for number, expected in texts.items():
+            found, error = _read(lab, number)
+            count += len(found)
+            if found != expected[: len(found)]:
+                return "wrong", count
+            if error is not None:
+                worst = "named"
+            elif len(found) < len(expected):
+                return "silent", count
+    finally:
+        lab.store.close()
+    return worst, count
+
+
+def _read(lab: Lab, number: int) -> tuple[list[bytes], FrameworkError | None]:
+    """What a consumer would get, as far as it comes."""
+    found: list[bytes] = []
+    queue = lab.store.queues.find("broker-a", "t", number)
+    try:
+        while queue is not None and len(found) < queue.end:
+            part = lab.store.log.read(queue, len(found), count_max=32, bytes_max=1 << 20)
+            found += [fake_text(record) for record in part.records]
+    except FrameworkError as error:
+        return found, error
+    return found, None

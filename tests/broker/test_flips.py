@@ -1,0 +1,85 @@
+"""Damage at rest: never a wrong body, an error that names what is damaged, and what salvage brings back.
+
+The full figures (`make slow PART=flips`) are 10,000 flipped bits and 1,000 lost ends.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from framework.broker.store import salvage
+from framework.errors import RecordDamaged
+from tests.broker.flips import damage_often
+from tests.broker.store_lab import folder_lab
+
+
+def test_a_flipped_bit_never_makes_a_wrong_body(folder: Path) -> None:
+    counts = damage_often(folder, seed=1, times=1000)
+
+    assert (0, 0) == (counts["wrong"], counts["silent"]), counts
+    assert counts["named"] > 300
+    assert counts["rows salvaged"] >= 0.98 * counts["rows"] > counts["rows read"]
+
+
+def test_a_lost_end_never_makes_a_wrong_body(folder: Path) -> None:
+    counts = damage_often(folder, seed=2, times=50, is_cut=True)
+
+    assert (0, 0) == (counts["wrong"], counts["silent"]), counts
+
+
+def test_the_error_names_the_message(tmp_path: Path) -> None:
+    lab = folder_lab(tmp_path)
+    for i in range(3):
+        lab.write("t", 1, b"text %d" % i)
+    lab.database.writing.execute("UPDATE messages SET checksum = checksum + 1 WHERE id & 1099511627775 = 1")
+
+    assert [b"text 0"] == lab.texts("t", 1)
+    with pytest.raises(RecordDamaged, match=r"message 1 of t@broker-a:1 is damaged"):
+        lab.texts("t", 1, 1)
+    assert [b"text 2"] == lab.texts("t", 1, 2)
+    lab.store.close()
+
+
+def test_salvage_reads_the_write_ahead_log_too_and_changes_nothing(tmp_path: Path) -> None:
+    lab = folder_lab(tmp_path)
+    for i in range(20):
+        lab.write("t", 0, b"%d" % i + b"x" * 5000)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert len(before["broker.db-wal"]) > 100_000
+
+    pages = salvage.Pages(tmp_path)
+    offsets = {row.offset for row in salvage.rows(pages)}
+    pages.close()
+
+    assert set(range(20)) == offsets
+    assert before == {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    lab.store.close()
+
+
+@pytest.fixture
+def figures() -> Iterator[Counter[str]]:
+    counts: Counter[str] = Counter()
+    yield counts
+    print(dict(counts))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(590)
+@pytest.mark.parametrize("part", range(5))
+def test_ten_thousand_flips(part: int, folder: Path, figures: Counter[str]) -> None:
+    figures.update(damage_often(folder, seed=1000 + part, times=2000))
+
+    assert 0 == figures["wrong"]
+    assert 0 == figures["silent"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(590)
+def test_a_thousand_lost_ends(folder: Path, figures: Counter[str]) -> None:
+    figures.update(damage_often(folder, seed=2000, times=1000, is_cut=True))
+
+    assert 0 == figures["wrong"] + figures["silent"]
