@@ -85,7 +85,7 @@ def open_folder(folder: Path, *, is_relaxed: bool = False) -> Database:
     `is_relaxed`: commits are not synced one by one, so a power cut may undo the last of them.
     """
     _check_folder(folder)
-    lock = _lock(folder)
+    lock = lock_folder(folder)
     path = folder / FILE_NAME
     opened: list[sqlite3.Connection] = []
     try:
@@ -131,7 +131,7 @@ def _check_folder(folder: Path) -> None:
         folder.chmod(0o700)
 
 
-def _lock(folder: Path) -> int:
+def lock_folder(folder: Path) -> int:
     """Take the folder. The system lets go of the lock when the process ends, however it ends."""
     path = folder / LOCK_NAME
     try:

@@ -62,6 +62,10 @@ class Queues:
             self._add(queue)
         return queue
 
+    def all(self) -> list[Queue]:
+        """Every one that ever got a message."""
+        return list(self._all.values())
+
     def of_topic(self, broker: str, topic: str) -> list[Queue]:
         """Those of a topic that ever got a message, by number."""
         found = [queue for queue in self._all.values() if queue.broker == broker and queue.topic == topic]

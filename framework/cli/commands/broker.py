@@ -2,6 +2,9 @@
 
 Topics and groups are created on first use. With --data it remembers (SQLite; the answer to a send leaves after the
 commit), with --memory it forgets. It listens on 127.0.0.1 unless --bind says otherwise, which needs --auth.
+
+  framework-app broker export FILE --data DIR [--topic T] [--salvage]   topics with their messages, into a file
+  framework-app broker import FILE --data DIR                           and into another store
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from framework.cli import options, output
+from framework.cli import options, output, transfer
 from framework.cli.exit_codes import ExitCode
 from framework.errors import ConfigurationError, StoreError, shorten
 from framework.model import durations
@@ -27,6 +30,15 @@ KEY_BYTES = 16
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "action", nargs="?", choices=("serve", "export", "import"), default="serve",
+        help="export: topics of --data into FILE; import: FILE into --data; by default it serves",
+    )  # fmt: skip
+    parser.add_argument("file", nargs="?", metavar="FILE", type=Path, help="what export writes and import reads")
+    parser.add_argument("--topic", metavar="T", action="append", help="export: this topic only; may be repeated")
+    parser.add_argument(
+        "--salvage", action="store_true", help="export: whatever can be found in a damaged store, page by page"
+    )
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--data", metavar="DIR", type=Path, help="keep everything in this folder")
     where.add_argument("--memory", action="store_true", help="keep everything in memory")
@@ -100,6 +112,9 @@ def execute(arguments: argparse.Namespace) -> int:
 
     settings = AppSettings(logging=Logging(level="debug" if arguments.debug else "info"))
     logs.configure(settings)
+    if arguments.action != "serve":
+        return transfer.execute(arguments)
+    transfer.refuse_options(arguments)
     try:
         return asyncio.run(_serve(arguments))
     except OSError as error:

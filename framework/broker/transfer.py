@@ -1,0 +1,305 @@
+"""Topics with their messages, to a file and back: out of a store that is whole, out of a damaged one, into another.
+
+The file is lines of JSON with records between them, each as a pull's answer carries it (its own length comes first):
+
+    {"format": "framework-app broker export", "version": 1}
+    {"broker": "broker-a", "topic": "orders", "read_queues": 8, "write_queues": 8, "perm": 6, "is_ordered": false}
+    ...records, queue after queue, in order; then four bytes of zeros
+    ...further topics
+    {"messages": 1200, "crc32": 305419896}          of everything before this line
+
+What is brought in gets new offsets and a new store time; bodies, properties, keys, tags and birth stay.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+from zlib import crc32
+
+from framework.broker.filters import tag_hash
+from framework.broker.sending import key_hashes
+from framework.broker.store import salvage
+from framework.broker.store.database import Database, lock_folder
+from framework.broker.store.log import Log
+from framework.broker.store.queues import Queues
+from framework.broker.store.topics import Topic, load_topics
+from framework.broker.store.trouble import explained
+from framework.broker.topic_rules import NOT_SENDABLE
+from framework.errors import ConfigurationError, FrameworkError, RecordDamaged, StoreError, shorten
+from framework.model.message import TAGS
+from framework.wire.stored import Record, decode_records
+
+FORMAT = "framework-app broker export"
+VERSION = 1
+_END = bytes(4)
+_READ_COUNT, _READ_BYTES = 500, 4 * 1024 * 1024
+_LINE_BYTES_MAX = 64 * 1024
+_RECORD_BYTES_MAX = 64 * 1024 * 1024
+_BROKER = "broker-a"
+
+Advance = Callable[[int, int], None]
+"""Hears how far it is: done, and in all."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """What was written, and what was left where it is."""
+
+    topics: int = 0
+    messages: int = 0
+    expected: int = 0
+    """How many there should be; salvage reckons them from the offsets that it found."""
+    left_out: dict[str, int] = field(default_factory=dict)
+
+
+class Section(NamedTuple):
+    """A topic in the file."""
+
+    broker: str
+    topic: Topic
+
+
+class _Out:
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._checksum = 0
+
+    def put(self, data: bytes) -> None:
+        self._checksum = crc32(data, self._checksum)
+        self._stream.write(data)
+
+    def line(self, values: dict[str, Any]) -> None:
+        self.put(json.dumps(values).encode() + b"\n")
+
+    def begin(self, section: Section) -> None:
+        topic = section.topic
+        self.line(
+            {
+                "broker": section.broker, "topic": topic.name, "read_queues": topic.read_queues,
+                "write_queues": topic.write_queues, "perm": topic.perm, "is_ordered": topic.is_ordered,
+            }
+        )  # fmt: skip
+
+    def end(self, messages: int) -> None:
+        self.line({"messages": messages, "crc32": self._checksum})
+
+
+def export(database: Database, stream: BinaryIO, *, only: frozenset[str], advance: Advance) -> Counts:
+    """Write topics of a store that is whole. RecordDamaged names the first message that is not."""
+    queues = Queues(database.writing)
+    log = Log(database.reading, queues)
+    brokers = sorted({queue.broker for queue in queues.all()} | _brokers(database))
+    topics = {
+        (broker, name): topic
+        for broker in brokers
+        for name, topic in sorted(load_topics(database.writing, broker).items())
+    }
+    _check_known(only, {name for _, name in topics})
+    chosen = {key: topic for key, topic in topics.items() if _is_chosen(key[1], only)}
+    counts = Counts()
+    for queue in queues.all():
+        count = queue.end - queue.low
+        if (queue.broker, queue.topic) in chosen:
+            counts.expected += count
+        elif queue.topic in NOT_SENDABLE and count:
+            counts.left_out[queue.topic] = counts.left_out.get(queue.topic, 0) + count
+    out = _Out(stream)
+    out.line({"format": FORMAT, "version": VERSION})
+    for (broker, name), topic in chosen.items():
+        out.begin(Section(broker, topic))
+        counts.topics += 1
+        for queue in queues.of_topic(broker, name):
+            at = queue.low
+            while at < queue.end:
+                part = log.read(queue, at, count_max=_READ_COUNT, bytes_max=_READ_BYTES)
+                for record in part.records:
+                    out.put(record)
+                counts.messages += len(part.records)
+                at = part.next_offset
+                advance(counts.messages, counts.expected)
+        out.put(_END)
+    out.end(counts.messages)
+    return counts
+
+
+def export_salvaged(folder: Path, stream: BinaryIO, *, only: frozenset[str], advance: Advance) -> Counts:
+    """Write what can be found in a damaged store; nothing in its folder is touched."""
+    lock = lock_folder(folder)
+    try:
+        pages = salvage.Pages(folder)
+        try:
+            return _salvaged(pages, salvage.known_queues(folder), stream, only, advance)
+        finally:
+            pages.close()
+    except OSError as error:
+        raise StoreError(f"data folder {folder}: {explained(error)}") from error
+    finally:
+        os.close(lock)
+
+
+def _salvaged(
+    pages: salvage.Pages,
+    known: dict[int, salvage.Known] | None,
+    stream: BinaryIO,
+    only: frozenset[str],
+    advance: Advance,
+) -> Counts:
+    found: dict[int, salvage.Row] = {}
+    for row in salvage.rows(pages):
+        queue = None if known is None else known.get(row.queue)
+        is_gone = row.offset < queue.low if queue is not None else known is not None and not pages.has_log
+        # Of two versions the later one is the message; an earlier one is what a page held before.
+        if not is_gone and (row.message not in found or row.place > found[row.message].place):
+            found[row.message] = row
+        advance(row.page, pages.count)
+    counts = Counts()
+    sections: dict[tuple[str, str], list[tuple[salvage.Row, int]]] = {}
+    ends: dict[int, tuple[int, int]] = {}
+    for message in sorted(found):
+        row = found[message]
+        queue = None if known is None else known.get(row.queue)
+        if queue is None:
+            record = _sound(salvage.record(pages, row))
+            queue = salvage.Known(_BROKER, record.topic if record else "", record.queue_id if record else 0, row.offset)
+        if _is_chosen(queue.topic, only):
+            sections.setdefault((queue.broker, queue.topic), []).append((row, queue.number))
+            ends[row.queue] = (ends.get(row.queue, (queue.low, 0))[0], row.offset + 1)
+        elif queue.topic in NOT_SENDABLE:
+            counts.left_out[queue.topic] = counts.left_out.get(queue.topic, 0) + 1
+    counts.expected = sum(end - low for low, end in ends.values())
+    out = _Out(stream)
+    out.line({"format": FORMAT, "version": VERSION})
+    for (broker, topic), rows in sorted(sections.items()):
+        numbers = max(number for _, number in rows) + 1
+        out.begin(Section(broker, Topic(name=topic, read_queues=numbers, write_queues=numbers)))
+        counts.topics += 1
+        for row, _ in rows:
+            data = salvage.record(pages, row)
+            if _sound(data) is not None:
+                out.put(data)
+                counts.messages += 1
+        out.put(_END)
+    out.end(counts.messages)
+    return counts
+
+
+def _sound(data: bytes) -> Record | None:
+    try:
+        (record,) = decode_records(data)
+    except FrameworkError:
+        return None
+    return record
+
+
+def _is_chosen(topic: str, only: frozenset[str]) -> bool:
+    return bool(topic) and topic not in NOT_SENDABLE and (not only or topic in only)
+
+
+def _check_known(only: frozenset[str], names: set[str]) -> None:
+    if missing := sorted(only - names):
+        raise ConfigurationError(f"--topic {shorten(missing[0])}: there is no such topic in this store")
+
+
+def _brokers(database: Database) -> set[str]:
+    return {str(row[0]) for row in database.writing.execute("SELECT DISTINCT broker FROM topics").fetchall()}
+
+
+class Incoming(NamedTuple):
+    """A message to be stored, with what it is found by."""
+
+    broker: str
+    topic: str
+    number: int
+    data: bytes
+    tag: int
+    key_hashes: list[int]
+
+
+class _In:
+    """The file as it is read, with the checksum of what has been."""
+
+    def __init__(self, stream: BinaryIO, name: str) -> None:
+        self._stream = stream
+        self.name = name
+        self.checksum = 0
+
+    def take(self, size: int) -> bytes:
+        data = self._stream.read(size)
+        if len(data) != size:
+            raise ConfigurationError(f"{self.name}: ends in the middle of a message; export it again")
+        self.checksum = crc32(data, self.checksum)
+        return data
+
+    def line(self) -> dict[str, Any]:
+        text = self._stream.readline(_LINE_BYTES_MAX)
+        try:
+            values = json.loads(text)
+        except (ValueError, RecursionError):
+            values = None
+        if not isinstance(values, dict):
+            raise ConfigurationError(f"{self.name}: no export of a broker, or damaged: {shorten(text)}")
+        if "crc32" not in values:  # the last line is not part of what it sums up
+            self.checksum = crc32(text, self.checksum)
+        return values
+
+    def record(self, number: int) -> tuple[bytes, Record] | None:
+        """The next message of a topic, or None at its end."""
+        length = self.take(4)
+        size = int.from_bytes(length, "big")
+        if size == 0:
+            return None
+        if not 4 < size <= _RECORD_BYTES_MAX:
+            raise ConfigurationError(f"{self.name}: message {number}: {size} bytes; the file is damaged")
+        data = length + self.take(size - 4)
+        try:
+            (record,) = decode_records(data)
+        except RecordDamaged as error:
+            raise ConfigurationError(f"{self.name}: message {number}: {error.reason}") from error
+        return data, record
+
+
+def read(stream: BinaryIO, name: str) -> Iterator[Section | Incoming]:
+    """The topics and messages of a file. ConfigurationError for one that is damaged, cut short or no export."""
+    source = _In(stream, name)
+    head = source.line()
+    if head.get("format") != FORMAT or head.get("version") != VERSION:
+        raise ConfigurationError(f"{name}: {shorten(head)}: this version reads {FORMAT!r}, version {VERSION}")
+    count = 0
+    while "crc32" not in (values := source.line()):
+        section = _section(values, name)
+        yield section
+        while (found := source.record(count + 1)) is not None:
+            data, record = found
+            count += 1
+            tag = tag_hash(record.properties.get(TAGS))
+            yield Incoming(section.broker, section.topic.name, record.queue_id, data, tag, key_hashes(record))
+    if (values.get("messages"), values["crc32"]) != (count, source.checksum):
+        raise ConfigurationError(f"{name}: damaged: not what its checksum says; export it again")
+
+
+def _section(values: dict[str, Any], name: str) -> Section:
+    try:
+        return Section(
+            str(values["broker"]),
+            Topic(
+                name=str(values["topic"]), read_queues=int(values["read_queues"]),
+                write_queues=int(values["write_queues"]), perm=int(values["perm"]),
+                is_ordered=bool(values["is_ordered"]),
+            ),
+        )  # fmt: skip
+    except (KeyError, ValueError, TypeError) as error:
+        raise ConfigurationError(f"{name}: {shorten(values)}: no topic's line; the file is damaged") from error
+
+
+def check(path: Path) -> int:
+    """Read the file once, for its mistakes; how many messages it holds. So nothing is imported of half a file."""
+    try:
+        with path.open("rb") as stream:
+            return sum(isinstance(each, Incoming) for each in read(stream, str(path)))
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror or error}") from error

@@ -1,0 +1,158 @@
+"""`framework-app broker export` and `import`: files, bars and last lines around `broker/transfer.py`.
+
+Both work on a folder that no broker has open. An export appears under its name when it is whole.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from framework.cli import output
+from framework.cli.exit_codes import ExitCode
+from framework.cli.progress import Progress
+from framework.errors import ConfigurationError, FrameworkError, RecordDamaged, StoreError
+
+if TYPE_CHECKING:
+    from framework.broker.store.store import Store
+    from framework.broker.transfer import Counts, Incoming
+
+_GROUP = 500
+
+
+def refuse_options(arguments: argparse.Namespace) -> None:
+    """Options that mean nothing here are mistakes and not noise."""
+    if arguments.action == "serve" and (arguments.topic or arguments.salvage):
+        raise ConfigurationError("--topic and --salvage go with `broker export FILE`")
+    if arguments.action == "import" and (arguments.topic or arguments.salvage):
+        raise ConfigurationError("--topic and --salvage choose what is exported; an import takes the whole file")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    refuse_options(arguments)
+    if arguments.data is None:
+        raise ConfigurationError(
+            f"broker {arguments.action}: needs --data DIR; a store in memory ends with its process"
+        )
+    if arguments.file is None:
+        raise ConfigurationError(
+            f"broker {arguments.action}: needs a FILE: framework-app broker {arguments.action} FILE"
+        )
+    return _export(arguments) if arguments.action == "export" else _import(arguments.file, arguments.data)
+
+
+def _export(arguments: argparse.Namespace) -> ExitCode:
+    from framework.broker import transfer
+
+    folder, only = arguments.data, frozenset(arguments.topic or ())
+    if not folder.is_dir():
+        raise StoreError(f"data folder {folder}: there is none")
+    draft = arguments.file.with_name(f"{arguments.file.name}.new")
+    progress = Progress("exporting")
+    try:
+        with open(draft, "wb") as stream:
+            if arguments.salvage:
+                counts = transfer.export_salvaged(folder, stream, only=only, advance=progress.advance)
+            else:
+                counts = _export_whole(folder, stream, only, progress)
+        draft.replace(arguments.file)
+    except RecordDamaged as error:
+        raise StoreError(f"{error.reason}; --salvage exports the rest") from error
+    except OSError as error:
+        raise StoreError(f"{arguments.file}: {error.strerror or error}") from error
+    finally:
+        progress.end()
+        draft.unlink(missing_ok=True)
+    output.say(_summary(counts, is_salvage=arguments.salvage))
+    return ExitCode.CLEAN
+
+
+def _export_whole(folder: Path, stream: Any, only: frozenset[str], progress: Progress) -> Counts:
+    from framework.broker import transfer
+    from framework.broker.store.database import open_folder
+
+    database = open_folder(folder)
+    try:
+        return transfer.export(database, stream, only=only, advance=progress.advance)
+    finally:
+        database.close()
+
+
+def _summary(counts: Counts, *, is_salvage: bool) -> str:
+    line = f"exported: topics={counts.topics} messages={counts.messages}"
+    if is_salvage:
+        share = counts.messages / counts.expected if counts.expected else 1.0
+        line += f" expected={counts.expected} share={share:.2%}"
+    if waiting := sum(counts.left_out.values()):
+        line += f" left_out={waiting} (on the schedule of delays, where a delivered message stays until it is too old)"
+    return line
+
+
+def _import(path: Path, folder: Path) -> ExitCode:
+    from framework.broker import transfer
+
+    progress = Progress("importing")
+    total = transfer.check(path)
+    try:
+        topics, messages = asyncio.run(_bring_in(path, folder, total, progress))
+    finally:
+        progress.end()
+    output.say(f"imported: topics={topics} messages={messages}")
+    return ExitCode.CLEAN
+
+
+async def _bring_in(path: Path, folder: Path, total: int, progress: Progress) -> tuple[int, int]:
+    from framework.broker.store.database import open_folder
+    from framework.broker.store.store import Store
+    from framework.broker.store.topics import TopicTable, load_topics
+    from framework.broker.transfer import Section, read
+    from framework.net.real_world import real_world
+
+    world, loop = real_world(), asyncio.get_running_loop()
+    store = Store(open_folder(folder), world.clock, world.workers, loop.call_soon, disk=world.files.usage)
+    tables: dict[str, TopicTable] = {}
+    topics = messages = 0
+    group: list[Incoming] = []
+    try:
+        with path.open("rb") as stream:
+            for each in read(stream, str(path)):
+                if isinstance(each, Section):
+                    if each.broker not in tables:
+                        tables[each.broker] = load_topics(store.database.writing, each.broker)
+                        store.writer.attach(tables[each.broker])
+                    if each.topic.name not in tables[each.broker]:
+                        tables[each.broker].put(each.topic.name, each.topic)
+                    topics += 1
+                    continue
+                group.append(each)
+                if len(group) == _GROUP:
+                    messages += await _store(store, group)
+                    group = []
+                    progress.advance(messages, total)
+        messages += await _store(store, group)
+    finally:
+        store.close()
+    return topics, messages
+
+
+async def _store(store: Store, group: list[Incoming]) -> int:
+    """Write some messages, and wait until they are on disk."""
+    from framework.broker.store.writer import Transaction
+
+    done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def change(transaction: Transaction) -> int:
+        for each in group:
+            transaction.append(each.broker, each.topic, each.number, each.data, each.tag, each.key_hashes)
+        return len(group)
+
+    def told(count: int, error: FrameworkError | None) -> None:
+        if error is None:
+            done.set_result(count)
+        else:
+            done.set_exception(error)
+
+    store.writer.submit(change, told)
+    return await done

@@ -1,0 +1,163 @@
+"""`framework-app broker export` and `import`: what goes out comes in again, of a damaged store whatever is left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from framework.broker.store.database import FILE_NAME, open_folder
+from framework.cli import main
+from framework.cli.exit_codes import ExitCode
+from framework.wire.stored import Record
+from tests.broker.broker_lab import BrokerLab, texts
+
+Kept = tuple[str, int, bytes, Mapping[str, str], int, int]
+
+
+def filled(folder: Path, *, messages: int = 60) -> list[Kept]:
+    lab = BrokerLab(database=open_folder(folder))
+    for i in range(messages):
+        topic = ("orders", "audit")[i % 2]
+        lab.send(topic, b"%d" % i + b"x" * (6000 if i % 7 == 0 else 50), queue_id=i % 3, properties=texts(KEYS=f"k{i}"))
+    lab.send("orders", b"later", properties=texts(DELAY="18"))
+    found = kept(lab)
+    lab.store.close()
+    return found
+
+
+def kept(lab: BrokerLab) -> list[Kept]:
+    """What an export must keep of each message, queue by queue and in order."""
+    found: list[Record] = []
+    for topic in ("audit", "orders"):
+        for number in range(3):
+            found += lab.records(topic, number)
+    return [(r.topic, r.queue_id, r.body, r.properties, r.born_ms, r.queue_offset) for r in found]
+
+
+def opened(folder: Path) -> list[Kept]:
+    lab = BrokerLab(database=open_folder(folder))
+    found = kept(lab)
+    lab.store.close()
+    return found
+
+
+def test_topics_go_out_and_come_in_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = filled(tmp_path / "a")
+    file = str(tmp_path / "messages")
+
+    assert ExitCode.CLEAN == main.run(["broker", "export", file, "--data", str(tmp_path / "a")])
+    assert ExitCode.CLEAN == main.run(["broker", "import", file, "--data", str(tmp_path / "b")])
+
+    said = capsys.readouterr()
+    assert "exported: topics=2 messages=60 left_out=1" in said.out
+    assert "imported: topics=2 messages=60" in said.out
+    assert "[" not in said.err, "no bar where nobody watches"
+    assert before == opened(tmp_path / "b")
+    lab = BrokerLab(database=open_folder(tmp_path / "b"))
+    assert 4 == lab.node.rules.topics.get("orders").write_queues  # type: ignore[union-attr]
+    lab.store.close()
+
+
+def test_one_topic_goes_out_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    filled(tmp_path / "a")
+    file = str(tmp_path / "messages")
+
+    assert ExitCode.CLEAN == main.run(["broker", "export", file, "--data", str(tmp_path / "a"), "--topic", "audit"])
+    assert "topics=1 messages=30" in capsys.readouterr().out
+    code = main.run(["broker", "export", file, "--data", str(tmp_path / "a"), "--topic", "nobody"])
+    assert (ExitCode.CONFIGURATION, True) == (code, "there is no such topic" in capsys.readouterr().err)
+
+
+def test_the_rest_of_a_damaged_store_is_salvaged_and_its_share_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = filled(tmp_path / "a")
+    path, file = tmp_path / "a" / FILE_NAME, tmp_path / "messages"
+    content = bytearray(path.read_bytes())
+    at = content.find(b"10" + b"x" * 50)
+    content[at] ^= 1
+    path.write_bytes(content)
+
+    assert ExitCode.TAKEN == main.run(["broker", "export", str(file), "--data", str(tmp_path / "a")])
+    assert "is damaged" in (said := capsys.readouterr().err)
+    assert "--salvage" in said
+    assert not file.exists()
+    assert ExitCode.CLEAN == main.run(["broker", "export", str(file), "--data", str(tmp_path / "a"), "--salvage"])
+    assert "messages=59 expected=60 share=98.33%" in capsys.readouterr().out
+    assert content == path.read_bytes(), "nothing is touched"
+
+    assert ExitCode.CLEAN == main.run(["broker", "import", str(file), "--data", str(tmp_path / "b")])
+    assert [each[:5] for each in before if each[2] != b"10" + b"x" * 50] == [
+        each[:5] for each in opened(tmp_path / "b")
+    ]
+
+
+def test_messages_are_found_also_where_no_table_can_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    filled(tmp_path / "a")
+    path, file = tmp_path / "a" / FILE_NAME, tmp_path / "messages"
+    content = bytearray(path.read_bytes())
+    content[:4096] = bytes(4096)
+    path.write_bytes(content)
+
+    assert ExitCode.TAKEN == main.run(["broker", "export", str(file), "--data", str(tmp_path / "a")])
+    assert "--salvage" in capsys.readouterr().err
+    assert ExitCode.CLEAN == main.run(["broker", "export", str(file), "--data", str(tmp_path / "a"), "--salvage"])
+
+    assert "topics=2 messages=60 expected=60 share=100.00%" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("cut", [2, 100, 5000])
+def test_nothing_is_taken_of_a_file_that_is_cut_short(
+    cut: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    filled(tmp_path / "a")
+    file = tmp_path / "messages"
+    main.run(["broker", "export", str(file), "--data", str(tmp_path / "a")])
+    file.write_bytes(file.read_bytes()[:-cut])
+
+    assert ExitCode.CONFIGURATION == main.run(["broker", "import", str(file), "--data", str(tmp_path / "b")])
+    assert str(file) in capsys.readouterr().err
+    assert not (tmp_path / "b").exists()
+
+
+def test_a_flipped_bit_in_the_file_is_seen(tmp_path: Path) -> None:
+    filled(tmp_path / "a")
+    file = tmp_path / "messages"
+    main.run(["broker", "export", str(file), "--data", str(tmp_path / "a")])
+    whole = file.read_bytes()
+    for at in range(0, len(whole), 997):
+        damaged = bytearray(whole)
+        damaged[at] ^= 4
+        file.write_bytes(damaged)
+        assert ExitCode.CONFIGURATION == main.run(["broker", "import", str(file), "--data", str(tmp_path / "b")]), at
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "reason"),
+    [
+        (["export", "--data", "a"], ExitCode.CONFIGURATION, "needs a FILE"),
+        (["export", "f", "--memory"], ExitCode.CONFIGURATION, "needs --data"),
+        (["export", "f", "--data", "nowhere"], ExitCode.TAKEN, "there is none"),
+        (["import", "f", "--data", "a", "--salvage"], ExitCode.CONFIGURATION, "whole file"),
+        (["import", "nowhere", "--data", "a"], ExitCode.TAKEN, "No such file"),
+        (["--data", "a", "--salvage"], ExitCode.CONFIGURATION, "broker export FILE"),
+    ],
+)
+def test_what_makes_no_sense_is_said(
+    words: list[str], code: ExitCode, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+
+    assert code == main.run(["broker", *words])
+    assert reason in capsys.readouterr().err
+
+
+def test_a_folder_that_a_broker_has_open_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    database = open_folder(tmp_path / "a")
+    for words in (["--salvage"], []):
+        code = main.run(["broker", "export", str(tmp_path / "f"), "--data", str(tmp_path / "a"), *words])
+        assert (ExitCode.TAKEN, True) == (code, "in use by another broker" in capsys.readouterr().err)
+    database.close()
