@@ -41,8 +41,14 @@ class OffsetTable:
 
     def unconfirmed(self, queue: MessageQueue) -> int | None:
         """The offset that a forced flush must have answered; None where the broker is known to hold it."""
-        offset = self._committable.get(queue, 0)
-        return offset if offset > 0 and offset != self._confirmed[queue] else None
+        offset = self._committable.get(queue)
+        return offset if offset is not None and self._says_something(queue, offset, self._confirmed[queue]) else None
+
+    def _says_something(self, queue: MessageQueue, offset: int, known: int) -> bool:
+        """Whether the broker learns from it. 0 is told where nothing is stored, and only there: it says that the group
+        was here, so that whoever comes next neither begins at the end nor cannot be reset.
+        """
+        return offset != known and (offset > 0 or self._confirmed[queue] < 0)
 
     def untold(self, queue: MessageQueue) -> None:
         """What was sent may not have arrived (the connection broke): send it again."""
@@ -58,11 +64,11 @@ class OffsetTable:
         return self._committable.get(queue)
 
     def dirty(self) -> list[tuple[MessageQueue, int]]:
-        """What the broker should be told, in the order of the queues. Offset 0 says nothing and is never sent."""
+        """What the broker should be told, in the order of the queues."""
         return [
             (queue, offset)
             for queue, offset in sorted(self._committable.items())
-            if offset > 0 and offset != self._told[queue]
+            if self._says_something(queue, offset, self._told[queue])
         ]
 
     def __repr__(self) -> str:

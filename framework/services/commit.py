@@ -64,13 +64,12 @@ class CommitLoop:
                 log.warning("commit failed", group=self._group, queue=str(queue), offset=offset, reason=str(error))
             return
         self._unreachable.discard(queue.broker)
-        if sent:
+        if sent is not None:
             self._offsets.told(queue, sent)
 
     async def store(self, queue: MessageQueue, offset: int) -> None:
-        """Have the broker hold exactly this offset, also 0 and also one that lies further back.
-
-        Where that fails, the next flush sends it (but for 0, which says nothing).
+        """Have the broker hold exactly this offset, also one that lies further back. The next flush sends it where that
+        fails.
         """
         try:
             await self._brokers.commit(self._group, queue, offset)

@@ -133,7 +133,7 @@ class LocalOffsets:
     ) -> int | None:
         """Note the offset; it is on the disk soon, together with others."""
         offset = committable()
-        if offset:
+        if offset is not None:
             self._note(queue, offset)
             self._keep()
         return offset

@@ -130,7 +130,8 @@ class PullLoop:
             if result.code in NOT_A_MEMBER:
                 self._group.not_a_member()
         elif flow.has_position and flow.window is not window:
-            self._offsets.begin(self.queue, flow.next_offset, stored=None)
+            # A broker that has lost its log names 0, which must not wipe out what it has stored.
+            self._offsets.begin(self.queue, flow.next_offset, stored=None if flow.next_offset else 0)
             log.warning(
                 "queue moved by its broker",
                 group=self._group_name, queue=str(self.queue), offset=pull.offset, to=flow.next_offset,
@@ -164,8 +165,8 @@ class PullLoop:
         that was still on its way.
         """
         offset = self._offsets.unconfirmed(self.queue)
-        if offset is None:
-            return 0
+        if not offset:
+            return 0  # also where 0 is to be stored: that does not ride
         self._offsets.told(self.queue, offset)
         return offset
 

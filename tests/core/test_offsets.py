@@ -28,14 +28,14 @@ def table_at(offset: int, *, stored: int | None) -> OffsetTable:
         ([], 50, 50),
         ([(QUEUE, 50)], 50, None),
         ([(QUEUE, 50)], 50, 40),
-        ([], 0, None),
+        ([(QUEUE, 0)], 0, None),
         ([], 0, 0),
     ],
 )
 def test_dirty_is_what_the_broker_does_not_hold(
     expected: list[tuple[MessageQueue, int]], offset: int, stored: int | None
 ) -> None:
-    """Offset 0 says nothing and is never sent: a stored 0 could later be taken for a position."""
+    """Also 0 where nothing is stored, as Java's member tells it: it says that the group was here, and since when."""
     assert expected == table_at(offset, stored=stored).dirty()
 
 
@@ -146,8 +146,14 @@ def test_an_offset_that_moved_during_its_confirmation_is_unconfirmed() -> None:
     assert [(QUEUE, 70)] == table.dirty()
 
 
-def test_nothing_above_zero_needs_no_confirmation() -> None:
-    assert table_at(0, stored=None).unconfirmed(QUEUE) is None
+def test_a_zero_is_told_where_nothing_is_stored_and_only_once() -> None:
+    table = table_at(0, stored=None)
+    assert 0 == table.unconfirmed(QUEUE)
+    table.told(QUEUE, 0)
+    assert [] == table.dirty()
+    table.confirmed(QUEUE, 0)
+    table.untold(QUEUE)
+    assert ([], None) == (table.dirty(), table.unconfirmed(QUEUE)), "a late one could move somebody else's offset back"
 
 
 def test_a_queue_moved_back_by_its_broker_begins_anew() -> None:
@@ -177,7 +183,7 @@ def test_dirty_queues_come_in_the_order_of_queues() -> None:
 def test_once_all_is_quiet_the_broker_holds_the_highest_offset(steps: list[tuple[str, int]]) -> None:
     """Whatever was told, lost and confirmed in between: what is not clean at the end is sent."""
     table = table_at(0, stored=None)
-    highest, broker = 0, 0
+    highest, broker = 0, -1
     sent: list[int] = []
 
     for step, number in steps:
@@ -195,7 +201,8 @@ def test_once_all_is_quiet_the_broker_holds_the_highest_offset(steps: list[tuple
             case "confirmed":
                 table.confirmed(QUEUE, broker)
             case _:
-                broker = table.unconfirmed(QUEUE) or broker
+                wanted = table.unconfirmed(QUEUE)
+                broker = broker if wanted is None else wanted
                 table.confirmed(QUEUE, broker)
         assert highest == table.committable(QUEUE)
         if not table.dirty():

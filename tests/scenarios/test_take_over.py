@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+from framework.broker.store.topics import Topic
 from framework.testing.checkers import commit_never_passes_a_gap, nothing_lost, offsets_forward
-from framework.testing.story import Story, all_handled
+from framework.testing.cluster import Cluster
+from framework.testing.story import Story, all_handled, tell
+from framework.testing.workload import GroupLoad, Workload
 
 
 async def test_a_crashed_member_s_queues_are_taken_over(story: Story) -> None:
@@ -30,6 +33,27 @@ async def test_a_member_that_leaves_in_order_repeats_nothing(story: Story) -> No
     assert {b} == story.owners("orders")
     assert max(Counter(story.handled()).values()) == 1
     story.check()
+
+
+def test_what_comes_while_nobody_is_there_is_not_skipped_by_a_group_that_was() -> None:
+    """It begins at the end of an empty queue, which is 0; the next member must find that, and not begin at the end."""
+
+    async def scenario(story: Story) -> None:
+        await story.cluster.start_broker()
+        await story.cluster.start_producer()
+        broker = story.cluster.broker.broker
+        assert broker is not None
+        broker.nodes[0].rules.add(Topic(name="orders", read_queues=4, write_queues=4))
+        (app,) = await story.start_apps(1)
+        await story.sleep("2s")
+        await story.leave(app)
+        sent = await story.send("orders", 40)
+        await story.start_apps(1)
+        await story.within("1m").until(all_handled)
+        assert sent == len(set(story.handled()))
+
+    load = GroupLoad(fail_rate=0.0, poison_rate=0.0)
+    tell(scenario, Cluster(apps=0, workload=Workload(groups=(load,), settings={"start": "last"})))
 
 
 async def test_a_member_that_falls_silent_is_replaced(story: Story) -> None:
