@@ -100,7 +100,7 @@ class Brokers:
         """
         channel = await self._pool.channel(await self._address(queue), "pulls")
         offset = committable()
-        if offset:
+        if offset is not None:
             channel.send(_commit(group, queue, offset))
         return offset
 
@@ -248,6 +248,9 @@ class Brokers:
         """
         topic, own = retry_topic(group), message.queue.broker
         queues = await self._routes.writable_queues(topic)
+        if all(queue.broker == own for queue in queues):
+            await self._routes.refresh(topic)  # the first route of a retry topic is often older than the others' part
+            queues = await self._routes.writable_queues(topic)
         by_broker: dict[str, list[MessageQueue]] = {}
         for queue in queues:
             by_broker.setdefault(queue.broker, []).append(queue)
