@@ -15,7 +15,7 @@ from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError
 from framework.model.message import Message
 from framework.model.pulled import Failed, Found, NothingNew, OffsetIllegal, PullResult
 from framework.model.queue import MessageQueue
-from framework.model.subscription import Subscription
+from framework.model.subscription import BY_TAG, Subscription
 from framework.net.pool import Pool
 from framework.wire import stored
 from framework.wire.bodies.route import MASTER
@@ -27,6 +27,7 @@ HOLD_MS = 15_000  # how long the broker keeps a pull that finds nothing, as the 
 TIMEOUT_MS = 30_000  # brokers look at held pulls each 5 s and under load later; twice the hold is silence
 BATCH = 32  # as the Java client: one reply of a stock broker carries no more
 BATCH_BYTES = 262_144
+NO_FILTER = "; for sql= the broker needs enablePropertyFilter=true, which a stock one has not"
 
 _FOUND = int(ResponseCode.SUCCESS)
 _NOTHING = (int(ResponseCode.PULL_NOT_FOUND), int(ResponseCode.PULL_RETRY_IMMEDIATELY))
@@ -50,6 +51,7 @@ class Puller:
         self._pool, self._routes, self._queue = pool, routes, queue
         self._tags = frozenset(subscription.tags)
         self._broker_id = MASTER
+        by_tag = self._is_by_tag = subscription.kind == BY_TAG
         self._template = PullTemplate(
             PullRequest(
                 consumer_group=group,
@@ -57,12 +59,13 @@ class Puller:
                 queue_id=queue.number,
                 queue_offset=0,
                 max_msg_nums=batch,
-                sys_flag=SUSPEND | SUBSCRIPTION,
+                # A broker would compile a condition anew at each pull; as from Java, it knows ours by heartbeat.
+                sys_flag=SUSPEND | SUBSCRIPTION if by_tag else SUSPEND,
                 commit_offset=0,
                 suspend_timeout_millis=HOLD_MS,
                 sub_version=subscription.version,
-                subscription=subscription.expression,
-                expression_type="TAG",
+                subscription=subscription.expression if by_tag else None,
+                expression_type=subscription.kind,
                 max_msg_bytes=BATCH_BYTES,
                 broker_name=queue.broker,
             )
@@ -114,7 +117,8 @@ class Puller:
         code = answer.code
         if code != _FOUND and code not in _NOTHING and code != _MOVED:
             self._broker_id = MASTER
-            return Failed(f"code {code}, {(answer.remark or 'no remark')[:200]}", code)
+            hint = "" if self._is_by_tag or code != ResponseCode.SYSTEM_ERROR else NO_FILTER
+            return Failed(f"code {code}, {(answer.remark or 'no remark')[:200]}{hint}", code)
         following, low, high, delta = read_progress(answer.fields)
         self._broker_id = _suggested(answer)
         if not 0 <= following <= OFFSET_MAX:

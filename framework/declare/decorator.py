@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
 
 from framework.declare.arguments import PLAIN, Argument, arguments_of
 from framework.errors import ConfigurationError, nearest, shorten
+from framework.model import sql92
 from framework.model.durations import to_ms
 from framework.model.message import Message
 from framework.model.reserved import GROUP_LENGTH_MAX, check_name, check_topic
@@ -23,12 +24,26 @@ from framework.model.subscription import EVERYTHING
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_OPTIONS = ("topic", "group", "orderly", "key", "commit", "broadcasting", "tags", "batch", "linger", "retry", "name")
+_OPTIONS = (
+    "topic",
+    "group",
+    "orderly",
+    "key",
+    "commit",
+    "broadcasting",
+    "tags",
+    "sql",
+    "batch",
+    "linger",
+    "retry",
+    "name",
+)
 # One message beyond what a queue may hold by default would never come together.
 BATCH_MAX = 1_024
 LINGER_MAX_MS = 60_000
 _EXAMPLE = 'write @consumer(topic="orders", group="billing")'
 _SEPARATOR = "||"
+_CLASS_FILTERS = frozenset({"class_filter", "class_filter_mode", "filter_class"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +53,8 @@ class ConsumerSpec:
     topic: str
     group: str
     tags: str
+    sql: str | None = None
+    """A condition on properties instead of tags."""
     orderly: bool
     commit: Literal["auto", "manual"] = "auto"
     """In order: whether a message ends with its handler's success, or with the next `Commit`."""
@@ -90,6 +107,7 @@ if TYPE_CHECKING:
         commit: Literal["auto", "manual"] = "auto",
         broadcasting: bool = False,
         tags: str = EVERYTHING,
+        sql: str | None = None,
         batch: int = 0,
         linger: str | float = 0,
         retry: Retry | None = None,
@@ -119,7 +137,9 @@ if TYPE_CHECKING:
         With `broadcasting`, every process of the group is given every message, and remembers on its own disk how far it
         has come. What fails is dropped (after `max_retries` tries in place, none by default), and said so.
 
-        Tags are joined by `||`. `name` is what logs call it; the function's own name otherwise.
+        Tags are joined by `||`. `sql` is an SQL92 condition on properties instead, such as
+        `price > 10 AND region = 'eu'`; brokers check it (stock ones with enablePropertyFilter=true). `name` is what
+        logs call it; the function's own name otherwise.
         """
         ...
 
@@ -170,6 +190,7 @@ def _spec(
     broadcasting = given.get("broadcasting", False)
     if not isinstance(broadcasting, bool):
         raise ConfigurationError(f"broadcasting={shorten(broadcasting)}: write True or False")
+    sql = _sql(given.get("sql"), given)
     name = given.get("name") or getattr(function, "__name__", "handler")
     if not isinstance(name, str):
         raise ConfigurationError(f"name={shorten(name)}: write a text")
@@ -186,6 +207,7 @@ def _spec(
         topic=check_topic(str(topic)),
         group=check_name("group", str(group), GROUP_LENGTH_MAX),
         tags=_tags(given.get("tags", EVERYTHING)),
+        sql=sql,
         orderly=bool(orderly),
         by_key=orderly == "key",
         key=key,  # type: ignore[arg-type]  # what it takes is seen when it is called
@@ -219,6 +241,8 @@ def _given(positional: tuple[object, ...], options: dict[str, object]) -> dict[s
     if len(positional) > 2:
         raise ConfigurationError(f"only topic and group go without their names, not {len(positional)}; {_EXAMPLE}")
     for option in options:
+        if option in _CLASS_FILTERS:
+            raise ConfigurationError(f"{option}: no broker since 5.0 runs filter classes; write sql=, or tags=")
         if option not in _OPTIONS:
             known = nearest(option, _OPTIONS) or f"; known: {', '.join(_OPTIONS)}"
             raise ConfigurationError(f"unknown option {option!r}{known}; how it runs is said in the settings file")
@@ -227,6 +251,18 @@ def _given(positional: tuple[object, ...], options: dict[str, object]) -> dict[s
     if twice:
         raise ConfigurationError(f"{twice[0]} is given twice; {_EXAMPLE}")
     return given | options
+
+
+def _sql(value: object, given: dict[str, object]) -> str | None:
+    """The condition, understood before anything runs: a broker would tell it by codes, and a stock one not at all."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise ConfigurationError(f"sql={shorten(value)}: write a condition such as \"price > 10 AND region = 'eu'\"")
+    if "tags" in given:
+        raise ConfigurationError("tags and sql together: a broker filters by one of them; write TAGS = 'paid' in sql")
+    sql92.parse(value)
+    return value
 
 
 def _tags(value: object) -> str:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 EVERYTHING = "*"
+BY_TAG: Literal["TAG"] = "TAG"
+BY_SQL: Literal["SQL92"] = "SQL92"
 
 
 def java_hash(text: str) -> int:
@@ -18,14 +21,21 @@ def java_hash(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Tags joined by `||`, or `*` for all. The version is the clock's reading when it was made: newer wins."""
+    """Tags joined by `||`, or `*` for all; or an SQL92 condition on properties, which brokers alone check.
+
+    The version is the clock's reading when it was made: newer wins.
+    """
 
     topic: str
     expression: str = EVERYTHING
     version: int = 0
+    kind: Literal["TAG", "SQL92"] = BY_TAG
     tags: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
+        if self.kind != BY_TAG:
+            object.__setattr__(self, "tags", ())
+            return
         tags = tuple(part.strip() for part in self.expression.split("||"))
         wanted = () if self.expression.strip() == EVERYTHING else tuple(dict.fromkeys(tag for tag in tags if tag))
         object.__setattr__(self, "tags", wanted)

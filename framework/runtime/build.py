@@ -14,7 +14,7 @@ from framework.hooks.calls import Calls
 from framework.hooks.strategies import choose
 from framework.model.contracts import AllocationStrategy
 from framework.model.message import Message
-from framework.model.subscription import Subscription
+from framework.model.subscription import BY_SQL, Subscription
 from framework.ports import World
 from framework.runtime.collect import max_retries_of, mixture, over_maximum
 from framework.runtime.plan import GroupPlan, Handling
@@ -88,7 +88,7 @@ def _plan(
         raise mistakes[0]
     return GroupPlan(
         name=group,
-        subscriptions=tuple(Subscription(spec.topic, spec.tags, version) for spec in by_topic.values()),
+        subscriptions=tuple(_subscription(spec, version) for spec in by_topic.values()),
         handling={topic: _handling(spec, chosen, calls, reports, world) for topic, spec in by_topic.items()},
         concurrency=chosen.concurrency,
         max_retries=max_retries_of(chosen, specs[0]),
@@ -128,6 +128,12 @@ def _place(group: str, settings: AppSettings, worker: int) -> Place:
 def _skip(chosen: ConsumerSettings) -> SkipRules | None:
     rules = SkipRules(chosen.skip_older_than, chosen.skip_backlog_over)
     return None if rules == SkipRules() else rules
+
+
+def _subscription(spec: ConsumerSpec, version: int) -> Subscription:
+    if spec.sql is None:
+        return Subscription(spec.topic, spec.tags, version)
+    return Subscription(spec.topic, spec.sql, version, BY_SQL)
 
 
 def _handling(spec: ConsumerSpec, chosen: ConsumerSettings, calls: Calls, reports: Reports, world: World) -> Handling:

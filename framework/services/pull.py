@@ -26,8 +26,14 @@ from framework.wire.codes import ResponseCode
 
 log = structlog.get_logger()
 
-# The broker does not know our subscription (24) or knows an older one (25): the next heartbeat mends both.
-NOT_A_MEMBER = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
+# The broker does not know our subscription (24) or its condition (27), or knows an older one (25, 28): the next
+# heartbeat mends all four.
+NOT_A_MEMBER = (
+    ResponseCode.SUBSCRIPTION_NOT_EXIST,
+    ResponseCode.SUBSCRIPTION_NOT_LATEST,
+    ResponseCode.FILTER_DATA_NOT_EXIST,
+    ResponseCode.FILTER_DATA_NOT_LATEST,
+)
 
 
 class Pulls(Protocol):

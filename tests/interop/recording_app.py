@@ -10,12 +10,16 @@ import base64
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 from framework import Message, consumer
 
 RECORD = Path(os.environ["RECORD_FILE"])
 PAUSE_S = float(os.environ["RECORD_PAUSE_S"])
 FAILURES = int(os.environ["RECORD_FAILURES"])
+FILTER: dict[str, Any] = (
+    {"sql": os.environ["RECORD_SQL"]} if "RECORD_SQL" in os.environ else {"tags": os.environ["RECORD_TAGS"]}
+)
 ORDERLY = os.environ["RECORD_ORDERLY"] == "yes"
 
 
@@ -42,8 +46,8 @@ def seen_of(message: Message) -> str:
 @consumer(
     topic=os.environ["RECORD_TOPIC"],
     group=os.environ["RECORD_GROUP"],
-    tags=os.environ["RECORD_TAGS"],
     orderly=ORDERLY,
+    **FILTER,
 )
 async def record(message: Message) -> None:
     if PAUSE_S:

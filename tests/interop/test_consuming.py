@@ -70,6 +70,27 @@ def test_tags_are_filtered(place: Place, java: JavaPeer, nursery: Nursery, tmp_p
     assert 2 == ended.events[-1]["handled"]
 
 
+def test_properties_are_filtered_by_sql(place: Place, java: JavaPeer, nursery: Nursery, tmp_path: Path) -> None:
+    """The condition goes out with heartbeats, and brokers check it; a retried message is not filtered again."""
+    topic = place.new_topic()
+    regions = [("eu", 5), ("eu", 11), ("us", 12), ("eu", 13)]
+    messages = [
+        Outgoing(body=f"{region}{price}".encode(), properties={"region": region, "price": str(price)})
+        for region, price in regions
+    ]
+    java.send(place.name_server, topic, messages)
+
+    application = Application(
+        nursery, tmp_path, place.name_server, topic=topic, group=f"readers-of-{topic}", failures=1,
+        environment={"RECORD_SQL": "price > 10 AND region = 'eu'"},
+    )  # fmt: skip
+    received = application.received(4)
+    ended = application.stop()
+
+    assert [b"eu11", b"eu11", b"eu13", b"eu13"] == sorted(message.body for message in received)
+    assert 2 == ended.events[-1]["handled"]
+
+
 def test_what_fails_comes_again_with_the_same_id(
     place: Place, java: JavaPeer, nursery: Nursery, tmp_path: Path
 ) -> None:

@@ -61,7 +61,7 @@ def _prepared(arguments: argparse.Namespace) -> tuple[App, argparse.Namespace]:
         spec = consumer.spec
         of_group = settings.consumer(spec.group)
         log.info(
-            "consumer", name=spec.name, topic=spec.topic, group=spec.group, tags=spec.tags,
+            "consumer", name=spec.name, topic=spec.topic, group=spec.group, tags=spec.tags, sql=spec.sql,
             orderly=spec.orderly, broadcasting=spec.broadcasting,
             concurrency=of_group.concurrency, max_retries=of_group.max_retries,
             dead_letters="none: dropped" if spec.broadcasting else f"%DLQ%{spec.group}",

@@ -45,6 +45,7 @@ class SubscriptionData(Body):
             tags=subscription.tags,
             codes=subscription.tag_hashes,
             version=subscription.version,
+            expression_type=subscription.kind,
         )
 
 
