@@ -185,7 +185,7 @@ class ConsumerSettings(Part):
     skip_backlog_over: Annotated[int, Field(ge=0)] | None = None
     """Settle messages unhandled that are further than this behind their queue's end, likewise. Empty: no such rule."""
     stuck_after: Annotated[Duration, Field(ge=1)] = 900_000
-    """Orderly groups: a queue that one message has blocked for so long is reported, once a message."""
+    """Orderly groups: a queue or key that one message has blocked for so long is reported, once a message."""
     pull_batch: Annotated[int, Field(ge=1, le=1024)] = 32
     """Messages asked for in one pull. A stock broker hands out no more than 32."""
     cache_count: Annotated[int, Field(ge=1, le=65_535)] = 1_000

@@ -102,6 +102,13 @@ class Application:
         """SIGKILL: not a word to anybody."""
         self._nursery.kill(self._child)
 
+    def freeze(self) -> None:
+        """SIGSTOP: as a machine that hangs; its connections stay open."""
+        self._child.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._child.send_signal(signal.SIGCONT)
+
     def stop(self) -> Ended:
         """SIGTERM: it drains, leaves its group, and says what it did."""
         self._child.send_signal(signal.SIGTERM)

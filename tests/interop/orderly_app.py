@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 
 from framework import Commit, Message, Rollback, consumer
 from tests.interop.recording_app import note, seen_of
@@ -26,6 +27,14 @@ if HOW == "keys":
         note(seen_of(message))
         if message.body.endswith(b" 4") and message.attempt < 3:
             raise ValueError("miscounted")
+
+elif HOW == "clock":
+
+    @consumer(TOPIC, GROUP, orderly=True)
+    async def stamp(message: Message) -> None:
+        """Notes when it began; the clock is the machine's, and the same for all processes."""
+        note(seen_of(message, at=str(time.monotonic())))
+        await asyncio.sleep(0.1)
 
 elif HOW == "commits":
 

@@ -28,7 +28,7 @@ def note(line: str) -> None:
         lines.write(f"{line}\n")
 
 
-def seen_of(message: Message) -> str:
+def seen_of(message: Message, **more: str) -> str:
     seen = {
         "topic": message.topic,
         "body": base64.b64encode(message.body).decode(),
@@ -38,7 +38,7 @@ def seen_of(message: Message) -> str:
         "queue": message.queue.number,
         "offset": message.queue_offset,
         "attempt": message.attempt,
-        "properties": dict(message.properties),
+        "properties": {**message.properties, **more},
     }
     return json.dumps(seen)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
+from itertools import groupby, pairwise
 from pathlib import Path
 
 import pytest
@@ -90,6 +92,47 @@ def test_a_kill_before_the_commit_repeats_in_order(
     """The broker keeps the locks of the dead for a minute."""
     by_hand(stock, admin, nursery, tmp_path / "first").kill()
     is_repeated(stock, admin, nursery, tmp_path / "second")
+
+
+@pytest.mark.slow
+def test_a_member_that_hung_beyond_its_lease_starts_nothing_under_another_s(
+    stock: Stock,  # noqa: F811 - the fixture
+    nursery: Nursery,
+    tmp_path: Path,
+) -> None:
+    """The broker drops the silent connection after two minutes; then the other one has all queues, until they share."""
+    first = member(nursery, tmp_path / "first", stock, "clock")
+    second = member(nursery, tmp_path / "second", stock, "clock")
+    time.sleep(5)
+    stock.send(250)
+    first.received(20)
+    first.freeze()
+    mine = {each.queue for each in first.so_far()}
+    wait_until(lambda: bool(mine & {each.queue for each in second.so_far()}), "the other one", 240, pause_s=0.5)
+    time.sleep(5)
+    first.thaw()
+    thawed = time.monotonic()
+
+    def is_all_there() -> bool:
+        both = [*first.so_far(), *second.so_far()]
+        return all(max(numbers_of(both, queue), default=0) == 249 for queue in range(QUEUES))
+
+    wait_until(is_all_there, "all messages", 120, pause_s=0.5)
+    first.stop()
+    second.stop()
+    assert any(float(each.properties["at"]) > thawed for each in first.so_far()), "it had its share again"
+    for queue in range(QUEUES):
+        starts = sorted(
+            (float(each.properties["at"]), number, each.offset)
+            for number, application in enumerate((first, second))
+            for each in application.so_far()
+            if each.queue == queue
+        )
+        steps = [offset - before for (_, _, before), (_, _, offset) in pairwise(starts)]
+        assert max(steps) == 1, "whoever takes a queue skips nothing"
+        assert sum(step != 1 for step in steps) <= 2, "it goes back to what is stored with a new lease, and else not"
+        turns = [number for number, _ in groupby(owner for _, owner, _ in starts)]
+        assert turns in ([0], [1], [0, 1], [1, 0], [0, 1, 0]), "whoever lost a queue starts nothing there"
 
 
 def stored(admin: Admin, stock: Stock) -> set[int]:  # noqa: F811 - the fixture's value
