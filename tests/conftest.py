@@ -11,7 +11,7 @@ from tests.interop import requirements
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    requirements.install(config, [requirements.REAL_CLUSTER])
+    requirements.install(config, [requirements.REAL_CLUSTER, requirements.GO])
 
 
 @pytest.fixture(autouse=True)

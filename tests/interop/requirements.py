@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from tests.interop import jars
+from tests.interop import golang, jars
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,7 @@ class Requirement:
 
 
 REAL_CLUSTER = Requirement("interop", "interop", jars.missing)
+GO = Requirement("go", "go", golang.missing)
 
 
 def install(config: pytest.Config, requirements: Sequence[Requirement]) -> None:
