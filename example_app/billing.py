@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 
-from framework import DeadLetter, Message, RetryLater, consumer
+from pydantic import BaseModel
+
+from framework import Message, RetryLater, consumer
 
 PROVIDER_SECONDS = 0.02  # what a payment provider takes to answer
 
@@ -14,17 +15,18 @@ class Declined(Exception):
     """The provider said no, for now."""
 
 
+class Order(BaseModel):
+    """What the body must be. One that is not goes to the dead letters with the reason: no later try reads it better."""
+
+    number: str
+    cents: int
+
+
 @consumer(topic="orders", group="billing", tags="created || amended")
-async def bill(order: Message) -> RetryLater | DeadLetter | None:
+async def bill(order: Order, message: Message) -> RetryLater | None:
     """Returning nothing is success; an outcome says more; an exception would mean: again, later."""
     try:
-        details = json.loads(order.body)
-        number, cents = str(details["number"]), int(details["cents"])
-    except (ValueError, KeyError, TypeError) as error:
-        # No later try would read it better, so it need not take sixteen of them.
-        return DeadLetter(f"not an order: {error!r}")
-    try:
-        await charge(number, cents, attempt=order.attempt)
+        await charge(order.number, order.cents, attempt=message.attempt)
     except Declined as error:
         return RetryLater("10s", reason=str(error))
     return None

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, assert_type
 
-from framework import Consumer, Delivery, Message, RetryLater, consumer
+from framework import (
+    Ack,
+    BatchFailed,
+    Consumer,
+    DeadLetter,
+    Delivery,
+    Drop,
+    Message,
+    Retry,
+    RetryLater,
+    Suspend,
+    consumer,
+)
 from framework.declare import ConsumerSpec
+from framework.model.outcome import Outcome
 
 
 @consumer(topic="orders", group="billing", tags="created || paid")
@@ -28,3 +41,20 @@ async def seen(message: Message, delivery: Delivery) -> None:
     assert_type(bill.spec, ConsumerSpec)
     consumers: list[Consumer[..., Any]] = [bill, note]
     assert consumers
+
+
+@consumer("orders", "typed", retry=Retry(on=(TimeoutError, OSError), max=3, delays=["1s", "10s"], then=Drop))
+async def pay(order: dict[str, int], message: Message, *, delivery: Delivery) -> DeadLetter | None:
+    return None
+
+
+@consumer("orders", "batches", batch=32, linger="50ms")
+def store(orders: list[dict[str, int]], messages: Sequence[Message]) -> list[Outcome | None] | int | None:
+    if not messages:
+        raise BatchFailed(at=len(orders))
+    return [Ack(), RetryLater("1s"), Suspend()]
+
+
+async def kept(message: Message, delivery: Delivery) -> None:
+    assert_type(await pay({"cents": 1}, message, delivery=delivery), DeadLetter | None)
+    assert_type(store([{"cents": 1}], [message]), list[Outcome | None] | int | None)

@@ -8,7 +8,7 @@ import pytest
 from mypy import api
 
 ROOT = Path(__file__).parents[2]
-HEAD = "from framework import Delivery, Message, RetryLater, consumer\n"
+HEAD = "from framework import Delivery, Message, Retry, RetryLater, consumer\n"
 
 
 def complaints(*arguments: str) -> str:
@@ -26,6 +26,11 @@ def complaints(*arguments: str) -> str:
         ('@consumer("t", "g")\ndef f(m: Message) -> None: ...\nf()', "call-arg"),
         ('@consumer("t", "g")\ndef f(m: Message) -> None: ...\nf(3)', "arg-type"),
         ('@consumer("t", "g")\nasync def f(m: Message) -> None: ...\nf(Message("t")).bit_length()', "attr-defined"),
+        ('@consumer("t", "g", batch="many")\ndef f(m: list[Message]) -> None: ...', "arg-type"),
+        ('@consumer("t", "g", retry=Retry(dealys=["1s"]))\ndef f(m: Message) -> None: ...', "call-arg"),
+        ('@consumer("t", "g", retry=Retry(then=RetryLater))\ndef f(m: Message) -> None: ...', "arg-type"),
+        ('@consumer("t", "g")\ndef f(o: dict[str, int], m: Message) -> None: ...\nf({"a": 1})', "call-arg"),
+        ('@consumer("t", "g", batch=2)\ndef f(m: list[Message]) -> None: ...\nf(Message("t"))', "arg-type"),
         ("@consumer\ndef f(m: Message) -> None: ...", "call-arg"),
     ],
 )
