@@ -176,3 +176,40 @@ def test_a_group_in_order_turns_plain_sends_to_its_retry_topic_into_dead_letters
     lab.timers.advance(60_001)
     lab.send("%RETRY%g", reconsume_times=1, max_reconsume_times=16)
     assert len(lab.records("%RETRY%g")) == 1
+
+
+@pytest.mark.parametrize(
+    ("switch", "value", "code"),
+    [("brokerPermission", "4", 16), ("autoCreateSubscriptionGroup", "false", 26)],
+)
+def test_what_an_administrator_has_shut_refuses_send_backs(switch: str, value: str, code: int) -> None:
+    """There is one role here, so the check for a broker that is no master has nothing to refuse."""
+    lab, record = _sent()
+    lab.node.switches.put(switch, value)
+
+    assert lab.answer(send_back_command(record, "nobody-yet")).code == code
+    lab.timers.advance(20_000)
+    assert [lab.records(topic) for topic in ("%RETRY%nobody-yet", "%DLQ%nobody-yet")] == [[], []]
+
+
+def test_a_namespace_is_a_part_of_the_names() -> None:
+    """Clients put `namespace%` before topics and groups, and behind `%RETRY%`; the broker treats them as any others."""
+    lab = BrokerLab()
+    for namespace in ("one", "two"):
+        assert lab.send(f"{namespace}%t", body=namespace.encode()).code == 0
+    (record,) = lab.records("one%t")
+    assert lab.answer(send_back_command(record, "one%g")).code == 0
+    lab.timers.advance(10_000)
+
+    assert [each.body for each in lab.records("two%t")] == [b"two"]
+    assert [each.body for each in lab.records("%RETRY%one%g")] == [b"one"]
+    assert lab.records("%RETRY%two%g") == []
+
+
+def test_only_ordered_topics_are_shut_with_the_broker() -> None:
+    """As in RocketMQ: a plain send that arrives is stored, one to an `order` topic is refused with 16."""
+    lab = BrokerLab()
+    lab.node.rules.topics.put("ordered", Topic(name="ordered", is_ordered=True))
+    lab.node.switches.put("brokerPermission", "4")
+
+    assert (lab.send("plain").code, lab.send("ordered").code) == (0, 16)
