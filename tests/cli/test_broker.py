@@ -106,3 +106,12 @@ def test_durability_is_relaxed_by_name_only(tmp_path: Path) -> None:
 def test_other_machines_are_let_in_only_with_keys(capsys: pytest.CaptureFixture[str]) -> None:
     assert ExitCode.CONFIGURATION == main.run(["broker", "--memory", "--bind", "0.0.0.0"])
     assert "--auth" in capsys.readouterr().err
+
+
+def test_a_folder_of_a_newer_version_is_73_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    database = open_folder(tmp_path / "data")
+    database.writing.execute("PRAGMA user_version = 99")
+    database.close()
+
+    assert ExitCode.TAKEN == main.run(["broker", "--data", str(tmp_path / "data")])
+    assert "newer version (schema 99" in capsys.readouterr().err
