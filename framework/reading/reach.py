@@ -121,6 +121,8 @@ class Reach:
             self._links.pop(address).close()
             request.fields = fields
             answer = self.link(address).request(request, timeout_ms=timeout_ms)
+            if answer.code == ResponseCode.GO_AWAY:
+                raise BrokerUnreachable(f"{address}: told to go away, also on a fresh connection")
         return answer
 
     def stand_back(self, attempt: int) -> None:

@@ -18,7 +18,7 @@ def linted(folder: Path) -> tuple[int, str]:
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=folder, capture_output=True, text=True, check=False,
-        env={"PYTHONPATH": f"{folder}:{folder / 'plugins' / 'audit'}", "PATH": "", "COLUMNS": "200"},
+        env={"PYTHONPATH": ":".join(map(str, (folder, *(folder / "plugins").iterdir()))), "PATH": "", "COLUMNS": "200"},
     )  # fmt: skip
     return done.returncode, done.stdout + done.stderr
 

@@ -1,0 +1,81 @@
+"""Offsets of a query: what to read next, how much of it, in which pieces. Pure: it asks nobody.
+
+A checkpoint holds offsets as {topic: {broker: {queue: offset}}}, in one order only: Spark compares them as texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import NamedTuple
+
+from framework.model.queue import MessageQueue
+from framework_spark.options import Offsets
+
+
+class Range(NamedTuple):
+    """Offsets `begin` to `end` - 1 of a queue."""
+
+    queue: MessageQueue
+    begin: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        return self.end - self.begin
+
+
+def nested(ends: Mapping[MessageQueue, int]) -> Offsets:
+    """As a checkpoint holds them."""
+    offsets: Offsets = {}
+    for queue, offset in sorted(ends.items()):
+        offsets.setdefault(queue.topic, {}).setdefault(queue.broker, {})[str(queue.number)] = offset
+    return offsets
+
+
+def flat(offsets: Offsets) -> dict[MessageQueue, int]:
+    """By queue."""
+    return {
+        MessageQueue(topic, broker, int(number)): offset
+        for topic, brokers in offsets.items()
+        for broker, queues in brokers.items()
+        for number, offset in queues.items()
+    }
+
+
+def limited(
+    begins: Mapping[MessageQueue, int], ends: Mapping[MessageQueue, int], limit: int
+) -> dict[MessageQueue, int]:
+    """Ends that leave at most about `limit` messages, each queue's share by what waits in it.
+
+    A share of less than one message is rounded up, as in the Kafka source, so that a small queue beside a large one
+    is never starved; a trigger may so exceed the limit by less than one message a queue.
+    """
+    waiting = {queue: max(end - begins[queue], 0) for queue, end in ends.items()}
+    total = sum(waiting.values())
+    if total <= limit:
+        return dict(ends)
+    found = {}
+    for queue, end in ends.items():
+        size = waiting[queue]
+        share = max(size * limit // total, 1) if size else 0
+        found[queue] = begins[queue] + share if size else end
+    return found
+
+
+def split(ranges: Iterable[Range], *, pieces_min: int | None, records_max: int | None) -> list[Range]:
+    """The ranges, cut where somebody asked for it: each piece of at most `records_max`, `pieces_min` or more in all."""
+    whole = [each for each in ranges if each.size > 0]
+    if records_max is not None:
+        whole = [piece for each in whole for piece in _cut(each, -(-each.size // records_max))]
+    if pieces_min is None or len(whole) >= pieces_min:
+        return whole
+    total = sum(each.size for each in whole)
+    return [piece for each in whole for piece in _cut(each, -(-each.size * pieces_min // total))]
+
+
+def _cut(whole: Range, count: int) -> list[Range]:
+    """Pieces that differ by at most one message."""
+    count = min(count, whole.size)
+    marks = [whole.begin + whole.size * step // count for step in range(count + 1)]
+    return [Range(whole.queue, begin, end) for begin, end in pairwise(marks)]

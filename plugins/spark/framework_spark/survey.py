@@ -1,0 +1,114 @@
+"""Survey: which queues a query has now, and where they begin and end. The driver's side; it holds a reader.
+
+It owns what it was told by the name server, for some seconds, so that a query of many small triggers does not ask for
+routes each time; and it decides what an unreachable broker means: no news, as long as another one answers.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Callable, Mapping
+
+from framework.errors import BrokerUnreachable, ConfigurationError, FrameworkError
+from framework.model.queue import MessageQueue
+from framework.reading import Reader
+from framework_spark.options import EARLIEST, LATEST, Bound, SourceOptions
+
+REFRESH_SECONDS = 5.0  # until a new queue, topic or broker is noticed; Kafka's source asks each trigger
+
+Ends = dict[MessageQueue, int]
+
+
+class Survey:
+    """Made in whichever process Spark asks; `close` leaves nothing open."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._reader = Reader(options.settings)
+        self._queues: list[MessageQueue] = []
+        self._asked_at: float | None = None
+        self._silent: frozenset[str] = frozenset()
+
+    def queues(self, *, fresh: bool = False) -> list[MessageQueue]:
+        """Every readable queue of the topics. ConfigurationError for a topic that was named and does not exist."""
+        now = time.monotonic()
+        if fresh or self._asked_at is None or now - self._asked_at >= REFRESH_SECONDS:
+            self._queues = [queue for topic in self._topics() for queue in self._reader.queues(topic)]
+            self._asked_at = now
+            missing = sorted(set(self._options.topics) - {queue.topic for queue in self._queues})
+            if missing and fresh:
+                servers = ", ".join(self._options.settings.name_servers)
+                raise ConfigurationError(f"topic {missing[0]}: no name server of {servers} knows it; create it first")
+        return self._queues
+
+    def _topics(self) -> list[str]:
+        if not self._options.topic_pattern:
+            return sorted(self._options.topics)
+        pattern = re.compile(self._options.topic_pattern)
+        return [topic for topic in self._reader.topics() if pattern.fullmatch(topic)]
+
+    def ends(self) -> Ends:
+        """The end of every queue whose broker answers. Raises where none does."""
+        return self._of_each(self.queues(), self._reader.max_offset)
+
+    def begin(self, queue: MessageQueue) -> int:
+        return self._reader.min_offset(queue)
+
+    def at(self, bound: Bound, queues: list[MessageQueue]) -> Ends:
+        """The bound as offsets. What it names must exist; what it does not name is where `everywhere` says."""
+        named = {
+            MessageQueue(topic, broker, int(number)): offset
+            for topic, brokers in bound.queues.items()
+            for broker, offsets in brokers.items()
+            for number, offset in offsets.items()
+        }
+        strangers = sorted(set(named) - set(queues))
+        if strangers:
+            raise ConfigurationError(f"offsets of {strangers[0]}: there is no such queue among the {len(queues)} read")
+        return {queue: self._resolved(bound, queue, named.get(queue, bound.everywhere)) for queue in queues}
+
+    def _resolved(self, bound: Bound, queue: MessageQueue, offset: int) -> int:
+        if bound.timestamp_ms is not None:
+            return self._reader.offset_at(queue, bound.timestamp_ms)
+        if offset == EARLIEST:
+            return self._reader.min_offset(queue)
+        return self._reader.max_offset(queue) if offset == LATEST else offset
+
+    def _of_each(self, queues: list[MessageQueue], ask: Callable[[MessageQueue], int]) -> Ends:
+        found: Ends = {}
+        silent: dict[str, BrokerUnreachable] = {}
+        for queue in queues:
+            if queue.broker in silent:
+                continue
+            try:
+                found[queue] = ask(queue)
+            except BrokerUnreachable as error:
+                silent[queue.broker] = error
+        if silent and not found:
+            raise next(iter(silent.values()))
+        for broker in sorted(silent.keys() - self._silent):
+            warn(f"{silent[broker]}; its queues wait until it is back")
+        self._silent = frozenset(silent)
+        return found
+
+    def mirror(self, group: str, offsets: Mapping[MessageQueue, int]) -> Ends:
+        """Store a group's offsets at the brokers; answers those that were stored. A broker that is down is named."""
+        stored: Ends = {}
+        for queue, offset in offsets.items():
+            try:
+                self._reader.commit(group, queue, offset)
+            except FrameworkError as error:
+                warn(f"offset of group {group} not mirrored: {error}")
+            else:
+                stored[queue] = offset
+        return stored
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+def warn(text: str) -> None:
+    """Into the log of the process that Spark runs us in."""
+    print(f"framework_spark: {text}", file=sys.stderr, flush=True)  # noqa: T201  # Spark keeps stderr as the log

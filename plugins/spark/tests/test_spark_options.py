@@ -1,0 +1,120 @@
+"""Options: each one's meaning, and what is said about those that cannot work."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from framework_spark.options import EARLIEST, LATEST, Bound, sink_options, source_options
+
+from framework.errors import ConfigurationError, Sql92Error
+from framework.reading import Filter
+
+NEEDED = {"nameServers": "a:1", "topic": "orders"}
+
+
+def test_what_is_not_said_has_kafka_s_defaults() -> None:
+    batch, stream = source_options(NEEDED, streaming=False), source_options(NEEDED, streaming=True)
+
+    assert (Bound(EARLIEST), Bound(LATEST)) == (batch.starting, batch.ending)
+    assert Bound(LATEST) == stream.starting
+    assert stream.fail_on_data_loss
+    assert stream.include_body
+    assert 15 * 60_000 == stream.max_trigger_delay_ms
+    assert Filter() == stream.wanted
+    assert "" == stream.group
+    assert None is stream.max_offsets_per_trigger is stream.min_offsets_per_trigger is stream.min_partitions
+
+
+def test_every_option_is_understood_in_any_case() -> None:
+    given = {
+        "NAMESERVERS": "a:1; b:2,[::1]:3", "topicpattern": "ord.*", "group": "revenue", "startingoffsets": "earliest",
+        "failondataloss": "FALSE", "maxoffsetspertrigger": "100", "minoffsetspertrigger": "10",
+        "maxtriggerdelay": "30s", "minpartitions": "4", "maxrecordsperpartition": "50", "tags": "a || b",
+        "includebody": "false", "credentials": "env:SHOP", "tls": "true", "tlscafile": "ca.pem",
+    }  # fmt: skip
+
+    options = source_options(given, streaming=True)
+
+    assert ("a:1", "b:2", "[::1]:3") == options.settings.name_servers
+    assert ("ord.*", (), "revenue", "revenue") == (
+        options.topic_pattern, options.topics, options.group, options.settings.group
+    )  # fmt: skip
+    assert Bound(EARLIEST) == options.starting
+    assert not options.fail_on_data_loss
+    assert (100, 10, 30_000) == (
+        options.max_offsets_per_trigger, options.min_offsets_per_trigger, options.max_trigger_delay_ms
+    )  # fmt: skip
+    assert (4, 50) == (options.min_partitions, options.max_records_per_partition)
+    assert Filter(tags="a || b") == options.wanted
+    assert not options.include_body
+    assert "env:SHOP" == options.settings.credentials
+    assert options.settings.tls is not None
+    assert "ca.pem" == options.settings.tls.ca_file
+    assert options == pickle.loads(pickle.dumps(options))
+
+
+def test_bounds_are_words_offsets_or_instants() -> None:
+    offsets = '{"orders": {"broker-a": {"0": 5, "1": -2, "2": -1}}}'
+    batch = source_options({**NEEDED, "startingOffsets": offsets, "endingTimestamp": "1700000000123"}, streaming=False)
+
+    assert Bound(EARLIEST, {"orders": {"broker-a": {"0": 5, "1": EARLIEST, "2": LATEST}}}) == batch.starting
+    assert Bound(timestamp_ms=1_700_000_000_123) == batch.ending
+    when = source_options({**NEEDED, "startingTimestamp": "2026-01-31T12:00:00+01:00"}, streaming=True).starting
+    assert 1_769_857_200_000 == when.timestamp_ms
+    ending = source_options({**NEEDED, "endingOffsets": offsets}, streaming=False).ending
+    assert LATEST == ending.everywhere
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"topc": "x"}, "unknown option 'topc'; did you mean 'topic'?"),
+        ({"maxoffsetpertrigger": "5"}, "unknown option 'maxoffsetpertrigger'; did you mean 'maxOffsetsPerTrigger'?"),
+        ({"endingOffsets": "latest"}, "option endingOffsets means nothing for a stream"),
+        ({"batchSize": "5"}, "option batchSize means nothing for a stream"),
+        ({"topic": ""}, "give either topic or topicPattern"),
+        ({"topicPattern": "x"}, "give either topic or topicPattern"),
+        ({"topic": "a b"}, "topic 'a b'"),
+        ({"topic": "", "topicPattern": "("}, r"option topicPattern='\(': write a regular expression"),
+        ({"nameServers": ""}, "option nameServers is missing"),
+        ({"nameServers": "nowhere"}, "name server 'nowhere': write host:port"),
+        ({"group": "a b"}, "group 'a b'"),
+        ({"startingOffsets": "first"}, "option startingOffsets='first': write earliest, latest"),
+        ({"startingOffsets": '{"orders": {"0": 5}}'}, "option startingOffsets="),
+        ({"startingOffsets": '{"orders": {"a": {"0": -3}}}'}, "option startingOffsets="),
+        ({"startingOffsets": '{"orders": {"a": {"x": 3}}}'}, "option startingOffsets="),
+        ({"startingOffsets": "latest", "startingTimestamp": "5"}, "not both"),
+        ({"startingTimestamp": "yesterday"}, "milliseconds since 1970"),
+        ({"startingTimestamp": "2026-01-31T12:00:00"}, "a time with its zone"),
+        ({"failOnDataLoss": "no"}, "option failOnDataLoss='no': write true or false"),
+        ({"maxOffsetsPerTrigger": "0"}, "option maxOffsetsPerTrigger=0: write a whole number above 0"),
+        ({"minPartitions": "many"}, "option minPartitions='many': write a whole number"),
+        ({"maxTriggerDelay": "soon"}, "option maxTriggerDelay='soon': write a duration"),
+        ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"}, "minOffsetsPerTrigger 9 is above"),
+        ({"tags": "a", "sql": "b = 1"}, "either tags or sql"),
+        ({"credentials": "hunter2"}, "write a reference, file:PATH or env:PREFIX"),
+    ],
+)
+def test_what_cannot_work_is_one_error_that_names_it(options: dict[str, str], complaint: str) -> None:
+    with pytest.raises(ConfigurationError, match=complaint):
+        source_options({**NEEDED, **options}, streaming=True)
+
+
+def test_a_filter_s_mistake_is_shown_before_a_broker_is_asked() -> None:
+    with pytest.raises(Sql92Error, match="character"):
+        source_options({**NEEDED, "sql": "price >"}, streaming=False)
+
+
+def test_a_limit_of_triggers_means_nothing_for_a_batch() -> None:
+    with pytest.raises(ConfigurationError, match="option maxOffsetsPerTrigger means nothing for a batch read"):
+        source_options({**NEEDED, "maxOffsetsPerTrigger": "5"}, streaming=False)
+
+
+def test_a_sink_has_options_of_its_own() -> None:
+    options = sink_options({"nameServers": "a:1", "topic": "out", "batchSize": "7", "checkpointLocation": "/x"})
+
+    assert ("out", 7, "framework_spark_sink") == (options.topic, options.batch_size, options.group)
+    assert 256 == sink_options({"nameServers": "a:1"}).batch_size
+    with pytest.raises(ConfigurationError, match="option tags means nothing for a sink"):
+        sink_options({"nameServers": "a:1", "tags": "x"})

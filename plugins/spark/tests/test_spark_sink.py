@@ -1,0 +1,177 @@
+"""The sink without a JVM: rows become messages with their key, in batches, by another broker where one fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from framework_spark.datasource import RocketMQ
+from framework_spark.options import sink_options
+from framework_spark.sink import send_rows
+from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
+
+from framework.broker.intercept import Interceptor
+from framework.broker.request import Request
+from framework.errors import BrokerUnreachable, ConfigurationError
+from framework.reading import Reader, decode_properties
+from framework.wire.codes import RequestCode, ResponseCode
+from framework.wire.command import Command
+from tests.reading.threads import ThreadBox, texts, thread_box
+
+BODY = StructType([StructField("body", BinaryType()), StructField("topic", StringType())])
+
+
+def send(address: str, rows: list[dict[str, Any]], prefix: str = "q/0/0", **options: str) -> int:
+    given = sink_options({"nameServers": address, **options})
+    names = dict.fromkeys(name for row in rows for name in row)
+    types = {"properties": pa.map_(pa.string(), pa.string())}
+    columns = {name: pa.array([row.get(name) for row in rows], types.get(name)) for name in names}
+    return send_rows(given, iter([pa.RecordBatch.from_pydict(columns)]), prefix)
+
+
+def arrived(reader: Reader, topic: str) -> list[tuple[bytes | None, dict[str, str], int]]:
+    """Body, properties and queue, in the order of the rows that were sent."""
+    found = [
+        (body, decode_properties(texts), queue.number)
+        for queue in reader.queues(topic)
+        for columns in reader.read(queue, 0, reader.max_offset(queue))
+        for body, texts in zip(columns.bodies, columns.properties, strict=True)
+    ]
+    return sorted(found, key=lambda each: int(each[1]["SPARK_ROW"].rpartition("/")[2]))
+
+
+def test_each_column_reaches_its_place(box: ThreadBox, reader: Reader, topic: str) -> None:
+    rows: list[dict[str, Any]] = [
+        {"body": b"a", "key": "k1", "tag": "red", "properties": [("n", "1"), ("gone", None)]},
+        {"body": "b", "topic": f"{topic}-other"},
+    ]
+    assert 1 == send(box.address, rows[:1], topic=topic)
+    assert 1 == send(box.address, rows[1:], topic=topic)
+
+    ((body, properties, _),) = arrived(reader, topic)
+    assert (b"a", "k1", "red", "1") == (body, properties["KEYS"], properties["TAGS"], properties["n"])
+    assert "gone" not in properties
+    assert "q/0/0/0" == properties["SPARK_ROW"]
+    assert [b"b"] == [body for body, _, _ in arrived(reader, f"{topic}-other")]
+
+
+def test_rows_are_named_alike_at_each_repetition(box: ThreadBox, reader: Reader, topic: str) -> None:
+    for _ in range(2):
+        assert 10 == send(box.address, [{"body": f"{n}"} for n in range(10)], "query/7/3", topic=topic, batchSize="4")
+
+    names = sorted(properties["SPARK_ROW"] for _, properties, _ in arrived(reader, topic))
+
+    assert sorted(2 * [f"query/7/3/{n}" for n in range(10)]) == names
+
+
+def test_batches_are_as_large_as_they_may_be(box: ThreadBox, topic: str) -> None:
+    seen: list[int] = []
+
+    def note(request: Request) -> bool:
+        seen.append(request.command.code)
+        return False
+
+    undo = [
+        box.broker.intercept(Interceptor(code=code, times=None, when=note))
+        for code in (RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_MESSAGE_V2)
+    ]
+    rows = [{"body": b"x" * size} for size in (10, 10, 10, 600_000, 600_000, 10)]
+    send(box.address, rows, topic=topic, batchSize="3")
+    for each in undo:
+        each()
+
+    batch, single = RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_MESSAGE_V2
+    assert [batch, single, batch] == seen
+
+
+def test_a_sharding_key_chooses_one_queue_and_keeps_order(box: ThreadBox, reader: Reader, topic: str) -> None:
+    box.send(topic, texts(topic, 1), queue=0)
+    with Reader(reader.settings) as fresh:
+        before = {queue: fresh.max_offset(queue) for queue in fresh.queues(topic)}
+    rows = [{"body": f"{n}", "sharding": f"key-{n % 3}"} for n in range(30)]
+    send(box.address, rows, topic=topic, batchSize="4")
+
+    found: dict[str, list[tuple[int, int]]] = {}
+    for queue, start in before.items():
+        for columns in reader.read(queue, start, reader.max_offset(queue)):
+            for body, text in zip(columns.bodies, columns.properties, strict=True):
+                key = decode_properties(text)["__SHARDINGKEY"]
+                found.setdefault(key, []).append((queue.number, int(body or b"")))
+    assert {"key-0", "key-1", "key-2"} == set(found)
+    for key, places in found.items():
+        assert 1 == len({number for number, _ in places}), key
+        assert sorted(n for _, n in places) == [n for _, n in places], key
+
+
+def test_a_delay_is_a_level_or_a_duration(box: ThreadBox, reader: Reader, topic: str) -> None:
+    """The box's ladder is 50 ms each, so they are there soon; which level was chosen stays in the message."""
+    send(box.address, [{"body": "a", "delay": 2}, {"body": "now"}], "a", topic=topic)
+    send(box.address, [{"body": "b", "delay": "90s"}], "b", topic=topic)
+    with pytest.raises(ConfigurationError, match="row q/0/0/0: delay 'soon'"):
+        send(box.address, [{"body": "c", "delay": "soon"}], topic=topic)
+
+    for _ in range(100):
+        bodies = {body for body, _, _ in arrived(reader, topic)}
+        if len(bodies) == 3:
+            break
+        box.call(lambda: __import__("asyncio").sleep(0.05))
+    assert {b"a", b"b", b"now"} == bodies
+
+
+@pytest.mark.parametrize(
+    ("row", "complaint"),
+    [
+        ({"body": None}, "row q/0/0/0: body is null"),
+        ({"body": b""}, "row q/0/0/0: body is empty"),
+        ({"body": b"x", "topic": "a b"}, "topic 'a b'"),
+        ({"body": b"x", "properties": [("TRACE_ON", "1")]}, "property TRACE_ON is RocketMQ's own"),
+    ],
+)
+def test_a_row_that_cannot_be_sent_is_named(box: ThreadBox, topic: str, row: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ConfigurationError, match=complaint):
+        send(box.address, [row], topic=topic)
+
+
+def test_another_broker_takes_what_one_refuses(box: ThreadBox, reader: Reader, topic: str) -> None:
+    busy = Interceptor(code=RequestCode.SEND_BATCH_MESSAGE, answer=lambda _: Command(ResponseCode.SYSTEM_BUSY), times=1)
+    box.broker.intercept(busy)
+
+    assert 3 == send(box.address, [{"body": f"{n}"} for n in range(3)], topic=topic)
+
+    assert busy.is_spent
+    assert [b"0", b"1", b"2"] == [body for body, _, _ in arrived(reader, topic)]
+
+
+def test_a_broker_that_is_gone_fails_the_task_with_one_error(topic: str) -> None:
+    with thread_box() as box:
+        address = box.address
+    with pytest.raises(BrokerUnreachable, match="no name server answers"):
+        send(address, [{"body": "x"}], topic=topic)
+
+
+@pytest.mark.parametrize(
+    ("schema", "options", "complaint"),
+    [
+        ([("body", BinaryType()), ("tags", StringType())], {}, "no column 'tags'; did you mean 'tag'?"),
+        ([("body", IntegerType())], {}, "column body is int; cast it to binary or string"),
+        ([("key", StringType())], {}, "column body is missing"),
+        ([("body", StringType())], {"topic": ""}, "give option topic or a column topic"),
+    ],
+)
+def test_columns_are_checked_before_anything_is_sent(schema: Any, options: dict[str, str], complaint: str) -> None:
+    shape = StructType([StructField(name, kind) for name, kind in schema])
+    sink = RocketMQ(CaseInsensitiveDict({"nameServers": "a:1", "topic": "t", **options}))
+
+    with pytest.raises(ConfigurationError, match=complaint):
+        sink.writer(shape, overwrite=False)
+    with pytest.raises(ConfigurationError, match=complaint):
+        sink.streamWriter(shape, overwrite=False)
+
+
+def test_a_topic_cannot_be_overwritten() -> None:
+    sink = RocketMQ(CaseInsensitiveDict({"nameServers": "a:1", "topic": "t"}))
+
+    with pytest.raises(ConfigurationError, match="cannot be overwritten"):
+        sink.writer(BODY, overwrite=True)
