@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from framework.broker.store import salvage
-from framework.errors import RecordDamaged
+from framework.errors import RecordDamaged, StoreError
 from tests.broker.flips import damage_often
 from tests.broker.store_lab import folder_lab
 
@@ -42,6 +42,20 @@ def test_the_error_names_the_message(tmp_path: Path) -> None:
         lab.texts("t", 1, 1)
     assert [b"text 2"] == lab.texts("t", 1, 2)
     lab.store.close()
+
+
+def test_a_queue_whose_name_was_damaged_is_not_silently_missing(tmp_path: Path) -> None:
+    folder_lab(tmp_path).store.close()
+    lab = folder_lab(tmp_path)
+    lab.write("orders", 0, b"x")
+    lab.store.close()
+    path = tmp_path / "broker.db"
+    content = bytearray(path.read_bytes())
+    content[content.index(b"broker-aorders")] ^= 0x20
+    path.write_bytes(content)
+
+    with pytest.raises(StoreError, match="table of queues"):
+        folder_lab(tmp_path)
 
 
 def test_salvage_reads_the_write_ahead_log_too_and_changes_nothing(tmp_path: Path) -> None:

@@ -32,6 +32,10 @@ class Store:
         self.database = database
         self._disk = disk
         try:
+            # Their names stand in the table and in its index: where the two differ, a queue would silently be missing.
+            (found,) = database.writing.execute("PRAGMA integrity_check(queues)").fetchone()
+            if found != "ok":
+                raise ValueError(f"table of queues: {found}")
             self.queues = Queues(database.writing)
             self.log = Log(database.reading, self.queues)
             self.writer = Writer(database, self.queues, clock, workers, soon)
