@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 import pytest
 
 from framework.reading import Reader, ReaderSettings
+from tests.reading.spark import spark_session
 from tests.reading.threads import ThreadBox, thread_box
 
 
@@ -39,26 +38,5 @@ def topic(_numbers: Callable[[], int]) -> str:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Small and quiet, with workers of this interpreter. A quick compiler and one thread for garbage: half the CPU."""
-    from pyspark.sql import SparkSession
-
-    os.environ.update(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
-    folder = tmp_path_factory.mktemp("spark")
-    settings = {
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.driver.host": "127.0.0.1",
-        "spark.log.level": "OFF",
-        "spark.python.authenticate.socketTimeout": "120s",  # of a busy machine
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.streaming.checkpointLocation": str(folder / "checkpoints"),
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-    }
-    builder = SparkSession.builder.master("local[2,3]").appName("tests")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    yield session
-    session.stop()
+    with spark_session(tmp_path_factory.mktemp("spark")) as session:
+        yield session

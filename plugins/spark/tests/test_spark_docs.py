@@ -23,7 +23,7 @@ def test_everything_has_its_place_in_the_page(name: str) -> None:
     assert f"`{name}`" in TEXT
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.xdist_group("spark")
 def test_the_examples_run(spark: Any, box: ThreadBox, reader: Reader, tmp_path: Path) -> None:
     from pyspark.errors import StreamingQueryException

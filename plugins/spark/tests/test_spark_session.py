@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from framework.reading import Reader, ReaderSettings, decode_properties
+from framework.reading import Reader, decode_properties
 from tests.reading.threads import ThreadBox, texts
 
 # One worker for all of them: another would start a JVM of its own.
-pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("spark")]
 
 
 def test_what_was_sent_is_read_by_offset(spark: Any, box: ThreadBox, topic: str) -> None:
@@ -112,34 +112,3 @@ def test_a_machine_without_java_is_told_so() -> None:
 
     assert 0 != done.returncode
     assert "JAVA" in done.stderr.upper()
-
-
-@pytest.mark.interop
-def test_a_real_cluster_is_read_by_offset(spark: Any, request: pytest.FixtureRequest) -> None:
-    from tests.interop.command import developers_cluster
-
-    cluster = developers_cluster()
-    if cluster is None:
-        pytest.skip("no running cluster: set FRAMEWORK_INTEROP_CLUSTER")
-    import asyncio
-
-    from framework import Message, Producer
-
-    topic = f"spark-{os.getpid()}"
-
-    async def send() -> None:
-        async with Producer(name_servers=[cluster.name_server]) as producer:
-            for number in range(64):
-                await producer.send(Message(topic, f"m{number}", tags="red"))
-
-    asyncio.run(send())
-    frame = spark.read.format("rocketmq").option("nameServers", cluster.name_server).option("topic", topic).load()
-    rows = frame.selectExpr("queueId", "offset", "cast(body as string) body", "tag").collect()
-
-    assert sorted(f"m{number}" for number in range(64)) == sorted(row.body for row in rows)
-    assert {"red"} == {row.tag for row in rows}
-    with Reader(ReaderSettings((cluster.name_server,))) as reader:
-        ends = {queue.number: reader.max_offset(queue) for queue in reader.queues(topic)}
-    assert {(number, offset) for number, end in ends.items() for offset in range(end)} == {
-        (row.queueId, row.offset) for row in rows
-    }
