@@ -2,16 +2,19 @@
 
 None: all is well. An outcome: it is each message's. A list: one outcome or None a message. A number: all is well up to
 that index, and the rest is tried again (-1: nothing is). `BatchFailed(at=index)`: the same, said by raising, with the
-index of the first that failed. Any other exception: the whole batch is tried again.
+index of the first that failed. Any other exception: the whole batch is tried again. `Commit()` and `Rollback()` are
+said of the batch as a whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from framework.model.outcome import Ack, BatchFailed, DeadLetter, Drop, RetryLater, Suspend
+from framework.model.outcome import Ack, BatchFailed, Commit, DeadLetter, Drop, RetryLater, Rollback, Suspend
 
 _OUTCOMES = (Ack, RetryLater, DeadLetter, Suspend, Drop)
+_OF_ALL = (Commit, Rollback)
+"""Said of the batch as a whole, and of nothing in it."""
 
 
 def spread(answer: object, count: int) -> list[object]:
@@ -26,7 +29,7 @@ def spread(answer: object, count: int) -> list[object]:
         if not 0 <= answer.at < count:
             return _mistaken(f"BatchFailed(at={answer.at}) is not in a batch of {count}", count)
         return _tail(answer.at, answer, count)
-    if isinstance(answer, (*_OUTCOMES, Exception)):
+    if isinstance(answer, (*_OUTCOMES, *_OF_ALL, Exception)):
         return [answer] * count
     if isinstance(answer, int) and not isinstance(answer, bool):
         if not -1 <= answer < count:
@@ -44,6 +47,8 @@ def _each(answers: Sequence[object], count: int) -> list[object]:
     if len(answers) != count:
         return _mistaken(f"{len(answers)} outcomes for a batch of {count}", count)
     for index, each in enumerate(answers):
+        if isinstance(each, _OF_ALL):
+            return _mistaken(f"outcome {index} is {each}, which is said of a whole batch: return it alone", count)
         if each is not None and not isinstance(each, (*_OUTCOMES, Exception)):
             return _mistaken(f"outcome {index} of the batch is a {type(each).__name__}", count)
     return list(answers)

@@ -25,8 +25,8 @@ class Line:
     """The portions that wait, in the order in which they were pulled. Its worker is its only writer."""
 
     __slots__ = (
-        "_not_before_ms", "_portions", "_tries", "_uncommitted", "copies", "is_manual", "is_reported", "key",
-        "last_error", "run", "since_ms",
+        "_not_before_ms", "_portions", "_tries", "_uncommitted", "after_copies", "copies", "is_manual", "is_reported",
+        "key", "last_error", "run", "since_ms",
     )  # fmt: skip
 
     def __init__(self, key: str = "", *, is_manual: bool = False) -> None:
@@ -46,6 +46,8 @@ class Line:
         self.last_error = ""
         self.copies: deque[tuple[Portion, int, SendBack]] = deque()
         """Messages that are given up: what is left to do is to have a broker keep them, not to run them again."""
+        self.after_copies: list[Place] = []
+        """Handled beside messages that are given up, and behind one of those: they end when it has."""
         self.is_reported = False
         """It was said that the first message has stood here for too long."""
 
@@ -111,6 +113,10 @@ class Line:
                         return places
         return places
 
+    def has(self, count: int) -> bool:
+        """Whether at least so many wait."""
+        return len(self.take(count)) == count
+
     @property
     def attempt(self) -> int:
         """Tries of the first message that have failed here."""
@@ -132,6 +138,13 @@ class Line:
         if not self.is_manual or not marks.safeguard("offsets wait for the commit"):
             portion.end(portion.next)
 
+    def advance_over(self, places: Iterable[Place]) -> None:
+        """These were handled, and nothing before them is left."""
+        for portion, index in places:
+            portion.skip_gone()
+            assert portion.next == index, f"{portion}: {index} ended before its turn"
+            self.advance(portion, 1)
+
     def end_one(self, portion: Portion, index: int) -> None:
         """Let one message end, wherever it stands: it is kept elsewhere, or was settled without being handled."""
         is_first = portion.next == index
@@ -143,8 +156,8 @@ class Line:
 
     def commit(self, portion: Portion) -> list[Portion]:
         """What was handled up to here has ended. `portion` is the one whose handler says so."""
-        ended = [*self._uncommitted]
-        if portion not in ended:
+        ended = self._handled()
+        if portion not in ended:  # its window hands out nothing more, and it is out of line
             ended.append(portion)
         for each in ended:
             each.end(each.next)
@@ -153,11 +166,10 @@ class Line:
 
     def roll_back(self, portion: Portion) -> None:
         """What was handled since the last commit is first in line again."""
-        for each in (*self._uncommitted, portion):
+        for each in (*self._handled(), portion):
             each.next = each.ended
-        back = [each for each in self._uncommitted if each is not portion]
+        self._portions.extendleft(reversed(self._uncommitted))
         self._uncommitted.clear()
-        self._portions.extendleft(reversed(back))
 
     def stay(
         self, now_ms: int, pause_ms: int, reason: str, *, counts: bool = True, tried: Iterable[Place] | None = None
@@ -175,13 +187,16 @@ class Line:
             offset = portion.messages[index].queue_offset
             self._tries[offset] = self._tries.get(offset, 0) + 1
 
+    def _handled(self) -> list[Portion]:
+        """Where something was handled and waits for a commit, in order."""
+        return [*self._uncommitted, *(each for each in self._portions if each.ended < each.next)]
+
     # Pictures
 
     @property
     def uncommitted(self) -> int:
         """Messages that were handled and wait for a commit."""
-        begun = self._portions[0] if self._portions else None
-        return sum(each.next - each.ended for each in (*self._uncommitted, begun) if each is not None)
+        return sum(each.next - each.ended for each in self._handled())
 
     def is_stuck(self, now_ms: int, patience_ms: int) -> bool:
         """Whether the first message has stood here for so long."""
@@ -205,6 +220,7 @@ class Line:
     def _forget(self) -> None:
         self._tries.clear()
         self.copies.clear()
+        self.after_copies.clear()
         self._forget_first(())
 
     def __repr__(self) -> str:

@@ -198,8 +198,6 @@ def _spec(
     batch, linger_ms = _batch(given.get("batch", 0)), _linger(given.get("linger", 0))
     if linger_ms and not batch:
         raise ConfigurationError("linger without batch: a single message waits for nobody; write batch=32, too")
-    if batch and given.get("orderly", False) is not False:
-        raise ConfigurationError("batch is for concurrent groups in this version: remove it, or orderly")
     retry = given.get("retry")
     if retry is not None and not isinstance(retry, Retry):
         raise ConfigurationError(f"retry={shorten(retry)}: write retry=Retry(max=5, ...), from framework")

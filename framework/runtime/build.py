@@ -142,12 +142,10 @@ def _handling(spec: ConsumerSpec, chosen: ConsumerSettings, calls: Calls, report
     undecodable = Undecodable(spec.group, chosen.undecodable, chosen.undecodable_max)
     rules = Rules(undecodable, explicit_ack=chosen.explicit_ack)
     hooks = Hooks(calls.before, after)
-    if spec.batch:
-        batching = batching_for(spec, hooks, world.clock, rules)
-        return Handling(one_of(batching), spec.is_async, undecodable, batching=batching)
-    call = call_for(spec, hooks, world.clock, rules)
+    batching = batching_for(spec, hooks, world.clock, rules) if spec.batch else None
+    call = call_for(spec, hooks, world.clock, rules) if batching is None else one_of(batching)
     by_hand = spec.commit == "manual"
-    return Handling(call, spec.is_async, undecodable, commits_by_hand=by_hand, key_of=_key_of(spec))
+    return Handling(call, spec.is_async, undecodable, commits_by_hand=by_hand, key_of=_key_of(spec), batching=batching)
 
 
 def _key_of(spec: ConsumerSpec) -> Callable[[Message], str] | None:

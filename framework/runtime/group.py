@@ -36,7 +36,6 @@ from framework.runtime.plan import GroupPlan, Handling, retry_handling
 from framework.runtime.reports import Reports
 from framework.services import held
 from framework.services.commit import CommitLoop
-from framework.services.order_desk import InOrder
 from framework.services.position import Start, find_start, policy_for
 from framework.services.pull import PullLoop, Pulls
 from framework.services.rebalance import RebalanceLoop
@@ -229,7 +228,7 @@ class ConsumerGroup:
         if self.plan.flow_limits.is_shared:
             self._divide()
         if order is not None:
-            order.take(pull, InOrder(handling.is_async, handling.commits_by_hand, handling.key_of))
+            order.take(pull, handling.in_order)
         self._run(pull)
 
     def _run(self, pull: PullLoop) -> None:

@@ -16,6 +16,7 @@ from framework.model.subscription import Subscription
 from framework.ports import Workers
 from framework.services.batch_calls import Batching
 from framework.services.local_offsets import Place
+from framework.services.order_desk import InOrder
 from framework.services.position import StartPolicy
 from framework.services.undecodable import Undecodable
 
@@ -33,6 +34,10 @@ class Handling:
     """In order: whose order is kept; the queue's where nobody says."""
     batching: Batching | None = None
     """How it is given several messages at once; `call` is then for one that comes alone."""
+
+    @property
+    def in_order(self) -> InOrder:
+        return InOrder(self.is_async, self.commits_by_hand, self.key_of, self.batching)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ its answer means for each of them is `core/batch.py`'s.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,8 @@ from framework.core.results import HOLDS, result_of
 from framework.declare import ConsumerSpec
 from framework.model.delivery import Delivery
 from framework.model.message import Message
-from framework.ports import Clock
+from framework.model.outcome import RetryLater, Suspend
+from framework.ports import Clock, Workers
 from framework.services.deliver import Ends, Hooks, Rules, value_of
 
 Many = Callable[[Sequence[Message]], Any]
@@ -26,7 +28,10 @@ class Batching:
     """How a handler is run that takes several messages at once."""
 
     call: Many
-    """Answers a list, one result a message, and never raises: a coroutine function for an async handler."""
+    """Answers a list, one result a message, and never raises: a coroutine function for an async handler.
+
+    In order it stops at a message that comes again before the handler has seen it: there is no result for those behind.
+    """
     is_async: bool
     count: int
     linger_ms: int
@@ -56,14 +61,33 @@ def one_of(batching: Batching) -> Callable[[Message], Any]:
     return call_at_once
 
 
+async def results_of(batching: Batching, messages: Sequence[Message], workers: Workers) -> list[object]:
+    """Run it where it runs: one result a message."""
+    try:
+        if batching.is_async:
+            results: list[object] = await batching.call(messages)
+        else:
+            results = await workers.run(lambda: batching.call(messages))
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        return [RuntimeError(f"the handler was cancelled from within: {error}")] * len(messages)
+    return results
+
+
 class _Shape:
     """What the handler takes, and how its deliveries begin and end."""
 
     def __init__(self, spec: ConsumerSpec, hooks: Hooks, clock: Clock, rules: Rules) -> None:
-        self.function = spec.function
+        self.function, self.in_order = spec.function, spec.orderly
         self.ends = Ends(spec, hooks, clock, rules)
         self.arguments = spec.arguments
         self.values = [value_of(each, rules.undecodable) for each in spec.arguments]
+
+
+def _comes_again(result: object) -> bool:
+    return isinstance(result, HOLDS) or isinstance(result_of(result).outcome, RetryLater | Suspend)
 
 
 class _Batch:
@@ -72,24 +96,24 @@ class _Batch:
     def __init__(self, shape: _Shape, messages: Sequence[Message]) -> None:
         self._shape, ends = shape, shape.ends
         self._deliveries: list[Delivery] = []
-        self._results: list[object] = [None] * len(messages)
+        self._results: list[object] = []
         self.given: list[int] = []
         """Indexes of those that the handler is given."""
         self._rows: list[list[object]] = []
         for index, message in enumerate(messages):
             delivery = ends.begin(message)
             self._deliveries.append(delivery)
-            verdict = ends.verdict(delivery)
-            if verdict is not None:
-                self._results[index] = verdict
-                continue
-            try:
-                row = [value(message, delivery) for value in shape.values]
-            except Exception as error:  # noqa: BLE001 - border: the handler's, for its models may hold code
-                self._results[index] = ends.judged(delivery, error)
-            else:
-                self._rows.append(row)
-                self.given.append(index)
+            result: object = ends.verdict(delivery)
+            if result is None:
+                try:
+                    self._rows.append([value(message, delivery) for value in shape.values])
+                except Exception as error:  # noqa: BLE001 - border: the handler's, for its models may hold code
+                    result = ends.judged(delivery, error)
+                else:
+                    self.given.append(index)
+            self._results.append(result)
+            if shape.in_order and result is not None and _comes_again(result):
+                break  # nothing behind it starts
 
     def run(self) -> Any:
         """Call the function; lists, or tuples where it asks for those, are its own to do with as it likes."""

@@ -13,7 +13,7 @@ from framework.core.chunk import Chunk
 from framework.core.window import Window
 from framework.net.task_tree import TaskTree
 from framework.ports import Clock, Workers
-from framework.services.batch_calls import Batching
+from framework.services.batch_calls import Batching, results_of
 from framework.services.work import Run
 
 Member = tuple[Chunk, int]
@@ -95,7 +95,8 @@ class BatchCrew:
         for window, count in windows.items():
             self._running[window] = self._running.get(window, 0) + count
         try:
-            results = await self._results(batch)
+            messages = [chunk.messages[index] for chunk, index in batch]
+            results = await results_of(self._batching, messages, self._workers)
         finally:
             for window, count in windows.items():
                 left = self._running.pop(window) - count
@@ -115,21 +116,6 @@ class BatchCrew:
         for (chunk, index), result in zip(batch, results, strict=True):
             if result is not None:
                 chunk.run.uncommon(chunk, index, result, started)
-
-    async def _results(self, batch: list[Member]) -> list[object]:
-        messages = [chunk.messages[index] for chunk, index in batch]
-        call = self._batching.call
-        try:
-            if self._batching.is_async:
-                results: list[object] = await call(messages)
-            else:
-                results = await self._workers.run(lambda: call(messages))
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            return [RuntimeError(f"the handler was cancelled from within: {error}")] * len(messages)
-        return results
 
     def __repr__(self) -> str:
         return f"<BatchCrew {self._name}: {self._working} of {self._size} run, {len(self._ready)} chunks ready>"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from framework.core.line import Place
 from framework.core.portion import Portion
 from framework.model.message import Message
 from framework.ports import Clock, Workers
+from framework.services.batch_calls import Batching, results_of
 from framework.services.order_desk import Lane
 
 RUN_SECONDS = 0.02  # how long a thread goes on before its ends are brought home, so that offsets move
@@ -29,6 +31,14 @@ class OrderCalls:
             ended, result = await self._workers.run(self._threaded(lane, portion, message))
         portion.chunk.spent += self._clock.monotonic() - entered
         return ended, result
+
+    async def run_batch(self, lane: Lane, places: Sequence[Place], batching: Batching) -> list[object]:
+        """One result a message, as the batch's call makes them of the handler's answer."""
+        entered = lane.started = self._clock.monotonic()
+        messages = [lane.line.as_tried(portion, index) for portion, index in places]
+        results = await results_of(batching, messages, self._workers)
+        places[0][0].chunk.spent += self._clock.monotonic() - entered
+        return results
 
     async def _awaited(self, lane: Lane, message: Message) -> object:
         lane.started = self._clock.monotonic()

@@ -12,6 +12,7 @@ from framework.core.line import Line
 from framework.core.order_lease import OrderLease
 from framework.model.message import Message
 from framework.model.outcome import Ack, Outcome
+from framework.services.batch_calls import Batching
 from framework.services.pull import PullLoop
 
 
@@ -24,6 +25,8 @@ class InOrder:
     """Offsets move when the handler answers `Commit`."""
     key_of: Callable[[Message], str] | None = None
     """Whose order is kept; that of the whole queue where nobody says. It does not raise."""
+    batching: Batching | None = None
+    """How the handler is given several messages at once; None where it takes one."""
 
 
 @dataclass(eq=False, slots=True)
@@ -56,6 +59,8 @@ class Lane:
     is_ready: bool = False
     wakes_ms: int = 0
     """When it stands in line again; 0 where it does not wait."""
+    lingers_ms: int = 0
+    """Until when its batch may fill; 0 where nobody waits for that."""
     started: float = 0.0
     """When the running handler began, seconds on the monotonic clock."""
     outcome: Outcome = field(default_factory=Ack)

@@ -5,12 +5,15 @@ What an outcome means is `core/retry.py`'s. A result of a lease that is gone cha
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
 
 import structlog
 
 from framework import marks
+from framework.core.line import Place
+from framework.core.order_batch import BatchEnds, decide_batch
 from framework.core.portion import Portion
 from framework.core.results import kind_of, result_of
 from framework.core.retry import SendBack, Settle, Stay, decide_in_order, pause_ms
@@ -122,6 +125,86 @@ class OrderEnds:
                     line.copies.append((portion, index, copy))
                     line.last_error = copy.reason
 
+    # Batches
+
+    def batch_came_home(self, lane: Lane, places: list[Place], results: list[object]) -> None:
+        """One result a message, as the batch's call made them; fewer where one is to come again unseen."""
+        now_ms, pull, line, first = self._clock.monotonic_ms(), lane.desk.pull, lane.line, places[0][0]
+        if self._is_late(lane, first, now_ms):
+            self._side.left(pull, len(places), is_late=True)
+            return
+        if isinstance(results[-1], CAUSES):
+            cause = results.pop()
+            if not results:
+                wait_ms = lane.backoff.failed(self._chance.random())
+                self._stay(lane, first, now_ms, wait_ms, str(cause) or type(cause).__name__, counts=False)
+                return  # else it is the first of the next batch, and stays there
+        places = places[: len(results)]
+        elapsed_ms = lane.elapsed_ms = (self._clock.monotonic() - lane.started) * 1000
+        messages = [line.as_tried(*place) for place in places]
+        judged = [result_of(result) for result in results]
+        for message, result, end in zip(messages, results, judged, strict=True):
+            if result is not None:
+                self._counts.add_kind(kind_of(end, elapsed_ms))
+            if end.error is not None:
+                self._reports.failed(self._group, message, end.error)
+        rollback = next((result for result in results if isinstance(result, Rollback)), None)
+        if line.is_manual and rollback is not None:
+            lane.outcome = result_of(rollback).outcome
+            self._roll_back(lane, first, messages[0], rollback, now_ms)
+            return
+        outcomes = [end.outcome for end in judged]
+        ends = decide_batch(outcomes, [message.attempt for message in messages], self._max_retries, self._decide)
+        self._batch_ended(lane, places, messages, outcomes, ends)
+        if line.is_manual and any(isinstance(result, Commit) for result in results):
+            for each in line.commit(places[-1][0]):
+                pull.left(each.chunk, 0)
+        if ends.done < len(places) or ends.copies:
+            pull.rates.failed(now_ms)
+            if not first.window.is_draining:  # else the next owner is given them
+                self._batch_stays(lane, places, messages, outcomes, ends)
+
+    def _batch_ended(
+        self, lane: Lane, places: list[Place], messages: list[Message], outcomes: list[Outcome], ends: BatchEnds
+    ) -> None:
+        """What is in front and went well has ended, and what was dropped, wherever it stands."""
+        pull, line, dropped = lane.desk.pull, lane.line, set(ends.dropped)
+        for index in ends.dropped:
+            line.end_one(*places[index])
+            self._counts.add("dropped")
+            self._reports.ended("dropped", self._group, messages[index], outcomes[index], lane.elapsed_ms)
+        first_copy = ends.copies[0][0] if ends.copies else ends.done
+        handled = [place for index, place in enumerate(places[:first_copy]) if index not in dropped]
+        if handled and line.is_reported:
+            log.info("queue no longer stuck", group=self._group, queue=str(pull.queue))
+        line.advance_over(handled[: ends.done])
+        lane.backoff.succeeded()
+        for chunk, ended in Counter(portion.chunk for portion, _ in handled).items():
+            pull.left(chunk, ended)
+        if not handled:
+            pull.left(places[0][0].chunk, 0)
+
+    def _batch_stays(
+        self, lane: Lane, places: list[Place], messages: list[Message], outcomes: list[Outcome], ends: BatchEnds
+    ) -> None:
+        """What is given up is a broker's to keep; what is tried again waits, and all behind it."""
+        line, given_up = lane.line, {index for index, _ in ends.copies}
+        settled = given_up.union(ends.dropped)
+        if ends.copies:
+            line.copies.extend((*places[index], copy) for index, copy in ends.copies)
+            first = ends.copies[0][0]
+            line.after_copies.extend(places[index] for index in range(first, ends.done) if index not in settled)
+            line.last_error, lane.outcome = ends.copies[0][1].reason, outcomes[first]
+        if ends.stay is None:
+            return
+        tried = [index for index in range(ends.done, len(places)) if index not in settled]
+        for index in tried:
+            self._counts.add("retry")
+            self._reports.ended("retry", self._group, messages[index], outcomes[index], lane.elapsed_ms)
+        now_ms = self._clock.monotonic_ms()
+        self._say_blocked(lane, messages[ends.done], ends.stay.reason)
+        line.stay(now_ms, ends.stay.pause_ms, ends.stay.reason, tried=[places[index] for index in tried])
+
     def _settled(self, lane: Lane, portion: Portion, index: int, result: object, event: str, now_ms: int) -> None:
         line, pull = lane.line, lane.desk.pull
         pull.rates.handled(now_ms, 1, 0.0)
@@ -152,14 +235,16 @@ class OrderEnds:
         line = lane.line
         if line.first is not portion:
             return  # the queue is being given back: its next owner is given the message
-        if not line.last_error:
-            named = {"key": line.key} if lane.desk.lanes.is_by_key else {}
+        self._say_blocked(lane, line.message, reason)
+        line.stay(now_ms, wait_ms, reason, counts=counts)
+
+    def _say_blocked(self, lane: Lane, message: Message, reason: str) -> None:
+        if not lane.line.last_error:
+            named = {"key": lane.line.key} if lane.desk.lanes.is_by_key else {}
             log.info(
                 "queue blocked",
-                group=self._group, queue=str(lane.desk.pull.queue), offset=line.message.queue_offset, reason=reason,
-                **named,
+                group=self._group, queue=str(lane.desk.pull.queue), offset=message.queue_offset, reason=reason, **named,
             )  # fmt: skip
-        line.stay(now_ms, wait_ms, reason, counts=counts)
 
     async def bury(self, lane: Lane) -> None:
         """Have a broker keep the first message that was given up; only then has it ended here."""
@@ -188,5 +273,10 @@ class OrderEnds:
             log.info("queue no longer stuck", group=self._group, queue=str(pull.queue))
         lane.backoff.succeeded()
         line.end_one(portion, index)
+        if line.after_copies and not line.copies:
+            handled, line.after_copies = line.after_copies, []
+            line.advance_over(handled)
+            for chunk, ended in Counter(each.chunk for each, _ in handled).items():
+                pull.left(chunk, ended)
         self._reports.ended(copy.event, self._group, message, lane.outcome, lane.elapsed_ms)
         pull.left(portion.chunk, 0)

@@ -117,7 +117,9 @@ class Orderly:
             lane: Lane = line.run or self._new_lane(desk, line)
             if lane.wakes_ms:
                 first = line.first
-                if first is not None and first.chunk is not chunk:
+                batching = desk.how.batching
+                is_filled = batching is not None and lane.lingers_ms and line.has(batching.count)
+                if first is not None and first.chunk is not chunk and not is_filled:
                     continue
                 lane.wakes_ms = 0  # what it waited for is gone: the queue was moved
             self._stand_in_line(lane)
@@ -212,11 +214,29 @@ class Orderly:
             if line.copies:
                 await self._ends.bury(lane)
                 continue
+            if self._lingers(lane, now_ms):
+                return
             if line.since_ms is None:
                 self._watch.begun(lane, now_ms)
+            batching = lane.desk.how.batching
+            if batching is not None:
+                places = line.take(batching.count)
+                results = await self._calls.run_batch(lane, places, batching)
+                self._ends.batch_came_home(lane, places, results)
+                continue
             index = portion.next
             ended, result = await self._calls.run(lane, portion, line.message)
             self._ends.came_home(lane, portion, index, ended, result)
+
+    def _lingers(self, lane: Lane, now_ms: int) -> bool:
+        """Whether its batch may still fill. What is tried again waits for nobody."""
+        batching, line = lane.desk.how.batching, lane.line
+        if batching is not None and batching.linger_ms and not line.last_error and not line.has(batching.count):
+            lane.lingers_ms = lane.lingers_ms or now_ms + batching.linger_ms
+            if now_ms < lane.lingers_ms:
+                return True
+        lane.lingers_ms = 0
+        return False
 
     def _startable(self, lane: Lane, now_ms: int) -> Portion | None:
         """The portion whose next message may start now. A queue that was left has empty lines."""
@@ -239,8 +259,8 @@ class Orderly:
         if lane.line.first is None:
             self._drop_if_over(lane)
         elif desk.lease.holds(now_ms):  # else the next lease, and then the next chunk, will bring it back
-            wait_ms = lane.line.wait_ms(now_ms)
-            if wait_ms:
+            wait_ms = max(lane.line.wait_ms(now_ms), lane.lingers_ms - now_ms)
+            if wait_ms > 0:
                 self._alarms.put(lane, now_ms + wait_ms)
             else:
                 self._stand_in_line(lane)

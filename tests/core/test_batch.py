@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from framework.core.batch import spread
-from framework.model.outcome import Ack, BatchFailed, DeadLetter, RetryLater
+from framework.model.outcome import Ack, BatchFailed, Commit, DeadLetter, RetryLater, Rollback
 
 
 def test_nothing_said_is_success_for_all() -> None:
@@ -14,6 +14,11 @@ def test_nothing_said_is_success_for_all() -> None:
 
 def test_one_outcome_is_each_messages() -> None:
     assert [RetryLater("1s")] * 3 == spread(RetryLater("1s"), 3)
+
+
+@pytest.mark.parametrize("answer", [Commit(), Rollback("2s")])
+def test_a_commit_or_a_rollback_is_the_batch_s(answer: object) -> None:
+    assert [answer] * 3 == spread(answer, 3)
 
 
 def test_a_list_has_one_outcome_a_message() -> None:
@@ -53,6 +58,7 @@ def test_any_other_exception_is_each_messages() -> None:
     [
         ([None, None], "2 outcomes for a batch of 3"),
         ([None, 5, None], "outcome 1 of the batch is a int"),
+        ([None, None, Commit()], "outcome 2 is Commit(), which is said of a whole batch"),
         (3, "3 is no index of a batch of 3"),
         (-2, "-2 is no index of a batch of 3"),
         (BatchFailed(at=3), "BatchFailed(at=3) is not in a batch of 3"),

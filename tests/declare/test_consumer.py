@@ -175,7 +175,6 @@ async def yields(it: Message) -> AsyncIterator[int]:
         (several, {"topic": "t", "group": "g", "batch": 8, "linger": "soon"}, "linger: 'soon' is not a duration"),
         (several, {"topic": "t", "group": "g", "batch": 8, "linger": "2m"}, "linger='2m': write a duration up to 60s"),
         (several, {"topic": "t", "group": "g", "batch": 8, "linger": None}, "linger=None: write a duration"),
-        (several, {"topic": "t", "group": "g", "batch": 8, "orderly": True}, "batch is for concurrent groups in this"),
         (good, {"topic": "t", "group": "g", "linger": "1s"}, "linger without batch: a single message waits for"),
         (good, {"topic": "t", "group": "g", "retry": 5}, "retry=5: write retry=Retry(max=5, ...)"),
         (good, {"topic": "t", "group": "g", "retrys": Retry()}, "unknown option 'retrys'; did you mean 'retry'?"),

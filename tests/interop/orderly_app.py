@@ -28,6 +28,15 @@ if HOW == "keys":
         if message.body.endswith(b" 4") and message.attempt < 3:
             raise ValueError("miscounted")
 
+elif HOW == "batches":
+
+    @consumer(TOPIC, GROUP, orderly=True, batch=10, linger="2s")
+    async def load(messages: list[Message]) -> int | None:
+        """A batch that begins with the queue answers that all is well up to its fourth message."""
+        for message in messages:
+            note(seen_of(message, batch=str(messages[0].queue_offset), of=str(len(messages))))
+        return 3 if messages[0].queue_offset == 0 else None
+
 elif HOW == "clock":
 
     @consumer(TOPIC, GROUP, orderly=True)

@@ -1,4 +1,4 @@
-"""Ways of keeping an order against a real cluster: by key, with commits by hand."""
+"""Ways of keeping an order against a real cluster: by key, in batches, with commits by hand."""
 
 from __future__ import annotations
 
@@ -49,6 +49,26 @@ def test_a_failing_key_holds_its_lane_and_every_key_is_in_order(
         assert {key: list(range(key, 30, 3)) for key in (0, 2)} == lanes
         assert handled.index(29) < len(handled) - 1 - handled[::-1].index(4), "the others did not wait"
     assert QUEUES * 30 == ended.events[-1]["handled"]
+
+
+def test_of_ten_in_a_batch_whose_fifth_fails_the_fifth_to_the_tenth_come_again(
+    stock: Stock,  # noqa: F811 - the fixture
+    nursery: Nursery,
+    tmp_path: Path,
+) -> None:
+    stock.send(10)
+    application = member(nursery, tmp_path / "only", stock, "batches")
+    received = application.received(QUEUES * (10 + 6))
+    ended = application.stop()
+
+    for queue in range(QUEUES):
+        mine = [each for each in received if each.queue == queue]
+        assert [(number, 1) for number in range(10)] == [(each.offset, each.attempt) for each in mine[:10]]
+        assert [(number, 2) for number in range(4, 10)] == [(each.offset, each.attempt) for each in mine[10:]]
+        assert [("0", "10")] * 10 + [("4", "6")] * 6 == [
+            (each.properties["batch"], each.properties["of"]) for each in mine
+        ]
+    assert QUEUES * 10 == ended.events[-1]["handled"]
 
 
 def by_hand(stock: Stock, admin: Admin, nursery: Nursery, folder: Path) -> Application:  # noqa: F811 - its value

@@ -64,6 +64,30 @@ def test_each_queue_is_handled_in_order_and_one_at_a_time(is_async: bool) -> Non
     run(scenario)
 
 
+@pytest.mark.parametrize("is_async", [True, False])
+def test_of_ten_in_a_batch_whose_fifth_fails_the_fifth_to_the_tenth_come_again(is_async: bool) -> None:
+    async def scenario() -> None:
+        seen: dict[int, list[list[tuple[int, int]]]] = {number: [] for number in range(4)}
+
+        def move(messages: list[Message]) -> int | None:
+            batch = [(message.queue_offset, message.attempt) for message in messages]
+            seen[messages[0].queue.number].append(batch)
+            return 3 if batch[0][0] == 0 else None
+
+        async def move_async(messages: list[Message]) -> int | None:
+            return move(messages)
+
+        handler: Any = move_async if is_async else move
+        async with box() as broker:
+            await send(broker, TOPIC, *map(str, range(40)))
+            async with running(broker, consumer(TOPIC, "inventory", orderly=True, batch=10, linger="5s")(handler)):
+                await until(lambda: all(len(batches) == 2 for batches in seen.values()))
+        first, second = [(offset, 1) for offset in range(10)], [(offset, 2) for offset in range(4, 10)]
+        assert {number: [first, second] for number in range(4)} == seen
+
+    run(scenario)
+
+
 def test_a_message_that_fails_holds_its_queue_and_no_other() -> None:
     async def scenario() -> None:
         seen: list[tuple[int, int, int]] = []

@@ -15,11 +15,14 @@ from framework.core.flow_control import FlowLimits
 from framework.core.offsets import OffsetTable
 from framework.core.order_lease import OrderLease
 from framework.core.queue_flow import QueueFlow
+from framework.declare import consumer
 from framework.errors import BrokerUnreachable
 from framework.model.message import Message
 from framework.model.outcome import Outcome
 from framework.model.queue import MessageQueue
 from framework.net.task_tree import TaskTree
+from framework.services.batch_calls import batching_for
+from framework.services.deliver import Hooks, Rules
 from framework.services.order_desk import Desk, InOrder
 from framework.services.orderly import Orderly
 from framework.services.position import Start
@@ -59,19 +62,27 @@ class Scene:
 
     def __init__(
         self,
-        call: Callable[[Message], Any],
+        call: Callable[[Any], Any],
         *,
         size: int = 4,
         is_async: bool = True,
         commits_by_hand: bool = False,
         key_of: Callable[[Message], str] | None = None,
+        batch: int = 0,
+        linger_ms: int = 0,
+        hooks: Hooks = Hooks(),  # noqa: B008 - frozen
         flow_limits: FlowLimits = FlowLimits(),  # noqa: B008 - frozen
         max_retries: int = limits.MAX_RETRIES_IN_ORDER,
         stuck_after_ms: int = limits.STUCK_MS,
     ) -> None:
-        self.call, self.how = call, InOrder(is_async, is_manual=commits_by_hand, key_of=key_of)
+        self.clock, self.workers = LoopClock(), InlineWorkers()
+        batching = None
+        if batch:
+            spec = consumer("stock", "inventory", orderly=True, batch=batch, linger=linger_ms / 1000)(call).spec
+            batching = batching_for(spec, hooks, self.clock, Rules())
+        self.call, self.how = call, InOrder(is_async, commits_by_hand, key_of, batching)
         self.flow_limits = flow_limits
-        self.counts, self.clock, self.workers = Counts(), LoopClock(), InlineWorkers()
+        self.counts = Counts()
         self.events: list[tuple[str, int, int]] = []
         self.late = 0
         self.buried: list[int] = []
