@@ -73,6 +73,8 @@ class Outgoing:
     sys_flag: int
     message_ids: tuple[str, ...]
     born_ms: int
+    messages: tuple[Message, ...]
+    """As they were given: what a trace tells of them."""
     is_batch: bool = False
 
     def request(self, group: str, queue: MessageQueue) -> Command:
@@ -113,7 +115,7 @@ def prepare(
         small = compress(body, codec)
         if len(small) < len(body):
             body, sys_flag = small, codec.sys_flag
-    return Outgoing(message.topic, body, properties.encode(texts), sys_flag, (texts[UNIQUE_KEY],), now_ms)
+    return Outgoing(message.topic, body, properties.encode(texts), sys_flag, (texts[UNIQUE_KEY],), now_ms, (message,))
 
 
 def prepare_batch(messages: Sequence[Message], keys: Sequence[str], now_ms: int) -> Outgoing:
@@ -139,7 +141,9 @@ def prepare_batch(messages: Sequence[Message], keys: Sequence[str], now_ms: int)
             f"batch to {topic}: {len(messages)} messages make {len(body)} bytes, above {BODY_BYTES_MAX}; send fewer"
         )
     ids = tuple(part.properties[UNIQUE_KEY] for part in parts)
-    return Outgoing(topic, body, properties.encode({WAIT_STORE: "true"}), 0, ids, now_ms, is_batch=True)
+    return Outgoing(
+        topic, body, properties.encode({WAIT_STORE: "true"}), 0, ids, now_ms, tuple(messages), is_batch=True
+    )
 
 
 def _checked(message: Message, key: str) -> dict[str, str]:

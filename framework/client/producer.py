@@ -15,11 +15,13 @@ from framework.client.cluster import Cluster
 from framework.client.options import ClusterOptions
 from framework.client.outgoing import COMPRESS_ABOVE, DEFAULT_QUEUES, Outgoing, SendResult, prepare, prepare_batch
 from framework.client.presence import Presence
+from framework.client.send_trace import SendTrace
+from framework.client.tracing import SEND_TIMEOUT, producer_group
 from framework.errors import BrokerUnreachable, ConfigurationError, Refused, RequestTimedOut
 from framework.model.durations import to_ms
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
-from framework.model.reserved import AUTO_CREATE_TOPIC, GROUP_LENGTH_MAX, check_name
+from framework.model.reserved import AUTO_CREATE_TOPIC, GROUP_LENGTH_MAX, TRACE_TOPIC, check_name
 from framework.net.channel import raise_for
 from framework.net.credentials import Credentials
 from framework.net.real_world import real_world
@@ -77,6 +79,8 @@ class Producer:
         tls: TlsOptions | None = None,
         address_map: Mapping[str, str] | None = None,
         allow: Sequence[str] = (),
+        trace: bool = False,
+        trace_topic: str = TRACE_TOPIC,
         world: World | None = None,
     ) -> None:
         if (cluster is None) == (not name_servers):
@@ -105,6 +109,8 @@ class Producer:
         self._keys = UniqueKeys(identity.host, identity.process, int.from_bytes(chance.token(4)))
         self._turns: dict[str, int] = {}
         self._tree = TaskTree()
+        self._is_tracing = False
+        self._trace = SendTrace(group, trace_topic, self._world) if trace else None
 
     # Life
 
@@ -121,6 +127,8 @@ class Producer:
 
     async def stop(self) -> None:
         """Leave and close what `start` opened; sends under way fail."""
+        if self._trace is not None:
+            await self._trace.tracer.close()
         await self._tree.close()
         if self._own is not None:
             if self._presence is not None:
@@ -241,9 +249,22 @@ class Producer:
             await cluster.routes.refresh(queue.topic)
             address = cluster.routes.address_of(queue.broker)
         request = outgoing.request(self._group, queue)
+        began_ms = self._world.clock.now_ms()
         answer = await cluster.pool.request(address, request, timeout_ms=cluster.options.request_timeout_ms)
         raise_for(answer, request.code, queue.broker, ok=STORED)
-        return _results(outgoing, queue, answer)
+        results = _results(outgoing, queue, answer)
+        if self._trace is not None:
+            self._trace.stored(outgoing, results, address, answer, began_ms)
+            self._send_traces(self._trace)
+        return results
+
+    def _send_traces(self, trace: SendTrace) -> None:
+        """Have a producer of their own send them, which traces nothing itself; it needs no start."""
+        if not self._is_tracing:
+            self._is_tracing = True
+            group = producer_group(self._group, "PRODUCE-1")
+            sender = Producer(cluster=self.cluster, group=group, timeout=SEND_TIMEOUT)
+            self._tree.start(trace.tracer.run(sender.send), name=f"trace {self._group}")
 
     async def _choices(self, topic: str) -> list[MessageQueue]:
         """The queues that can be sent to; of a topic that does not exist yet, those it will get."""

@@ -9,6 +9,7 @@ from framework.errors import ConfigurationError, shorten
 RETRY_PREFIX = "%RETRY%"
 DEAD_LETTER_PREFIX = "%DLQ%"
 AUTO_CREATE_TOPIC = "TBW102"
+TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 
 TOPIC_LENGTH_MAX = 127  # the broker's own check on a send; a retry or dead-letter topic may be longer
 GROUP_LENGTH_MAX = 120  # leaves room for %RETRY% within a topic of 127

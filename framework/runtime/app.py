@@ -29,6 +29,7 @@ from framework.runtime.group import ConsumerGroup
 from framework.runtime.observe import picture
 from framework.runtime.plan import GroupPlan
 from framework.runtime.reports import OnEvent, Reports
+from framework.runtime.tracing import close_traces, start_traces
 from framework.services.census import CensusLoop
 from framework.services.heartbeat import HeartbeatLoop
 from framework.services.inbound import Inbound
@@ -133,6 +134,7 @@ class App:
         )
         try:
             self._start(cluster, plans, reports, tree)
+            start_traces(plans, cluster, tree)
             for group in self._groups:
                 if group.alone is not None:
                     group.alone.offsets.open()
@@ -147,6 +149,7 @@ class App:
             log.info("app stopping", app=self.settings.app.name, drain_ms=self._drain_ms)
             self.plugins.calls.app_stopping(self)
             await self._drain(cluster)
+            await close_traces(plans)
         finally:
             await tree.close()
             await cluster.close()

@@ -20,6 +20,7 @@ from framework.runtime.collect import max_retries_of, mixture, over_maximum
 from framework.runtime.plan import GroupPlan, Handling
 from framework.runtime.reports import Reports
 from framework.services.batch_calls import batching_for, one_of
+from framework.services.consume_trace import ConsumeTrace
 from framework.services.deliver import Hooks, Rules, call_for
 from framework.services.local_offsets import Place
 from framework.services.order_keys import contained, sharding_key
@@ -86,10 +87,11 @@ def _plan(
     mistakes = over_maximum(specs, settings)
     if mistakes:
         raise mistakes[0]
+    trace = ConsumeTrace(group, chosen.trace_topic, world) if chosen.trace else None
     return GroupPlan(
         name=group,
         subscriptions=tuple(_subscription(spec, version) for spec in by_topic.values()),
-        handling={topic: _handling(spec, chosen, calls, reports, world) for topic, spec in by_topic.items()},
+        handling={topic: _handling(spec, chosen, calls, reports, world, trace) for topic, spec in by_topic.items()},
         concurrency=chosen.concurrency,
         max_retries=max_retries_of(chosen, specs[0]),
         pull_batch=chosen.pull_batch,
@@ -108,6 +110,7 @@ def _plan(
         skip=_skip(chosen),
         is_paused=chosen.paused,
         broadcasting=_place(group, settings, worker) if broadcasting else None,
+        trace=trace,
     )
 
 
@@ -136,12 +139,21 @@ def _subscription(spec: ConsumerSpec, version: int) -> Subscription:
     return Subscription(spec.topic, spec.sql, version, BY_SQL)
 
 
-def _handling(spec: ConsumerSpec, chosen: ConsumerSettings, calls: Calls, reports: Reports, world: World) -> Handling:
+def _handling(
+    spec: ConsumerSpec,
+    chosen: ConsumerSettings,
+    calls: Calls,
+    reports: Reports,
+    world: World,
+    trace: ConsumeTrace | None,
+) -> Handling:
     observer = reports.observer(in_threads=not spec.is_async)
-    after = calls.after if observer is None else (observer, *calls.after)
+    before, after = calls.before, calls.after if observer is None else (observer, *calls.after)
+    if trace is not None:  # outermost: a delivery that a plugin decides on has its two records, too
+        before, after = (trace.before, *before), (trace.after, *after)
     undecodable = Undecodable(spec.group, chosen.undecodable, chosen.undecodable_max)
     rules = Rules(undecodable, explicit_ack=chosen.explicit_ack)
-    hooks = Hooks(calls.before, after)
+    hooks = Hooks(before, after)
     batching = batching_for(spec, hooks, world.clock, rules) if spec.batch else None
     call = call_for(spec, hooks, world.clock, rules) if batching is None else one_of(batching)
     by_hand = spec.commit == "manual"

@@ -15,6 +15,7 @@ from framework.model.message import Message
 from framework.model.subscription import Subscription
 from framework.ports import Workers
 from framework.services.batch_calls import Batching
+from framework.services.consume_trace import ConsumeTrace
 from framework.services.local_offsets import Place
 from framework.services.order_desk import InOrder
 from framework.services.position import StartPolicy
@@ -60,6 +61,8 @@ class GroupPlan:
     skip: SkipRules | None = None
     broadcasting: Place | None = None
     """Where offsets are kept, of a group whose members are given every message each."""
+    trace: ConsumeTrace | None = None
+    """Told of each delivery, for the trace topic."""
 
     def judged(self, message: Message, result: object) -> object:
         """A body that a handler came upon itself, and that cannot be opened: the setting says what becomes of it."""

@@ -28,7 +28,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from framework.errors import ConfigurationError, ConfigurationMistakes
 from framework.model import durations
 from framework.model.allocation import Allocation, written
-from framework.model.reserved import GROUP_LENGTH_MAX, is_legal
+from framework.model.reserved import GROUP_LENGTH_MAX, TOPIC_LENGTH_MAX, TRACE_TOPIC, is_legal
 from framework.settings.mistakes import Places, translated
 from framework.settings.secret import Secret
 from framework.settings.units import Duration, Size
@@ -59,9 +59,16 @@ def _group(text: str) -> str:
     return text
 
 
+def _topic(text: str) -> str:
+    if not is_legal(text, TOPIC_LENGTH_MAX):
+        raise ValueError(f"a topic's name has 1 to {TOPIC_LENGTH_MAX} of the characters A-Z a-z 0-9 _ - % |")
+    return text
+
+
 Address = Annotated[str, AfterValidator(_address)]
 Network = Annotated[str, AfterValidator(_network)]
 GroupName = Annotated[str, AfterValidator(_group)]
+TopicName = Annotated[str, AfterValidator(_topic)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(_several)]
 Addresses = Annotated[tuple[Address, ...], BeforeValidator(_several)]
 Networks = Annotated[tuple[Network, ...], BeforeValidator(_several)]
@@ -205,6 +212,10 @@ class ConsumerSettings(Part):
     allocation: Annotated[Allocation, BeforeValidator(written)] = Allocation("averaging")
     """The strategy that divides queues among members, by its name or as {name: {option: value}}; the same in every
     member of a group."""
+    trace: bool = False
+    """Tell the trace topic of every delivery, for mqadmin queryMsgTraceById and the Dashboard."""
+    trace_topic: TopicName = TRACE_TOPIC
+    """The topic of the traces. Brokers have the default one where traceTopicEnable is set, or topics are created."""
 
 
 class Broadcasting(Part):

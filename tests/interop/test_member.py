@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from framework import Producer
+from framework import App, Message, Producer, consumer
 from framework.client.cluster import Cluster
 from framework.client.options import ClusterOptions
+from framework.hooks.host import PluginHost
 from framework.model.queue import MessageQueue
 from framework.net.real_world import real_world
+from framework.settings.schema import AppSettings
 from framework.wire.bodies.progress import ClientOffsets
 from framework.wire.codes import RequestCode
 from framework.wire.fields import command_for
@@ -313,6 +315,43 @@ def test_a_message_shows_who_consumed_it(begin: Callable[..., Live], java: JavaP
 
     wait_until(is_tracked, "the broker to know that it was consumed", 20)
     assert "k1" in live.admin.run("queryMsgByKey", "-t", live.topic, "-k", "k1")
+
+
+def test_a_trace_shows_who_sent_and_who_consumed(admin: Admin, cluster: Addresses, new_topic: NewTopic) -> None:
+    """Our records, stored by a real broker, and read by RocketMQ's own decoder."""
+    topic, traces, seen = new_topic(), new_topic(queues=1), asyncio.Event()
+    group = f"readers-of-{topic}"
+
+    @consumer(topic=topic, group=group)
+    async def read(message: Message) -> None:
+        seen.set()
+
+    async def story() -> str:
+        names = [cluster.name_server]
+        group_settings = {"start": "first", "trace": True, "trace_topic": traces}
+        app = App(
+            AppSettings.model_validate({"cluster": {"name_servers": names}, "consumers": {group: group_settings}}),
+            [read],
+            plugins=PluginHost(discover=lambda: ()),
+        )
+        async with Producer(name_servers=names, group="makers", trace=True, trace_topic=traces) as producer:
+            sent = await producer.send(topic, b"paid", keys="k1")
+        running = asyncio.get_running_loop().create_task(app.run())
+        await seen.wait()
+        await app.stop()
+        await running
+        return sent.message_id
+
+    message_id = asyncio.run(story())
+
+    def shown() -> str:
+        return admin.run("queryMsgTraceById", "-i", message_id, "-t", traces)
+
+    wait_until(lambda: "Sub " in shown(), "the broker to have indexed the traces", 20)
+    table = shown()
+    assert re.search(r"^Pub +makers +\S+ +[\d-]+ [\d:]+ +\d+ms +success", table, re.MULTILINE), table
+    assert re.search(rf"^Sub +{group} +\S+ +[\d-]+ [\d:]+ +\d+ms +success", table, re.MULTILINE), table
+    assert len(admin.run("queryMsgByKey", "-t", traces, "-k", "k1").splitlines()) > 1, "found by the sender's keys, too"
 
 
 def test_a_producer_is_shown_while_it_is_there(admin: Admin, cluster: Addresses, new_topic: NewTopic) -> None:
