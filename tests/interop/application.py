@@ -60,7 +60,7 @@ class Application:
         environment: Mapping[str, str] | None = None,
         **of_group: object,
     ) -> None:
-        """`pause_s`: how long each handler takes; `failures`: attempts of each message that fail.
+        """`pause_s`: how long each handler takes; `failures`: attempts of each message that fail, but `fine` ones.
 
         `handlers` is another module, which the `environment` tells the rest.
         """
@@ -97,6 +97,10 @@ class Application:
         """What it has handled by now, whether or not it is still there."""
         records = [json.loads(line) for line in self._lines()]
         return [Received(**{**record, "body": base64.b64decode(record["body"])}) for record in records]
+
+    def said(self) -> str:
+        """Everything it has logged and printed by now."""
+        return self._output.read_text()
 
     def kill(self) -> None:
         """SIGKILL: not a word to anybody."""

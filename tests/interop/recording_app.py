@@ -53,5 +53,5 @@ async def record(message: Message) -> None:
     if PAUSE_S:
         await asyncio.sleep(PAUSE_S)
     note(seen_of(message))
-    if message.attempt <= FAILURES:
+    if message.attempt <= FAILURES and not message.body.startswith(b"fine"):
         raise ValueError(f"attempt {message.attempt} fails, as it was told to")
