@@ -71,8 +71,20 @@ class Incoming:
     broker: str
     queue: int
     offset: int
+    at_ms: int
+    """When the listener was called."""
     reconsumed: int
     properties: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a Java member owns of a topic, by the queues' numbers."""
+
+    client_id: str
+    owned: list[int]
+    shares: Mapping[str, list[int]]
+    """Of each member that a broker lists, as the Java member's strategy divides."""
 
 
 class JavaPeer:
@@ -150,12 +162,15 @@ class JavaPeer:
         sql: str | None = None,
         orderly: bool = False,
         broadcast: bool = False,
+        strategy: str | None = None,
         failures: int = 0,
     ) -> Member:
         """Start a DefaultMQPushConsumer from the first offset; it fails each message's first `failures` attempts."""
         words: dict[str, Any] = {"tags": tags} if sql is None else {"sql": sql}
         words |= {"names": name_server, "group": group, "topic": topic, "orderly": orderly, "failures": failures}
         words["broadcast"] = broadcast
+        if strategy is not None:
+            words["strategy"] = strategy
         answer = self.call("consume", **words)
         return Member(self, answer["member"])
 
@@ -201,6 +216,10 @@ class Member:
             "received", member=self._number, count=count, timeout_ms=timeout_ms, timeout_s=timeout_s + 30
         )
         return [Incoming(**{**each, "body": base64.b64decode(each["body"])}) for each in answer["messages"]]
+
+    def share(self, topic: str) -> Share:
+        answer = self._peer.call("share", member=self._number, topic=topic)
+        return Share(answer["client"], answer["owned"], answer["shares"])
 
     def leave(self) -> None:
         self._peer.call("leave", member=self._number)

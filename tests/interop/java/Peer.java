@@ -63,6 +63,8 @@ public final class Peer {
                 return Receiving.start(command);
             case "received":
                 return Receiving.received(command);
+            case "share":
+                return Receiving.share(command);
             case "leave":
                 return Receiving.leave(command);
             default:

@@ -1,20 +1,29 @@
 import com.alibaba.fastjson2.JSONObject;
 import java.util.ArrayList;
 import java.util.Base64;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
+import org.apache.rocketmq.client.consumer.AllocateMessageQueueStrategy;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMachineRoomNearby;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragelyByCircle;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueConsistentHash;
+import org.apache.rocketmq.client.impl.consumer.DefaultMQPushConsumerImpl;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 
 /** Members of groups by DefaultMQPushConsumer, each noting what it was given. */
@@ -26,7 +35,10 @@ final class Receiving {
     private final DefaultMQPushConsumer consumer;
     private final int failures;
 
-    /** {"names", "group", "topic", "tags" or "sql", "orderly": bool, "broadcast": bool, "failures": attempts of each message that fail} */
+    /**
+     * {"names", "group", "topic", "tags" or "sql", "orderly": bool, "broadcast": bool, "strategy" or none, "failures":
+     * attempts of each message that fail}
+     */
     static Map<String, ?> start(JSONObject command) throws Exception {
         Receiving member = new Receiving(command);
         int number = ++started;
@@ -52,9 +64,66 @@ final class Receiving {
         return Map.of("messages", messages);
     }
 
-    /** {"member"}: an orderly shutdown, after which the group goes on without it. */
+    /**
+     * {"member", "topic"}: what it owns of the topic, and what its strategy makes of what it knows: the share of each
+     * member that a broker lists.
+     */
+    static Map<String, ?> share(JSONObject command) {
+        Receiving member = MEMBERS.get(command.getIntValue("member"));
+        DefaultMQPushConsumerImpl inside = member.consumer.getDefaultMQPushConsumerImpl();
+        String topic = command.getString("topic");
+        String group = member.consumer.getConsumerGroup();
+        List<MessageQueue> owned = new ArrayList<>();
+        inside.getRebalanceImpl().getProcessQueueTable().forEach((queue, process) -> {
+            if (queue.getTopic().equals(topic) && !process.isDropped()) {
+                owned.add(queue);
+            }
+        });
+        List<MessageQueue> queues = new ArrayList<>(inside.getRebalanceImpl().getTopicSubscribeInfoTable().get(topic));
+        Collections.sort(queues);
+        List<String> members = new ArrayList<>(inside.getmQClientFactory().findConsumerIdList(topic, group));
+        Collections.sort(members);
+        Map<String, Object> shares = new HashMap<>();
+        for (String each : members) {
+            shares.put(each, numbers(
+                member.consumer.getAllocateMessageQueueStrategy().allocate(group, each, queues, members)));
+        }
+        return Map.of("client", inside.getmQClientFactory().getClientId(), "owned", numbers(owned), "shares", shares);
+    }
+
+    private static List<Integer> numbers(List<MessageQueue> queues) {
+        return queues.stream().map(MessageQueue::getQueueId).sorted().collect(Collectors.toList());
+    }
+
+    private static AllocateMessageQueueStrategy strategy(String name) {
+        switch (name) {
+            case "averaging":
+                return new AllocateMessageQueueAveragely();
+            case "circle":
+                return new AllocateMessageQueueAveragelyByCircle();
+            case "consistent_hash":
+                return new AllocateMessageQueueConsistentHash();
+            case "nearby":
+                return new AllocateMachineRoomNearby(strategy("circle"),
+                    new AllocateMachineRoomNearby.MachineRoomResolver() {
+                        @Override
+                        public String brokerDeployIn(MessageQueue queue) {
+                            return "ours";
+                        }
+
+                        @Override
+                        public String consumerDeployIn(String client) {
+                            return client.contains("#") ? "ours" : "theirs";
+                        }
+                    });
+            default:
+                throw new IllegalArgumentException("no strategy " + name);
+        }
+    }
+
+    /** {"member"}: an orderly shutdown, after which the group goes on without it; what it noted can still be asked for. */
     static Map<String, ?> leave(JSONObject command) {
-        MEMBERS.remove(command.getIntValue("member")).consumer.shutdown();
+        MEMBERS.get(command.getIntValue("member")).consumer.shutdown();
         return Map.of();
     }
 
@@ -67,6 +136,9 @@ final class Receiving {
         consumer.setPollNameServerInterval(1000);
         if (command.getBooleanValue("broadcast")) {
             consumer.setMessageModel(MessageModel.BROADCASTING);
+        }
+        if (command.containsKey("strategy")) {
+            consumer.setAllocateMessageQueueStrategy(strategy(command.getString("strategy")));
         }
         consumer.setConsumeThreadMin(4);
         consumer.setConsumeThreadMax(4);
@@ -92,6 +164,7 @@ final class Receiving {
             noted.put("body", Base64.getEncoder().encodeToString(message.getBody()));
             noted.put("message_id", message.getMsgId());
             noted.put("broker", message.getBrokerName());
+            noted.put("at_ms", System.currentTimeMillis());
             noted.put("queue", message.getQueueId());
             noted.put("offset", message.getQueueOffset());
             noted.put("reconsumed", message.getReconsumeTimes());

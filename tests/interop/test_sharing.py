@@ -1,0 +1,203 @@
+"""Java's members and ours in one group on a real cluster: one division, and no queue waits when one leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, MutableMapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from framework import App, Message, Producer, consumer
+from framework.errors import Refused
+from framework.hooks.host import PluginHost
+from framework.model.queue import MessageQueue
+from framework.net.real_world import real_world
+from framework.settings.schema import AppSettings
+from tests.interop.cluster import Addresses
+from tests.interop.java_peer import JavaPeer
+
+pytestmark = pytest.mark.interop
+
+QUEUES = 10
+BOUND_S = 2.0
+"""How long a queue may be without an owner after a clean leave, or without deliveries."""
+# Java's nearby asks a class for rooms: its own member is in one without brokers, the brokers are where we are.
+OUR_ROOM = ["broker-", f"{real_world().identity.host}@{real_world().identity.process}#"]
+ALLOCATIONS: dict[str, object] = {
+    "averaging": "averaging",
+    "circle": "circle",
+    "consistent_hash": "consistent_hash",
+    "nearby": {
+        "nearby": {"over": "circle", "rooms": {"ours": OUR_ROOM, "theirs": [str(digit) for digit in range(10)]}}
+    },
+}
+
+
+class Ours:
+    """One of our members, in this process."""
+
+    def __init__(self, name_server: str, group: str, topic: str, allocation: object = "averaging") -> None:
+        self.topic = topic
+        self.handled: list[tuple[bytes, float]] = []
+        """Bodies, and when their handler was called."""
+
+        @consumer(topic=topic, group=group)
+        async def note(message: Message) -> None:
+            self.handled.append((message.body, time.time()))
+
+        settings = AppSettings.model_validate(
+            {
+                "cluster": {"name_servers": [name_server]},
+                "consumers": {group: {"start": "first", "allocation": allocation}},
+            }
+        )
+        self.app = App(settings, [note], plugins=PluginHost(discover=lambda: ()))
+        self._running = asyncio.get_running_loop().create_task(self.app.run())
+
+    @property
+    def owned(self) -> list[int]:
+        groups = self.app.snapshot().groups
+        queues = groups[0].queues if groups else ()
+        return sorted(each.place.number for each in queues if each.place.topic == self.topic and not each.is_retiring)
+
+    async def leave(self) -> None:
+        await self.app.stop()
+        await self._running
+
+
+async def until(holds: Callable[[], bool], timeout_s: float = 30) -> float:
+    """How long it took."""
+    began = time.monotonic()
+    async with asyncio.timeout(timeout_s):
+        while not holds():  # noqa: ASYNC110 - what is waited for is plain state
+            await asyncio.sleep(0.02)
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("strategy", sorted(ALLOCATIONS))
+def test_java_and_we_divide_a_topic_alike(
+    strategy: str, cluster: Addresses, java: JavaPeer, new_topic: Callable[..., str]
+) -> None:
+    """Java's own class says what each of the three is to have; and that is what each of them has."""
+    topic = new_topic(queues=QUEUES)
+    group = f"sharers-of-{topic}"
+
+    async def scenario() -> None:
+        ours = [Ours(cluster.name_server, group, topic, ALLOCATIONS[strategy]) for _ in range(2)]
+        theirs = await asyncio.to_thread(java.consume, cluster.name_server, group, topic, strategy=strategy)
+        for _ in range(300):
+            share = await asyncio.to_thread(theirs.share, topic)
+            found = {member.app.member: member.owned for member in ours} | {share.client_id: share.owned}
+            if len(share.shares) == 3 and share.shares == found:
+                break
+            await asyncio.sleep(0.1)
+        await asyncio.to_thread(theirs.leave)
+        for member in ours:
+            await member.leave()
+        assert share.shares == found
+        assert list(range(QUEUES)) == sorted(number for numbers in found.values() for number in numbers)
+
+    asyncio.run(scenario())
+
+
+@asynccontextmanager
+async def traffic(name_server: str, topic: str, queues: int) -> AsyncIterator[list[str]]:
+    """A message to each queue each tenth of a second: `QUEUE SECONDS`; yields those that are sent."""
+    sent: list[str] = []
+    loop = asyncio.get_running_loop()
+
+    async def send(producer: Producer, number: int) -> None:
+        body = f"{number} {time.time():.3f}"
+        with suppress(Refused):  # a busy broker says so, and what it did not take nobody waits for
+            await producer.send(topic, body, queue=MessageQueue(topic, "broker-a", number))
+            sent.append(body)
+
+    async def keep_sending() -> None:
+        async with Producer(name_servers=[name_server]) as producer:
+            while not is_over.is_set():
+                await asyncio.gather(*(send(producer, number) for number in range(queues)), asyncio.sleep(0.1))
+
+    is_over = asyncio.Event()
+    sending = loop.create_task(keep_sending())
+    try:
+        yield sent
+    finally:
+        is_over.set()
+        await sending
+
+
+def longest_wait(handled: Iterable[tuple[bytes, float]]) -> float:
+    """From a message's sending to its first handling."""
+    first: dict[bytes, float] = {}
+    for body, at in handled:
+        first[body] = min(at, first.get(body, at))
+    return max(at - float(body.split()[1]) for body, at in first.items())
+
+
+def test_no_queue_waits_when_a_member_leaves(cluster: Addresses, java: JavaPeer, new_topic: Callable[..., str]) -> None:
+    """Java's member leaves and then one of ours: what is sent meanwhile is handled, by somebody, within the bound."""
+    topic = new_topic(queues=QUEUES)
+    group = f"sharers-of-{topic}"
+
+    async def scenario() -> None:
+        ours = [Ours(cluster.name_server, group, topic) for _ in range(2)]
+        theirs = await asyncio.to_thread(java.consume, cluster.name_server, group, topic)
+        async with asyncio.timeout(30):
+            while len((await asyncio.to_thread(theirs.share, topic)).owned) not in {3, 4}:  # noqa: ASYNC110 - likewise
+                await asyncio.sleep(0.1)
+        await until(lambda: sum(len(member.owned) for member in ours) in {6, 7})
+        async with traffic(cluster.name_server, topic, QUEUES) as sent:
+            await asyncio.sleep(2)  # Java pulls a new queue after half a second
+            await asyncio.to_thread(theirs.leave)
+            assert await until(lambda: sum(len(member.owned) for member in ours) == QUEUES) < BOUND_S
+            await asyncio.sleep(0.5)
+            await ours[1].leave()
+            assert await until(lambda: len(ours[0].owned) == QUEUES) < BOUND_S
+            await asyncio.sleep(0.5)
+        incoming = await asyncio.to_thread(theirs.received, 10**6, timeout_s=0.1)
+        in_java = [(each.body, each.at_ms / 1000) for each in incoming]
+        elsewhere = {body for body, _ in ours[1].handled + in_java}
+        await until(lambda: {each.encode() for each in sent} <= elsewhere | {body for body, _ in ours[0].handled}, 10)
+        await ours[0].leave()
+        assert in_java
+        assert longest_wait(ours[0].handled + ours[1].handled + in_java) < BOUND_S
+
+    asyncio.run(scenario())
+
+
+def test_a_surplus_member_says_so_and_takes_over_when_another_leaves(
+    cluster: Addresses, new_topic: Callable[..., str]
+) -> None:
+    """Three members on two queues: one of them has none, names the numbers, and has one soon after another left."""
+    topic = new_topic(queues=2)
+    group = f"sharers-of-{topic}"
+
+    async def scenario() -> None:
+        members = [Ours(cluster.name_server, group, topic) for _ in range(3)]
+        await until(lambda: sorted(len(each.owned) for each in members) == [0, 1, 1])
+        (surplus,) = (each for each in members if not each.owned)
+        await until(lambda: bool(surplus_lines(lines)))
+        leaver, stayer = (each for each in members if each.owned)
+        async with traffic(cluster.name_server, topic, 2) as sent:
+            await asyncio.sleep(0.5)
+            await leaver.leave()
+            assert await until(lambda: len(surplus.owned) == 1) < BOUND_S
+            await asyncio.sleep(1)
+        told = {each.encode() for each in sent}
+        await until(lambda: told <= {body for member in members for body, _ in member.handled}, 10)
+        await surplus.leave()
+        await stayer.leave()
+        assert surplus.handled
+        assert longest_wait(pair for member in members for pair in member.handled) < BOUND_S
+
+    with capture_logs() as lines:
+        asyncio.run(scenario())
+    assert {(group, 2, 3)} == {(each["group"], each["queues"], each["members"]) for each in surplus_lines(lines)[-1:]}
+
+
+def surplus_lines(lines: list[MutableMapping[str, Any]]) -> list[MutableMapping[str, Any]]:
+    return [line for line in lines if line["event"] == "member without queues"]
