@@ -25,6 +25,8 @@ class ClusterOptions:
     request_timeout_ms: int = 3_000
     allow: tuple[str, ...] = ()
     """Networks (CIDR) that brokers may be in; empty: wherever the routes say."""
+    namespace: str = ""
+    """The tenant that senders' topics belong to, where they say nothing else."""
 
     def __post_init__(self) -> None:
         if not self.name_servers:

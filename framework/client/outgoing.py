@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from framework.errors import ConfigurationError, shorten
 from framework.model import delay_levels
 from framework.model.message import DELAY_LEVEL, UNIQUE_KEY, WAIT_STORE, Message
+from framework.model.namespaces import wrap
 from framework.model.queue import MessageQueue
 from framework.model.reserved import (
     AUTO_CREATE_TOPIC,
@@ -105,9 +106,11 @@ def prepare(
     delay_level: int = 0,
     codec: Codec = Codec.ZLIB,
     compress_above: int = COMPRESS_ABOVE,
+    namespace: str = "",
 ) -> Outgoing:
     """One message, ready to be sent; ConfigurationError says what is wrong with it. `key` is used if it has none."""
-    texts = _checked(message, key)
+    topic = wrap(namespace, message.topic)
+    texts = _checked(topic, message, key)
     if delay_level:
         texts[DELAY_LEVEL] = str(_checked_level(delay_level))
     body, sys_flag = message.body, 0
@@ -115,23 +118,23 @@ def prepare(
         small = compress(body, codec)
         if len(small) < len(body):
             body, sys_flag = small, codec.sys_flag
-    return Outgoing(message.topic, body, properties.encode(texts), sys_flag, (texts[UNIQUE_KEY],), now_ms, (message,))
+    return Outgoing(topic, body, properties.encode(texts), sys_flag, (texts[UNIQUE_KEY],), now_ms, (message,))
 
 
-def prepare_batch(messages: Sequence[Message], keys: Sequence[str], now_ms: int) -> Outgoing:
+def prepare_batch(messages: Sequence[Message], keys: Sequence[str], now_ms: int, *, namespace: str = "") -> Outgoing:
     """Several messages of one topic as one request: stored one after the other in one queue, or not at all."""
     if not messages:
         raise ConfigurationError("a batch needs at least one message")
-    topic = messages[0].topic
+    topic = wrap(namespace, messages[0].topic)
     if topic.startswith(RETRY_PREFIX):
         raise ConfigurationError(f"batch to {topic}: retry topics take single messages only")
     parts: list[batch.Part] = []
     for message, key in zip(messages, keys, strict=True):
-        if message.topic != topic:
+        if wrap(namespace, message.topic) != topic:
             raise ConfigurationError(
                 f"batch to {topic}: a message is for {shorten(message.topic)}; send one batch a topic"
             )
-        texts = _checked(message, key)
+        texts = _checked(topic, message, key)
         if DELAY_LEVEL in texts:
             raise ConfigurationError(f"batch to {topic}: brokers take no delay in a batch; send the message alone")
         parts.append(batch.Part(message.body, texts))
@@ -146,9 +149,8 @@ def prepare_batch(messages: Sequence[Message], keys: Sequence[str], now_ms: int)
     )
 
 
-def _checked(message: Message, key: str) -> dict[str, str]:
+def _checked(topic: str, message: Message, key: str) -> dict[str, str]:
     """The message's properties as they are sent, after everything about it was looked at."""
-    topic = message.topic
     is_long = topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX))
     check_name("topic", topic, LONG_TOPIC_LENGTH_MAX if is_long else TOPIC_LENGTH_MAX)
     if topic in NOT_SENDABLE:

@@ -20,6 +20,7 @@ from framework.client.tracing import SEND_TIMEOUT, producer_group
 from framework.errors import BrokerUnreachable, ConfigurationError, Refused, RequestTimedOut
 from framework.model.durations import to_ms
 from framework.model.message import Message
+from framework.model.namespaces import unwrap, wrap
 from framework.model.queue import MessageQueue
 from framework.model.reserved import AUTO_CREATE_TOPIC, GROUP_LENGTH_MAX, TRACE_TOPIC, check_name
 from framework.net.channel import raise_for
@@ -62,7 +63,7 @@ SAME_BROKER_PAUSE_SECONDS = 0.2  # before a broker is tried again that has just 
 class Producer:
     """Sends messages: `async with Producer(name_servers=["127.0.0.1:9876"]) as producer: await producer.send(...)`.
 
-    Inside an application `Producer(cluster=app.cluster)` shares its connections.
+    Inside an application `Producer(cluster=app.cluster)` shares its connections, and its namespace unless told another.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Producer:
         tls: TlsOptions | None = None,
         address_map: Mapping[str, str] | None = None,
         allow: Sequence[str] = (),
+        namespace: str | None = None,
         trace: bool = False,
         trace_topic: str = TRACE_TOPIC,
         world: World | None = None,
@@ -87,7 +89,8 @@ class Producer:
             raise ConfigurationError("Producer: give either name_servers or cluster")
         if compression not in _CODECS:
             raise ConfigurationError(f"Producer: compression {compression!r}: use {', '.join(_CODECS)}")
-        self._group = check_name("producer group", group, GROUP_LENGTH_MAX)
+        self._namespace = cluster.options.namespace if namespace is None and cluster is not None else namespace or ""
+        self._group = check_name("producer group", wrap(self._namespace, group), GROUP_LENGTH_MAX)
         self._retries, self._timeout_ms = retries, _timeout_ms(timeout)
         self._codec, self._compress_above = _CODECS[compression], compress_above
         self._world = cluster.world if cluster is not None else world or real_world()
@@ -110,7 +113,7 @@ class Producer:
         self._turns: dict[str, int] = {}
         self._tree = TaskTree()
         self._is_tracing = False
-        self._trace = SendTrace(group, trace_topic, self._world) if trace else None
+        self._trace = SendTrace(group, trace_topic, self._world, self._namespace) if trace else None
 
     # Life
 
@@ -183,6 +186,7 @@ class Producer:
             delay_level=delay_level,
             codec=self._codec,
             compress_above=self._compress_above,
+            namespace=self._namespace,
         )
         (result,) = await self._deliver(outgoing, queue, timeout)
         return result
@@ -197,7 +201,8 @@ class Producer:
         """Send messages of one topic in one request: all are stored, one after the other in one queue, or none."""
         batch = list(messages)
         keys = [self._next_key() for _ in batch]
-        return await self._deliver(prepare_batch(batch, keys, self._world.clock.now_ms()), queue, timeout)
+        outgoing = prepare_batch(batch, keys, self._world.clock.now_ms(), namespace=self._namespace)
+        return await self._deliver(outgoing, queue, timeout)
 
     def _next_key(self) -> str:
         return self._keys.next(self._world.clock.now_ms())
@@ -209,6 +214,7 @@ class Producer:
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 if queue is not None:
+                    queue = queue._replace(topic=wrap(self._namespace, queue.topic))
                     if queue.topic != outgoing.topic:
                         raise ConfigurationError(f"send to {outgoing.topic}: queue {queue} is of another topic")
                     return await self._attempt(outgoing, queue)
@@ -252,7 +258,7 @@ class Producer:
         began_ms = self._world.clock.now_ms()
         answer = await cluster.pool.request(address, request, timeout_ms=cluster.options.request_timeout_ms)
         raise_for(answer, request.code, queue.broker, ok=STORED)
-        results = _results(outgoing, queue, answer)
+        results = _results(outgoing, queue, answer, unwrap(self._namespace, queue.topic))
         if self._trace is not None:
             self._trace.stored(outgoing, results, address, answer, began_ms)
             self._send_traces(self._trace)
@@ -263,7 +269,7 @@ class Producer:
         if not self._is_tracing:
             self._is_tracing = True
             group = producer_group(self._group, "PRODUCE-1")
-            sender = Producer(cluster=self.cluster, group=group, timeout=SEND_TIMEOUT)
+            sender = Producer(cluster=self.cluster, group=group, timeout=SEND_TIMEOUT, namespace="")
             self._tree.start(trace.tracer.run(sender.send), name=f"trace {self._group}")
 
     async def _choices(self, topic: str) -> list[MessageQueue]:
@@ -313,10 +319,10 @@ def _timeout_ms(timeout: str | float) -> int:
         raise ConfigurationError(f"timeout: {error}") from error
 
 
-def _results(outgoing: Outgoing, queue: MessageQueue, answer: Command) -> list[SendResult]:
+def _results(outgoing: Outgoing, queue: MessageQueue, answer: Command, topic: str) -> list[SendResult]:
     """One a message. A batch lies in one queue at consecutive offsets, its offset ids joined by commas."""
     header = from_fields(SendAnswer, answer.fields)
-    place = MessageQueue(queue.topic, queue.broker, header.queue_id)
+    place = MessageQueue(topic, queue.broker, header.queue_id)
     offset_ids = header.msg_id.split(",")
     offset_ids += [""] * (len(outgoing.message_ids) - len(offset_ids))
     return [

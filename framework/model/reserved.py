@@ -10,6 +10,11 @@ RETRY_PREFIX = "%RETRY%"
 DEAD_LETTER_PREFIX = "%DLQ%"
 AUTO_CREATE_TOPIC = "TBW102"
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
+SYSTEM_TOPICS = frozenset({
+    AUTO_CREATE_TOPIC, TRACE_TOPIC, "BenchmarkTest", "CHECKPOINT_TOPIC", "OFFSET_MOVED_EVENT",
+    "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "SCHEDULE_TOPIC_XXXX", "SELF_TEST_TOPIC",
+    "TRANS_CHECK_MAX_TIME_TOPIC",
+})  # fmt: skip
 
 TOPIC_LENGTH_MAX = 127  # the broker's own check on a send; a retry or dead-letter topic may be longer
 GROUP_LENGTH_MAX = 120  # leaves room for %RETRY% within a topic of 127

@@ -113,7 +113,7 @@ class App:
 
     async def _run(self) -> None:
         tree = TaskTree()
-        reports = Reports(self.on_event, self.world.workers)
+        reports = Reports(self.on_event, self.world.workers, self.settings.cluster.namespace)
         plans = build.plans(
             self.settings, self.consumers, self.plugins.strategies, self.plugins.calls, reports, self.world,
             worker=self.worker,
@@ -186,11 +186,11 @@ class App:
 
     def _change(self, name: str, **fields: Any) -> None:
         for group in self._groups:
-            if group.plan.name == name:
+            if name in {group.plan.own_name, group.plan.name}:
                 group.adopt(replace(group.plan, **fields))
                 log.info("group changed", group=name, **fields)
                 return
-        running = [group.plan.name for group in self._groups]
+        running = [group.plan.own_name for group in self._groups]
         hint = nearest(name, running) or f"; running: {', '.join(running) or 'none yet'}"
         raise ConfigurationError(f"no group {name!r} runs here{hint}")
 
@@ -208,10 +208,10 @@ class App:
             elif change.path == ("app", "drain"):
                 self._drain_ms = change.after
         for group in self._groups:
-            name = group.plan.name
+            name = group.plan.own_name
             fields = {PLAN_FIELDS[change.path[2]] for change in wanted if change.path[:2] == ("consumers", name)}
             if fields:
-                plan = next(plan for plan in plans if plan.name == name)
+                plan = next(plan for plan in plans if plan.name == group.plan.name)
                 group.adopt(replace(group.plan, **{field: getattr(plan, field) for field in sorted(fields)}))
 
     def _start(self, cluster: Cluster, plans: list[GroupPlan], reports: Reports, tree: TaskTree) -> None:

@@ -93,7 +93,7 @@ class DropReports(Reports):
     """Names what a broadcasting group drops: it is in nobody's dead letters, so this line is all that is left of it."""
 
     def __init__(self, reports: Reports) -> None:
-        super().__init__(reports.on_event, reports.workers)
+        super().__init__(reports.on_event, reports.workers, reports.namespace)
 
     def ended(self, event: str, group: str, message: Message, outcome: Outcome, elapsed_ms: float) -> None:
         super().ended(event, group, message, outcome, elapsed_ms)

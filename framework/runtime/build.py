@@ -14,9 +14,12 @@ from framework.hooks.calls import Calls
 from framework.hooks.strategies import choose
 from framework.model.contracts import AllocationStrategy
 from framework.model.message import Message
+from framework.model.namespaces import unwrap, wrap
+from framework.model.reserved import GROUP_LENGTH_MAX, check_name, check_topic
 from framework.model.subscription import BY_SQL, Subscription
 from framework.ports import World
 from framework.runtime.collect import max_retries_of, mixture, over_maximum
+from framework.runtime.namespaced import seen_from_inside
 from framework.runtime.plan import GroupPlan, Handling
 from framework.runtime.reports import Reports
 from framework.services.batch_calls import batching_for, one_of
@@ -42,7 +45,7 @@ def plans(
     """One plan a group, in the order of their names; raises ConfigurationError for what cannot work."""
     by_group: dict[str, list[ConsumerSpec]] = {}
     for consumer in consumers:
-        by_group.setdefault(consumer.spec.group, []).append(consumer.spec)
+        by_group.setdefault(unwrap(settings.cluster.namespace, consumer.spec.group), []).append(consumer.spec)
     version = world.clock.now_ms()
     return [
         _plan(group, specs, settings, strategies, calls, reports, world, version, worker)
@@ -61,9 +64,11 @@ def _plan(
     version: int,
     worker: int,
 ) -> GroupPlan:
+    namespace = settings.cluster.namespace
+    name = check_name("group", wrap(namespace, group), GROUP_LENGTH_MAX)
     by_topic: dict[str, ConsumerSpec] = {}
     for spec in specs:
-        other = by_topic.setdefault(spec.topic, spec)
+        other = by_topic.setdefault(check_topic(wrap(namespace, spec.topic)), spec)
         if other is not spec:
             raise ConfigurationError(
                 f"topic {spec.topic!r} has two handlers in group {group!r}: {other.name} ({other.place}) and "
@@ -88,10 +93,16 @@ def _plan(
     if mistakes:
         raise mistakes[0]
     trace = ConsumeTrace(group, chosen.trace_topic, world) if chosen.trace else None
+
+    def inside(handling: Handling) -> Handling:
+        return seen_from_inside(handling, namespace) if namespace else handling
+
     return GroupPlan(
-        name=group,
-        subscriptions=tuple(_subscription(spec, version) for spec in by_topic.values()),
-        handling={topic: _handling(spec, chosen, calls, reports, world, trace) for topic, spec in by_topic.items()},
+        name=name,
+        subscriptions=tuple(_subscription(topic, spec, version) for topic, spec in by_topic.items()),
+        handling={
+            topic: inside(_handling(spec, chosen, calls, reports, world, trace)) for topic, spec in by_topic.items()
+        },
         concurrency=chosen.concurrency,
         max_retries=max_retries_of(chosen, specs[0]),
         pull_batch=chosen.pull_batch,
@@ -109,8 +120,9 @@ def _plan(
         stuck_after_ms=chosen.stuck_after,
         skip=_skip(chosen),
         is_paused=chosen.paused,
-        broadcasting=_place(group, settings, worker) if broadcasting else None,
+        broadcasting=_place(name, settings, worker) if broadcasting else None,
         trace=trace,
+        namespace=namespace,
     )
 
 
@@ -133,10 +145,10 @@ def _skip(chosen: ConsumerSettings) -> SkipRules | None:
     return None if rules == SkipRules() else rules
 
 
-def _subscription(spec: ConsumerSpec, version: int) -> Subscription:
+def _subscription(topic: str, spec: ConsumerSpec, version: int) -> Subscription:
     if spec.sql is None:
-        return Subscription(spec.topic, spec.tags, version)
-    return Subscription(spec.topic, spec.sql, version, BY_SQL)
+        return Subscription(topic, spec.tags, version)
+    return Subscription(topic, spec.sql, version, BY_SQL)
 
 
 def _handling(

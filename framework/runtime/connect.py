@@ -41,6 +41,7 @@ def cluster_options(settings: AppSettings, client_id: str) -> ClusterOptions:
         address_map=dict(cluster.address_map),
         request_timeout_ms=cluster.request_timeout,
         allow=tuple(cluster.allow),
+        namespace=cluster.namespace,
     )
 
 

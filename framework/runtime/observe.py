@@ -28,7 +28,7 @@ def picture(
         name=settings.app.name,
         member=member,
         is_ready=is_ready,
-        groups=tuple(_group(group, settings.consumer(group.plan.name), clock) for group in groups),
+        groups=tuple(_group(group, settings.consumer(group.plan.own_name), clock) for group in groups),
         budget_used=budget.used,
         budget_limit=budget.limit,
         name_servers=tuple(settings.cluster.name_servers),

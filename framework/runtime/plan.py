@@ -12,6 +12,7 @@ from framework.core.skipping import SkipRules
 from framework.errors import BodyUndecodable
 from framework.model.contracts import AllocationStrategy
 from framework.model.message import Message
+from framework.model.namespaces import unwrap
 from framework.model.subscription import Subscription
 from framework.ports import Workers
 from framework.services.batch_calls import Batching
@@ -63,6 +64,13 @@ class GroupPlan:
     """Where offsets are kept, of a group whose members are given every message each."""
     trace: ConsumeTrace | None = None
     """Told of each delivery, for the trace topic."""
+    namespace: str = ""
+    """What the names in here begin with, which settings and handlers leave out."""
+
+    @property
+    def own_name(self) -> str:
+        """The group as settings and handlers call it."""
+        return unwrap(self.namespace, self.name)
 
     def judged(self, message: Message, result: object) -> object:
         """A body that a handler came upon itself, and that cannot be opened: the setting says what becomes of it."""

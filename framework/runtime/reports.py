@@ -12,6 +12,7 @@ import structlog
 
 from framework.model.delivery import Delivery
 from framework.model.message import Message
+from framework.model.namespaces import unwrap
 from framework.model.outcome import Ack, Kind, Outcome
 from framework.ports import Workers
 
@@ -24,13 +25,13 @@ OnEvent = Callable[[Event], None]
 class Reports:
     """One per application."""
 
-    def __init__(self, on_event: OnEvent | None, workers: Workers) -> None:
-        self.on_event, self.workers = on_event, workers
+    def __init__(self, on_event: OnEvent | None, workers: Workers, namespace: str = "") -> None:
+        self.on_event, self.workers, self.namespace = on_event, workers, namespace
 
     def ended(self, event: str, group: str, message: Message, outcome: Outcome, elapsed_ms: float) -> None:
         """A delivery was settled in some other way than plain success. On the loop's thread."""
         if self.on_event is not None:
-            self.on_event(described(event, group, message, outcome, elapsed_ms))
+            self.on_event(described(event, group, message, outcome, elapsed_ms, self.namespace))
 
     def failed(self, group: str, message: Message, error: Exception) -> None:
         """A handler raised. One line with its traceback: nothing else tells its author what went wrong."""
@@ -50,7 +51,7 @@ class Reports:
         def tell(delivery: Delivery, outcome: Outcome, elapsed_ms: float, _: Kind) -> None:
             if type(outcome) is not Ack:
                 return  # told when it is settled
-            event = described("handled", delivery.group, delivery.message, outcome, elapsed_ms)
+            event = described("handled", delivery.group, delivery.message, outcome, elapsed_ms, self.namespace)
             if in_threads:
                 self.workers.call_soon(lambda: on_event(event))
             else:
@@ -59,12 +60,14 @@ class Reports:
         return tell
 
 
-def described(event: str, group: str, message: Message, outcome: Outcome, elapsed_ms: float) -> Event:
-    """The delivery as `run --json` prints it."""
+def described(
+    event: str, group: str, message: Message, outcome: Outcome, elapsed_ms: float, namespace: str = ""
+) -> Event:
+    """The delivery as `run --json` prints it; names as their owner knows them."""
     return {
         "event": event,
-        "group": group,
-        "topic": message.topic,
+        "group": unwrap(namespace, group),
+        "topic": unwrap(namespace, message.topic),
         "queue": f"{message.queue.broker}:{message.queue.number}",
         "offset": message.queue_offset,
         "message_id": message.message_id,

@@ -18,7 +18,9 @@ def start_traces(plans: Sequence[GroupPlan], cluster: Cluster, tree: TaskTree) -
     for plan in plans:
         if plan.trace is None:
             continue
-        producer = Producer(cluster=cluster, group=producer_group(plan.name, "CONSUME-1"), timeout=SEND_TIMEOUT)
+        group = producer_group(plan.name, "CONSUME-1")
+        # As the Java client's: what is told of all tenants stands in one topic.
+        producer = Producer(cluster=cluster, group=group, timeout=SEND_TIMEOUT, namespace="")
         run = partial(plan.trace.tracer.run, producer.send)
         tree.start(supervised(f"trace {plan.name}", run, cluster.world.chance), name=f"trace {plan.name}")
 

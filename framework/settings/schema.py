@@ -167,6 +167,8 @@ class Cluster(Part):
     """{advertised: reachable}, for brokers in containers that advertise addresses which cannot be reached from here."""
     allow: Networks = ()
     """Networks that brokers may be in, such as 10.0.0.0/8. Empty: wherever the name server says."""
+    namespace: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]*$", max_length=100)] = ""
+    """The tenant that all our topics and groups belong to; handlers and settings name them without it."""
     request_timeout: Duration = 3_000
     """How long one request may wait for its answer."""
     wait_broker: Duration | None = None

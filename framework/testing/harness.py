@@ -61,6 +61,8 @@ class Harness:
         if isinstance(app, App):
             settings, plugins = settings or app.settings, plugins or app.plugins
         chosen = settings if isinstance(settings, AppSettings) else AppSettings.model_validate(dict(settings or {}))
+        # One application has this cluster to itself, and names are what its handlers call them.
+        chosen = chosen.model_copy(update={"cluster": chosen.cluster.model_copy(update={"namespace": ""})})
         consumers = _consumers(app, chosen)
         host = plugins or PluginHost(chosen.plugins, chosen)
         self.events: list[Event] = []

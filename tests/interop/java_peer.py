@@ -133,6 +133,7 @@ class JavaPeer:
         compress: str | None = None,
         over: int | None = None,
         queue: tuple[str, int] | None = None,
+        namespace: str | None = None,
     ) -> list[Sent]:
         """By DefaultMQProducer: `one`, `async`, `ordered` by keys, `one-way` (no answer) or `batch` (one for all)."""
         place = None if queue is None else {"broker": queue[0], "number": queue[1]}
@@ -144,6 +145,7 @@ class JavaPeer:
             compress=compress,
             over=over,
             queue=place,
+            namespace=namespace,
             messages=[message.to_json() for message in messages],
         )
         return [Sent(**result) for result in answer["results"]]
@@ -164,11 +166,12 @@ class JavaPeer:
         broadcast: bool = False,
         strategy: str | None = None,
         failures: int = 0,
+        namespace: str | None = None,
     ) -> Member:
         """Start a DefaultMQPushConsumer from the first offset; it fails each message's first `failures` attempts."""
         words: dict[str, Any] = {"tags": tags} if sql is None else {"sql": sql}
         words |= {"names": name_server, "group": group, "topic": topic, "orderly": orderly, "failures": failures}
-        words["broadcast"] = broadcast
+        words |= {"broadcast": broadcast, "namespace": namespace}
         if strategy is not None:
             words["strategy"] = strategy
         answer = self.call("consume", **words)

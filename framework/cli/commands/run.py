@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from framework.cli import options, output
 from framework.cli.exit_codes import ExitCode
 from framework.model import durations
+from framework.model.namespaces import wrap
 
 if TYPE_CHECKING:
     from framework.runtime.app import App
@@ -57,6 +58,7 @@ def _prepared(arguments: argparse.Namespace) -> tuple[App, argparse.Namespace]:
     for warning in settings.warnings:
         log.warning("setting", problem=warning)
     log.info("settings", file=str(application.file or "none"), name_servers=list(settings.cluster.name_servers))
+    namespace = settings.cluster.namespace
     for consumer in app.consumers:
         spec = consumer.spec
         of_group = settings.consumer(spec.group)
@@ -64,7 +66,7 @@ def _prepared(arguments: argparse.Namespace) -> tuple[App, argparse.Namespace]:
             "consumer", name=spec.name, topic=spec.topic, group=spec.group, tags=spec.tags, sql=spec.sql,
             orderly=spec.orderly, broadcasting=spec.broadcasting,
             concurrency=of_group.concurrency, max_retries=of_group.max_retries,
-            dead_letters="none: dropped" if spec.broadcasting else f"%DLQ%{spec.group}",
+            dead_letters="none: dropped" if spec.broadcasting else f"%DLQ%{wrap(namespace, spec.group)}",
         )  # fmt: skip
     return app, arguments
 

@@ -36,8 +36,8 @@ final class Receiving {
     private final int failures;
 
     /**
-     * {"names", "group", "topic", "tags" or "sql", "orderly": bool, "broadcast": bool, "strategy" or none, "failures":
-     * attempts of each message that fail}
+     * {"names", "group", "topic", "tags" or "sql", "orderly": bool, "broadcast": bool, "strategy" or none, "namespace" or
+     * none, "failures": attempts of each message that fail}
      */
     static Map<String, ?> start(JSONObject command) throws Exception {
         Receiving member = new Receiving(command);
@@ -131,6 +131,7 @@ final class Receiving {
         failures = command.getIntValue("failures");
         consumer = new DefaultMQPushConsumer(command.getString("group"));
         consumer.setNamesrvAddr(command.getString("names"));
+        consumer.setNamespace(command.getString("namespace"));
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         // As shipped, a group's retry topic, which is made when its first member joins, is found half a minute later.
         consumer.setPollNameServerInterval(1000);

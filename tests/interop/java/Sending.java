@@ -91,12 +91,14 @@ final class Sending {
         String names = command.getString("names");
         String compress = command.getString("compress");
         String over = command.getString("over");
-        String key = names + " " + compress + " " + over;
+        String namespace = command.getString("namespace");
+        String key = names + " " + compress + " " + over + " " + namespace;
         DefaultMQProducer producer = PRODUCERS.get(key);
         if (producer == null) {
             producer = new DefaultMQProducer("interop-producer");
             producer.setInstanceName("producer-" + PRODUCERS.size());
             producer.setNamesrvAddr(names);
+            producer.setNamespace(namespace);
             producer.setSendMsgTimeout(10_000);
             if (compress != null) {
                 producer.setCompressType(CompressionType.of(compress.toUpperCase()));

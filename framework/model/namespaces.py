@@ -1,0 +1,100 @@
+"""Namespaces: several tenants' topics and groups in one cluster, kept apart by a prefix of their names.
+
+RocketMQ's clients put it before each name that they send (`ns%orders`, `%RETRY%ns%billing`) and take it off what users
+see. So do we, at the two ends only: inside, names are what the cluster calls them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from framework.model.message import Message, RecordSource
+from framework.model.queue import MessageQueue
+from framework.model.reserved import DEAD_LETTER_PREFIX, RETRY_PREFIX, SYSTEM_TOPICS
+
+SEPARATOR = "%"
+_OUTSIDE = (RETRY_PREFIX, DEAD_LETTER_PREFIX)
+_SYSTEM_PREFIXES = ("rmq_sys_", "CID_RMQ_SYS_")
+
+
+def wrap(namespace: str, name: str) -> str:
+    """The topic or group as the cluster calls it. RocketMQ's own names belong to no namespace."""
+    if not namespace or not name or _is_system(name):
+        return name
+    outside, rest = _split(name)
+    return name if rest.startswith(namespace + SEPARATOR) else f"{outside}{namespace}{SEPARATOR}{rest}"
+
+
+def unwrap(namespace: str, name: str) -> str:
+    """The topic or group as its owner calls it; what is in no namespace, or in another, stays as it is."""
+    if not namespace or _is_system(name):
+        return name
+    outside, rest = _split(name)
+    return outside + rest[len(namespace) + 1 :] if rest.startswith(namespace + SEPARATOR) else name
+
+
+def _is_system(name: str) -> bool:
+    return name in SYSTEM_TOPICS or name.startswith(_SYSTEM_PREFIXES)
+
+
+def _split(name: str) -> tuple[str, str]:
+    for prefix in _OUTSIDE:
+        if name.startswith(prefix):
+            return prefix, name[len(prefix) :]
+    return "", name
+
+
+def unwrapping(namespace: str) -> Callable[[Message], Message]:
+    """What makes messages that show topic and queue without the namespace; all else they share with the given one."""
+    queues: dict[MessageQueue, MessageQueue] = {}
+
+    def seen(message: Message) -> Message:
+        queue = message.queue
+        bare = queues.get(queue)
+        if bare is None:
+            bare = queues[queue] = queue._replace(topic=unwrap(namespace, queue.topic))
+        source = message._source  # noqa: SLF001  # as in wire/stored.py: a message is a place in a source
+        copy = object.__new__(Message)
+        copy._source = _Unwrapped(source, bare, namespace)
+        copy._at = message._at  # noqa: SLF001
+        copy._body, copy._properties = message._body, message._properties  # noqa: SLF001
+        copy.queue_offset = message.queue_offset
+        return copy
+
+    return seen
+
+
+class _Unwrapped:
+    """A source that calls its topic what its owner does."""
+
+    __slots__ = ("_namespace", "_source", "queue")
+
+    def __init__(self, source: RecordSource, queue: MessageQueue, namespace: str) -> None:
+        self._source, self.queue, self._namespace = source, queue, namespace
+
+    def topic(self, at: int) -> str:
+        return unwrap(self._namespace, self._source.topic(at))
+
+    def body(self, at: int) -> bytes:
+        return self._source.body(at)
+
+    def properties(self, at: int) -> dict[str, str]:
+        return self._source.properties(at)
+
+    def reconsume_times(self, at: int) -> int:
+        return self._source.reconsume_times(at)
+
+    def born_ms(self, at: int) -> int:
+        return self._source.born_ms(at)
+
+    def stored_ms(self, at: int) -> int:
+        return self._source.stored_ms(at)
+
+    def flag(self, at: int) -> int:
+        return self._source.flag(at)
+
+    def commit_log_offset(self, at: int) -> int:
+        return self._source.commit_log_offset(at)
+
+    def offset_message_id(self, at: int) -> str:
+        return self._source.offset_message_id(at)
