@@ -3,5 +3,7 @@
 from framework.declare.decorator import Consumer as Consumer
 from framework.declare.decorator import ConsumerSpec as ConsumerSpec
 from framework.declare.decorator import consumer as consumer
+from framework.declare.resources import Resource as Resource
+from framework.declare.resources import resource as resource
 
-__all__ = ["Consumer", "ConsumerSpec", "consumer"]
+__all__ = ["Consumer", "ConsumerSpec", "Resource", "consumer", "resource"]

@@ -1,7 +1,8 @@
 """Arguments: what a handler wants of each message, read from its annotations once, when it is declared.
 
 A parameter without a default is given the message, the delivery, or the body as what it is annotated. One that has a
-default keeps it. With a batch each of them is a list, and the lists go side by side.
+default keeps it; one that asks for a resource is given that. With a batch each of the others is a list, and the lists
+go side by side.
 """
 
 from __future__ import annotations
@@ -9,15 +10,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin
 
+from framework.declare.annotations import resolved
 from framework.declare.decoding import KINDS, Decode, decoder_for, shown
+from framework.declare.resources import Resource, check, find, near
 from framework.errors import ConfigurationError
 from framework.model.delivery import Delivery
 from framework.model.message import Message
-
-_OURS: dict[str, Any] = {"Message": Message, "Delivery": Delivery}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +25,15 @@ class Argument:
     """One parameter of a handler, and where its value comes from."""
 
     name: str
-    wants: Literal["message", "delivery", "body"]
+    wants: Literal["message", "delivery", "body", "resource"]
     decode: Decode | None = None
     """How a body becomes the value; None hands it over as it is."""
     by_name: bool = False
     """A parameter after `*`."""
     many: type[list[Any] | tuple[Any, ...]] | None = None
     """Batches: what the values are put into."""
+    resource: Resource[..., Any] | None = None
+    """What it is given beside the message."""
 
 
 PLAIN = (Argument("message", "message"),)
@@ -50,7 +52,10 @@ def arguments_of(
     ]
     if not required:
         raise ConfigurationError(f"takes nothing, and there is a message to take; {KINDS}")
-    return tuple(_argument(each, function, names, len(required), is_batch=is_batch) for each in required)
+    arguments = tuple(_argument(each, function, names, len(required), is_batch=is_batch) for each in required)
+    resources = [each.resource for each in arguments if each.resource is not None]
+    check(resources, is_async=inspect.iscoroutinefunction(function), is_batch=is_batch)
+    return arguments
 
 
 def _argument(
@@ -58,9 +63,12 @@ def _argument(
     is_batch: bool,
 ) -> Argument:  # fmt: skip
     name, by_name = parameter.name, parameter.kind is parameter.KEYWORD_ONLY
+    asked = find(parameter, function, names)
+    if asked is not None:
+        return Argument(name, "resource", by_name=by_name, resource=asked)
     annotation: Any = parameter.annotation
     if isinstance(annotation, str):
-        annotation = _resolved(annotation, inspect.unwrap(function), names, name)
+        annotation = resolved(annotation, inspect.unwrap(function), names, name)
     if annotation is parameter.empty or annotation is Any:
         if count > 1:
             raise ConfigurationError(f"parameter {name!r} says nothing; of several, each is annotated: {KINDS}")
@@ -82,7 +90,10 @@ def _argument(
         return Argument(name, "message", by_name=by_name, many=many)
     if annotation is Delivery:
         return Argument(name, "delivery", by_name=by_name, many=many)
-    return Argument(name, "body", decoder_for(annotation, name), by_name, many)
+    try:
+        return Argument(name, "body", decoder_for(annotation, name), by_name, many)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{error}{near(name, function, names)}") from None
 
 
 def _inside(annotation: Any) -> Any:
@@ -91,22 +102,3 @@ def _inside(annotation: Any) -> Any:
     if origin is list or origin is Sequence:
         return inner[0]
     return inner[0] if origin is tuple and inner[1:] == (...,) else None
-
-
-def _resolved(annotation: str, function: Callable[..., object], names: Mapping[str, Any], parameter: str) -> Any:
-    """What the text means where the function stands; our own names also where only type checkers import them."""
-    known = getattr(function, "__globals__", {})
-    local = {**{name: kind for name, kind in _OURS.items() if name not in known}, **names}
-    try:
-        hints = get_type_hints(
-            SimpleNamespace(__annotations__={"it": annotation}), globalns=known, localns=local, include_extras=True
-        )
-    except (NameError, AttributeError, SyntaxError, TypeError) as error:
-        ours = _OURS.get(annotation.rpartition(".")[2])
-        if ours is not None:
-            return ours
-        raise ConfigurationError(
-            f"parameter {parameter!r} is annotated {annotation!r}, which cannot be read where the handler stands "
-            f"({error}); define or import it above the handler, and not under TYPE_CHECKING"
-        ) from None
-    return hints["it"]

@@ -34,6 +34,7 @@ from framework.services.census import CensusLoop
 from framework.services.heartbeat import HeartbeatLoop
 from framework.services.inbound import Inbound
 from framework.services.pull import Pulls
+from framework.services.resources import Resources
 from framework.services.supervise import supervised
 from framework.services.work import Counts
 from framework.settings.changes import Kind, changes, taken_over
@@ -81,6 +82,9 @@ class App:
         """The connection to the cluster, while running. Plugins may send with `Producer(cluster=app.cluster)`."""
         self._groups: list[ConsumerGroup] = []
         self._censuses: list[CensusLoop] = []
+        self._resources = Resources(
+            each.resource for consumer in consumers for each in consumer.spec.arguments if each.resource is not None
+        )
         self._budget = Budget(settings.app.budget, self._budget_changed)
         self._drain_ms = settings.app.drain
         self._stop_asked = asyncio.Event()
@@ -116,7 +120,7 @@ class App:
         reports = Reports(self.on_event, self.world.workers, self.settings.cluster.namespace)
         plans = build.plans(
             self.settings, self.consumers, self.plugins.strategies, self.plugins.calls, reports, self.world,
-            worker=self.worker,
+            worker=self.worker, values=self._resources.values,
         )  # fmt: skip
         admin = self.settings.admin
         inbound = Inbound(
@@ -133,6 +137,7 @@ class App:
             on_disconnected=self._disconnected,
         )
         try:
+            await self._resources.open()
             self._start(cluster, plans, reports, tree)
             start_traces(plans, cluster, tree)
             for group in self._groups:
@@ -156,6 +161,7 @@ class App:
             for group in self._groups:
                 if group.alone is not None:
                     group.alone.offsets.close()
+            await self._resources.close(self._drain_ms)
         log.info("app stopped", app=self.settings.app.name, abandoned=self.counts.abandoned)
 
     async def stop(self, drain: str | float | None = None) -> None:

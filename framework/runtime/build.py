@@ -28,6 +28,7 @@ from framework.services.deliver import Hooks, Rules, call_for
 from framework.services.local_offsets import Place
 from framework.services.order_keys import contained, sharding_key
 from framework.services.position import First, Last, Since, StartPolicy
+from framework.services.resources import Values
 from framework.services.undecodable import Undecodable
 from framework.settings.schema import AppSettings, ConsumerSettings, Start
 
@@ -41,6 +42,7 @@ def plans(
     world: World,
     *,
     worker: int = 0,
+    values: Values | None = None,
 ) -> list[GroupPlan]:
     """One plan a group, in the order of their names; raises ConfigurationError for what cannot work."""
     by_group: dict[str, list[ConsumerSpec]] = {}
@@ -48,7 +50,9 @@ def plans(
         by_group.setdefault(unwrap(settings.cluster.namespace, consumer.spec.group), []).append(consumer.spec)
     version = world.clock.now_ms()
     return [
-        _plan(group, specs, settings, strategies, calls, reports, world, version, worker)
+        _plan(
+            group, specs, settings, strategies, calls, reports, world, version, worker, {} if values is None else values
+        )
         for group, specs in sorted(by_group.items())
     ]
 
@@ -63,6 +67,7 @@ def _plan(
     world: World,
     version: int,
     worker: int,
+    values: Values,
 ) -> GroupPlan:
     namespace = settings.cluster.namespace
     name = check_name("group", wrap(namespace, group), GROUP_LENGTH_MAX)
@@ -101,7 +106,8 @@ def _plan(
         name=name,
         subscriptions=tuple(_subscription(topic, spec, version) for topic, spec in by_topic.items()),
         handling={
-            topic: inside(_handling(spec, chosen, calls, reports, world, trace)) for topic, spec in by_topic.items()
+            topic: inside(_handling(spec, chosen, calls, reports, world, trace, values))
+            for topic, spec in by_topic.items()
         },
         concurrency=chosen.concurrency,
         max_retries=max_retries_of(chosen, specs[0]),
@@ -158,6 +164,7 @@ def _handling(
     reports: Reports,
     world: World,
     trace: ConsumeTrace | None,
+    values: Values,
 ) -> Handling:
     observer = reports.observer(in_threads=not spec.is_async)
     before, after = calls.before, calls.after if observer is None else (observer, *calls.after)
@@ -166,8 +173,8 @@ def _handling(
     undecodable = Undecodable(spec.group, chosen.undecodable, chosen.undecodable_max)
     rules = Rules(undecodable, explicit_ack=chosen.explicit_ack)
     hooks = Hooks(before, after)
-    batching = batching_for(spec, hooks, world.clock, rules) if spec.batch else None
-    call = call_for(spec, hooks, world.clock, rules) if batching is None else one_of(batching)
+    batching = batching_for(spec, hooks, world.clock, rules, values) if spec.batch else None
+    call = call_for(spec, hooks, world.clock, rules, values) if batching is None else one_of(batching)
     by_hand = spec.commit == "manual"
     return Handling(call, spec.is_async, undecodable, commits_by_hand=by_hand, key_of=_key_of(spec), batching=batching)
 

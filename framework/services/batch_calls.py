@@ -18,7 +18,8 @@ from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import RetryLater, Suspend
 from framework.ports import Clock, Workers
-from framework.services.deliver import Ends, Hooks, Rules, value_of
+from framework.services.deliver import Ends, Hooks, Rules, filled, scope_of, value_of
+from framework.services.resources import Values
 
 Many = Callable[[Sequence[Message]], Any]
 
@@ -37,8 +38,10 @@ class Batching:
     linger_ms: int
 
 
-def batching_for(spec: ConsumerSpec, hooks: Hooks, clock: Clock, rules: Rules) -> Batching:
-    shape = _Shape(spec, hooks, clock, rules)
+def batching_for(
+    spec: ConsumerSpec, hooks: Hooks, clock: Clock, rules: Rules, values: Values | None = None
+) -> Batching:
+    shape = _Shape(spec, hooks, clock, rules, {} if values is None else values)
     call = _async_call(shape) if spec.is_async else _sync_call(shape)
     return Batching(call, spec.is_async, spec.batch, spec.linger_ms)
 
@@ -79,11 +82,12 @@ async def results_of(batching: Batching, messages: Sequence[Message], workers: W
 class _Shape:
     """What the handler takes, and how its deliveries begin and end."""
 
-    def __init__(self, spec: ConsumerSpec, hooks: Hooks, clock: Clock, rules: Rules) -> None:
-        self.function, self.in_order = spec.function, spec.orderly
+    def __init__(self, spec: ConsumerSpec, hooks: Hooks, clock: Clock, rules: Rules, values: Values) -> None:
+        self.spec, self.in_order = spec, spec.orderly
+        self.scope, self.shared = scope_of(spec, values), values
         self.ends = Ends(spec, hooks, clock, rules)
         self.arguments = spec.arguments
-        self.values = [value_of(each, rules.undecodable) for each in spec.arguments]
+        self.values = [value_of(each, rules.undecodable, values) for each in spec.arguments]
 
 
 def _comes_again(result: object) -> bool:
@@ -117,14 +121,15 @@ class _Batch:
 
     def run(self) -> Any:
         """Call the function; lists, or tuples where it asks for those, are its own to do with as it likes."""
+        shape = self._shape
         columns = [
-            (argument, (argument.many or list)(row[at] for row in self._rows))
-            for at, argument in enumerate(self._shape.arguments)
+            None if argument.resource is not None else (argument.many or list)(row[at] for row in self._rows)
+            for at, argument in enumerate(shape.arguments)
         ]
-        return self._shape.function(
-            *[column for argument, column in columns if not argument.by_name],
-            **{argument.name: column for argument, column in columns if argument.by_name},
-        )
+        if not shape.scope:
+            return filled(shape.spec, columns, shape.shared)
+        around = shape.scope.around if shape.spec.is_async else shape.scope.around_at_once
+        return around(lambda made: filled(shape.spec, columns, made), {})
 
     def settle(self, answer: object) -> list[object]:
         ends, shown = self._shape.ends, None

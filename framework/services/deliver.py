@@ -20,6 +20,7 @@ from framework.model.message import Message
 from framework.model.outcome import Drop, Kind, Outcome, RetryLater
 from framework.model.retrying import Retry
 from framework.ports import Clock
+from framework.services.resources import Scope, Values
 from framework.services.undecodable import Undecodable
 
 Before = Callable[[Delivery], Drop | RetryLater | None]
@@ -46,11 +47,13 @@ class Rules:
     explicit_ack: bool = False
 
 
-def call_for(spec: ConsumerSpec, hooks: Hooks, clock: Clock, rules: Rules | None = None) -> Callable[[Message], Any]:
+def call_for(
+    spec: ConsumerSpec, hooks: Hooks, clock: Clock, rules: Rules | None = None, values: Values | None = None
+) -> Callable[[Message], Any]:
     """The callable that workers run: a coroutine function for an async handler, a plain one for a sync one."""
     assert not spec.batch, "a batch handler is called with a batch"
     rules = rules or Rules()
-    invoke = _invocation(spec, rules.undecodable)
+    invoke = _invocation(spec, rules.undecodable, {} if values is None else values)
     if hooks or rules.explicit_ack or spec.retry is not None:
         ends = Ends(spec, hooks, clock, rules)
         return _async_watched(invoke, ends) if spec.is_async else _sync_watched(invoke, ends)
@@ -58,7 +61,7 @@ def call_for(spec: ConsumerSpec, hooks: Hooks, clock: Clock, rules: Rules | None
         (each.wants, each.by_name) for each in PLAIN
     ):
         return spec.function
-    needs_delivery = any(each.wants == "delivery" for each in spec.arguments)
+    needs_delivery = any(each.wants in {"delivery", "resource"} for each in spec.arguments)
     begin = Ends(spec, hooks, clock, rules).begin if needs_delivery else _no_delivery
     return _async_bound(invoke, begin) if spec.is_async else _sync_bound(invoke, begin)
 
@@ -160,11 +163,16 @@ class Ends:
 # What the function is given
 
 
-def _invocation(spec: ConsumerSpec, undecodable: Undecodable) -> Callable[[Message, Delivery | None], Any]:
+def _invocation(
+    spec: ConsumerSpec, undecodable: Undecodable, values: Values
+) -> Callable[[Message, Delivery | None], Any]:
     """The function with its arguments filled in, in one call where it takes one."""
     function = spec.function
-    by_place = [value_of(each, undecodable) for each in spec.arguments if not each.by_name]
-    by_name = [(each.name, value_of(each, undecodable)) for each in spec.arguments if each.by_name]
+    scope = scope_of(spec, values)
+    if scope:
+        return _scoped(spec, scope, [value_of(each, undecodable, values) for each in spec.arguments])
+    by_place = [value_of(each, undecodable, values) for each in spec.arguments if not each.by_name]
+    by_name = [(each.name, value_of(each, undecodable, values)) for each in spec.arguments if each.by_name]
     if by_name:
         return lambda message, delivery: function(
             *[value(message, delivery) for value in by_place],
@@ -176,8 +184,40 @@ def _invocation(spec: ConsumerSpec, undecodable: Undecodable) -> Callable[[Messa
     return lambda message, delivery: function(*[value(message, delivery) for value in by_place])
 
 
-def value_of(argument: Argument, undecodable: Undecodable) -> Value:
+def scope_of(spec: ConsumerSpec, values: Values) -> Scope:
+    return Scope([each.resource for each in spec.arguments if each.resource is not None], values)
+
+
+def _scoped(spec: ConsumerSpec, scope: Scope, fill: Sequence[Value]) -> Callable[[Message, Delivery | None], Any]:
+    """The same with resources opened around it, once the body has been read."""
+    around = scope.around if spec.is_async else scope.around_at_once
+
+    def invoke(message: Message, delivery: Delivery | None) -> object:
+        row = [value(message, delivery) for value in fill]
+        given = {Message: message, Delivery: delivery}
+        return around(lambda made: filled(spec, row, made), given)
+
+    return invoke
+
+
+def filled(spec: ConsumerSpec, row: Sequence[object], made: Values) -> Any:
+    """The function called with these; what a call has opened takes the place of what was not open yet."""
+    by_place: list[object] = []
+    by_name: dict[str, object] = {}
+    for argument, value in zip(spec.arguments, row, strict=True):
+        given = value if argument.resource is None else made[argument.resource]
+        if argument.by_name:
+            by_name[argument.name] = given
+        else:
+            by_place.append(given)
+    return spec.function(*by_place, **by_name)
+
+
+def value_of(argument: Argument, undecodable: Undecodable, values: Values) -> Value:
     """How one argument is made of one message."""
+    wanted = argument.resource
+    if wanted is not None:
+        return lambda _message, _delivery: values.get(wanted)
     if argument.wants == "message":
         return lambda message, _: message
     if argument.wants == "delivery":

@@ -26,11 +26,12 @@ TRIED: dict[str, tuple[list[str], dict[str, int]]] = {
         {"handled": 1, "dropped": 1, "dead_lettered": 1},
     ),
     "call": (["x"], {"retry": 3, "dropped": 1}),
+    "receive": (["1", "2"], {"handled": 2}),
     "store": (['{"sensor": "a", "value": 1}', '{"sensor": "a", "value": 2}'], {"handled": 2}),
 }
 
 
-@pytest.fixture(params=EXAMPLES, ids=re.compile(r"def (\w+)").findall("\n".join(EXAMPLES)))
+@pytest.fixture(params=EXAMPLES, ids=re.findall(r"@consumer.*\n(?:async )?def (\w+)", PAGE))
 def example(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Consumer[..., Any]]:
     path = tmp_path / "handlers_page_example.py"
     path.write_text(request.param)
@@ -60,7 +61,9 @@ def test_every_option_stands_on_the_page(name: str) -> None:
     assert f"`{name}" in PAGE or f"{name}=" in PAGE
 
 
-@pytest.mark.parametrize("name", ["Ack", "RetryLater", "DeadLetter", "Drop", "Suspend", "BatchFailed", "Delivery"])
+@pytest.mark.parametrize(
+    "name", ["resource", "Ack", "RetryLater", "DeadLetter", "Drop", "Suspend", "BatchFailed", "Delivery"]
+)
 def test_every_answer_stands_on_the_page(name: str) -> None:
     assert name in framework.__all__
     assert f"`{name}" in PAGE or f"{name}(" in PAGE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any, assert_type
 
 from framework import (
@@ -17,8 +17,9 @@ from framework import (
     RetryLater,
     Suspend,
     consumer,
+    resource,
 )
-from framework.declare import ConsumerSpec
+from framework.declare import ConsumerSpec, Resource
 from framework.model.outcome import Outcome
 
 
@@ -53,6 +54,28 @@ def store(orders: list[dict[str, int]], messages: Sequence[Message]) -> list[Out
     if not messages:
         raise BatchFailed(at=len(orders))
     return [Ack(), RetryLater("1s"), Suspend()]
+
+
+@resource
+def pool() -> Iterator[int]:
+    yield 1
+
+
+@resource(scope="message")
+async def session(pool: int, message: Message) -> str:
+    return f"{pool} {message.topic}"
+
+
+@consumer("orders", "provided")
+async def book(order: bytes, session: str, *, pool: int) -> None: ...
+
+
+async def provided(message: Message) -> None:
+    assert_type(next(pool()), int)
+    assert_type(await session(1, message), str)
+    resources: list[Resource[..., Any]] = [pool, session]
+    assert resources
+    await book(b"", "x", pool=1)
 
 
 async def kept(message: Message, delivery: Delivery) -> None:

@@ -1,0 +1,215 @@
+"""@resource: what handlers need beside the message, with its setup and its teardown, said at a function.
+
+A handler asks for one by the name of a parameter, or by `Annotated[Session, session]`. There is no registry: the
+resource must be known where the handler stands, as its models must. Decorating runs nothing; who opens resources, and
+when, is `services/resources.py`'s.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, ParamSpec, TypeVar, get_args, get_origin
+
+from framework.declare.annotations import resolved
+from framework.errors import ConfigurationError, nearest, shorten
+from framework.model.delivery import Delivery
+from framework.model.message import Message
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_OPTIONS = ("scope",)
+_SCOPES = ("app", "message")
+_YIELDING = (AsyncGenerator, AsyncIterator, Generator, Iterator)
+_EXAMPLE = 'write @resource, or @resource(scope="message"), above a function that returns or yields it'
+
+
+class Resource(Generic[P, R]):
+    """A provider with what it needs. Call it and the function runs, as if it were not decorated."""
+
+    __slots__ = ("__dict__", "__weakref__", "function", "is_async", "name", "needs", "place", "provides", "scope",
+                 "yields")  # fmt: skip
+
+    def __init__(
+        self, function: Callable[P, R], scope: Literal["app", "message"], names: Mapping[str, Any], place: str
+    ) -> None:
+        self.function, self.scope, self.place = function, scope, place
+        self.name: str = function.__name__
+        self.yields = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+        self.is_async = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+        self.needs: dict[str, type[Message | Delivery] | Resource[..., Any]] = {}
+        """Parameter -> what it is given: another resource, the message or the delivery."""
+        for parameter in inspect.signature(function).parameters.values():
+            if parameter.default is parameter.empty:
+                self.needs[parameter.name] = self._need(parameter, names)
+        self.provides = _provided(function, names, yields=self.yields)
+        """The class of what it gives, where that is written down; else None."""
+        update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.function(*args, **kwargs)
+
+    def _need(
+        self, parameter: inspect.Parameter, names: Mapping[str, Any]
+    ) -> type[Message | Delivery] | Resource[..., Any]:
+        asked = find(parameter, self.function, names)
+        if asked is None:
+            annotation = parameter.annotation
+            if isinstance(annotation, str):
+                annotation = resolved(annotation, self.function, names, parameter.name)
+            if annotation is not Message and annotation is not Delivery:
+                hint = near(parameter.name, self.function, names)
+                raise ConfigurationError(
+                    f"parameter {parameter.name!r} is no resource that is known here{hint}; a resource is given other "
+                    "resources by their names, the Message and the Delivery"
+                )
+            if self.scope == "app":
+                raise ConfigurationError(
+                    f"parameter {parameter.name!r} is of one message, and the resource is the application's: "
+                    'write @resource(scope="message")'
+                )
+            return Message if annotation is Message else Delivery
+        if asked.scope == "message" and self.scope == "app":
+            raise ConfigurationError(
+                f"parameter {parameter.name!r}: the resource is the application's, and {asked.name!r} is opened for "
+                'each message; write @resource(scope="message")'
+            )
+        return asked
+
+    def __repr__(self) -> str:
+        return f"<Resource {self.name}: scope={self.scope} at {self.place}>"
+
+
+if TYPE_CHECKING:
+    from typing import overload
+
+    @overload
+    def resource(function: Callable[P, R], /) -> Resource[P, R]: ...
+    @overload
+    def resource(*, scope: Literal["app", "message"] = "app") -> Callable[[Callable[P, R]], Resource[P, R]]: ...
+    def resource(*_: Any, **__: Any) -> Any:
+        """Have handlers given what this function returns or yields, by its name or by `Annotated[X, resource]`.
+
+        What stands after `yield` is its teardown. One of the application is opened before its groups join and closed
+        after they have left. One of `scope="message"` is opened around each call of a handler that asks for it; where
+        the handler raises, the exception is raised at the `yield`, and what the teardown raises fails the message.
+        """
+        ...
+
+else:
+
+    def resource(*positional: object, **options: object) -> Any:
+        if len(positional) == 1 and not options and callable(positional[0]):
+            return _declared(positional[0], "app")
+        if positional:
+            raise ConfigurationError(f"@resource({shorten(positional[0])}): {_EXAMPLE}")
+        return lambda function: _declared(function, options.get("scope", "app"), options)
+
+
+def _declared(function: Any, scope: object, options: Iterable[str] = ()) -> Resource[..., Any]:
+    code = getattr(inspect.unwrap(function), "__code__", None) if callable(function) else None
+    place = f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "unknown place"
+    frame = inspect.currentframe()
+    for _ in range(2):  # this function's own, and that of `resource` or of what it returned
+        frame = frame.f_back if frame is not None else None
+    names = {} if frame is None or frame.f_locals is frame.f_globals else dict(frame.f_locals)
+    try:
+        for option in options:
+            if option not in _OPTIONS:
+                raise ConfigurationError(f"unknown option {option!r}{nearest(option, _OPTIONS) or f'; {_EXAMPLE}'}")
+        if not inspect.isfunction(function):
+            raise ConfigurationError(f"{shorten(function)} is not a function; {_EXAMPLE}")
+        if scope not in _SCOPES:
+            raise ConfigurationError(f'scope={shorten(scope)}: write "app" or "message"')
+        return Resource(function, scope, names, place)  # type: ignore[arg-type]  # it was looked at just now
+    except ConfigurationError as error:
+        name = getattr(function, "__name__", repr(function))
+        raise ConfigurationError(f"resource {name!r}: {error}", place=place) from None
+
+
+# Who asks for which
+
+
+def find(
+    parameter: inspect.Parameter, function: Callable[..., object], names: Mapping[str, Any]
+) -> Resource[..., Any] | None:
+    """The resource that this parameter asks for, by its annotation or its name; None where it asks for none."""
+    annotation: Any = parameter.annotation
+    named = _known(function, names).get(parameter.name)
+    if isinstance(annotation, str):
+        try:
+            annotation = resolved(annotation, inspect.unwrap(function), names, parameter.name)
+        except ConfigurationError:
+            return named  # what it gives may be known to type checkers only
+    if get_origin(annotation) is Annotated:
+        for each in get_args(annotation)[1:]:
+            if isinstance(each, Resource):
+                return each
+    if named is None or annotation is Message or annotation is Delivery:
+        return None
+    given = named.provides
+    is_said = isinstance(annotation, type) and annotation is not parameter.empty
+    if is_said and given is not None and not issubclass(given, annotation):
+        raise ConfigurationError(
+            f"parameter {parameter.name!r} is annotated {annotation.__name__!r}, and the resource of that name gives "
+            f"a {given.__name__}; rename one of them"
+        )
+    return named
+
+
+def near(name: str, function: Callable[..., object], names: Mapping[str, Any]) -> str:
+    """A hint at the known resource whose name is nearly this one."""
+    return nearest(name, _known(function, names))
+
+
+def check(resources: Iterable[Resource[..., Any]], *, is_async: bool, is_batch: bool) -> None:
+    """Whether a handler of this kind can be given these. Raises ConfigurationError."""
+    for each in in_order(resources):
+        if each.scope == "app":
+            continue
+        if each.is_async and not is_async:
+            raise ConfigurationError(
+                f"resource {each.name!r} ({each.place}) is async and opened for each message, and the handler is a "
+                "plain function on a thread: write async def, or make the resource plain"
+            )
+        single = [kind for kind in each.needs.values() if not isinstance(kind, Resource)]
+        if is_batch and single:
+            raise ConfigurationError(
+                f"resource {each.name!r} ({each.place}) takes the {single[0].__name__}, and a batch has many: it is "
+                "opened once a batch"
+            )
+
+
+def in_order(resources: Iterable[Resource[..., Any]]) -> list[Resource[..., Any]]:
+    """These and all that they need, each once, behind what it needs."""
+    ordered: dict[Resource[..., Any], None] = {}
+
+    def add(each: Resource[..., Any]) -> None:
+        for need in each.needs.values():
+            if isinstance(need, Resource):
+                add(need)
+        ordered[each] = None
+
+    for each in resources:
+        add(each)
+    return list(ordered)
+
+
+def _known(function: Callable[..., object], names: Mapping[str, Any]) -> dict[str, Resource[..., Any]]:
+    everything = {**getattr(inspect.unwrap(function), "__globals__", {}), **names}
+    return {name: each for name, each in everything.items() if isinstance(each, Resource)}
+
+
+def _provided(function: Callable[..., object], names: Mapping[str, Any], *, yields: bool) -> type | None:
+    annotation: Any = inspect.signature(function).return_annotation
+    if isinstance(annotation, str):
+        try:
+            annotation = resolved(annotation, function, names, "return")
+        except ConfigurationError:
+            return None
+    if yields:
+        inside = get_args(annotation)
+        annotation = inside[0] if inside and get_origin(annotation) in _YIELDING else None
+    return annotation if isinstance(annotation, type) and annotation is not inspect.Parameter.empty else None

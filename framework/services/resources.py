@@ -1,0 +1,119 @@
+"""Resources while an application runs: the application's own are opened once, a message's around each call.
+
+What follows a `yield` is run in the reverse order of opening. It knows no group, no queue and no offset.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from typing import Any, TypeAlias
+
+import structlog
+
+from framework.declare.resources import Resource, in_order
+from framework.errors import ConfigurationError
+
+log = structlog.get_logger()
+
+AnyResource: TypeAlias = Resource[..., Any]
+Values: TypeAlias = Mapping[AnyResource, object]
+Given: TypeAlias = Mapping[Any, object]
+
+
+class Resources:
+    """The application's own resources, and their values while it runs."""
+
+    def __init__(self, asked: Iterable[AnyResource]) -> None:
+        self._order = [each for each in in_order(asked) if each.scope == "app"]
+        self._open: list[tuple[AnyResource, AsyncExitStack]] = []
+        self.values: dict[AnyResource, object] = {}
+
+    async def open(self) -> None:
+        """Open all, each behind what it needs. Raises ConfigurationError for the first that cannot be opened."""
+        for each in self._order:
+            stack = AsyncExitStack()
+            try:
+                self.values[each] = await _enter(stack, each, self.values, {})
+            except Exception as error:
+                raise ConfigurationError(
+                    f"resource {each.name!r} could not be opened: {type(error).__name__}: {error}", place=each.place
+                ) from error
+            self._open.append((each, stack))
+
+    async def close(self, patience_ms: int) -> None:
+        """Close what was opened, the last one first. What fails or takes too long is named, and hinders no other."""
+        while self._open:
+            each, stack = self._open.pop()
+            self.values.pop(each)
+            try:
+                async with asyncio.timeout(patience_ms / 1000):
+                    await stack.aclose()
+            except Exception as error:  # border: the user's teardown
+                log.exception("resource not closed", resource=each.name, at=each.place, reason=repr(error))
+
+
+class Scope:
+    """What one handler needs opened around each of its calls."""
+
+    def __init__(self, asked: Iterable[AnyResource], values: Values) -> None:
+        self._order = [each for each in in_order(asked) if each.scope == "message"]
+        self._values = values
+
+    def __bool__(self) -> bool:
+        return bool(self._order)
+
+    async def around(self, call: Callable[[Values], Awaitable[object]], given: Given) -> object:
+        """Call with all of them open. `given` are the message and its delivery, by their types."""
+        result: object = None
+        failed: list[Exception] = []
+        async with AsyncExitStack() as stack:
+            try:
+                made = dict(self._values)
+                for each in self._order:
+                    made[each] = await _enter(stack, each, made, given)
+                result = await call(made)
+            except Exception as error:
+                failed.append(error)
+                raise
+        for failure in failed:
+            raise failure  # a teardown that swallows it does not make a success of it
+        return result
+
+    def around_at_once(self, call: Callable[[Values], object], given: Given) -> object:
+        result: object = None
+        failed: list[Exception] = []
+        with ExitStack() as stack:
+            try:
+                made = dict(self._values)
+                for each in self._order:
+                    made[each] = _enter_at_once(stack, each, made, given)
+                result = call(made)
+            except Exception as error:
+                failed.append(error)
+                raise
+        for failure in failed:
+            raise failure
+        return result
+
+
+async def _enter(stack: AsyncExitStack, each: AnyResource, made: Values, given: Given) -> object:
+    arguments = _arguments(each, made, given)
+    function: Callable[..., Any] = each.function
+    if not each.yields:
+        return await function(**arguments) if each.is_async else function(**arguments)
+    if each.is_async:
+        opening: Callable[..., AsyncIterator[object]] = function
+        return await stack.enter_async_context(asynccontextmanager(opening)(**arguments))
+    return stack.enter_context(contextmanager(function)(**arguments))
+
+
+def _enter_at_once(stack: ExitStack, each: AnyResource, made: Values, given: Given) -> object:
+    arguments = _arguments(each, made, given)
+    function: Callable[..., Any] = each.function
+    return stack.enter_context(contextmanager(function)(**arguments)) if each.yields else function(**arguments)
+
+
+def _arguments(each: AnyResource, made: Values, given: Given) -> dict[str, object]:
+    return {name: made[need] if isinstance(need, Resource) else given[need] for name, need in each.needs.items()}
