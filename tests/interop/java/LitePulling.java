@@ -17,6 +17,7 @@ final class LitePulling {
     static Map<String, ?> pull(JSONObject command) throws Exception {
         DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(command.getString("group"));
         consumer.setNamesrvAddr(command.getString("names"));
+        consumer.setMqClientApiTimeout(15_000);
         consumer.setInstanceName("lite-" + System.nanoTime());
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setAutoCommit(false);

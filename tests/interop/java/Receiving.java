@@ -132,6 +132,7 @@ final class Receiving {
         consumer = new DefaultMQPushConsumer(command.getString("group"));
         consumer.setNamesrvAddr(command.getString("names"));
         consumer.setNamespace(command.getString("namespace"));
+        consumer.setMqClientApiTimeout(15_000);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         // As shipped, a group's retry topic, which is made when its first member joins, is found half a minute later.
         consumer.setPollNameServerInterval(1000);

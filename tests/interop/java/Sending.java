@@ -100,6 +100,7 @@ final class Sending {
             producer.setNamesrvAddr(names);
             producer.setNamespace(namespace);
             producer.setSendMsgTimeout(10_000);
+            producer.setMqClientApiTimeout(15_000);  // 3 s as shipped: a busy machine's name server takes longer.
             if (compress != null) {
                 producer.setCompressType(CompressionType.of(compress.toUpperCase()));
             }
