@@ -170,7 +170,7 @@ class Brokers:
 
     async def leave(self, client_id: str, group: str, *, as_producer: bool = False) -> None:
         """Leave a group everywhere. A broker that cannot be told has lost our connection, or notices when it ends."""
-        for address in self.addresses():
+        for address in self._routes.all_addresses():
             if not self._pool.is_connected(address):
                 continue
             try:
@@ -179,8 +179,8 @@ class Brokers:
                 log.warning("leaving not confirmed", group=group, broker=address, reason=str(error))
 
     def addresses(self) -> list[str]:
-        """The addresses of all known masters."""
-        return self._routes.masters()
+        """Where heartbeats go: to all known brokers, and to their replicas, which may be pulled from."""
+        return self._routes.all_addresses()
 
     # Order
 

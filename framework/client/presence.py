@@ -46,7 +46,7 @@ class Presence:
             if now() >= due:
                 due = now() + HEARTBEAT_SECONDS
                 wanted = {**self._told, **wanted}
-            brokers = cluster.brokers.addresses()
+            brokers = cluster.routes.masters()
             for address in wanted:
                 if address in brokers and cluster.pool.is_connected(address):
                     await self._beat(cluster, address, heartbeat)

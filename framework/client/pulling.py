@@ -30,7 +30,8 @@ BATCH_BYTES = 262_144
 NO_FILTER = "; for sql= the broker needs enablePropertyFilter=true, which a stock one has not"
 
 _FOUND = int(ResponseCode.SUCCESS)
-_NOTHING = (int(ResponseCode.PULL_NOT_FOUND), int(ResponseCode.PULL_RETRY_IMMEDIATELY))
+_AGAIN = int(ResponseCode.PULL_RETRY_IMMEDIATELY)
+_NOTHING = (int(ResponseCode.PULL_NOT_FOUND), _AGAIN)
 _MOVED = int(ResponseCode.PULL_OFFSET_MOVED)
 _PULL = int(RequestCode.PULL_MESSAGE)
 
@@ -94,14 +95,9 @@ class Puller:
             return Failed(f"{self._queue} at offset {offset}: {error}")
 
     async def _ask(self, offset: int, committable: Callable[[], int]) -> Command:
-        routes, broker = self._routes, self._queue.broker
-        address = routes.find(broker, self._broker_id)
+        address = self._routes.find(self._queue.broker, self._broker_id)
         if address is None:
-            if self._broker_id != MASTER:
-                self._broker_id = MASTER
-                return await self._ask(offset, committable)
-            await routes.refresh(self._queue.topic)
-            address = routes.address_of(broker)
+            address = await self._find_another()
         channel = self._pool.open_channel(address, "pulls") or await self._pool.channel(address, "pulls")
         template = self._template
         commit = committable() if self._broker_id == MASTER else 0
@@ -113,6 +109,18 @@ class Puller:
             lambda number: template.frame(number, offset, commit if commit > 0 else None), _PULL, timeout_ms=TIMEOUT_MS
         )
 
+    async def _find_another(self) -> str:
+        """The replica that was suggested is not there: the master, or whoever is left where there is no master."""
+        routes, broker = self._routes, self._queue.broker
+        self._broker_id = MASTER
+        if not routes.replicas_of(broker):
+            await routes.refresh(self._queue.topic)
+        replicas = routes.replicas_of(broker)
+        if not replicas:
+            return routes.address_of(broker)
+        self._broker_id = min(replicas)
+        return replicas[self._broker_id]
+
     def _read(self, answer: Command, offset: int) -> PullResult:
         code = answer.code
         if code != _FOUND and code not in _NOTHING and code != _MOVED:
@@ -120,7 +128,7 @@ class Puller:
             hint = "" if self._is_by_tag or code != ResponseCode.SYSTEM_ERROR else NO_FILTER
             return Failed(f"code {code}, {(answer.remark or 'no remark')[:200]}{hint}", code)
         following, low, high, delta = read_progress(answer.fields)
-        self._broker_id = _suggested(answer)
+        replica, self._broker_id = self._broker_id, _suggested(answer)
         if not 0 <= following <= OFFSET_MAX:
             raise ProtocolError(f"the broker goes on from offset {following}", peer=self._queue.broker)
         if code == _MOVED:
@@ -129,6 +137,8 @@ class Puller:
         if following < offset:
             raise ProtocolError(f"the broker goes back to offset {following}", peer=self._queue.broker)
         if code != _FOUND:
+            if replica != MASTER and code == _AGAIN and following == offset:
+                return Failed(f"replica {replica} of {self._queue.broker} has not come so far")
             return NothingNew(following, low, high)
         body = answer.body
         messages = stored.decode(body, self._queue, offset_delta=delta)

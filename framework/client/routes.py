@@ -8,7 +8,7 @@ told a topic whose readable queues or broker addresses really changed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import structlog
 
@@ -71,6 +71,10 @@ class RouteTable:
         replicas = self._brokers.get(broker)
         return replicas.get(broker_id) if replicas is not None else None
 
+    def replicas_of(self, broker: str) -> Mapping[int, str]:
+        """Where each replica of a broker is, the master included; empty where no route names it."""
+        return self._brokers.get(broker, {})
+
     def brokers_of(self, topic: str) -> list[str]:
         """The names of the topic's brokers, sorted; from what is known now."""
         route = self._routes.get(topic)
@@ -79,6 +83,11 @@ class RouteTable:
     def masters(self) -> list[str]:
         """The addresses of all known masters, each once, in the order of their brokers' names."""
         return list(dict.fromkeys(ids[MASTER] for _, ids in sorted(self._brokers.items()) if MASTER in ids))
+
+    def all_addresses(self) -> list[str]:
+        """The addresses of all known brokers and their replicas, each once."""
+        brokers = sorted(self._brokers.items())
+        return list(dict.fromkeys(address for _, ids in brokers for _, address in sorted(ids.items())))
 
     # Refreshing
 

@@ -20,6 +20,8 @@ BUDGET_BYTES = 64 * 1024 * 1024  # pulled bytes still referenced, all queues tog
 # Standing back
 FAILURE_DELAY_MS = 1_000  # Java stands back 3 s after any failure; a second is enough for a broker that restarts
 FAILURE_DELAY_MAX_MS = 30_000
+BUSY_DELAY_MS = 20  # as the Java client, where a broker answers that it has too much to do (215)
+BUSY_DELAY_MAX_MS = 1_000  # Java's stays 20 ms: fifty refused pulls a second from each queue keep such a broker busy
 
 # Offsets
 FLUSH_MS = 1_000  # Java flushes each 5 s; a crash repeats what was not flushed

@@ -30,7 +30,7 @@ from framework.core.budget import Budget
 from framework.core.chunk import Chunk
 from framework.core.flow_control import FlowLimits, reason_to_wait
 from framework.core.window import Window
-from framework.model.pulled import Failed, Found, NothingNew, OffsetIllegal, PullResult
+from framework.model.pulled import BUSY, Failed, Found, NothingNew, OffsetIllegal, PullResult
 from framework.model.queue import MessageQueue
 
 
@@ -112,8 +112,8 @@ class QueueFlow:
     """One owned queue. Its pull loop asks `next_step`, does it, and tells what came of it."""
 
     __slots__ = (
-        "_backoff", "_budget", "_hold_reason", "_jitter", "_not_before_ms", "_window", "bounds", "caught_up", "doubted",
-        "failure", "held_because", "is_paused", "max_offset", "next_offset", "queue", "run", "state",
+        "_backoff", "_budget", "_busy", "_hold_reason", "_jitter", "_not_before_ms", "_window", "bounds", "caught_up",
+        "doubted", "failure", "held_because", "is_paused", "max_offset", "next_offset", "queue", "run", "state",
     )  # fmt: skip
 
     def __init__(
@@ -146,6 +146,7 @@ class QueueFlow:
         self.run: object = None
         """What the shell runs this queue's chunks with; set once, before the first position."""
         self._backoff = Backoff(limits.FAILURE_DELAY_MS, limits.FAILURE_DELAY_MAX_MS)
+        self._busy = Backoff(limits.BUSY_DELAY_MS, limits.BUSY_DELAY_MAX_MS)
         self._not_before_ms = 0
         self._hold_reason: str | None = None
         self._window: Window | None = None
@@ -182,9 +183,19 @@ class QueueFlow:
         assert offset >= 0, f"{self.queue}: position {offset}"
         self._move("position_known")
         self._succeeded()
+        if self._window is not None:
+            self._window.close()
         self._begin_at(offset)
         self.max_offset = end
         self.caught_up = 0 <= end <= offset
+
+    def stays_after_doubt(self, stored: int | None) -> bool:
+        """Whether what the master has stored lets us go on where we are: what is held is at least as far."""
+        if self.doubted is None or self._window is None or stored is None or stored > self._window.settle():
+            return False
+        self._move("position_known")
+        self._succeeded()
+        return True
 
     def position_refused(self, reason: str, now_ms: int) -> None:
         self._move("position_refused")
@@ -210,8 +221,8 @@ class QueueFlow:
                 self.caught_up = self.next_offset >= max_offset
             case OffsetIllegal():
                 self._illegal(result, now_ms)
-            case Failed(reason=reason):
-                self._failed(reason, now_ms)
+            case Failed(reason=reason, code=code):
+                self._failed(reason, now_ms, self._busy if code == BUSY else self._backoff)
         return None
 
     def _found(self, result: Found, now_ms: int) -> Chunk | None:
@@ -257,8 +268,9 @@ class QueueFlow:
             self._move("offset_doubted")
             self.held_because = None
             self.caught_up = False
-            self.window.close()
-            self.doubted = offset
+            self.doubted = (
+                offset  # what is held goes on: most such answers come from a broker that is not all there yet
+            )
             return
         marks.sometimes("the broker moved an offset")
         self._move("offset_illegal")
@@ -280,6 +292,10 @@ class QueueFlow:
     @property
     def can_reset(self) -> bool:
         return (self.state, "reset") in TRANSITIONS
+
+    def try_again(self) -> None:
+        """What made the last try fail is mended: the next one need not wait."""
+        self._not_before_ms = 0
 
     def hold(self, reason: str) -> None:
         """Stop pulling until `release_hold`: a message of this queue cannot be opened here."""
@@ -342,12 +358,13 @@ class QueueFlow:
         if self.failure is not None:
             self.failure = None
             self._backoff.succeeded()
+            self._busy.succeeded()
             self._not_before_ms = 0
 
-    def _failed(self, reason: str, now_ms: int) -> None:
+    def _failed(self, reason: str, now_ms: int, backoff: Backoff | None = None) -> None:
         self.failure = reason
         self.caught_up = False
-        self._not_before_ms = now_ms + self._backoff.failed(self._jitter)
+        self._not_before_ms = now_ms + (backoff or self._backoff).failed(self._jitter)
 
     def _move(self, event: str) -> None:
         following = TRANSITIONS.get((self.state, event))

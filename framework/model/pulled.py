@@ -49,4 +49,7 @@ class Failed:
     code: int | None = None
 
 
+BUSY = 215
+"""The code of a broker that holds its clients back: it is there, and has too much to do."""
+
 PullResult: TypeAlias = Found | NothingNew | OffsetIllegal | Failed

@@ -306,10 +306,10 @@ class App:
 
     # What happens meanwhile
 
-    def _heartbeat_accepted(self) -> None:
+    def _heartbeat_accepted(self, address: str) -> None:
         self._accepted.set()
         for group in self._groups:
-            group.joined()
+            group.joined(address)
 
     def _connected(self, address: str) -> None:
         """A fresh connection knows nothing of us; members are keyed by connection."""

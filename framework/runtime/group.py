@@ -59,7 +59,7 @@ class ConsumerGroup:
         budget: Budget,
         pulls: Callable[[Subscription, MessageQueue], Pulls],
         reports: Reports,
-        heartbeat_now: Callable[[], None],
+        heartbeat_now: Callable[..., None],
         tree: TaskTree,
     ) -> None:
         self.plan = plan
@@ -148,10 +148,13 @@ class ConsumerGroup:
     def members_changed(self) -> None:
         self._rebalance.now()
 
-    def joined(self) -> None:
-        """A broker accepted our heartbeat: a round that failed for want of it is tried again."""
+    def joined(self, address: str) -> None:
+        """A broker accepted our heartbeat: what failed for want of it is tried again."""
         if not self._rebalance.is_settled:
             self._rebalance.now()
+        for pull in self.owned.values():
+            if address in self._cluster.routes.replicas_of(pull.queue.broker).values():
+                pull.introduced()
 
     @property
     def members(self) -> list[str]:
@@ -161,8 +164,9 @@ class ConsumerGroup:
     def is_balanced(self) -> bool:
         return self._rebalance.is_settled
 
-    def not_a_member(self) -> None:
-        self._heartbeat_now()
+    def not_a_member(self, queue: MessageQueue) -> None:
+        for address in self._cluster.routes.replicas_of(queue.broker).values():
+            self._heartbeat_now(address)
 
     async def stop(self, drain_ms: int) -> None:
         """Retire every queue: nothing new is started, what runs may end within the limit, offsets are confirmed."""

@@ -37,7 +37,7 @@ class HeartbeatLoop:
         describe: Callable[[], Heartbeat],
         clock: Clock,
         chance: Chance,
-        on_accepted: Callable[[], None],
+        on_accepted: Callable[[str], None],
     ) -> None:
         self._brokers, self._describe, self._on_accepted = brokers, describe, on_accepted
         self._clock, self._chance = clock, chance
@@ -86,4 +86,4 @@ class HeartbeatLoop:
         if address in self._failing:
             del self._failing[address]
             log.info("heartbeat recovered", broker=address)
-        self._on_accepted()
+        self._on_accepted(address)

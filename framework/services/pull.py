@@ -19,6 +19,7 @@ from framework.core.window import Window
 from framework.errors import FrameworkError
 from framework.model.message import Message
 from framework.model.pulled import Failed, Found, PullResult
+from framework.model.queue import MessageQueue
 from framework.net.wakeup import Wakeup
 from framework.ports import Clock
 from framework.services.position import Start, doubt_settled
@@ -54,7 +55,7 @@ class GroupSide(Protocol):
 
     def left(self, queue: PullLoop, ended: int, *, is_late: bool = False) -> None: ...
     def uncommon(self, queue: PullLoop, chunk: Chunk, index: int, result: object, started: float) -> None: ...
-    def not_a_member(self) -> None: ...
+    def not_a_member(self, queue: MessageQueue) -> None: ...
 
 
 class PullLoop:
@@ -93,6 +94,7 @@ class PullLoop:
         self._group_name = group_name
         self._clock = clock
         self._is_failing = False
+        self._waits_for_heartbeat = False
         self._skipping = skipping
         self._skipped = 0
         """Since messages began to be skipped; 0 while none are."""
@@ -134,7 +136,9 @@ class PullLoop:
         elif type(result) is Failed:
             self._offsets.untold(self.queue)
             if result.code in NOT_A_MEMBER:
-                self._group.not_a_member()
+                # Refused again after its heartbeat it stands back, as after any failure.
+                self._waits_for_heartbeat = not self._is_failing
+                self._group.not_a_member(self.queue)
         elif flow.has_position and flow.window is not window:
             # A broker that has lost its log names 0, which must not wipe out what it has stored.
             self._offsets.begin(self.queue, flow.next_offset, stored=None if flow.next_offset else 0)
@@ -144,6 +148,13 @@ class PullLoop:
             )  # fmt: skip
         if flow.failure is not None or self._is_failing:
             self._name_failure()
+
+    def introduced(self) -> None:
+        """The broker has heard who we are: a pull that was refused for want of it is made again at once."""
+        if self._waits_for_heartbeat:
+            self._waits_for_heartbeat = False
+            self.flow.try_again()
+            self.bell.ring()
 
     def _without_skipped(self, result: Found, offset: int, skipping: Skipping) -> Found:
         """Cut off what the group does not want to handle; logged on entering and on leaving."""
@@ -184,6 +195,9 @@ class PullLoop:
             self._name_failure()
             return
         start = doubt_settled(start, self.flow.doubted)
+        if self.flow.stays_after_doubt(start.stored):
+            log.info("queue stays", group=self._group_name, queue=str(self.queue), reason=start.reason)
+            return
         self.flow.positioned(start.offset, start.end)
         self._offsets.begin(self.queue, start.offset, stored=start.stored)
         self._name_failure()

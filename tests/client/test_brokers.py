@@ -209,9 +209,12 @@ def test_leaving_tells_every_broker_that_is_connected_and_raises_nothing() -> No
     assert [] == on_b
 
 
-def test_addresses_are_the_known_masters() -> None:
+def test_addresses_are_all_known_brokers_and_their_replicas() -> None:
+    """Who reads from a replica must be known there too: a condition by SQL92 goes out with heartbeats only."""
+
     async def story() -> tuple[list[str], list[str]]:
         cluster = ScriptedCluster()
+        cluster.routes["orders"] = route_of({"a": {1: B, 0: A}})
         before = cluster.client.brokers.addresses()
         await cluster.client.routes.queues("orders")
         after = cluster.client.brokers.addresses()

@@ -209,6 +209,26 @@ def test_the_suggested_replica_is_asked_next_and_never_told_an_offset() -> None:
     assert (["7", "7", "7"], ["6"], "<Puller orders@a:0 by replica 1>") == virtually(story)
 
 
+def test_a_replica_is_read_from_where_no_route_has_a_master_and_is_never_told_an_offset() -> None:
+    """A name server forgets a dead master at once. The name server is not asked again at each pull."""
+
+    async def story() -> tuple[list[PullResult], list[str], int]:
+        cluster = ScriptedCluster()
+        cluster.routes["orders"] = route_of({"a": {2: B, 1: A}})
+        cluster.scripts[A] = lambda _: answer(19, following=5)
+        puller = cluster.client.puller("billing", EVERYTHING, QUEUE)
+        results = [await puller.pull(5, lambda: 3), await puller.pull(5, lambda: 3)]
+        cluster.scripts[A] = lambda _: answer(20, following=5)
+        results.append(await puller.pull(5, lambda: 3))
+        await cluster.client.close()
+        flags = [request.fields["sysFlag"] for request in cluster.network.requests(A)]
+        return results, flags, len(cluster.network.requests(NS))
+
+    # A replica that is behind says 20 and the same offset: asked again at once it would say so as fast as it can.
+    behind = Failed("replica 1 of a has not come so far")
+    assert ([NothingNew(5, 0, 100)] * 2 + [behind], ["6"] * 3, 1) == virtually(story)
+
+
 def test_go_away_sends_the_pull_once_more_on_a_fresh_connection() -> None:
     async def story() -> tuple[PullResult, int]:
         cluster = ScriptedCluster()

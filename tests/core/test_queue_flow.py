@@ -13,7 +13,7 @@ from framework.core import limits, queue_flow
 from framework.core.budget import Budget
 from framework.core.flow_control import FlowLimits
 from framework.core.queue_flow import POSITION, RETIRE, TRANSITIONS, Pull, QueueFlow, QueueState, Step, Wait
-from framework.model.pulled import Failed, Found, NothingNew, OffsetIllegal, PullResult
+from framework.model.pulled import BUSY, Failed, Found, NothingNew, OffsetIllegal, PullResult
 from tests.core.making import PLENTY, QUEUE, finish, messages_at
 
 POSITIONING, FLOWING, HELD = QueueState.POSITIONING, QueueState.FLOWING, QueueState.HELD
@@ -358,6 +358,29 @@ def test_failures_stand_back_longer_and_longer_and_a_success_ends_it() -> None:
     assert Wait("failure", 20_500) == flow.next_step(20_000)
 
 
+def test_a_busy_broker_is_asked_again_soon_and_then_each_second() -> None:
+    flow = flow_at(10)
+    waits = []
+    for _ in range(8):
+        flow.pulled(Failed("code 215, flow control", BUSY), 0)
+        step = flow.next_step(0)
+        assert isinstance(step, Wait)
+        waits.append(step.until_ms)
+    assert [10, 20, 40, 80, 160, 320, 500, 500] == waits
+
+    flow.pulled(NothingNew(10, 0, 10), 1_000)
+    flow.pulled(Failed("code 215, flow control", BUSY), 2_000)
+    assert Wait("failure", 2_010) == flow.next_step(2_000)
+
+
+def test_what_is_mended_need_not_wait() -> None:
+    flow = flow_at(10)
+
+    flow.pulled(Failed("no such subscription", 24), 0)
+    flow.try_again()
+    assert ("pull", 10, 10) == plain(flow.next_step(0))
+
+
 def test_a_failed_pull_is_repeated_from_the_same_offset() -> None:
     flow = flow_at(10)
 
@@ -448,7 +471,7 @@ def test_a_jump_larger_than_the_window_has_the_master_asked_first(answer: Offset
     before = flow.window
 
     assert flow.pulled(answer, 0) is None
-    assert before.is_closed
+    assert is_doubted != before.is_closed
     if not is_doubted:
         assert (FLOWING, answer.next_offset, None) == (flow.state, flow.next_offset, flow.doubted)
         return
@@ -459,6 +482,34 @@ def test_a_jump_larger_than_the_window_has_the_master_asked_first(answer: Offset
 
     flow.pulled(answer, 0)
     assert ("pull", answer.next_offset, answer.next_offset) == plain(flow.next_step(0)), "said twice, it is believed"
+
+
+@pytest.mark.parametrize(
+    ("stored", "stays"),
+    [(98, True), (99, True), (100, False), (None, False), (0, True)],  # two were found, and the first has ended
+)
+def test_what_is_held_outlives_a_doubt_where_the_master_knows_of_no_more(stored: int | None, *, stays: bool) -> None:
+    """Dropped, it would be pulled and handed out again, for the sake of an answer that was wrong."""
+    flow = flow_at(98)
+    chunk = flow.pulled(found(98, 99), 0)
+    assert chunk is not None
+    finish(chunk, 0)
+    flow.pulled(OffsetIllegal(0, 0, 0), 0)
+
+    assert stays == flow.stays_after_doubt(stored)
+    assert not flow.window.is_closed
+    if stays:
+        assert ("pull", 100, 99) == plain(flow.next_step(0))
+        flow.pulled(OffsetIllegal(0, 0, 0), 0)
+        assert ("pull", 0, 0) == plain(flow.next_step(0)), "said twice, it is believed"
+    else:
+        before = flow.window
+        flow.positioned(100)
+        assert before.is_closed
+
+
+def test_a_queue_that_nobody_doubts_is_positioned() -> None:
+    assert not new_flow().stays_after_doubt(7)
 
 
 @pytest.mark.parametrize("success", [found(98), NothingNew(98, 0, 98)], ids=lambda each: type(each).__name__)

@@ -169,7 +169,7 @@ class Scene:
     def uncommon(self, queue: PullLoop, chunk: Chunk, index: int, result: object, started: float) -> None:
         raise AssertionError("the crew decides itself here")
 
-    def not_a_member(self) -> None:
+    def not_a_member(self, queue: MessageQueue) -> None:
         raise AssertionError("nobody pulls here")
 
 

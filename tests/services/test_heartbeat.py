@@ -41,7 +41,7 @@ class Fixture:
         )
         self.task = start(self.loop.run())
 
-    def _accept(self) -> None:
+    def _accept(self, address: str) -> None:
         self.accepted += 1
 
     def at(self, address: str) -> list[float]:

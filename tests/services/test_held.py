@@ -17,6 +17,7 @@ from framework.core.window import Window
 from framework.errors import BodyUnavailable, RecordDamaged
 from framework.model.message import Message
 from framework.model.outcome import RetryLater
+from framework.model.queue import MessageQueue
 from framework.net.task_tree import TaskTree
 from framework.services.held import CAUSES, Held
 from framework.services.position import Start
@@ -51,7 +52,7 @@ class Group:
     def uncommon(self, queue: PullLoop, chunk: Chunk, index: int, result: object, started: float) -> None:
         self.uncommon_ends.append((index, repr(result)))
 
-    def not_a_member(self) -> None:
+    def not_a_member(self, queue: MessageQueue) -> None:
         raise AssertionError("nobody pulls here")
 
 

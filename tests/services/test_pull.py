@@ -17,6 +17,7 @@ from framework.core.window import Window
 from framework.errors import BrokerUnreachable
 from framework.model.message import Message
 from framework.model.pulled import Failed, Found, NothingNew, OffsetIllegal, PullResult
+from framework.model.queue import MessageQueue
 from framework.services.position import Start
 from framework.services.pull import PullLoop
 from tests.services.parts import PLENTY, QUEUE, LoopClock, end, messages_from, play, play_logged, start, told, turns
@@ -69,7 +70,7 @@ class Group:
     def uncommon(self, queue: PullLoop, chunk: Chunk, index: int, result: object, started: float) -> None:
         self.uncommon_ends.append((index, result))
 
-    def not_a_member(self) -> None:
+    def not_a_member(self, queue: MessageQueue) -> None:
         self.not_a_member_calls += 1
 
 
@@ -186,6 +187,39 @@ def test_a_broker_that_does_not_know_us_gets_a_heartbeat() -> None:
         return it.group.not_a_member_calls
 
     assert 2 == play(story)
+
+
+def test_a_heartbeat_that_was_heard_lets_one_pull_go_at_once() -> None:
+    """One: who is refused again although it was heard stands back, or the two would go round as fast as they can."""
+
+    async def story() -> list[float]:
+        it = Fixture(*[Failed("no subscription", 24)] * 3, NothingNew(100, 0, 100))
+        it.loop.introduced()
+        for _ in range(50):
+            await asyncio.sleep(0.1)
+            it.loop.introduced()
+        await end(it.task)
+        return it.script.asked_at
+
+    waits = [after - before for before, after in itertools.pairwise(play(story))]
+    assert [0.1, 1.0, 2.0] == [round(wait, 1) for wait in waits[:3]]
+
+
+def test_what_was_doubted_and_stands_goes_on_with_all_it_holds() -> None:
+    async def story() -> None:
+        it = Fixture(
+            found(100, 3), OffsetIllegal(0, 0, 0), NothingNew(103, 0, 103),
+            starts=(Start(100, "stored 100", 100), Start(100, "stored 100", 100)),
+        )  # fmt: skip
+        await turns()
+        (chunk,) = it.crew.chunks
+        it.finish(chunk)
+        assert [100, 103, 103, 103] == [offset for offset, _ in it.script.asked]
+        assert 103 == it.offsets.committable(QUEUE)
+        await end(it.task)
+
+    _, lines = play_logged(story)
+    assert [("queue stays", "moved by its broker to 0, but stored 100")] == told(lines[1:], "reason")
 
 
 def test_a_position_that_cannot_be_had_is_named_and_asked_again_and_nothing_is_pulled_meanwhile() -> None:
