@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from framework.model.outcome import Commit as Commit
     from framework.model.outcome import DeadLetter as DeadLetter
     from framework.model.outcome import Drop as Drop
+    from framework.model.outcome import Extend as Extend
     from framework.model.outcome import RetryLater as RetryLater
     from framework.model.outcome import Rollback as Rollback
     from framework.model.outcome import Suspend as Suspend
@@ -34,6 +35,7 @@ _HOME_OF = {
     "DeadLetter": "framework.model.outcome",
     "Delivery": "framework.model.delivery",
     "Drop": "framework.model.outcome",
+    "Extend": "framework.model.outcome",
     "Message": "framework.model.message",
     "Producer": "framework.client.producer",
     "Retry": "framework.model.retrying",
@@ -53,6 +55,7 @@ __all__ = [
     "DeadLetter",
     "Delivery",
     "Drop",
+    "Extend",
     "Message",
     "Producer",
     "Retry",

@@ -1,25 +1,110 @@
-"""Slot: what one worker runs now. Looked at from outside; written only by its worker."""
+"""Slot: what one worker runs now, and when it is over its limit. Looked at from outside; told the time."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
 from framework.core.chunk import Chunk
+from framework.model.durations import to_ms
+from framework.model.outcome import Outcome
+
+Member: TypeAlias = tuple[Chunk, int]
+"""One message: the chunk that it came in, and its index there."""
 
 
 class Slot:
     """One running handler: a message is (chunk, index). A plain slotted class: it is on every message's way."""
 
-    __slots__ = ("chunk", "index", "is_leaving", "started", "until")
+    __slots__ = ("chunk", "ended", "extended", "index", "is_leaving", "started", "until", "verdicts", "worker")
 
     def __init__(self) -> None:
         self.chunk: Chunk | None = None
         self.index = 0
         self.started = 0.0
-        """Seconds on the monotonic clock."""
+        """Seconds on the monotonic clock. Where a thread writes, this comes first: whoever looks in between then takes
+        the message for a young one, and never a young one for its forerunner."""
         self.until = 0
         """Where its worker's part of the chunk ends. Lowered from outside, it sends the worker home after the message
         that runs."""
         self.is_leaving = False
         """Its worker is one too many, and starts nothing more."""
+        self.worker: Any = None
+        """The task, or the number of the thread, that is in it."""
+        self.ended: Sequence[int] = ()
+        """What its thread has ended and not brought home yet."""
+        self.extended: tuple[Member, float] | None = None
+        """For which message its handler asked for more time, and until when."""
+        self.verdicts: dict[Member, Outcome] | None = None
+        """What was decided of messages whose handler took too long. Set once, it fences the slot: its worker is given
+        no more messages, and what it says of these changes nothing."""
+
+    @property
+    def running(self) -> Sequence[Member]:
+        """The messages that its handler is at."""
+        return () if self.chunk is None or self.index < 0 else ((self.chunk, self.index),)
+
+    def has_expired(self, member: Member) -> bool:
+        verdicts = self.verdicts
+        return verdicts is not None and member in verdicts
 
     def __repr__(self) -> str:
         return f"<Slot {self.chunk} index={self.index}>" if self.chunk else "<Slot idle>"
+
+
+class BatchSlot(Slot):
+    """A handler that is at several messages at once. One limit for all of them, and one slot a run."""
+
+    __slots__ = ("_members",)
+
+    def __init__(self, members: Sequence[Member], started: float) -> None:
+        super().__init__()
+        self.chunk, self.index = members[0]
+        self.started = started
+        self._members = tuple(members)
+
+    @property
+    def running(self) -> Sequence[Member]:
+        return self._members
+
+
+def due(slot: Slot, limit: float | None) -> float | None:
+    """When the handler that runs is over its limit, in seconds; None where nothing runs, or nothing limits it."""
+    chunk = slot.chunk
+    if chunk is None or limit is None:
+        return None
+    member, extended = (chunk, slot.index), slot.extended
+    begun = slot.started  # read last: see there
+    if member[1] < 0 or slot.has_expired(member) or chunk.has_ended(member[1]):
+        return None
+    over = begun + limit
+    return max(over, extended[1]) if extended is not None and extended[0] == member else over
+
+
+class Held:
+    """One running handler as its `Delivery` sees it: has it expired, and may it have more time?"""
+
+    __slots__ = ("_member", "_now", "_slot")
+
+    def __init__(self, slot: Slot, member: Member, now: Callable[[], float]) -> None:
+        self._slot, self._member, self._now = slot, member, now
+
+    @property
+    def verdict(self) -> Outcome | None:
+        verdicts = self._slot.verdicts
+        return None if verdicts is None else verdicts.get(self._member)
+
+    def extend(self, by: str | float) -> bool:
+        until = self._now() + to_ms(by) / 1000
+        extended = self._slot.extended
+        if extended is not None and extended[0] == self._member:
+            until = max(until, extended[1])
+        self._slot.extended = self._member, until
+        return self.verdict is None
+
+
+def held(slot: Slot | None, now: Callable[[], float]) -> Held | None:
+    """What a delivery that begins in this slot knows of it."""
+    if slot is None or slot.chunk is None:
+        return None
+    return Held(slot, (slot.chunk, slot.index), now)

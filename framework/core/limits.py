@@ -39,7 +39,8 @@ SEND_BACK_DELAY_MS = 5_000  # as the Java client, which runs the handler again, 
 SEND_BACK_DELAY_MAX_MS = 300_000  # what refuses a copy now, refuses it for as long as some person lets it
 
 # Handlers
-HANDLER_MS = 900_000  # as the Java client: consumeTimeout; whoever takes longer is counted as timed out
+HANDLER_MS = 900_000  # as the Java client: consumeTimeout; in order, whoever takes longer is counted as timed out
+EXPIRY_GRAIN_MS = 20  # limits that end so close together are looked at together; a fifth of what an expiry may be late
 
 # Order
 NO_SPAN = 2**63 - 1  # orderly queues know no span, as in the Java client

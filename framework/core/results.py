@@ -55,7 +55,9 @@ def result_of(value: object) -> Result:
 
 
 def kind_of(result: Result, elapsed_ms: float) -> Kind:
-    """The kind as it is told. Whatever took longer than the limit is named for that, as in Java's statistics."""
+    """The kind as it is told of an orderly handler, which nothing limits: one that took long is named for that, as in
+    Java's statistics.
+    """
     return "timed_out" if elapsed_ms >= limits.HANDLER_MS else result.kind
 
 

@@ -15,10 +15,15 @@ import structlog
 
 from framework.errors import shorten
 from framework.hooks.verdict import Skip
+from framework.model.contracts import ExpiryPolicy
 from framework.model.delivery import Delivery
-from framework.model.outcome import Drop, Kind, Outcome, RetryLater
+from framework.model.outcome import Ack, DeadLetter, Drop, Extend, Kind, Outcome, RetryLater, Suspend
 
 _log = structlog.get_logger(__name__)
+
+
+SENT_BACK = RetryLater("10s", "its expiry policy failed")  # as `send_back` has it
+_ANSWERS = (Extend, Ack, RetryLater, DeadLetter, Suspend, Drop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +67,7 @@ class Calls:
         try:
             return each.function(*arguments)
         except Exception as error:  # noqa: BLE001 - border: a hook's
-            self._failed(each, error)
+            self.failed(each, error)
             return None
 
     def _asking(self, each: Implementation) -> Callable[[Delivery], Drop | RetryLater | None]:
@@ -72,13 +77,13 @@ class Calls:
             try:
                 verdict = function(delivery)
             except Exception as error:  # noqa: BLE001 - border: a hook's
-                self._failed(each, error)
+                self.failed(each, error)
                 return None
             if verdict is None or isinstance(verdict, RetryLater):
                 return verdict
             if isinstance(verdict, Skip):
                 return Drop(plugin, verdict.reason)
-            self._failed(
+            self.failed(
                 each, TypeError(f"before_consume answered {shorten(verdict)}; answer Skip, RetryLater or nothing")
             )
             return None
@@ -92,13 +97,41 @@ class Calls:
             try:
                 function(delivery, outcome, elapsed_ms, kind)
             except Exception as error:  # noqa: BLE001 - border: a hook's
-                self._failed(each, error)
+                self.failed(each, error)
 
         return tell
 
-    def _failed(self, each: Implementation, error: Exception) -> None:
+    def contained_policy(self, plugin: str, policy: ExpiryPolicy) -> ExpiryPolicy:
+        """The policy as one that always answers: where it fails, the message is sent back."""
+        return _Contained(self, Implementation(plugin, "register_expiry_policies", policy.decide), policy.name)
+
+    def failed(self, each: Implementation, error: Exception) -> None:
+        """Count and name what a plugin's function did."""
         with self._lock:
             count = self.failures[each.plugin] = self.failures.get(each.plugin, 0) + 1
         # The 1st, 10th, 100th ...: a hook that fails for every message must not fill the disk with saying so.
         if str(count).strip("0") == "1":
             _log.error("hook failed", plugin=each.plugin, hook=each.hook, failures=count, exc_info=error)
+
+
+class _Contained:
+    """An expiry policy whose failures lose no message and stop no other's expiry."""
+
+    def __init__(self, calls: Calls, each: Implementation, name: str) -> None:
+        self._calls, self._each, self.name = calls, each, name
+
+    def decide(self, delivery: Delivery, age_ms: int) -> Extend | Outcome:
+        try:
+            answer = self._each.function(delivery, age_ms)
+        except Exception as error:  # noqa: BLE001 - border: a plugin's
+            self._calls.failed(self._each, error)
+            return SENT_BACK
+        if isinstance(answer, _ANSWERS):
+            return answer
+        self._calls.failed(
+            self._each, TypeError(f"decide answered {shorten(answer)}; answer Extend, or an outcome such as RetryLater")
+        )
+        return SENT_BACK
+
+    def __repr__(self) -> str:
+        return f"<policy {self.name}>"

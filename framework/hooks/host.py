@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import pluggy
 import structlog
@@ -23,14 +23,21 @@ from framework.hooks import specs
 from framework.hooks.calls import Calls, Implementation
 from framework.hooks.inspection import made, marked, plugin_in, settings_model
 from framework.hooks.markers import PROJECT
-from framework.model.contracts import AllocationStrategy
+from framework.model.contracts import AllocationStrategy, ExpiryPolicy
 
 _log = structlog.get_logger(__name__)
+T = TypeVar("T")
 
 GROUP = "framework_app.plugins"
 _OURS = "built in"
-_BUILT_IN = ("averaging", "by_config", "circle", "consistent_hash", "machine_room", "nearby", "sticky")
-_BUILT_IN_HOME = "framework.hooks.builtin.allocation"
+_BUILT_IN = {
+    name: f"framework.hooks.builtin.{kind}.{name}"
+    for kind, names in {
+        "allocation": "averaging by_config circle consistent_hash machine_room nearby sticky",
+        "expiry": "dead_letter drop extend send_back",
+    }.items()
+    for name in names.split()
+}
 
 
 class Choice(Protocol):
@@ -106,9 +113,11 @@ class PluginHost:
         self.plugins = tuple(self._described())
         self.strategies = self._strategies()
         """Allocation strategies by name."""
+        self.expiry_policies = self._expiry_policies()
+        """What to do with messages whose handlers take too long, by name; each contains its failures."""
 
     def _candidates(self, found: Iterable[EntryPoint], objects: Mapping[str, object]) -> list[_Candidate]:
-        candidates = [_Candidate(name, _OURS, partial(import_module, f"{_BUILT_IN_HOME}.{name}")) for name in _BUILT_IN]
+        candidates = [_Candidate(name, _OURS, partial(import_module, module)) for name, module in _BUILT_IN.items()]
         candidates += [
             _Candidate(entry.name, _source(entry), entry.load, is_installed=True)
             for entry in sorted(found, key=lambda entry: (entry.name, _source(entry)))
@@ -194,24 +203,35 @@ class PluginHost:
                 _log.info("plugin loaded", plugin=name, source=self._sources[name], hooks=list(hooks))
             yield Loaded(name, self._sources[name], plugin, hooks)
 
-    def _strategies(self) -> dict[str, AllocationStrategy]:
-        """Nothing is contained here: a strategy that cannot be registered must not be missed at the first rebalance."""
-        strategies: dict[str, AllocationStrategy] = {}
+    def _offered(self, hook: str, kind: type[T], what: str, must: str) -> Iterable[tuple[str, T]]:
+        """Nothing is contained here: what cannot be registered must not be missed when it is first needed."""
         owners: dict[str, str] = {}
-        for each in self._implementations("register_allocation_strategies"):
+        for each in self._implementations(hook):
             try:
                 offered = list(each.function())
             except Exception as error:
                 cause = f"{type(error).__name__}: {error}"
                 raise ConfigurationError(f"plugin {each.plugin!r}: {each.hook} failed: {cause}") from error
-            for strategy in offered:
-                if not isinstance(strategy, AllocationStrategy):
-                    raise ConfigurationError(f"plugin {each.plugin!r}: {strategy!r} has no name or no allocate()")
-                name, other = strategy.name, owners.get(strategy.name)
+            for found in offered:
+                if not isinstance(found, kind):
+                    raise ConfigurationError(f"plugin {each.plugin!r}: {found!r} has no name or no {must}()")
+                name = str(getattr(found, "name"))  # noqa: B009 - the protocols have one, and T does not say so
+                other = owners.get(name)
                 if other is not None:
-                    raise ConfigurationError(f"plugins {other!r} and {each.plugin!r} both offer the strategy {name!r}")
-                strategies[name], owners[name] = strategy, each.plugin
-        return dict(sorted(strategies.items()))
+                    raise ConfigurationError(f"plugins {other!r} and {each.plugin!r} both offer the {what} {name!r}")
+                owners[name] = each.plugin
+                yield each.plugin, found
+
+    def _strategies(self) -> dict[str, AllocationStrategy]:
+        kind: type[AllocationStrategy] = AllocationStrategy  # type: ignore[type-abstract]  # only asked for instances
+        found = self._offered("register_allocation_strategies", kind, "strategy", "allocate")
+        return dict(sorted((strategy.name, strategy) for _, strategy in found))
+
+    def _expiry_policies(self) -> dict[str, ExpiryPolicy]:
+        kind: type[ExpiryPolicy] = ExpiryPolicy  # type: ignore[type-abstract]  # likewise
+        found = self._offered("register_expiry_policies", kind, "expiry policy", "decide")
+        contained = [self.calls.contained_policy(plugin, policy) for plugin, policy in found]
+        return dict(sorted((policy.name, policy) for policy in contained))
 
     def __repr__(self) -> str:
         return f"<PluginHost {', '.join(self._sources)}>"

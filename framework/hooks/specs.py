@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from framework.hooks.markers import hookspec
 from framework.hooks.verdict import Skip
-from framework.model.contracts import AllocationStrategy
+from framework.model.contracts import AllocationStrategy, ExpiryPolicy
 from framework.model.delivery import Delivery
 from framework.model.outcome import Kind, Outcome, RetryLater
 
@@ -32,6 +32,10 @@ class Hooks:
     @hookspec
     def register_allocation_strategies(self) -> Sequence[AllocationStrategy]:  # type: ignore[empty-body]  # likewise
         """Strategies that `consumers.<group>.allocation` may then name."""
+
+    @hookspec
+    def register_expiry_policies(self) -> Sequence[ExpiryPolicy]:  # type: ignore[empty-body]  # likewise
+        """Policies that `consumers.<group>.expiry` may then name; where one fails, its message is sent back."""
 
     @hookspec
     def app_started(self, app: Any) -> None:

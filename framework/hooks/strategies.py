@@ -1,4 +1,4 @@
-"""From the strategy that settings name, with its options, to the one that a group asks.
+"""From the strategy that settings name, with its options, to the one that a group asks; and from policies' names.
 
 Owns the checking of options, so that a mistake in them has its place in the file. What the options mean is the
 strategy's affair; which strategies there are is the host's.
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from framework.errors import ConfigurationError, nearest
 from framework.hooks.host import Origin
 from framework.model.allocation import Allocation
-from framework.model.contracts import AllocationStrategy, TakesOptions
+from framework.model.contracts import AllocationStrategy, ExpiryPolicy, TakesOptions
 
 
 def choose(
@@ -36,3 +36,14 @@ def choose(
     except ValidationError as error:
         raise origin.explain(here, model, error) from None
     return strategy.configured(options, lambda inner, option: choose(inner, strategies, (*here, option), origin))
+
+
+def named_policy(
+    name: str, policies: Mapping[str, ExpiryPolicy], path: tuple[str, ...], origin: Origin
+) -> ExpiryPolicy:
+    """The expiry policy of this name; raises ConfigurationError with file and line."""
+    policy = policies.get(name)
+    if policy is None:
+        hint = nearest(name, policies) or f"; known: {', '.join(policies)}"
+        raise ConfigurationError(f"{'.'.join(path)}: no expiry policy {name!r}{hint}", place=origin.place(*path))
+    return policy

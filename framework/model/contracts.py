@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from framework.model.allocation import Allocation
+from framework.model.delivery import Delivery
+from framework.model.outcome import Extend, Outcome
 from framework.model.queue import MessageQueue
 
 
@@ -53,4 +55,21 @@ class Remarks(Protocol):
 
     def remarks(self, members: Sequence[str], queues: Sequence[MessageQueue]) -> Sequence[str]:
         """What a person should know of this division, with the numbers; nothing when all is well."""
+        ...
+
+
+@runtime_checkable
+class ExpiryPolicy(Protocol):
+    """What becomes of a message whose handler has run for longer than its group's `timeout`.
+
+    Asked on the event loop, so it is quick; and pure: the same delivery and age have the same answer.
+    """
+
+    @property
+    def name(self) -> str:
+        """What `consumers.<group>.expiry` calls it."""
+        ...
+
+    def decide(self, delivery: Delivery, age_ms: int) -> Extend | Outcome:
+        """`Extend` lets the handler run on; any outcome settles the message at once, and the handler is given up."""
         ...

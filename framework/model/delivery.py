@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from framework.model.message import Message
+from framework.model.outcome import Outcome
+
+
+class Running(Protocol):
+    """The handler's run that a delivery belongs to, where a limit of time watches over it."""
+
+    @property
+    def verdict(self) -> Outcome | None:
+        """What was decided because the limit was over; None before."""
+        ...
+
+    def extend(self, by: str | float) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +28,23 @@ class Delivery:
     message: Message
     started: float
     """Seconds on the monotonic clock."""
+    running: Running | None = field(default=None, repr=False, compare=False)
+    """For the framework's own use; None where no limit watches."""
 
     @property
     def attempt(self) -> int:
         return self.message.attempt
+
+    @property
+    def is_expired(self) -> bool:
+        """The handler took longer than `timeout` allows: the message was settled without it, and may run elsewhere by
+        now. Whatever this handler still does comes on top, and what it answers changes nothing.
+        """
+        return self.running is not None and self.running.verdict is not None
+
+    def extend(self, by: str | float) -> bool:
+        """The heartbeat of long work: from now on it may take so long ("5m", or seconds), whatever the limit says.
+
+        Never shortens what is left. False where it came too late; the handler had better stop then. From any thread.
+        """
+        return self.running is None or self.running.extend(by)

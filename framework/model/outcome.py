@@ -81,6 +81,17 @@ class Rollback:
         to_ms(self.pause)
 
 
+@dataclass(frozen=True, slots=True)
+class Extend:
+    """An expiry policy's answer: let the handler run on for so long. Without a length, for as long as the limit is."""
+
+    by: str | float | None = None
+
+    def __post_init__(self) -> None:
+        if self.by is not None and not to_ms(self.by):
+            raise ValueError("Extend by more than nothing")
+
+
 Outcome: TypeAlias = Ack | RetryLater | DeadLetter | Suspend | Drop
 
 Kind: TypeAlias = Literal["success", "failed", "exception", "nothing", "timed_out"]

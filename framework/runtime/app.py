@@ -50,7 +50,9 @@ PLAN_FIELDS = {
     "cache_bytes": "flow_limits",
     "cache_count": "flow_limits",
     "concurrency": "concurrency",
+    "expiry": "expiry",
     "paused": "is_paused",
+    "timeout": "timeout_ms",
     "topic_bytes": "flow_limits",
     "topic_count": "flow_limits",
 }
@@ -119,7 +121,7 @@ class App:
         tree = TaskTree()
         reports = Reports(self.on_event, self.world.workers, self.settings.cluster.namespace)
         plans = build.plans(
-            self.settings, self.consumers, self.plugins.strategies, self.plugins.calls, reports, self.world,
+            self.settings, self.consumers, self.plugins, reports, self.world,
             worker=self.worker, values=self._resources.values,
         )  # fmt: skip
         admin = self.settings.admin
@@ -205,8 +207,7 @@ class App:
         is raised and nothing has changed.
         """
         wanted = [change for change in changes(self.settings, settings) if change.kind is Kind.LIVE]
-        strategies, silent = self.plugins.strategies, Reports(None, self.world.workers)
-        plans = build.plans(settings, self.consumers, strategies, self.plugins.calls, silent, self.world)
+        plans = build.plans(settings, self.consumers, self.plugins, Reports(None, self.world.workers), self.world)
         self.settings = taken_over(self.settings, wanted)
         for change in wanted:
             if change.path == ("app", "budget"):
@@ -353,11 +354,15 @@ class App:
 
     @property
     def is_ready(self) -> bool:
-        """Every group has joined and is balanced, brokers take back what fails, and no group is orderly in part."""
+        """Every group has joined and is balanced, with all its workers; brokers take back what fails, and no group is
+        orderly in part.
+        """
         return (
             self._accepted.is_set()
             and bool(self._groups)
-            and all(group.is_balanced and not group.cannot_send_back for group in self._groups)
+            and all(
+                group.is_balanced and not group.cannot_send_back and not group.crews.hanging for group in self._groups
+            )
             and not any(census.is_mixed_up for census in self._censuses)
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from framework.core import limits
@@ -11,8 +11,8 @@ from framework.core.skipping import SkipRules
 from framework.declare import Consumer, ConsumerSpec
 from framework.errors import ConfigurationError
 from framework.hooks.calls import Calls
-from framework.hooks.strategies import choose
-from framework.model.contracts import AllocationStrategy
+from framework.hooks.host import PluginHost
+from framework.hooks.strategies import choose, named_policy
 from framework.model.message import Message
 from framework.model.namespaces import unwrap, wrap
 from framework.model.reserved import GROUP_LENGTH_MAX, check_name, check_topic
@@ -36,8 +36,7 @@ from framework.settings.schema import AppSettings, ConsumerSettings, Start
 def plans(
     settings: AppSettings,
     consumers: Sequence[Consumer[..., object]],
-    strategies: Mapping[str, AllocationStrategy],
-    calls: Calls,
+    host: PluginHost,
     reports: Reports,
     world: World,
     *,
@@ -50,9 +49,7 @@ def plans(
         by_group.setdefault(unwrap(settings.cluster.namespace, consumer.spec.group), []).append(consumer.spec)
     version = world.clock.now_ms()
     return [
-        _plan(
-            group, specs, settings, strategies, calls, reports, world, version, worker, {} if values is None else values
-        )
+        _plan(group, specs, settings, host, reports, world, version, worker, {} if values is None else values)
         for group, specs in sorted(by_group.items())
     ]
 
@@ -61,8 +58,7 @@ def _plan(
     group: str,
     specs: list[ConsumerSpec],
     settings: AppSettings,
-    strategies: Mapping[str, AllocationStrategy],
-    calls: Calls,
+    host: PluginHost,
     reports: Reports,
     world: World,
     version: int,
@@ -89,6 +85,13 @@ def _plan(
             f"consumers.{group}.stuck_after: only a queue of an orderly group can be blocked by one message; remove it",
             place=settings.place("consumers", group, "stuck_after"),
         )
+    unused = next((name for name in ("timeout", "expiry") if orderly and name in chosen.model_fields_set), None)
+    if unused is not None:
+        raise ConfigurationError(
+            f"consumers.{group}.{unused}: what expires runs again while its handler may still be at it, and an orderly "
+            "group never runs a message twice at once; remove it (stuck_after reports what takes long)",
+            place=settings.place("consumers", group, unused),
+        )
     if broadcasting and "allocation" in chosen.model_fields_set:
         raise ConfigurationError(
             f"consumers.{group}.allocation: the members of a broadcasting group divide nothing; remove it",
@@ -106,14 +109,14 @@ def _plan(
         name=name,
         subscriptions=tuple(_subscription(topic, spec, version) for topic, spec in by_topic.items()),
         handling={
-            topic: inside(_handling(spec, chosen, calls, reports, world, trace, values))
+            topic: inside(_handling(spec, chosen, host.calls, reports, world, trace, values))
             for topic, spec in by_topic.items()
         },
         concurrency=chosen.concurrency,
         max_retries=max_retries_of(chosen, specs[0]),
         pull_batch=chosen.pull_batch,
         start=_start(chosen.start),
-        strategy=choose(chosen.allocation, strategies, ("consumers", group, "allocation"), settings),
+        strategy=choose(chosen.allocation, host.strategies, ("consumers", group, "allocation"), settings),
         flow_limits=FlowLimits(
             messages_max=chosen.cache_count,
             bytes_max=chosen.cache_bytes,
@@ -122,6 +125,8 @@ def _plan(
             topic_messages_max=chosen.topic_count,
             topic_bytes_max=chosen.topic_bytes,
         ),
+        expiry=named_policy(chosen.expiry, host.expiry_policies, ("consumers", group, "expiry"), settings),
+        timeout_ms=chosen.timeout,
         orderly=orderly,
         stuck_after_ms=chosen.stuck_after,
         skip=_skip(chosen),

@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
+import structlog
+
 from framework.core.expiry import Slot
 from framework.net.task_tree import TaskTree
 from framework.ports import World
 from framework.runtime.plan import GroupPlan, Handling
+from framework.runtime.stacks import place_of
 from framework.services.batch_calls import Batching
 from framework.services.batches import BatchCrew
 from framework.services.consume import Crew
+from framework.services.expiry import Expiry
 from framework.services.pull import TakesChunks
 from framework.services.supervise import supervised
 from framework.services.threads import ThreadCrew
+
+log = structlog.get_logger()
+
+PLACES_MAX = 5  # where some of them hang says where all do
 
 
 class Crews:
@@ -24,7 +32,7 @@ class Crews:
         self._name, self._world, self._tree = plan.name, world, tree
         handlings = (*plan.handling.values(), retries)
         self._has_tasks = any(each.is_async and each.batching is None for each in handlings)
-        self._tasks = Crew(plan.concurrency, world.clock)
+        self._tasks = Crew(plan.concurrency, world.clock, self._employ)
         self._threads = ThreadCrew(plan.concurrency, world.clock, world.workers)
         self._batches: dict[Batching, BatchCrew] = {}
         for each in handlings:
@@ -33,12 +41,17 @@ class Crews:
                     plan.name, plan.concurrency, each.batching, clock=world.clock, workers=world.workers, tree=tree
                 )
 
+        self._watched = (self._tasks, self._threads)
+        self._was_hanging = 0
+        self.expiry = Expiry(plan.name, self._watched, world.clock, plan.expiry, plan.timeout_ms, self._looked)
+
     def start(self) -> None:
         if self._has_tasks:
             self._employ(self._tasks.slots)
 
-    def resize(self, size: int) -> None:
-        """Run so many handlers at once from now on; none, where the group is paused."""
+    def adopt(self, plan: GroupPlan, size: int) -> None:
+        """Run so many handlers at once from now on (none, where the group is paused), each within this plan's limit."""
+        self.expiry.adopt(plan.expiry, plan.timeout_ms)
         self._threads.resize(size)
         for crew in self._batches.values():
             crew.resize(size)
@@ -50,6 +63,25 @@ class Crews:
         if handling.batching is not None:
             return self._batches[handling.batching]
         return self._tasks if handling.is_async else self._threads
+
+    @property
+    def hanging(self) -> int:
+        """Places that are empty because handlers that were given up do not end; nothing starts in them."""
+        return sum(crew.missing for crew in self._watched)
+
+    def _looked(self) -> None:
+        """After each expiry, and while places are empty: say so on entering and on leaving that state."""
+        hanging = self.hanging
+        if hanging and not self._was_hanging:
+            slots = [slot for crew in self._watched for slot in crew.fenced]
+            log.error(
+                "handlers hang; the group is short of workers",
+                group=self._name, missing=hanging, hanging=len(slots),
+                places=[place_of(slot.worker) for slot in slots[:PLACES_MAX]],
+            )  # fmt: skip
+        elif self._was_hanging and not hanging:
+            log.info("handlers no longer hang", group=self._name)
+        self._was_hanging = hanging
 
     def _employ(self, slots: Iterable[Slot]) -> None:
         name, chance = f"worker {self._name}", self._world.chance

@@ -18,7 +18,7 @@ from framework.core.budget import Budget
 from framework.core.chunk import Chunk
 from framework.core.offsets import OffsetTable
 from framework.core.queue_flow import QueueFlow, QueueState
-from framework.core.results import kind_of, result_of
+from framework.core.results import result_of
 from framework.core.retry import SendBack, Settle, Stay, decide, decide_in_order
 from framework.core.skipping import Skipping
 from framework.core.statistics import Rates
@@ -111,6 +111,7 @@ class ConsumerGroup:
             self.order.start()
         else:
             self.crews.start()
+            start(supervised(f"expiry {name}", self.crews.expiry.run, chance), name=f"expiry {name}")
         if self.plan.is_paused:
             self.adopt(self.plan)
         start(supervised(f"commit {name}", self._commits.run, chance), name=f"commit {name}")
@@ -128,7 +129,7 @@ class ConsumerGroup:
         if self.order is not None:
             self.order.crew.resize(size)
         else:
-            self.crews.resize(size)
+            self.crews.adopt(plan, size)
         for pull in self.owned.values():
             was_paused, pull.flow.is_paused = pull.flow.is_paused, plan.is_paused
             if plan.is_paused and not was_paused and pull.flow.state is QueueState.FLOWING:
@@ -331,7 +332,7 @@ class ConsumerGroup:
         outcome = end.outcome
         decide_here = decide if self.alone is None else decide_alone
         decision: Settle | SendBack | Stay = decide_here(outcome, message.attempt, self.plan.max_retries)
-        self.counts.add_kind(kind_of(end, elapsed_ms))
+        self.counts.add_kind(end.kind)
         if end.error is not None:
             self._reports.failed(self.plan.name, message, end.error)
         now_ms = self._world.clock.monotonic_ms()
@@ -416,7 +417,9 @@ class ConsumerGroup:
         return self._settler.stuck
 
     def stuck_because(self, pull: PullLoop) -> str | None:
-        """What a queue's failed messages wait for."""
+        """What a queue's failed messages wait for, or why too few of its messages are handled."""
+        if self.crews.hanging:
+            return f"{self.crews.hanging} places are empty: handlers that were given up do not end"
         return self._settler.stuck_because(pull.flow.window) if pull.flow.has_position else None
 
     def connection_lost(self, address: str) -> None:

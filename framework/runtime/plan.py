@@ -10,7 +10,7 @@ from framework.core import limits
 from framework.core.flow_control import FlowLimits
 from framework.core.skipping import SkipRules
 from framework.errors import BodyUndecodable
-from framework.model.contracts import AllocationStrategy
+from framework.model.contracts import AllocationStrategy, ExpiryPolicy
 from framework.model.message import Message
 from framework.model.namespaces import unwrap
 from framework.model.subscription import Subscription
@@ -56,6 +56,9 @@ class GroupPlan:
     start: StartPolicy
     strategy: AllocationStrategy
     flow_limits: FlowLimits
+    expiry: ExpiryPolicy
+    """What becomes of messages whose handlers take longer than `timeout_ms`."""
+    timeout_ms: int | None = limits.HANDLER_MS
     orderly: bool = False
     stuck_after_ms: int = limits.STUCK_MS
     is_paused: bool = False

@@ -16,6 +16,7 @@ from typing import Any
 from framework.net.task_tree import running_tasks
 
 FRAMES_MAX = 40
+PLACE_MAX = 6
 TASKS_MAX = 300
 # Enough for every task and thread above at a usual depth; the answer's frame may have 16 MiB.
 TEXT_MAX = 512 * 1024
@@ -50,15 +51,28 @@ def _awaited(coro: Any) -> Iterator[str]:
         coro = getattr(coro, "cr_await", None) or getattr(coro, "gi_yieldfrom", None)
 
 
+def place_of(worker: Any) -> str:
+    """Where a task, or the thread of this number, is now: the innermost frames, one after the other."""
+    if isinstance(worker, asyncio.Task):
+        lines = list(_awaited(worker.get_coro()))[::-1]
+    else:
+        lines = list(_frames(sys._current_frames().get(worker)))  # noqa: SLF001 - as below
+    return " < ".join(lines[:PLACE_MAX]) or "nowhere any more"
+
+
+def _frames(frame: FrameType | None) -> Iterator[str]:
+    for _ in range(FRAMES_MAX):
+        if frame is None:
+            return
+        yield _line(frame.f_code, frame.f_lineno)
+        frame = frame.f_back
+
+
 def _threads() -> Iterator[list[str]]:
     frames = sys._current_frames()  # noqa: SLF001 - the documented way to them, underscore and all
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     for ident in sorted(frames):
-        lines: list[str] = []
-        frame: FrameType | None = frames[ident]
-        while frame is not None and len(lines) < FRAMES_MAX:
-            lines.append(_line(frame.f_code, frame.f_lineno))
-            frame = frame.f_back
+        lines = list(_frames(frames[ident]))
         state = "RUNNABLE" if ident == threading.get_ident() else "UNKNOWN"
         yield _paragraph(f"thread {names.get(ident, 'unknown')}", f"TID: {ident} STATE: {state}", lines)
 

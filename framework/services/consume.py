@@ -9,22 +9,31 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable, Iterable
 from typing import cast
 
+from framework import marks
 from framework.core.chunk import Chunk
 from framework.core.expiry import Slot
 from framework.core.window import Window
 from framework.ports import Clock
-from framework.services.work import AsyncCall, Run
+from framework.services.work import RUNNING, AsyncCall, Run
+
+
+def _nobody(_: Iterable[Slot]) -> None:
+    """A crew whose workers are started by whoever made it."""
 
 
 class Crew:
     """The workers of one group. Its owner starts `work` once a slot, as tasks, and offers chunks."""
 
-    def __init__(self, size: int, clock: Clock) -> None:
+    def __init__(self, size: int, clock: Clock, hire: Callable[[Iterable[Slot]], None] = _nobody) -> None:
+        """`hire` starts `work` for slots that come to be while the crew is at it."""
         self.slots = tuple(Slot() for _ in range(size))
         """One a worker; those that leave are among them until their last message has ended."""
-        self._clock = clock
+        self.fenced: dict[Slot, None] = {}
+        """Those whose handler was given up and has not ended yet."""
+        self._size, self._clock, self._hire = size, clock, hire
         self._ready: deque[Chunk] = deque()
         self._idle: list[asyncio.Future[None]] = []
         self._turning = 0
@@ -41,6 +50,7 @@ class Crew:
 
         Whoever is one too many ends the message that he is at, and leaves the rest of the chunk to the others.
         """
+        self._size = size
         staying = [slot for slot in self.slots if not slot.is_leaving]
         for slot in self.slots:
             if len(staying) < size and slot.is_leaving:  # asked to go a moment ago, and not gone yet
@@ -53,13 +63,33 @@ class Crew:
             slot.is_leaving, slot.until = True, 0
         if len(staying) > size:
             self._wake_all()
-        new = tuple(Slot() for _ in range(size - len(staying)))
+        return self._filled()
+
+    def fence(self, slot: Slot) -> None:
+        """Give up the slot's handler: it is cancelled, and whether or not it heeds that, another worker takes over."""
+        slot.until = 0
+        self.slots = tuple(each for each in self.slots if each is not slot)
+        self.fenced[slot] = None
+        slot.worker.cancel()
+        self._hire(self._filled())
+
+    @property
+    def missing(self) -> int:
+        """How many places are empty because too many handlers that were given up do not end."""
+        return max(self._size - sum(not slot.is_leaving for slot in self.slots), 0)
+
+    def _filled(self) -> tuple[Slot, ...]:
+        """New slots where places are empty; handlers that were given up take at most as many beside them."""
+        staying = sum(not slot.is_leaving for slot in self.slots)
+        new = tuple(Slot() for _ in range(min(self._size, 2 * self._size - len(self.fenced)) - staying))
         self.slots += new
         return new
 
     async def work(self, slot: Slot) -> None:
         """One worker, until it is one too many. This loop is every message's way: see tests/house for its budget."""
         ready, monotonic, call_soon = self._ready, self._clock.monotonic, asyncio.get_running_loop().call_soon
+        slot.worker = asyncio.current_task()
+        RUNNING.set(slot)
         while (chunk := await self._next_chunk(slot)) is not None:
             run: Run = chunk.run
             handler = cast("AsyncCall", run.call)
@@ -77,11 +107,9 @@ class Crew:
                 except Exception as error:  # noqa: BLE001 - border: the handler's
                     result = error
                 except asyncio.CancelledError as error:
-                    if _is_ours():
-                        raise
-                    result = RuntimeError(f"the handler was cancelled from within: {error}")
-                if result is not None:
-                    run.uncommon(chunk, index, result, slot.started)
+                    result = _cancelled(slot, error)
+                if result is not None or slot.verdicts is not None:
+                    _uncommon(run, slot, chunk, index, result)
                 elif index == chunk.low and not chunk.ahead:
                     chunk.low = index + 1
                     ended += 1
@@ -99,14 +127,21 @@ class Crew:
                 await asyncio.sleep(0)
             finally:
                 self._turning -= 1
+        self._left(slot)
+
+    def _left(self, slot: Slot) -> None:
+        """A worker is gone: sent home, or given up long ago."""
         self.slots = tuple(each for each in self.slots if each is not slot)
-        if self._idle and any(waiting.next < waiting.count for waiting in ready):
+        if slot in self.fenced:
+            del self.fenced[slot]
+            self._hire(self._filled())
+        if self._idle and any(waiting.next < waiting.count for waiting in self._ready):
             self._wake_one()  # the bell that was rung for this one may have been meant for work
 
     async def _next_chunk(self, slot: Slot) -> Chunk | None:
         """What to work on; None where the worker is to leave."""
         ready = self._ready
-        while not slot.is_leaving:
+        while not slot.is_leaving and slot.verdicts is None:
             while ready:
                 if ready[0].next < ready[0].count:
                     return ready[0]
@@ -145,7 +180,24 @@ class Crew:
         return f"<Crew {busy} of {len(self.slots)} busy, {len(self._ready)} chunks ready>"
 
 
-def _is_ours() -> bool:
-    """Whether this task itself is being cancelled, or a handler awaited something that was."""
+def _cancelled(slot: Slot, error: asyncio.CancelledError) -> object:
+    """What it means that a handler ended by a cancellation; raises it where this worker itself is to end."""
+    if slot.verdicts is not None:
+        return error  # it heeds that it was given up
     task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+    if task is not None and task.cancelling():
+        raise error
+    return RuntimeError(f"the handler was cancelled from within: {error}")
+
+
+def _uncommon(run: Run, slot: Slot, chunk: Chunk, index: int, result: object) -> None:
+    """Not plain success, or of a handler that was given up: its message was settled long ago."""
+    if not slot.has_expired((chunk, index)) or not marks.safeguard("the result of an expired handler changes nothing"):
+        if result is not None:
+            run.uncommon(chunk, index, result, slot.started)
+        else:
+            chunk.finish(index)
+            run.left(chunk, 1)
+    elif not isinstance(result, asyncio.CancelledError):
+        marks.sometimes("a handler ended after its message had expired")
+        run.late(chunk, 1)

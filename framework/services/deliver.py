@@ -7,11 +7,13 @@ user's function itself.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from framework.core.results import HOLDS, by_policy, explicit, kind_of, result_of
+from framework.core.expiry import held
+from framework.core.results import HOLDS, Result, by_policy, explicit, kind_of, result_of
 from framework.declare import ConsumerSpec
 from framework.declare.arguments import PLAIN, Argument
 from framework.errors import BodyUndecodable
@@ -22,6 +24,7 @@ from framework.model.retrying import Retry
 from framework.ports import Clock
 from framework.services.resources import Scope, Values
 from framework.services.undecodable import Undecodable
+from framework.services.work import RUNNING
 
 Before = Callable[[Delivery], Drop | RetryLater | None]
 After = Callable[[Delivery, Outcome, float, Kind], None]
@@ -93,6 +96,10 @@ def _async_watched(invoke: Callable[..., Any], ends: Ends) -> Callable[[Message]
                 value = await invoke(message, delivery)
             except Exception as error:  # noqa: BLE001 - border: the handler's
                 value = error
+            except asyncio.CancelledError:
+                if delivery.is_expired:
+                    ends.told(delivery, None)
+                raise
             value = ends.judged(delivery, value)
         return ends.told(delivery, value)
 
@@ -117,16 +124,17 @@ def _sync_watched(invoke: Callable[..., Any], ends: Ends) -> Callable[[Message],
 class Ends:
     """How one handler's deliveries begin and end, where somebody asks. Shared by threads; it keeps nothing."""
 
-    __slots__ = ("_afters", "_befores", "_clock", "_explicit", "_group", "_retry", "_undecodable")
+    __slots__ = ("_afters", "_befores", "_clock", "_explicit", "_group", "_is_orderly", "_retry", "_undecodable")
 
     def __init__(self, spec: ConsumerSpec, hooks: Hooks, clock: Clock, rules: Rules) -> None:
-        self._group, self._clock = spec.group, clock
+        self._group, self._clock, self._is_orderly = spec.group, clock, spec.orderly
         self._befores, self._afters = tuple(hooks.before), tuple(reversed(hooks.after))
         self._undecodable, self._explicit = rules.undecodable, rules.explicit_ack
         self._retry: Retry | None = spec.retry
 
     def begin(self, message: Message) -> Delivery:
-        return Delivery(self._group, message, self._clock.monotonic())
+        now = self._clock.monotonic
+        return Delivery(self._group, message, now(), held(RUNNING.get(), now))
 
     def verdict(self, delivery: Delivery) -> Drop | RetryLater | None:
         """The first verdict of a hook that has one; the handler is then not called."""
@@ -151,10 +159,14 @@ class Ends:
         return value
 
     def told(self, delivery: Delivery, value: object) -> object:
-        """Tell whoever listens, innermost first. A message that is held has not ended, and nobody is told."""
+        """Tell whoever listens, innermost first. A message that is held has not ended, and nobody is told. Of one that
+        expired they are told what was decided, when its handler ends at last.
+        """
         if self._afters and not isinstance(value, HOLDS):
-            result, elapsed_ms = result_of(value), (self._clock.monotonic() - delivery.started) * 1000
-            kind = kind_of(result, elapsed_ms)
+            elapsed_ms = (self._clock.monotonic() - delivery.started) * 1000
+            verdict = None if delivery.running is None else delivery.running.verdict
+            result = result_of(value) if verdict is None else Result(verdict, "timed_out")
+            kind = kind_of(result, elapsed_ms) if self._is_orderly else result.kind
             for after in self._afters:
                 after(delivery, result.outcome, elapsed_ms, kind)
         return value

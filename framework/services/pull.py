@@ -245,6 +245,9 @@ class PullLoop:
     def uncommon(self, chunk: Chunk, index: int, result: object, started: float) -> None:
         self._group.uncommon(self, chunk, index, result, started)
 
+    def late(self, chunk: Chunk, count: int) -> None:
+        self._group.left(self, count, is_late=True)
+
     @property
     def running(self) -> int:
         """Handlers that run on this queue's messages now."""

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import threading
 from collections import deque
 from collections.abc import Iterator
 
+from framework import marks
 from framework.core.chunk import Chunk
-from framework.core.expiry import Slot
+from framework.core.expiry import Member, Slot
 from framework.core.window import Window
 from framework.ports import Clock, Workers
-from framework.services.work import Run, SyncCall
+from framework.services.work import RUNNING, Run, SyncCall
 
 SLOW_SECONDS = 0.001  # a handler that takes longer waits for something, so a second thread gains time
 LOOK_SECONDS = 0.01  # how often the loop looks while chunks wait; a hundred looks a second cost nothing
@@ -46,6 +48,9 @@ class ThreadCrew:
 
     def __init__(self, size: int, clock: Clock, workers: Workers) -> None:
         self.slots = tuple(Slot() for _ in range(size))
+        self.fenced: dict[Slot, _Share | None] = {}
+        """Those whose handler was given up and has not ended yet, with the share that it is in."""
+        self._size = size
         self._clock = clock
         self._workers = workers
         self._ready: deque[_Share] = deque()
@@ -65,20 +70,44 @@ class ThreadCrew:
 
     def resize(self, size: int) -> None:
         """At most `size` threads from now on. One too many ends the message that it is at, and leaves its share."""
+        self._size = size
         staying = [slot for slot in self.slots if not slot.is_leaving]
         for slot in self.slots:
             if len(staying) < size and slot.is_leaving:  # asked to go a moment ago, and not gone yet
                 slot.is_leaving = False
                 staying.append(slot)
-        new = [Slot() for _ in range(size - len(staying))]
-        self._free += new
-        self.slots += tuple(new)
         free = set(map(id, self._free))
         staying.sort(key=lambda slot: id(slot) in free)  # a stable order: those who are out stay, the free ones go
         for slot in staying[size:]:
             slot.is_leaving = True
         self._forget_free()
+        self._fill()
+
+    def fence(self, slot: Slot) -> None:
+        """Give up the slot's handler: nobody can end a thread, so another one takes its place.
+
+        What it has ended before is brought home here, for it may never do that itself.
+        """
+        slot.is_leaving = True
+        chunk, ended = slot.chunk, slot.ended
+        self.slots = tuple(each for each in self.slots if each is not slot)
+        self.fenced[slot] = next((share for share in self._out if share.chunk is chunk and slot in share.entered), None)
+        if chunk is not None:
+            _bring_home(chunk, [index for index in ended if not slot.has_expired((chunk, index))], slot)
+        self._fill()
+
+    @property
+    def missing(self) -> int:
+        """How many places are empty because too many handlers that were given up do not end."""
+        return max(self._size - sum(not slot.is_leaving for slot in self.slots), 0)
+
+    def _fill(self) -> None:
+        """Free places where there are too few; handlers that were given up take at most as many beside them."""
+        staying = sum(not slot.is_leaving for slot in self.slots)
+        new = [Slot() for _ in range(min(self._size, 2 * self._size - len(self.fenced)) - staying)]
         if new:
+            self._free += new
+            self.slots += tuple(new)
             self._invite()
             self._look_soon()
 
@@ -113,9 +142,13 @@ class ThreadCrew:
 
     def _came_home(self, slot: Slot, error: BaseException | None) -> None:
         slot.chunk = None
-        self._free.append(slot)
-        if slot.is_leaving:
-            self._forget_free()
+        if slot in self.fenced:
+            del self.fenced[slot]
+            self._fill()
+        else:
+            self._free.append(slot)
+            if slot.is_leaving:
+                self._forget_free()
         if error is not None:
             raise error  # `_serve` lets nothing of a handler's through: this is ours
         if len(self._free) == len(self.slots):
@@ -125,6 +158,8 @@ class ThreadCrew:
 
     def _serve(self, slot: Slot) -> None:
         ready = self._ready
+        slot.worker = threading.get_ident()
+        RUNNING.set(slot)
         while not slot.is_leaving:
             try:
                 share = ready[0]
@@ -145,15 +180,16 @@ class ThreadCrew:
         run: Run = chunk.run
         handler: SyncCall = run.call
         ended: list[int] = []
-        slot.chunk = chunk
+        slot.ended = ended
         entered = reported = slot.started = monotonic()
+        slot.index, slot.chunk = -1, chunk  # no message yet: see `Slot.started`
         invited, index = False, 0
         while not slot.is_leaving and (index := next(share.draw)) < count:
             if chunk.window.is_draining:
                 index = count
                 break
-            slot.index = index
             started = slot.started = monotonic()
+            slot.index = index
             try:
                 result = handler(messages[index])
             except Exception as error:  # noqa: BLE001 - border: the handler's
@@ -163,7 +199,7 @@ class ThreadCrew:
             if result is None:
                 ended.append(index)
             else:
-                self._report_uncommon(chunk, index, result, started)
+                self._report_uncommon(chunk, index, result, slot, started)
             now = monotonic()
             if now - started > SLOW_SECONDS:
                 if not invited:
@@ -171,40 +207,48 @@ class ThreadCrew:
                     self._workers.call_soon(self._invite)
                 if ended and now - reported > REPORT_SECONDS:
                     reported = now
-                    self._report(chunk, ended)
-                    ended = []
+                    self._report(chunk, ended, slot)
+                    ended = slot.ended = []
         if index >= count:
             share.is_used_up = True
         spent = monotonic() - entered
-        self._workers.call_soon(lambda: self._leave(share, ended, spent))
+        self._workers.call_soon(lambda: self._leave(share, ended, spent, slot))
 
-    def _report(self, chunk: Chunk, ended: list[int]) -> None:
-        self._workers.call_soon(lambda: _bring_home(chunk, ended))
+    def _report(self, chunk: Chunk, ended: list[int], slot: Slot) -> None:
+        self._workers.call_soon(lambda: _bring_home(chunk, ended, slot))
 
-    def _report_uncommon(self, chunk: Chunk, index: int, result: object, started: float) -> None:
-        self._workers.call_soon(lambda: _bring_uncommon_home(chunk, index, result, started))
+    def _report_uncommon(self, chunk: Chunk, index: int, result: object, slot: Slot, started: float) -> None:
+        self._workers.call_soon(lambda: _bring_uncommon_home(chunk, index, result, slot, started))
 
     # On the loop's thread
 
-    def _leave(self, share: _Share, ended: list[int], spent: float) -> None:
+    def _leave(self, share: _Share, ended: list[int], spent: float, slot: Slot) -> None:
         """A thread's last ends in a share. It has left before the run is told, or whoever waits for that would find it
         still in, and nobody would tell again. Whoever enters after the last one has left finds nothing to start.
         """
         share.left += 1
         if share.left == len(share.entered) and share.is_used_up:
             self._out.pop(share, None)
+        if self.fenced.get(slot) is share:
+            self.fenced[slot] = None
         share.chunk.spent += spent
-        _bring_home(share.chunk, ended)
+        _bring_home(share.chunk, ended, slot)
 
     def runs(self, window: Window) -> int:
-        """How many threads run messages of this window, or have ends of it on their way home."""
-        return sum(len(share.entered) - share.left for share in self._out if share.chunk.window is window)
+        """How many threads run messages of this window, or have ends of it on their way home. Those that were given up
+        are waited for by nobody.
+        """
+        inside = sum(len(share.entered) - share.left for share in self._out if share.chunk.window is window)
+        return inside - sum(share is not None and share.chunk.window is window for share in self.fenced.values())
 
     def __repr__(self) -> str:
         return f"<ThreadCrew {len(self.slots) - len(self._free)} of {len(self.slots)} busy, {len(self._ready)} ready>"
 
 
-def _bring_home(chunk: Chunk, ended: list[int]) -> None:
+def _bring_home(chunk: Chunk, ended: list[int], slot: Slot) -> None:
+    if slot.verdicts is not None:
+        _bring_what_counts(chunk, ended, slot)
+        return
     if len(ended) == chunk.count and not chunk.low:
         chunk.next = chunk.low = chunk.count  # all of it by one thread: the common case
     else:
@@ -213,5 +257,26 @@ def _bring_home(chunk: Chunk, ended: list[int]) -> None:
     chunk.run.left(chunk, len(ended))
 
 
-def _bring_uncommon_home(chunk: Chunk, index: int, result: object, started: float) -> None:
-    chunk.run.uncommon(chunk, index, result, started)
+def _bring_what_counts(chunk: Chunk, ended: list[int], slot: Slot) -> None:
+    """Of a thread that was given up: what was brought home for it then is not counted again, nor what expired."""
+    late = [index for index in ended if _is_late(slot, (chunk, index))]
+    counted = 0
+    if not chunk.is_finished:  # a chunk that is may have let go of its messages
+        counted = sum(chunk.finish(index) for index in ended if index not in late)
+    if late:
+        chunk.run.late(chunk, len(late))
+    chunk.run.left(chunk, counted)
+
+
+def _bring_uncommon_home(chunk: Chunk, index: int, result: object, slot: Slot, started: float) -> None:
+    if slot.verdicts is not None and _is_late(slot, (chunk, index)):
+        chunk.run.late(chunk, 1)
+    else:
+        chunk.run.uncommon(chunk, index, result, started)
+
+
+def _is_late(slot: Slot, member: Member) -> bool:
+    if not slot.has_expired(member) or not marks.safeguard("the result of an expired handler changes nothing"):
+        return False
+    marks.sometimes("a handler ended after its message had expired")
+    return True

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from typing import Protocol
 
 from framework.core.chunk import Chunk
+from framework.core.expiry import Slot
 from framework.model.message import Message
 from framework.model.outcome import Kind
 
@@ -27,12 +29,12 @@ class Counts:
         self.dead_lettered = 0
         self.dropped = 0
         self.late = 0
-        """Ended after their queue was gone: the result changed nothing, and the message runs again elsewhere."""
+        """Ended after their queue was gone, or after they had expired: the result changed nothing."""
         self.abandoned = 0
         """Still running when the drain limit was over."""
         self.failed = self.raised = self.nothing = self.timed_out = 0
         """Why messages were not plain success: the handler's answer, an exception, no answer under `explicit_ack`, or
-        an end that came too late to be called anything else."""
+        a limit that was over."""
 
     def add(self, event: str) -> None:
         """Count one uncommon end by the name of its event."""
@@ -82,3 +84,11 @@ class Run(Protocol):
     def uncommon(self, chunk: Chunk, index: int, result: object, started: float) -> None:
         """Message `index` ended with something that is not plain success."""
         ...
+
+    def late(self, chunk: Chunk, count: int) -> None:
+        """Handlers of so many messages ended after these had expired: nothing changes, but it is counted."""
+        ...
+
+
+RUNNING: ContextVar[Slot | None] = ContextVar("framework_running_slot", default=None)
+"""The slot of the worker that runs the code that asks. Set once a worker, not once a message."""

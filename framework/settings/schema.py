@@ -193,6 +193,10 @@ class ConsumerSettings(Part):
     """Settle messages unhandled that were stored longer ago than this; retries are handled. Empty: no such rule."""
     skip_backlog_over: Annotated[int, Field(ge=0)] | None = None
     """Settle messages unhandled that are further than this behind their queue's end, likewise. Empty: no such rule."""
+    timeout: Annotated[Duration, Field(ge=1)] | None = 900_000
+    """How long a handler may run before its message is put to `expiry`; not in order. Empty: as long as it likes."""
+    expiry: Annotated[str, Field(min_length=1)] = "send_back"
+    """The policy for a message whose handler takes longer: send_back, dead_letter, drop, extend, or a plugin's."""
     stuck_after: Annotated[Duration, Field(ge=1)] = 900_000
     """Orderly groups: a queue or key that one message has blocked for so long is reported, once a message."""
     pull_batch: Annotated[int, Field(ge=1, le=1024)] = 32

@@ -25,6 +25,8 @@ ELSEWHERE: dict[str, str] = {
     "a connection was told to go away": "the box never says so; tests of the channel do",
     "a copy took the other road": "a run has one broker; tests of settling, and of the group against boxes",
     "a dead letter of an orderly queue could not be sent": "seldom; tests of orderly services",
+    "a handler ended after its message had expired": "handlers of a run are quick; stories and tests of expiry",
+    "a handler expired": "the same",
     "a handler ended after its lease was lost": "seldom; tests of orderly services, and stories of order",
     "a handler ended after its queue was gone": "a drain of 30 s must run out; tests of the group have it sooner",
     "a lock was granted that could not be believed any more": "seldom; tests of the lease",

@@ -1,7 +1,11 @@
-"""Laws that a strategy must keep before members may trust it with their queues. For the tests of plugin authors, too:
+"""Laws that a strategy must keep before members may trust it with their queues, and an expiry policy with messages. For
+the tests of plugin authors, too:
 
     def test_my_strategy_keeps_the_laws() -> None:
         check_allocation(MyStrategy())
+
+    def test_my_policy_keeps_the_laws() -> None:
+        check_expiry(MyPolicy())
 
 A broken law is an AssertionError that names the law and the case. Strategies are asked as the framework asks them, with
 sorted lists; what they do with one member, none of the queues, or more members than queues is tried as well.
@@ -13,14 +17,23 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from framework.core.assignment import allocate
-from framework.model.contracts import AllocationStrategy
+from framework.model.contracts import AllocationStrategy, ExpiryPolicy
+from framework.model.delivery import Delivery
+from framework.model.message import Message
+from framework.model.outcome import Ack, DeadLetter, Drop, Extend, RetryLater, Suspend
 from framework.model.queue import MessageQueue
 
 T = TypeVar("T")
+_ANSWERS = (Extend, Ack, RetryLater, DeadLetter, Suspend, Drop)
 
 MEMBERS = tuple(f"10.0.{at % 3}.{at}@{1000 + 7 * at}#{at:04x}" for at in range(12))
 """Members as they are called in real groups: address, process, and something to tell apart two in one process."""
 QUEUES = tuple(MessageQueue("orders", f"broker-{'abc'[at % 3]}", at // 3) for at in range(30))
+MESSAGES = (
+    *(Message("orders", b"{}", keys=("4711",), tags="created", attempt=attempt) for attempt in (1, 2, 16, 17, 1000)),
+    Message("orders"),
+)
+AGES_MS = (1, 100, 60_100, 900_000, 86_400_000)
 
 
 def check_allocation(
@@ -91,3 +104,42 @@ def _permuted(things: Sequence[T]) -> Iterator[list[T]]:
 
 def _shown(share: Sequence[MessageQueue]) -> str:
     return ", ".join(map(str, share)) or "nothing"
+
+
+def check_expiry(
+    policy: ExpiryPolicy, *, messages: Sequence[Message] = MESSAGES, ages_ms: Sequence[int] = AGES_MS
+) -> None:
+    """Raise AssertionError unless the policy keeps the laws for these messages at these ages.
+
+    - answers: always `Extend` or one of the five outcomes, also for a message without body, keys or tags
+    - determinism: asked again, it answers the same, whatever it was asked in between
+    - hands off: it asks for no time itself; that is the handler's affair
+    """
+    assert isinstance(policy, ExpiryPolicy), f"{policy!r} has no name or no decide()"
+    cases = [(message, age_ms) for message in messages for age_ms in ages_ms]
+    first = [_decided(policy, *case) for case in cases]
+    again = [_decided(policy, *case) for case in reversed(cases)][::-1]
+    for (message, age_ms), one, other in zip(cases, first, again, strict=True):
+        case = f"policy {policy.name!r}, attempt {message.attempt} after {age_ms} ms"
+        assert isinstance(one, _ANSWERS), f"{case}: answers: {one!r} is neither Extend nor an outcome"
+        assert one == other, f"{case}: determinism: it answered {one}, and then {other}"
+
+
+class _Watched:
+    """A run that notes whether it was asked for more time."""
+
+    verdict = None
+
+    def __init__(self) -> None:
+        self.is_extended = False
+
+    def extend(self, by: str | float) -> bool:
+        self.is_extended = True
+        return True
+
+
+def _decided(policy: ExpiryPolicy, message: Message, age_ms: int) -> object:
+    run = _Watched()
+    answer = policy.decide(Delivery("billing", message, 1_000.0, run), age_ms)
+    assert not run.is_extended, f"policy {policy.name!r}: hands off: answer Extend instead of calling extend()"
+    return answer

@@ -149,6 +149,18 @@ MUTANTS: tuple[Mutant, ...] = (
         (),
         test="tests/services/test_local_offsets.py",
     ),
+    Mutant(
+        "the result of an expired handler changes nothing",
+        "what was sent back because it took too long is settled once more by its handler's late end",
+        (),
+        test="tests/services/test_expiry.py",
+    ),
+    Mutant(
+        "a limit counts from the start of the handler",
+        "a message that waited behind others is given up as soon as its own handler begins",
+        (),
+        test="tests/services/test_expiry.py",
+    ),
 )
 
 

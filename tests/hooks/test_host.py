@@ -16,7 +16,9 @@ from framework.hooks.host import GROUP, PluginHost
 from framework.settings.schema import AppSettings
 from framework.settings.units import Duration
 
-BUILT_IN = ["averaging", "by_config", "circle", "consistent_hash", "machine_room", "nearby", "sticky"]
+STRATEGIES = ["averaging", "by_config", "circle", "consistent_hash", "machine_room", "nearby", "sticky"]
+POLICIES = ["dead_letter", "drop", "extend", "send_back"]
+BUILT_IN = [*STRATEGIES, *POLICIES]
 
 
 class Depth(BaseModel):
@@ -133,7 +135,8 @@ def test_the_built_ins_come_in_by_the_same_door() -> None:
     made = host()
 
     assert BUILT_IN == names(made)
-    assert BUILT_IN == list(made.strategies)
+    assert STRATEGIES == list(made.strategies)
+    assert POLICIES == list(made.expiry_policies)
     assert {"built in"} == {each.source for each in made.plugins}
     assert f"<PluginHost {', '.join(BUILT_IN)}>" == repr(made)
 
@@ -259,7 +262,7 @@ def test_a_hook_that_an_instance_takes_away_is_not_implemented() -> None:
 
 
 def test_strategies_of_plugins_join_the_built_in_ones() -> None:
-    assert {*BUILT_IN, "mine"} == set(host(objects={"mine": Offers(Strategy("mine"))}).strategies)
+    assert {*STRATEGIES, "mine"} == set(host(objects={"mine": Offers(Strategy("mine"))}).strategies)
 
 
 @pytest.mark.parametrize(

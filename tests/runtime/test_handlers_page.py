@@ -26,6 +26,7 @@ TRIED: dict[str, tuple[list[str], dict[str, int]]] = {
         {"handled": 1, "dropped": 1, "dead_lettered": 1},
     ),
     "call": (["x"], {"retry": 3, "dropped": 1}),
+    "encode": (["one"], {"handled": 1}),
     "receive": (["1", "2"], {"handled": 2}),
     "store": (['{"sensor": "a", "value": 1}', '{"sensor": "a", "value": 2}'], {"handled": 2}),
 }

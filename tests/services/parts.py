@@ -108,6 +108,9 @@ class Books:
         self.ended = 0
         self.uncommon_ends: list[tuple[int, str]] = []
         """Offset, and what the handler returned or raised."""
+        self.lates = 0
+        self.queue = QUEUE
+        self.pulled_at = 0.0
 
     def admit(self, count: int) -> Chunk:
         first = self.window.end
@@ -120,6 +123,9 @@ class Books:
         if chunk.is_finished and not self.window.is_closed:
             self.window.settle()
             self.window.release(chunk)
+
+    def late(self, chunk: Chunk, count: int) -> None:
+        self.lates += count
 
     def uncommon(self, chunk: Chunk, index: int, result: object, started: float) -> None:
         self.uncommon_ends.append((chunk.messages[index].queue_offset, repr(result)))

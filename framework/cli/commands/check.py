@@ -42,7 +42,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
         world = real_world()
         reports = Reports(None, world.workers)
-        _tried(lambda: build.plans(settings, consumers, host.strategies, host.calls, reports, world), mistakes)
+        _tried(lambda: build.plans(settings, consumers, host, reports, world), mistakes)
     for mistake in mistakes:
         output.say(str(mistake))
     if mistakes:

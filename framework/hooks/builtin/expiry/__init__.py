@@ -1,0 +1,1 @@
+"""What becomes of messages whose handlers run for too long."""

@@ -1,0 +1,20 @@
+"""`dead_letter`: put the message on the dead-letter topic at once. For work that must not be begun twice."""
+
+from __future__ import annotations
+
+from framework.hooks.markers import hookimpl
+from framework.model.contracts import ExpiryPolicy
+from framework.model.delivery import Delivery
+from framework.model.outcome import DeadLetter
+
+
+class ToDeadLetters:
+    name = "dead_letter"
+
+    def decide(self, delivery: Delivery, age_ms: int) -> DeadLetter:
+        return DeadLetter(f"timed out after {age_ms / 1000:.1f} s")
+
+
+@hookimpl
+def register_expiry_policies() -> list[ExpiryPolicy]:
+    return [ToDeadLetters()]

@@ -1,0 +1,20 @@
+"""`drop`: settle the message here and now, and count it as dropped. For what is worthless once it is late."""
+
+from __future__ import annotations
+
+from framework.hooks.markers import hookimpl
+from framework.model.contracts import ExpiryPolicy
+from framework.model.delivery import Delivery
+from framework.model.outcome import Drop
+
+
+class Dropping:
+    name = "drop"
+
+    def decide(self, delivery: Delivery, age_ms: int) -> Drop:
+        return Drop("timeout", f"timed out after {age_ms / 1000:.1f} s")
+
+
+@hookimpl
+def register_expiry_policies() -> list[ExpiryPolicy]:
+    return [Dropping()]

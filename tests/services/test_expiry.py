@@ -1,0 +1,383 @@
+"""Handlers that take too long are given up at their limit, and what they answer later changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from framework import marks
+from framework.core.expiry import Slot, held
+from framework.hooks.builtin.expiry.dead_letter import ToDeadLetters
+from framework.hooks.builtin.expiry.extend import Extending
+from framework.hooks.builtin.expiry.send_back import SendBack
+from framework.model.contracts import ExpiryPolicy
+from framework.model.delivery import Delivery
+from framework.model.message import Message
+from framework.model.outcome import DeadLetter, Extend, Outcome
+from framework.net.real_world import RealClock, RealWorkers
+from framework.net.task_tree import TaskTree
+from framework.services.consume import Crew
+from framework.services.expiry import Expiry
+from framework.services.threads import ThreadCrew
+from framework.services.work import RUNNING
+from tests.services.parts import Books, Line, LoopClock, end, play, play_logged, start, told
+
+RESULT, START = "the result of an expired handler changes nothing", "a limit counts from the start of the handler"
+
+
+class Scene:
+    """A crew of tasks with an expiry, and books about its messages."""
+
+    def __init__(
+        self,
+        handler: Callable[[Message], Any],
+        size: int,
+        *,
+        timeout_ms: int | None = 60_000,
+        policy: ExpiryPolicy | None = None,
+    ) -> None:
+        self.books = Books(handler)
+        self.tree = TaskTree()
+        self.crew = Crew(size, LoopClock(), self._hire)
+        self._hire(self.crew.slots)
+        self.expiry = Expiry("billing", (self.crew,), LoopClock(), policy or SendBack(), timeout_ms)
+        self.tree.start(self.expiry.run(), name="expiry")
+
+    def _hire(self, slots: Iterable[Slot]) -> None:
+        for slot in slots:
+            self.tree.start(self.crew.work(slot), name="worker")
+
+    def offer(self, count: int) -> None:
+        self.crew.offer(self.books.admit(count))
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def test_a_thousand_sleeping_handlers_expire_within_a_tenth_of_a_second_each() -> None:
+    started: dict[int, float] = {}
+    ended: dict[int, float] = {}
+
+    async def sleep(message: Message) -> None:
+        started[message.queue_offset] = now()
+        try:
+            await asyncio.sleep(3_600)
+        finally:
+            ended[message.queue_offset] = now()
+
+    async def story() -> None:
+        scene = Scene(sleep, 1_000)
+        for _ in range(50):
+            scene.offer(20)
+            await asyncio.sleep(0.37)  # so that each chunk has limits of its own
+        await asyncio.sleep(61)
+        late = [ended[each] - started[each] - 60 for each in range(1_000)]
+        assert 0 <= min(late)
+        assert max(late) <= 0.1
+        assert dict.fromkeys(range(1_000), 1) == Counter(offset for offset, _ in scene.books.uncommon_ends)
+        assert (0, 0) == (scene.books.ended, scene.books.lates)
+        assert 1_000 == scene.books.window.settle()
+        assert (1_000, 0, 0) == (len(scene.crew.slots), len(scene.crew.fenced), scene.crew.missing)
+        await scene.tree.close()
+
+    play(story)
+
+
+def test_a_limit_that_is_changed_holds_for_what_runs_already() -> None:
+    async def story() -> None:
+        ended: list[float] = []
+
+        async def sleep(_: Message) -> None:
+            try:
+                await asyncio.sleep(3_600)
+            finally:
+                ended.append(now())
+
+        scene = Scene(sleep, 2, timeout_ms=900_000)
+        begun = now()
+        scene.offer(1)
+        await asyncio.sleep(30)
+        scene.expiry.adopt(SendBack(), 60_000)
+        await asyncio.sleep(29)
+        assert [] == ended
+        await asyncio.sleep(5)
+        (at,) = ended
+        assert 60 <= at - begun <= 60.1
+
+        scene.offer(1)
+        await asyncio.sleep(1)
+        scene.expiry.adopt(SendBack(), None)
+        await asyncio.sleep(600)
+        assert 1 == len(ended), "no limit any more"
+        scene.expiry.adopt(ToDeadLetters(), 60_000)
+        await asyncio.sleep(0.2)
+        assert 2 == len(ended), "one that is over the new limit already"
+        assert "timed_out DeadLetter" in scene.books.uncommon_ends[1][1]
+        await scene.tree.close()
+
+    play(story)
+
+
+def queued_behind() -> list[float]:
+    """How long handlers of ten seconds each ran, one after the other, under a limit of fifteen."""
+    ran: list[float] = []
+
+    async def sleep(_: Message) -> None:
+        begun = now()
+        try:
+            await asyncio.sleep(10)
+        finally:
+            ran.append(now() - begun)
+
+    async def story() -> None:
+        scene = Scene(sleep, 1, timeout_ms=15_000)
+        scene.books.pulled_at = now()
+        scene.offer(5)
+        await asyncio.sleep(65)
+        await scene.tree.close()
+
+    play(story)
+    return ran
+
+
+@contextmanager
+def without(safeguard: str) -> Iterator[None]:
+    marks.install(holds=lambda name: name != safeguard)
+    try:
+        yield
+    finally:
+        marks.install()
+
+
+def test_the_limit_counts_from_the_handlers_start_and_not_from_the_pull() -> None:
+    assert [10] * 5 == [round(seconds) for seconds in queued_behind()]
+    with without(START):
+        assert [10] * 5 != [round(seconds) for seconds in queued_behind()], "so that the mutant is one"
+
+
+def swallowed() -> tuple[int, int, int]:
+    """A handler that does not heed its cancellation and ends well after all: ends, late ends, and uncommon ones."""
+
+    async def stubborn(_: Message) -> None:
+        for _again in range(3):
+            try:
+                await asyncio.sleep(100)
+            except asyncio.CancelledError:
+                continue
+
+    async def story() -> tuple[int, int, int]:
+        scene = Scene(stubborn, 1)
+        scene.offer(1)
+        await asyncio.sleep(1_000)
+        books = scene.books
+        await scene.tree.close()
+        return books.ended, books.lates, len(books.uncommon_ends)
+
+    return play(story)
+
+
+def test_a_late_result_is_counted_and_changes_nothing() -> None:
+    assert (0, 1, 1) == swallowed()
+    with without(RESULT):
+        assert swallowed() != (0, 1, 1), "so that the mutant is one"
+
+
+def test_handlers_that_heed_no_cancellation_are_replaced_until_as_many_hang_as_may_run() -> None:
+    async def story() -> None:
+        opened, runs = asyncio.Event(), Counter[int]()
+
+        async def stubborn(message: Message) -> None:
+            runs[message.queue_offset] += 1
+            while not opened.is_set():
+                try:
+                    await opened.wait()
+                except asyncio.CancelledError:
+                    continue
+
+        scene = Scene(stubborn, 2)
+        scene.offer(10)
+        shown = []
+        for _ in range(4):
+            await asyncio.sleep(60.5)
+            shown.append((len(scene.crew.slots), len(scene.crew.fenced), scene.crew.missing))
+        assert [(2, 2, 0), (0, 4, 2), (0, 4, 2), (0, 4, 2)] == shown
+        assert {1} == set(runs.values())
+        assert 4 == len(runs), "nobody is left to begin another"
+        assert 0 == scene.crew.runs(scene.books.window), "whoever gives the queue back does not wait for them"
+
+        opened.set()
+        await asyncio.sleep(1)
+        assert (2, 0, 0) == (len(scene.crew.slots), len(scene.crew.fenced), scene.crew.missing)
+        assert (10, 6, 4) == (scene.books.window.settle(), scene.books.ended, scene.books.lates)
+        await scene.tree.close()
+
+    play(story)
+
+
+class Each:
+    """A policy that answers what it is told to, and notes what it was asked."""
+
+    name = "each"
+
+    def __init__(self, *answers: Extend | Outcome) -> None:
+        self.answers, self.asked = list(answers), list[tuple[int, int]]()
+
+    def decide(self, delivery: Delivery, age_ms: int) -> Extend | Outcome:
+        self.asked.append((delivery.message.queue_offset, age_ms))
+        return self.answers.pop(0)
+
+
+async def sleep_long(_: Message) -> None:
+    await asyncio.sleep(3_600)
+
+
+def test_a_policy_may_let_a_handler_run_on() -> None:
+    async def story() -> None:
+        policy = Each(Extend("30s"), Extend(), DeadLetter("enough"))
+        scene = Scene(sleep_long, 1, policy=policy)
+        scene.offer(1)
+        await asyncio.sleep(200)
+        assert [0, 0, 0] == [offset for offset, _ in policy.asked]
+        assert [60, 90, 150] == [round(age_ms / 1000) for _, age_ms in policy.asked]
+        assert 1 == len(scene.books.uncommon_ends)
+        await scene.tree.close()
+
+    play(story)
+
+
+def test_a_handler_that_runs_on_is_named_each_time() -> None:
+    async def story() -> None:
+        scene = Scene(sleep_long, 1, policy=Extending())
+        scene.offer(1)
+        await asyncio.sleep(185)
+        await scene.tree.close()
+
+    _, lines = play_logged(story)
+    assert [("handler runs on", "orders@broker-a:3", 0)] * 3 == told(lines, "queue", "offset")
+
+
+def test_many_that_expire_together_are_one_line() -> None:
+    async def story() -> None:
+        scene = Scene(sleep_long, 20)
+        scene.offer(20)
+        await asyncio.sleep(61)
+        await scene.tree.close()
+
+    lines: list[Line]
+    _, lines = play_logged(story)
+    assert [("handlers timed out", 20, 60.0, "send_back")] == told(lines, "count", "limit_s", "policy")
+
+
+def test_what_belongs_to_another_member_is_given_up_without_a_verdict() -> None:
+    async def story() -> None:
+        policy = Each()
+        scene = Scene(sleep_long, 1, policy=policy)
+        scene.offer(1)
+        await asyncio.sleep(10)
+        scene.books.window.close()
+        await asyncio.sleep(60)
+        assert [] == policy.asked
+        assert [] == scene.books.uncommon_ends
+        assert 0 == len(scene.crew.fenced)
+        await scene.tree.close()
+
+    play(story)
+
+
+# Threads
+
+
+class Loops:
+    """A plain handler that is in an endless loop for some messages, until it is let go."""
+
+    def __init__(self, *endless: int) -> None:
+        self.endless = frozenset(endless)
+        self.let_go = threading.Event()
+        self.runs: Counter[int] = Counter()
+
+    def __call__(self, message: Message) -> None:
+        self.runs[message.queue_offset] += 1
+        while message.queue_offset in self.endless and not self.let_go.is_set():
+            time.sleep(0.01)
+
+
+async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    deadline = now() + seconds
+    while not condition():
+        assert now() < deadline, "not in time"
+        await asyncio.sleep(0.01)
+
+
+def test_as_many_threads_in_endless_loops_as_there_are_and_the_group_goes_on() -> None:
+    async def story() -> None:
+        loops = Loops(0, 5, 6, 30)
+        books = Books(loops)
+        crew = ThreadCrew(4, RealClock(), RealWorkers())
+        expiry = Expiry("billing", (crew,), RealClock(), SendBack(), 300)
+        watching = start(expiry.run())
+        for _ in range(4):
+            crew.offer(books.admit(10))
+        await until(lambda: books.window.settle() == 40)
+        assert dict.fromkeys(range(40), 1) == loops.runs
+        assert [0, 5, 6, 30] == sorted(offset for offset, _ in books.uncommon_ends)
+        assert (4, 0, 0) == (len(crew.fenced), crew.missing, books.lates)
+        assert 0 == crew.runs(books.window)
+        loops.let_go.set()
+        await until(lambda: not crew.fenced)
+        assert (36, 4) == (books.ended, books.lates), "each counted once, wherever it was brought home"
+        crew.offer(books.admit(5))
+        await until(lambda: books.window.settle() == 45)
+        assert 4 == len(crew.slots)
+        await end(watching)
+
+    asyncio.run(story())
+
+
+def test_more_threads_that_hang_than_may_be_replaced_stand_still_and_come_back() -> None:
+    async def story() -> None:
+        loops = Loops(*range(6))
+        books = Books(loops)
+        crew = ThreadCrew(2, RealClock(), RealWorkers())
+        watching = start(Expiry("billing", (crew,), RealClock(), SendBack(), 200).run())
+        crew.offer(books.admit(8))
+        await until(lambda: len(crew.fenced) == 4)
+        await asyncio.sleep(0.3)
+        assert (4, 2, 4) == (len(crew.fenced), crew.missing, sum(loops.runs.values()))
+        loops.let_go.set()
+        await until(lambda: books.window.settle() == 8)
+        await until(lambda: not crew.fenced)
+        assert (0, 4) == (crew.missing, books.lates)
+        await end(watching)
+
+    asyncio.run(story())
+
+
+def test_a_thread_may_ask_for_more_time_and_is_told_when_it_is_too_late() -> None:
+    async def story() -> None:
+        said: list[tuple[bool, bool]] = []
+
+        def work(message: Message) -> None:
+            delivery = Delivery("billing", message, 0.0, held(RUNNING.get(), RealClock().monotonic))
+            if message.queue_offset == 0:
+                assert delivery.extend("60s")
+            time.sleep(0.6)
+            said.append((delivery.is_expired, delivery.extend("1s")))
+
+        books = Books(work)
+        crew = ThreadCrew(2, RealClock(), RealWorkers())
+        watching = start(Expiry("billing", (crew,), RealClock(), SendBack(), 200).run())
+        crew.offer(books.admit(1))
+        crew.offer(books.admit(1))
+        await until(lambda: len(said) == 2)
+        await until(lambda: books.ended + books.lates == 2)
+        assert {(False, True), (True, False)} == set(said)
+        assert (1, 1) == (books.ended, books.lates)
+        await end(watching)
+
+    asyncio.run(story())
