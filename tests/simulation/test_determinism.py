@@ -11,6 +11,7 @@ import pytest
 
 from framework.testing.simulation import draw, play
 
+pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
 ROOT = Path(__file__).parents[2]
 SEEDS = (0, 1, 4, 11)
 SECONDS = 15.0

@@ -21,6 +21,7 @@ from framework.wire.command import Command
 
 HOME = Path(framework.__file__).parent
 SEEDS = range(25)
+pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
 by_seeds = [mutant for mutant in MUTANTS if mutant.caught_by]
 
 

@@ -14,6 +14,7 @@ from framework.testing.faults import KINDS, NAMES, FaultKind
 from framework.testing.simulation import draw, play
 from framework.testing.swarm import KEPT_SEEDS, complaints, kept_seeds, main, run_seeds, swarm
 
+pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
 HOME = Path(framework.__file__).parent
 ROOT = Path(__file__).parents[2]
 

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from framework.testing.errors import Violation
 from framework.testing.history import Acquired, Committed, History, Remade, Reset
 
 NAME = "offsets go forward"
+LATE_S = 30.0
+"""How long after a reset a commit from before it may still arrive: its process was stopped, or its line held up."""
 
 
 def offsets_forward(history: History) -> Iterator[Violation]:
     """INVARIANTS C3, as the brokers saw it, within one acquisition. Another owner's late commit may fall: repeats."""
     highest: dict[tuple[str, str, str], int] = {}
     begun: dict[tuple[str, str, str], int] = {}
+    resets: dict[tuple[str, str], Reset] = {}
     for fact in history.facts:
         if type(fact) is Acquired:
             begun[fact.who, fact.group, fact.queue] = fact.offset
         elif type(fact) is Reset:
-            queue = str(fact.queue)
-            for key in [key for key in highest if key[1:] == (fact.group, queue)]:
-                begun[key] = fact.offset  # from here on its owner may go on there
+            before_it = resets.get((fact.group, str(fact.queue)))
+            if before_it is not None and fact.at < before_it.at + LATE_S:
+                fact = replace(fact, offset=min(fact.offset, before_it.offset))
+            resets[fact.group, str(fact.queue)] = fact
         elif type(fact) is Remade:
             highest.clear()
         elif type(fact) is Committed:
@@ -29,8 +34,13 @@ def offsets_forward(history: History) -> Iterator[Violation]:
             if fact.offset >= before:
                 highest[key] = fact.offset
                 begun.pop(key, None)
-            elif fact.offset >= begun.get(key, before):
+            elif fact.offset >= begun.get(key, before) or _is_reset(fact, resets.get((fact.group, key[2]))):
                 highest[key] = fact.offset  # taken again further back, for instance after the broker had lost commits
             else:
                 yield Violation(NAME, f"{fact.by} committed {fact.offset} of {fact.queue} for {fact.group} "
                                 f"after {before}", fact.at)  # fmt: skip
+
+
+def _is_reset(fact: Committed, reset: Reset | None) -> bool:
+    """Whether an administrator has sent the group back there; what it knew before may be told once more in between."""
+    return reset is not None and fact.offset >= reset.offset and fact.at < reset.at + LATE_S
