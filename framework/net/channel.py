@@ -11,6 +11,7 @@ When a channel ends by itself:
   and not one byte of any kind came since it was sent. The Java client closes on every such time-out; silence is asked
   for here because a peer that is only slow with one request still answers others, which closing would lose. A long
   poll needs no rule of its own: its time-out (30 s) is twice the broker's hold (15 s), so it is late by the margin.
+  One such wait of a few seconds may be that request's fault, and the end of a connection is every group's: two do it.
 - it was told to go away (code 1500): no new requests; it closes when the last answer is in.
 
 While reading is paused, time stands still for the requests under way: their answers may lie unread before us.
@@ -35,6 +36,7 @@ log = structlog.get_logger()
 
 IDLE_SECONDS = 120.0  # as NettyClientConfig and NettyServerConfig: longer than any long poll or heartbeat period
 MEANINGFUL_SECONDS = 0.1  # below that a time-out says nothing about the peer
+ALONE_SECONDS = 10.0  # a wait of so long is believed at once; of shorter ones it takes a second
 STALL_SECONDS = 10.0  # a frame that has begun must go on
 STALL_BYTES_MIN = 4096  # ... by at least so much in STALL_SECONDS
 SILENT_CLOSE_HINT = ", without a word; is it a TLS port, or no broker?"
@@ -72,6 +74,8 @@ class Channel:
         self.is_open = False
         """Whether requests may be sent."""
         self.has_heard = False
+        self._doubted_at = float("-inf")
+        """When the request was sent that ended a silence last."""
         """Whether any byte ever came: a connection that was merely accepted proves nothing."""
         self.close_reason: str | None = None
         self.is_faulty = False
@@ -251,7 +255,10 @@ class Channel:
             name = request_name(deadline.code)
             _fail(future, RequestTimedOut(f"{name}: no answer from {self.peer} within {budget * 1000:.0f} ms"))
             if budget > MEANINGFUL_SECONDS and self._read_at <= deadline.sent:
-                silence = max(silence or 0.0, budget)
+                is_second = self._read_at <= self._doubted_at
+                self._doubted_at = deadline.sent
+                if is_second or budget >= ALONE_SECONDS:
+                    silence = max(silence or 0.0, budget)
         return silence
 
     def _is_stalled(self) -> bool:

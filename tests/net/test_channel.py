@@ -84,12 +84,39 @@ def test_a_request_without_an_answer_times_out_and_is_forgotten() -> None:
     assert 3 <= elapsed < 3.1
 
 
+def test_one_short_silence_is_that_request_s_fault_while_others_are_answered_after_it() -> None:
+    """Closing would take the members of every group from the broker's lists, for one group's question."""
+
+    async def story() -> bool:
+        channel, _ = linked(lambda _, request: Command(0) if request.code == RequestCode.HEART_BEAT else None)
+        for _ in range(3):
+            with pytest.raises(RequestTimedOut):
+                await channel.request(ask(), timeout_ms=3000)
+            await channel.request(Command(RequestCode.HEART_BEAT), timeout_ms=3000)
+        return channel.is_open
+
+    assert virtually(story)
+
+
+def test_a_long_silence_needs_no_second() -> None:
+    async def story() -> str | None:
+        channel, _ = linked(silent)
+        with pytest.raises(RequestTimedOut):
+            await channel.request(Command(RequestCode.PULL_MESSAGE), timeout_ms=30_000)
+        await channel.closed
+        return channel.close_reason
+
+    assert "not one byte within 30 s of a request" == virtually(story)
+
+
 def test_a_half_open_connection_is_closed_and_fails_everybody() -> None:
     async def story() -> tuple[str | None, bool]:
         channel, peer = linked(silent)
         pull = channel.request_now(Command(RequestCode.PULL_MESSAGE), timeout_ms=30_000)
-        with pytest.raises(RequestTimedOut):
-            await channel.request(ask(), timeout_ms=3000)
+        for _ in range(2):
+            assert channel.is_open
+            with pytest.raises(RequestTimedOut):
+                await channel.request(ask(), timeout_ms=3000)
         with pytest.raises(ConnectionLost, match="broker-a:10911: not one byte within 3 s of a request"):
             await pull
         await channel.closed
