@@ -22,10 +22,8 @@ def offsets_forward(history: History) -> Iterator[Violation]:
         if type(fact) is Acquired:
             begun[fact.who, fact.group, fact.queue] = fact.offset
         elif type(fact) is Reset:
-            before_it = resets.get((fact.group, str(fact.queue)))
-            if before_it is not None and fact.at < before_it.at + LATE_S:
-                fact = replace(fact, offset=min(fact.offset, before_it.offset))
-            resets[fact.group, str(fact.queue)] = fact
+            where = fact.group, str(fact.queue)
+            resets[where] = _together(resets.get(where), fact)
         elif type(fact) is Remade:
             highest.clear()
         elif type(fact) is Committed:
@@ -39,6 +37,13 @@ def offsets_forward(history: History) -> Iterator[Violation]:
             else:
                 yield Violation(NAME, f"{fact.by} committed {fact.offset} of {fact.queue} for {fact.group} "
                                 f"after {before}", fact.at)  # fmt: skip
+
+
+def _together(former: Reset | None, reset: Reset) -> Reset:
+    """The later one, as far back as the former while that may still act."""
+    if former is None or reset.at >= former.at + LATE_S:
+        return reset
+    return replace(reset, offset=min(reset.offset, former.offset))
 
 
 def _is_reset(fact: Committed, reset: Reset | None) -> bool:
