@@ -15,7 +15,7 @@ from framework.runtime.stacks import place_of
 from framework.services.batch_calls import Batching
 from framework.services.batches import BatchCrew
 from framework.services.consume import Crew
-from framework.services.expiry import Expiry
+from framework.services.expiry import Expiry, Fences
 from framework.services.pull import TakesChunks
 from framework.services.supervise import supervised
 from framework.services.threads import ThreadCrew
@@ -41,7 +41,7 @@ class Crews:
                     plan.name, plan.concurrency, each.batching, clock=world.clock, workers=world.workers, tree=tree
                 )
 
-        self._watched = (self._tasks, self._threads)
+        self._watched: tuple[Fences, ...] = (self._tasks, self._threads, *self._batches.values())
         self._was_hanging = 0
         self.expiry = Expiry(plan.name, self._watched, world.clock, plan.expiry, plan.timeout_ms, self._looked)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,6 +97,7 @@ def retry_handling(plan: GroupPlan, workers: Workers) -> Handling:
             raise LookupError(f"group {plan.name!r} has no handler for topic {message.topic!r}")
         if chosen.is_async:
             return await chosen.call(message)
-        return await workers.run(lambda: chosen.call(message))
+        context = copy_context()  # so that a delivery there finds its slot
+        return await workers.run(lambda: context.run(chosen.call, message))
 
     return Handling(dispatch, is_async=True, undecodable=next(iter(handling.values())).undecodable)

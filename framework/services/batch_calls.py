@@ -7,7 +7,7 @@ its answer means for each of them is `core/batch.py`'s.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,10 +17,11 @@ from framework.declare import ConsumerSpec
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import RetryLater, Suspend
-from framework.ports import Clock, Workers
+from framework.ports import Clock
 from framework.services.deliver import Ends, Hooks, Rules, filled, scope_of, value_of
 from framework.services.resources import Values
 
+InThread = Callable[[Callable[[], list[object]]], Awaitable[list[object]]]
 Many = Callable[[Sequence[Message]], Any]
 
 
@@ -64,13 +65,13 @@ def one_of(batching: Batching) -> Callable[[Message], Any]:
     return call_at_once
 
 
-async def results_of(batching: Batching, messages: Sequence[Message], workers: Workers) -> list[object]:
+async def results_of(batching: Batching, messages: Sequence[Message], in_thread: InThread) -> list[object]:
     """Run it where it runs: one result a message."""
     try:
         if batching.is_async:
             results: list[object] = await batching.call(messages)
         else:
-            results = await workers.run(lambda: batching.call(messages))
+            results = await in_thread(lambda: batching.call(messages))
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is None or task.cancelling():

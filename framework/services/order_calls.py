@@ -36,7 +36,7 @@ class OrderCalls:
         """One result a message, as the batch's call makes them of the handler's answer."""
         entered = lane.started = self._clock.monotonic()
         messages = [lane.line.as_tried(portion, index) for portion, index in places]
-        results = await results_of(batching, messages, self._workers)
+        results = await results_of(batching, messages, self._workers.run)
         places[0][0].chunk.spent += self._clock.monotonic() - entered
         return results
 

@@ -157,9 +157,15 @@ class ThreadCrew:
     # On a thread
 
     def _serve(self, slot: Slot) -> None:
-        ready = self._ready
         slot.worker = threading.get_ident()
-        RUNNING.set(slot)
+        token = RUNNING.set(slot)
+        try:
+            self._run_shares(slot)
+        finally:
+            RUNNING.reset(token)  # the thread goes on to other work
+
+    def _run_shares(self, slot: Slot) -> None:
+        ready = self._ready
         while not slot.is_leaving:
             try:
                 share = ready[0]

@@ -21,6 +21,8 @@ from framework.model.message import Message
 from framework.model.outcome import DeadLetter, Extend, Outcome
 from framework.net.real_world import RealClock, RealWorkers
 from framework.net.task_tree import TaskTree
+from framework.services.batch_calls import Batching
+from framework.services.batches import BatchCrew
 from framework.services.consume import Crew
 from framework.services.expiry import Expiry
 from framework.services.threads import ThreadCrew
@@ -381,3 +383,42 @@ def test_a_thread_may_ask_for_more_time_and_is_told_when_it_is_too_late() -> Non
         await end(watching)
 
     asyncio.run(story())
+
+
+# Batches
+
+
+def batch_crew(call: Callable[[Any], Any], size: int, *, is_async: bool, tree: TaskTree, workers: Any) -> BatchCrew:
+    batching = Batching(call, is_async, 4, 10)
+    return BatchCrew("billing", size, batching, clock=RealClock(), workers=workers, tree=tree)
+
+
+def test_a_batch_that_hangs_is_given_up_message_by_message_and_others_go_on() -> None:
+    async def story(*, is_async: bool) -> tuple[int, int, int, int]:
+        let_go, tree = threading.Event(), TaskTree()
+
+        def called(messages: list[Message]) -> list[object]:
+            while messages[0].queue_offset == 0 and not let_go.is_set():
+                time.sleep(0.01)
+            return [None] * len(messages)
+
+        async def awaited(messages: list[Message]) -> list[object]:
+            await asyncio.sleep(3_600 if messages[0].queue_offset == 0 else 0)
+            return [None] * len(messages)
+
+        books = Books(sleep_long)  # never called: the crew has a call of its own
+        crew = batch_crew(awaited if is_async else called, 1, is_async=is_async, tree=tree, workers=RealWorkers())
+        watching = start(Expiry("billing", (crew,), RealClock(), SendBack(), 200).run())
+        crew.offer(books.admit(10))
+        await until(lambda: books.window.settle() == 10)
+        assert 0 == crew.runs(books.window)
+        hanging = len(crew.fenced)
+        let_go.set()
+        await until(lambda: not crew.fenced)
+        assert 0 == crew.missing
+        await end(watching)
+        await tree.close()
+        return hanging, len(books.uncommon_ends), books.ended, books.lates
+
+    assert (1, 4, 6, 4) == asyncio.run(story(is_async=False))
+    assert (0, 4, 6, 0) == asyncio.run(story(is_async=True))
