@@ -18,8 +18,8 @@ BOUNDS = FlowLimits(messages_max=4, bytes_max=1_000, span_max=50)
         (None, [0, 1, 2, 3], 1_000, True),
         ("count", [0, 1, 2, 3, 4], 10, True),
         ("bytes", [0, 1], 1_001, True),
-        (None, [0, 49], 10, True),
-        ("span", [0, 50], 10, True),
+        (None, [0, 50], 10, True),
+        ("span", [0, 51], 10, True),
         ("budget", [0], 10, False),
         ("count", list(range(60)), 5_000, False),
         ("bytes", [0, 70], 5_000, False),
@@ -71,8 +71,8 @@ def test_a_span_without_messages_holds_nobody() -> None:
         ("count", range(1_001), 100),
         (None, [0], 104_857_600),
         ("bytes", [0], 104_857_601),
-        (None, [0, 1_999], 100),
-        ("span", [0, 2_000], 100),
+        (None, [0, 2_000], 100),
+        ("span", [0, 2_001], 100),
     ],
 )
 def test_the_defaults_hold_at_their_very_edges(expected: str | None, offsets: Sequence[int], size: int) -> None:
