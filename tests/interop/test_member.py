@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -197,10 +198,16 @@ def test_status_from_the_client_and_a_cloned_group(
         return asyncio.run(client_offsets(cluster, live)) == {live.client_id: {queue: 12}}
 
     wait_until(is_shown, "the member's own view of its progress", 10)
-    cloned = live.admin.run(
-        "cloneGroupOffset", "-s", live.group, "-d", f"clone-{live.group}", "-t", live.topic, "-o", "true"
-    )
+    row = re.compile(rf"^{live.topic}\s+broker-a\s+0\s+12\s+12\s+0\s", re.MULTILINE)
+    wait_until(lambda: bool(row.search(live.admin.run("consumerProgress", "-g", live.group))), "the commit", 20)
+    group = f"clone-{live.group}"
+    live.admin.run("updateSubGroup", "-c", "DefaultCluster", "-g", group)
+    cloned = live.admin.run("cloneGroupOffset", "-s", live.group, "-d", group, "-t", live.topic, "-o", "true")
     assert "clone group offset success" in cloned
+    java.send(cluster.name_server, live.topic, [Outgoing(body=b"after")])
+    clone = java.consume(cluster.name_server, group, live.topic)
+    assert [b"after"] == [each.body for each in clone.received(1)], "it begins where the other one was"
+    clone.leave()
 
 
 async def client_offsets(cluster: Addresses, live: Live) -> Mapping[str, Mapping[MessageQueue, int]]:
@@ -283,6 +290,31 @@ def test_a_reset_that_the_client_must_do_is_done_at_once(
     ended = live.application.stop()
     assert 0 == ended.code
     assert live.is_even()
+
+
+@pytest.mark.parametrize("who", [pytest.param("broker", marks=pytest.mark.slow), "client"])
+def test_a_queue_that_consumed_nothing_is_reset_with_the_others(
+    who: str, begin: Callable[..., Live], java: JavaPeer, cluster: Addresses
+) -> None:
+    """Nothing was ever in three of the four queues: the reset names them all, and they go on from there."""
+    live = begin()
+    java.send(cluster.name_server, live.topic, [Outgoing(body=b"x")] * 10, queue=("broker-a", 2))
+    live.application.received(10)
+
+    def is_stored() -> bool:
+        progress = live.admin.run("consumerProgress", "-g", live.group)
+        return 3 == len(re.findall(rf"^{live.topic}\s+broker-a\s+\d\s+0\s+0\s+0\s", progress, re.MULTILINE))
+
+    wait_until(is_stored, "offsets of the queues without messages", 20)
+    with resetting_clients(live.admin, cluster) if who == "client" else nullcontext():
+        moved = live.admin.run("resetOffsetByTime", "-g", live.group, "-t", live.topic, "-s", "1")
+        assert 4 == len(re.findall(r"^broker-a\s+\d\s+0\s*$", moved, re.MULTILINE)), moved
+        again = live.application.received(20, timeout_s=ONE_LONG_POLL_S)
+    fill_each(java, cluster, live.topic)
+    received = live.application.received(60, timeout_s=ONE_LONG_POLL_S)
+    assert sorted([*range(10)] * 2) == sorted(each.offset for each in again)
+    fresh = Counter(each.queue for each in received[20:])
+    assert dict.fromkeys(range(4), 10) == fresh
 
 
 @pytest.mark.parametrize(("failures", "result"), [(0, "CR_SUCCESS"), (1, "CR_THROW_EXCEPTION")])
