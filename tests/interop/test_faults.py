@@ -1,0 +1,147 @@
+"""Members, brokers and the network fail mid-stream on a real cluster: nothing is lost, and it goes on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.interop.cluster import Addresses, Cluster, Shape
+from tests.interop.cut import Address, Wire
+from tests.interop.effects import Worker
+from tests.interop.java_peer import JavaPeer
+from tests.interop.mqadmin import Admin
+from tests.interop.processes import Nursery, wait_until
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(420)]
+
+RESUMED_S = 30.0
+"""How long after a fault's end messages are handled again, at the latest."""
+QUEUES = 8
+
+
+@pytest.mark.parametrize("count", [20_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_one_member_is_killed_and_one_is_stopped_mid_stream(
+    count: int, cluster: Addresses, java: JavaPeer, new_topic: Callable[..., str], nursery: Nursery, tmp_path: Path
+) -> None:
+    """Nothing is lost; what the stopped member did, and what the last one had done by then, is not done again."""
+    topic = new_topic(queues=QUEUES)
+    names = ("killed", "stopped", "last")
+    workers = [Worker(nursery, tmp_path / name, cluster.name_server, topic, concurrency=8) for name in names]
+    killed, stopped, last = workers
+
+    def done() -> int:
+        return sum(worker.count for worker in workers)
+
+    for worker in workers:
+        wait_until(lambda worker=worker: worker.has_queues, "queues", 60)  # type: ignore[misc]  # mypy knows no default
+    java.fill(cluster.name_server, topic, count, batch=25)
+    wait_until(lambda: done() >= count // 5, "the first fifth", 120, pause_s=0.02)
+    killed.kill()
+    left = killed.count
+    wait_until(lambda: done() >= count // 2, "the first half", 240, pause_s=0.02)
+    assert 0 < left < count
+    stopping_at = time.time()
+    ended = stopped.stop()
+    mid_stream = done()
+
+    def places() -> set[tuple[int, int]]:
+        return {effect.place for worker in workers for effect in worker.effects()}
+
+    wait_until(lambda: done() >= count and len(places()) == count, "every message", 300, pause_s=0.5)
+    assert mid_stream < count
+    last.stop()
+    before = {effect.place for effect in stopped.effects()}
+    before |= {effect.place for effect in last.effects() if effect.at < stopping_at}
+    repeated = [effect for effect in last.effects() if effect.at >= stopping_at and effect.place in before]
+    print(f"{count} messages: {done() - count} repeats after SIGKILL, {len(repeated)} after SIGTERM")
+    assert (0, 0) == (ended.code, ended.events[-1]["abandoned"])
+    assert [] == repeated
+
+
+def parted(address: str) -> Address:
+    host, _, port = address.rpartition(":")
+    return host, int(port)
+
+
+class Frail:
+    """A cluster of its own, whose broker is reached through a wire, and a stream of messages in it."""
+
+    def __init__(self, cluster: Cluster, java: JavaPeer, numbers: Callable[[], str]) -> None:
+        self.cluster = cluster
+        self._java, self._numbers = java, numbers
+        known = parted(cluster.addresses.brokers["broker-a"])
+        self.wire = Wire(known, ("127.0.0.1", known[1]))
+
+    def worker(self, nursery: Nursery, folder: Path, count: int) -> Worker:
+        """In the middle of so many messages; it needs at least a millisecond each."""
+        topic = f"frail-{self._numbers()}"
+        Admin(self._java, self.cluster.name_server).run(
+            "updateTopic", "-b", self.cluster.addresses.brokers["broker-a"], "-t", topic, "-r", "4", "-w", "4"
+        )
+        self._java.fill(self.cluster.name_server, topic, count, batch=25)
+        worker = Worker(nursery, folder, self.cluster.name_server, topic, pause_s=0.02, concurrency=20)
+        wait_until(lambda: worker.count > count // 10, "a part of the messages", 120)
+        return worker
+
+
+@pytest.fixture(scope="module")
+def frail(
+    nursery: Nursery, java: JavaPeer, numbers: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Frail]:
+    cluster = Cluster(tmp_path_factory.mktemp("frail"), nursery, Shape(settings={"brokerIP1": "127.0.0.2"}))
+    try:
+        cluster.start(timeout_s=300)
+        frail = Frail(cluster, java, numbers)
+        yield frail
+        frail.wire.close()
+    finally:
+        cluster.stop()
+
+
+def goes_on(worker: Worker, count: int, fault: str) -> None:
+    """From now, a fault's end: it resumes within the bound, and then handles everything."""
+    ended, before = time.monotonic(), worker.count
+    wait_until(lambda: worker.count > before, f"going on after {fault}", RESUMED_S)
+    print(f"resumed {time.monotonic() - ended:.1f} s after {fault}")
+    wait_until(lambda: worker.count >= count, "the rest", 180, pause_s=0.2)
+    wait_until(lambda: len({each.place for each in worker.effects()}) == count, "every message", 120, pause_s=0.5)
+    repeats = worker.count - count
+    ended_as = worker.stop()
+    print(f"{repeats} repeats after {fault}")
+    assert 0 == ended_as.code
+
+
+@pytest.mark.slow
+def test_a_killed_broker_that_comes_back_is_consumed_from(frail: Frail, nursery: Nursery, tmp_path: Path) -> None:
+    worker = frail.worker(nursery, tmp_path / "worker", 20_000)
+    frail.cluster.kill("broker-a")
+    time.sleep(5)
+    frail.cluster.start(timeout_s=200)
+    assert worker.count < 20_000
+    goes_on(worker, 20_000, "the broker's kill -9 and restart")
+
+
+@pytest.mark.slow
+def test_a_name_server_that_comes_back_is_not_missed(frail: Frail, nursery: Nursery, tmp_path: Path) -> None:
+    worker = frail.worker(nursery, tmp_path / "worker", 20_000)
+    frail.cluster.kill("namesrv")
+    before = worker.count
+    time.sleep(5)
+    assert worker.count > before, "what is known already is enough to go on"
+    frail.cluster.start(timeout_s=200)
+    goes_on(worker, 20_000, "the name server's restart")
+
+
+@pytest.mark.slow
+def test_a_network_that_was_cut_for_a_minute_is_used_again(frail: Frail, nursery: Nursery, tmp_path: Path) -> None:
+    """No connection ends: what was sent meanwhile arrives late, if anybody still waits for it."""
+    worker = frail.worker(nursery, tmp_path / "worker", 20_000)
+    with frail.wire.cut():
+        time.sleep(30)
+        dry = worker.count
+        time.sleep(30)
+        assert dry == worker.count < 20_000, "all that was pulled is handled"
+    goes_on(worker, 20_000, "60 s of cut network")
