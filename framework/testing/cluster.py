@@ -22,7 +22,8 @@ from framework.model.queue import MessageQueue
 from framework.runtime.app import App
 from framework.settings.schema import AppSettings
 from framework.settings.schema import Cluster as ClusterSettings
-from framework.testing import broker_view
+from framework.testing import broker_view, ownership
+from framework.testing.checkers.each_queue_has_one_owner import each_queue_has_one_owner
 from framework.testing.errors import Violation
 from framework.testing.history import Strange
 from framework.testing.machine import Machine
@@ -92,7 +93,7 @@ class Cluster:
         self.is_healed = False
         """The fault phase is over; handlers behave from here on."""
         self.recorder.name_of = lambda peer: self.network.callers.get(peer, peer)
-        self.recorder.holder_of = self._holder_of
+        self.recorder.holder_of = self.holder_of
         self._members: dict[str, str] = {}
         """Client id -> the life of a process that had it."""
         self.history.groups = [load.name for load in self.workload.groups]
@@ -264,7 +265,8 @@ class Cluster:
     def _usual_consumers(self, _: Cluster) -> Sequence[Consumer[..., Any]]:
         return handlers(self.workload, self.recorder, self.loop.streams.application, lambda: self.is_healed)
 
-    def _holder_of(self, group: str, queue: MessageQueue) -> str:
+    def holder_of(self, group: str, queue: MessageQueue) -> str:
+        """The process that has the queue's lock at its broker; empty for none."""
         broker = self.broker.broker
         if not self.broker.is_alive or broker is None:
             return ""
@@ -319,6 +321,15 @@ class Cluster:
                 raise Violation("progress", f"not drained {seconds:g}s after healing: {'; '.join(left)}", self.loop.now)
             await asyncio.sleep(0.25)
         self.history.is_drained = True
+
+    async def settle(self, seconds: float) -> None:
+        """Let every group come to rest, for so long at most; then note who owns what."""
+        until = self.loop.now + seconds
+        while True:
+            self.history.members, self.history.owners = ownership.picture(self)
+            if self.loop.now > until or not list(each_queue_has_one_owner(self.history)):
+                return
+            await asyncio.sleep(0.25)
 
     async def wait_until(self, at: float) -> None:
         """Let the virtual clock reach this second."""

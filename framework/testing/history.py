@@ -151,6 +151,16 @@ class Unexpected(Fact):
     what: str
 
 
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """Whose a queue is."""
+
+    who: tuple[str, ...]
+    """Members that believe it to be theirs."""
+    holder: str = ""
+    """The process that has its lock at the broker; empty for none."""
+
+
 @dataclass(slots=True)
 class History:
     """Everything recorded in one run."""
@@ -174,6 +184,10 @@ class History:
     """Groups whose offsets an administrator has reset: what they had settled may be settled again."""
     excused_until: float = 0.0
     """Until when messages may have gone with a topic that was deleted, or behind the offsets of its former life."""
+    members: tuple[str, ...] = ()
+    """Who was up when everything had healed and settled; empty where nobody looked."""
+    owners: dict[tuple[str, str], Ownership] = field(default_factory=dict)
+    """(group, queue) -> whose it was then."""
     is_drained: bool = False
     """The run went to its end, and everything was to be handled by then."""
     marks: dict[str, int] = field(default_factory=dict)

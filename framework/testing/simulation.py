@@ -140,6 +140,7 @@ async def _scenario(cluster: Cluster, nemesis: Nemesis, plan: Plan) -> None:
     await sending
     await cluster.drain(PROGRESS_S)
     await cluster.wait_until(plan.seconds)
+    await cluster.settle(PROGRESS_S)
     await cluster.leave_all()
 
 

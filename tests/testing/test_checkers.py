@@ -7,6 +7,7 @@ from framework.testing.checkers import (
     acknowledged_is_stored,
     calm_runs_do_not_repeat,
     commit_never_passes_a_gap,
+    each_queue_has_one_owner,
     nothing_lost,
     nothing_unexpected,
     offsets_forward,
@@ -22,6 +23,7 @@ from framework.testing.history import (
     Finished,
     History,
     Life,
+    Ownership,
     Remade,
     Reset,
     Sent,
@@ -194,3 +196,26 @@ def test_a_topic_made_anew_begins_at_nothing() -> None:
     unfinished = history(remade, sent(0, at=6.0))
     unfinished.excused_until = 5.0
     assert 1 == len(list(nothing_lost(unfinished)))
+
+
+def owned(*owners: tuple[str, ...], holder: str = "") -> History:
+    """Two members, and whose the queues 0, 1 ... are."""
+    at_rest = history()
+    at_rest.members = ("a.1", "b.1")
+    at_rest.owners = {("billing", f"orders@broker-a:{n}"): Ownership(who, holder) for n, who in enumerate(owners)}
+    return at_rest
+
+
+def test_each_queue_has_one_owner() -> None:
+    assert [] == list(each_queue_has_one_owner(history())), "where nobody looked"
+    assert [] == list(each_queue_has_one_owner(owned(("a.1",), ("b.1",), ("a.1",))))
+    assert [] == list(each_queue_has_one_owner(owned(("a.1",), holder="a.1")))
+
+    for broken, what in (
+        (owned((), ("b.1",)), "orders@broker-a:0 of billing is owned by nobody among 2"),
+        (owned(("a.1", "b.1"), ("b.1",), ("a.1",)), "owned by a.1 and b.1"),
+        (owned(("a.1",), ("a.1",)), "billing is out of balance: {'a.1': 2, 'b.1': 0}"),
+        (owned(("a.1",), holder="b.1"), "a.1 owns orders@broker-a:0 of billing, and b.1 has its lock"),
+    ):
+        (violation,) = each_queue_has_one_owner(broken)
+        assert what in str(violation)

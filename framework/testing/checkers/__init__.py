@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from framework.testing.checkers.acknowledged_is_stored import acknowledged_is_stored
 from framework.testing.checkers.calm_runs_do_not_repeat import calm_runs_do_not_repeat
 from framework.testing.checkers.commit_never_passes_a_gap import commit_never_passes_a_gap
+from framework.testing.checkers.each_queue_has_one_owner import each_queue_has_one_owner
 from framework.testing.checkers.nothing_lost import nothing_lost
 from framework.testing.checkers.nothing_unexpected import nothing_unexpected
 from framework.testing.checkers.offsets_forward import offsets_forward
@@ -32,6 +33,7 @@ ALL: tuple[Checker, ...] = (
     one_copy_an_attempt,
     retries_bounded,
     order_kept,
+    each_queue_has_one_owner,
     calm_runs_do_not_repeat,
 )
 
@@ -41,6 +43,7 @@ __all__ = [
     "acknowledged_is_stored",
     "calm_runs_do_not_repeat",
     "commit_never_passes_a_gap",
+    "each_queue_has_one_owner",
     "nothing_lost",
     "nothing_unexpected",
     "offsets_forward",
