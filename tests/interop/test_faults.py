@@ -75,14 +75,14 @@ class Frail:
         known = parted(cluster.addresses.brokers["broker-a"])
         self.wire = Wire(known, ("127.0.0.1", known[1]))
 
-    def worker(self, nursery: Nursery, folder: Path, count: int) -> Worker:
-        """In the middle of so many messages; it needs at least a millisecond each."""
+    def worker(self, nursery: Nursery, folder: Path, count: int, *, pause_s: float = 0.02) -> Worker:
+        """In the middle of so many messages, twenty of which it handles at once."""
         topic = f"frail-{self._numbers()}"
         Admin(self._java, self.cluster.name_server).run(
             "updateTopic", "-b", self.cluster.addresses.brokers["broker-a"], "-t", topic, "-r", "4", "-w", "4"
         )
         self._java.fill(self.cluster.name_server, topic, count, batch=25)
-        worker = Worker(nursery, folder, self.cluster.name_server, topic, pause_s=0.02, concurrency=20)
+        worker = Worker(nursery, folder, self.cluster.name_server, topic, pause_s=pause_s, concurrency=20)
         wait_until(lambda: worker.count > count // 10, "a part of the messages", 120)
         return worker
 
@@ -126,12 +126,13 @@ def test_a_killed_broker_that_comes_back_is_consumed_from(frail: Frail, nursery:
 
 @pytest.mark.slow
 def test_a_name_server_that_comes_back_is_not_missed(frail: Frail, nursery: Nursery, tmp_path: Path) -> None:
-    worker = frail.worker(nursery, tmp_path / "worker", 20_000)
+    worker = frail.worker(nursery, tmp_path / "worker", 20_000, pause_s=0.1)
     frail.cluster.kill("namesrv")
     before = worker.count
     time.sleep(5)
     assert worker.count > before, "what is known already is enough to go on"
     frail.cluster.start(timeout_s=200)
+    assert worker.count < 20_000
     goes_on(worker, 20_000, "the name server's restart")
 
 
