@@ -9,7 +9,7 @@ from framework.broker.store.tables import SavedTable
 from framework.broker.store.topics import PERM_INHERIT, PERM_READ_WRITE, ConsumerGroup, Topic
 from framework.broker.topic_rules import QUEUES_MAX, TopicRules, check_topic_name
 from framework.errors import shorten
-from framework.wire.bodies.config import DataVersion, GroupConfig, TopicConfig
+from framework.wire.bodies.config import DataVersion, GroupConfig, GroupRetryPolicy, TopicConfig
 from framework.wire.codes import ResponseCode
 
 
@@ -63,7 +63,7 @@ def group_config(group: ConsumerGroup) -> GroupConfig:
     return replace(
         kept, name=group.name, consume_enable=group.may_consume, consume_broadcast_enable=group.may_broadcast,
         retry_queues=group.retry_queues, retries_max=group.retries_max,
-        notify_consumer_ids_changed_enable=group.notifies_members,
+        notify_consumer_ids_changed_enable=group.notifies_members, retry_policy=kept.retry_policy or GroupRetryPolicy(),
     )  # fmt: skip
 
 

@@ -135,11 +135,9 @@ def check_properties(node: Node, properties: str) -> None:
 
 
 def draft(request: Request, sent: Sent, number: int, body: bytes, properties: dict[str, str], flag: int) -> Record:
-    """The message as it will be stored, with the broker's own properties."""
+    """The message as it will be stored."""
     node = request.node
     properties.pop(POP_RECEIPT, None)
-    properties.update(ANSWER_EXTRAS)
-    properties["CLUSTER"] = node.settings.cluster
     if UNIQUE_KEY not in properties:
         properties[UNIQUE_KEY] = node.unique_keys.next(node.world.clock.now_ms())
     return Record(
@@ -241,6 +239,8 @@ def send(request: Request, sent: Sent) -> AfterCommit | Command:
         if sent.topic.startswith(DEAD_LETTER_PREFIX):
             properties[DELAY_LEVEL] = "-1"
             properties = {name: value for name, value in properties.items() if not name.startswith("TIMER_")}
+        properties.update(ANSWER_EXTRAS)
+        properties["CLUSTER"] = node.settings.cluster
         message = draft(request, sent, number, request.command.body, properties, sent.flag)
         change = write(node, message, wish_of(node, message.properties))
     except Refusal as refusal:

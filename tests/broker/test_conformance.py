@@ -82,7 +82,7 @@ def test_a_heartbeat_makes_the_group_and_its_retry_topic() -> None:
     assert answer.version >= 232, "or Java clients refuse to filter"
     assert topic is not None
     assert (topic.read_queues, topic.write_queues, topic.perm) == (1, 1, 6)
-    assert lab.answer(heartbeat()).fields["IS_SUB_CHANGE"] == "false"
+    assert lab.answer(heartbeat()).fields["IS_SUB_CHANGE"] == "true", "said to all but short heartbeats"
 
 
 def test_what_a_heartbeat_made_is_there_after_a_restart() -> None:

@@ -19,6 +19,13 @@ from framework.wire.requests.offset import (
 from tests.broker.broker_lab import BrokerLab, one_way
 
 
+def _lab() -> BrokerLab:
+    """With a group: commits of one that nobody made are refused."""
+    lab = BrokerLab()
+    lab.node.rules.group("g")
+    return lab
+
+
 def _commit(offset: int, topic: str = "t", number: int = 0) -> Command:
     return command_for(UpdateOffsetRequest(consumer_group="g", topic=topic, queue_id=number, commit_offset=offset))
 
@@ -30,14 +37,14 @@ def _query(group: str = "g", topic: str = "t", *, zero: bool | None = None) -> C
 @pytest.mark.parametrize("zero", [None, True, False])
 def test_where_nothing_is_stored_the_answer_is_22_whatever_is_asked(zero: bool | None) -> None:
     """Unlike RocketMQ, which says 0 while a topic is young."""
-    lab = BrokerLab()
+    lab = _lab()
     lab.send()
 
     assert lab.answer(_query(zero=zero)).code == 22
 
 
 def test_commits_are_unconditional() -> None:
-    lab = BrokerLab()
+    lab = _lab()
     lab.send()
     codes = [lab.answer(_commit(offset)).code for offset in (9, 2)]
 
@@ -45,12 +52,21 @@ def test_commits_are_unconditional() -> None:
     assert lab.answer(_query()).fields == {"offset": "2"}
 
 
+def test_a_group_that_nobody_made_commits_nothing_and_is_not_made_by_asking() -> None:
+    lab = BrokerLab()
+    lab.send()
+
+    assert lab.answer(_commit(1)).code == 26
+    assert lab.answer(_query()).code == 22
+    assert "g" not in lab.node.rules.groups
+
+
 @pytest.mark.parametrize(
     ("command", "code"),
     [(_commit(1, "absent"), 17), (_commit(1, number=99), 29), (_commit(1, number=-1), 29), (_commit(-1), 29)],
 )
 def test_commits_that_are_refused(command: Command, code: int) -> None:
-    lab = BrokerLab()
+    lab = _lab()
     lab.send()
 
     assert lab.answer(command).code == code
@@ -58,6 +74,7 @@ def test_commits_that_are_refused(command: Command, code: int) -> None:
 
 def test_a_commit_that_asks_for_an_answer_gets_it_after_the_disk() -> None:
     lab = BrokerLab(is_prompt=False)
+    lab.node.rules.group("g")
     lab.node.rules.for_send("t", "TBW102", 4)
     lab.database.commits_inline = False
     lab.ask(_commit(5))
@@ -69,7 +86,7 @@ def test_a_commit_that_asks_for_an_answer_gets_it_after_the_disk() -> None:
 
 
 def test_a_one_way_commit_is_known_at_once_and_on_disk_half_a_second_later() -> None:
-    lab = BrokerLab()
+    lab = _lab()
     lab.node.rules.for_send("t", "TBW102", 4)
     lab.ask(one_way(_commit(5)))
     assert lab.answer(_query()).fields == {"offset": "5"}
@@ -80,7 +97,7 @@ def test_a_one_way_commit_is_known_at_once_and_on_disk_half_a_second_later() -> 
 
 
 def test_a_one_way_commit_rides_with_the_next_write() -> None:
-    lab = BrokerLab()
+    lab = _lab()
     lab.send()
     lab.ask(one_way(_commit(5)))
     lab.send()
@@ -89,7 +106,7 @@ def test_a_one_way_commit_rides_with_the_next_write() -> None:
 
 
 def test_offsets_are_there_after_a_restart() -> None:
-    lab = BrokerLab()
+    lab = _lab()
     lab.send()
     lab.answer(_commit(7))
     again = BrokerLab(database=open_given(lambda: lab.database.writing))
@@ -98,7 +115,7 @@ def test_offsets_are_there_after_a_restart() -> None:
 
 
 def test_the_ends_of_queues() -> None:
-    lab = BrokerLab()
+    lab = _lab()
     for _ in range(3):
         lab.send()
 
@@ -109,7 +126,7 @@ def test_the_ends_of_queues() -> None:
 
 
 def test_the_ends_of_a_topic_nobody_knows_as_observed() -> None:
-    lab = BrokerLab()
+    lab = _lab()
     commands = [
         command_for(MaxOffsetRequest(topic="absent", queue_id=0)),
         command_for(MinOffsetRequest(topic="absent", queue_id=0)),
@@ -124,7 +141,7 @@ def test_the_ends_of_a_topic_nobody_knows_as_observed() -> None:
 
 
 def test_offsets_by_time() -> None:
-    lab = BrokerLab()
+    lab = _lab()
     begin = lab.clock.ms
     for _ in range(3):
         lab.send()
@@ -139,7 +156,7 @@ def test_offsets_by_time() -> None:
 
 
 def test_a_message_is_seen_by_its_place() -> None:
-    lab = BrokerLab()
+    lab = _lab()
     lab.send(body=b"look")
     found = lab.answer(Command(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": "0"}))
     absent = lab.answer(Command(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": "5"}))

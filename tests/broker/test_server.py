@@ -87,6 +87,7 @@ def test_messages_and_offsets_survive_a_restart_on_disk(tmp_path: Path) -> None:
         async with running(data=tmp_path / "data") as broker, connected(broker.address) as channel:
             answers = await asyncio.gather(*(_send(channel, b"%d" % i) for i in range(50)))
             assert sorted(int(answer.fields["queueOffset"]) for answer in answers) == list(range(50))
+            broker.nodes[0].rules.group("g")
             commit = Command(
                 RequestCode.UPDATE_CONSUMER_OFFSET,
                 {"consumerGroup": "g", "topic": "t", "queueId": "0", "commitOffset": "7"},

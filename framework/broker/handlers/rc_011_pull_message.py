@@ -119,22 +119,31 @@ def _answer(code: int, status: str, next_offset: int, low: int, end: int) -> Com
     )
 
 
+def forbidden(kind: int) -> dict[str, str]:
+    """Who forbade it: 1 the broker, 2 the group, 3 the topic, 4 broadcasting, 5 the group in this topic."""
+    return {"forbiddenType": str(kind)}
+
+
 def _check(request: Request, group_name: str, topic_name: str, number: int) -> None:
     """Group, topic and queue, in RocketMQ's order."""
     node = request.node
     rules = node.rules
     if not node.switches.is_readable:
-        raise Refusal(ResponseCode.NO_PERMISSION, f"the broker[{node.address}] pulling message is forbidden")
+        remark = f"the broker[{node.address}] pulling message is forbidden"
+        raise Refusal(ResponseCode.NO_PERMISSION, remark, forbidden(1))
     group = rules.group(group_name)
     if not group.may_consume:
-        raise Refusal(ResponseCode.NO_PERMISSION, f"subscription group no permission, {group_name}")
+        raise Refusal(ResponseCode.NO_PERMISSION, f"subscription group no permission, {group_name}", forbidden(2))
     if group.forbidden and topic_name in group.forbidden:
-        raise Refusal(ResponseCode.NO_PERMISSION, f"the consumer's group/topic[{group_name}/{topic_name}] forbidden")
+        raise Refusal(
+            ResponseCode.NO_PERMISSION, f"the consumer's group/topic[{group_name}/{topic_name}] forbidden", forbidden(5)
+        )
     topic = rules.topics.get(topic_name)
     if topic is None:
         raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{shorten(topic_name)}] not exist, apply first please!")
     if not topic.is_readable:
-        raise Refusal(ResponseCode.NO_PERMISSION, f"the topic[{topic_name}] pulling message is forbidden")
+        remark = f"the topic[{topic_name}] pulling message is forbidden"
+        raise Refusal(ResponseCode.NO_PERMISSION, remark, forbidden(3))
     if not 0 <= number < topic.read_queues:
         raise Refusal(
             ResponseCode.INVALID_PARAMETER,
@@ -157,7 +166,9 @@ def _subscription(request: Request, group_name: str, topic: str, flag: int, vers
             raise Refusal(ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's group info not exist")
         if group.message_model == BROADCASTING and not request.node.rules.group(group_name).may_broadcast:
             raise Refusal(
-                ResponseCode.NO_PERMISSION, f"the consumer's group[{group_name}] can not consume by broadcast way"
+                ResponseCode.NO_PERMISSION,
+                f"the consumer's group[{group_name}] can not consume by broadcast way",
+                forbidden(4),
             )
         known = group.wanted.get(topic)
         if known is None:

@@ -17,6 +17,7 @@ from framework.wire.stored import Record
 
 _COUNT_MAX = 64  # maxMsgsNumBatch
 _BYTES_MAX = 8 * 1024 * 1024
+_NOWHERE = to_fields(QueryMessageAnswer(index_last_update_timestamp=0, index_last_update_phyoffset=0))
 
 
 def handle(request: Request) -> Answer:
@@ -39,7 +40,7 @@ def handle(request: Request) -> Answer:
         records.append(data)
         newest = newest or record
     if newest is None:
-        raise Refusal(ResponseCode.QUERY_NOT_FOUND, "can not find message, maybe time range not correct")
+        raise Refusal(ResponseCode.QUERY_NOT_FOUND, "can not find message, maybe time range not correct", _NOWHERE)
     answer = QueryMessageAnswer(
         index_last_update_timestamp=newest.stored_ms, index_last_update_phyoffset=newest.commit_log_offset
     )

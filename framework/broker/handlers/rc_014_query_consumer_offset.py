@@ -14,7 +14,6 @@ from framework.wire.requests.offset import OffsetAnswer, QueryOffsetRequest
 
 def handle(request: Request) -> Answer:
     header = from_fields(QueryOffsetRequest, request.command.fields)
-    request.node.rules.group(header.consumer_group)
     offset = request.node.offsets.get(header.consumer_group, header.topic, header.queue_id)
     if offset is None:
         raise Refusal(ResponseCode.QUERY_NOT_FOUND, "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first")

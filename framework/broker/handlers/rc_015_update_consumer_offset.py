@@ -1,7 +1,7 @@
 """UPDATE_CONSUMER_OFFSET (15): a commit. Unconditional, so it may go backwards.
 
 Differences: a request is answered after it is on disk; a one-way reaches it within half a second (RocketMQ: 5 s, both).
-An offset below 0 is refused with 29: no client means one, and RocketMQ would answer it to the next owner.
+An offset below 0, or a queue that the topic lacks, is refused with 29: no client means one, and RocketMQ keeps both.
 While a reset (222) waits to be taken up, a commit is acknowledged and changes nothing, as there.
 """
 
@@ -17,7 +17,8 @@ from framework.wire.requests.offset import UpdateOffsetRequest
 def handle(request: Request) -> Answer:
     header = from_fields(UpdateOffsetRequest, request.command.fields)
     node = request.node
-    node.rules.group(header.consumer_group)
+    if header.consumer_group not in node.rules.groups:
+        raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {shorten(header.consumer_group)} not exist!")
     topic = node.rules.topics.get(header.topic)
     if topic is None:
         raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"Topic {shorten(header.topic)} not exist!")

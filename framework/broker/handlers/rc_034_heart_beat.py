@@ -40,7 +40,8 @@ def handle(request: Request) -> Answer:
             language=command.language,
             version=command.version,
         )
-    return ok(to_fields(HeartbeatAnswer(supports_v2=False, subscription_changed=changed)))
+    # Only the fingerprint of a short one could tell that nothing has changed; without it a stock broker says it has.
+    return ok(to_fields(HeartbeatAnswer(supports_v2=False, subscription_changed=changed or not heartbeat.fingerprint)))
 
 
 def _make(node: Node, consumer: ConsumerData) -> bool:

@@ -19,7 +19,7 @@ from framework.broker.store.topics import ConsumerGroup, Topic
 from framework.broker.store.writer import Transaction
 from framework.marks import safeguard, sometimes
 from framework.model.delay_levels import FIRST_RETRY_LEVEL
-from framework.model.message import DELAY_LEVEL, ORIGIN_MESSAGE_ID, RETRY_TOPIC
+from framework.model.message import DELAY_LEVEL, ORIGIN_MESSAGE_ID, RETRY_TOPIC, WAIT_STORE
 from framework.model.reserved import RETRY_PREFIX
 from framework.wire.codes import ResponseCode
 from framework.wire.command import Command
@@ -82,6 +82,7 @@ def _copy(node: Node, original: Record) -> Record:
         properties[RETRY_TOPIC] = original.topic
     if ORIGIN_MESSAGE_ID not in properties or not original.topic.startswith(RETRY_PREFIX):
         properties[ORIGIN_MESSAGE_ID] = offset_message_id(original.store_host, original.commit_log_offset)
+    properties[WAIT_STORE] = "false"  # nobody waits for a copy to be replicated
     attempts = original.reconsume_times + (1 if safeguard("attempts are counted") else 0)
     return replace(original, properties=properties, reconsume_times=attempts, store_host=host_of(node.address))
 

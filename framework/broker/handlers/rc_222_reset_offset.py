@@ -50,7 +50,7 @@ def _offsets(node: Node, topic: Topic, header: ResetOffsetRequest) -> dict[int, 
     if header.queue_id < 0:
         return {number: _at(node, topic.name, number, header.timestamp) for number in range(topic.read_queues)}
     if header.queue_id >= topic.read_queues:
-        raise Refusal(ResponseCode.INVALID_PARAMETER, f"queue {header.queue_id} is not one of {topic.name}")
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"queue {header.queue_id} is not one of {topic.name}")
     if header.offset is None or header.offset == -1:
         return {header.queue_id: _at(node, topic.name, header.queue_id, header.timestamp)}
     queue = node.queue(topic.name, header.queue_id)

@@ -33,11 +33,12 @@ def _span(node: Node, group: str, topic: str, number: int) -> QueueTimeSpan:
         return QueueTimeSpan(queue=place, min_timestamp=-1, max_timestamp=-1, consume_timestamp=-1)
     first_ms = stored_ms(node, queue, queue.low) or -1
     committed = node.offsets.get(group, topic, number) or 0
+    consumed_ms = stored_ms(node, queue, committed - 1) or -1 if committed > 0 else first_ms
     waiting_ms = stored_ms(node, queue, max(committed, queue.low))
     return QueueTimeSpan(
         queue=place,
         min_timestamp=first_ms,
         max_timestamp=stored_ms(node, queue, queue.end - 1) or -1,
-        consume_timestamp=stored_ms(node, queue, committed - 1) or first_ms,
+        consume_timestamp=consumed_ms,
         delay_ms=0 if waiting_ms is None else node.world.clock.now_ms() - waiting_ms,
     )

@@ -1,6 +1,6 @@
 """QUERY_CONSUME_QUEUE (321): what a queue holds at some offsets: places, sizes, hashes of tags; 1 for no queue.
 
-Differences: there are no bitmaps of filters.
+Differences: there are no bitmaps of filters; what a filter says of a tag is said all the same.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ def handle(request: Request) -> Answer:
     group = node.members.find(header.consumer_group or "")
     wanted = None if group is None else group.wanted.get(header.topic)
     start, count = max(header.index, queue.low), min(max(header.count, 0), _COUNT_MAX)
+    if not 0 <= header.index < queue.end:
+        return ok(remark=f"Index {header.index} of {header.queue_id}@{header.topic} is not exist!")
     records: Iterable[bytes] = ()
     if start < queue.end and count:
         records = node.store.log.read(queue, start, count_max=count, bytes_max=_BYTES_MAX).records

@@ -20,6 +20,8 @@ def handle(request: Request) -> Answer:
     header = from_fields(GroupForbiddenRequest, request.command.fields)
     rules = request.node.rules
     group = rules.groups.get(header.group)
+    if group is None and header.readable is None:
+        return ok(body=dialect.dumps({"group": header.group, "topic": header.topic, "readable": True}))
     if group is None:
         raise Refusal(
             ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"No group in this broker. group: {shorten(header.group)}"

@@ -13,5 +13,6 @@ from framework.wire.codes import ResponseCode
 def handle(request: Request) -> Answer:
     node = request.node
     if not node.switches.pulls_lite:
-        raise Refusal(ResponseCode.NO_PERMISSION, f"the broker[{node.address}] for lite pull consumer is forbidden")
+        remark = f"the broker[{node.address}] for lite pull consumer is forbidden"
+        raise Refusal(ResponseCode.NO_PERMISSION, remark, rc_011_pull_message.forbidden(1))
     return rc_011_pull_message.handle(request)
