@@ -154,6 +154,14 @@ class Files(Protocol):
         ...
 
 
+class Watchman(Protocol):
+    """A thread that is there for nothing else, and looks while the event loop cannot."""
+
+    def watch(self, look: Callable[[], None], seconds: float) -> Callable[[], None]:
+        """Call `look` on that thread, each so many seconds; answers how to end it."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """Everything outside, in one hand."""
@@ -164,3 +172,5 @@ class World:
     chance: Chance
     identity: Identity
     files: Files
+    watchman: Watchman | None = None
+    """None in a simulation, whose steps take no time."""

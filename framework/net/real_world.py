@@ -39,6 +39,7 @@ def real_world() -> World:
         chance=RealChance(),
         identity=RealIdentity(),
         files=RealFiles(),
+        watchman=RealWatchman(),
     )
 
 
@@ -166,6 +167,18 @@ class RealWorkers:
     def call_soon(self, callback: Callable[[], None]) -> None:
         assert self._loop is not None, "call_soon is for jobs, and no job was ever submitted"
         _tell(self._loop, callback)
+
+
+class RealWatchman:
+    def watch(self, look: Callable[[], None], seconds: float) -> Callable[[], None]:
+        is_over = threading.Event()
+
+        def serve() -> None:
+            while not is_over.wait(seconds):
+                look()
+
+        threading.Thread(target=serve, name="watchman", daemon=True).start()
+        return is_over.set
 
 
 class RealChance:

@@ -29,6 +29,7 @@ from framework.runtime.group import ConsumerGroup
 from framework.runtime.observe import picture
 from framework.runtime.plan import GroupPlan
 from framework.runtime.reports import OnEvent, Reports
+from framework.runtime.stalls import StallWatch
 from framework.runtime.tracing import close_traces, start_traces
 from framework.services.census import CensusLoop
 from framework.services.heartbeat import HeartbeatLoop
@@ -138,7 +139,10 @@ class App:
             on_connected=self._connected,
             on_disconnected=self._disconnected,
         )
+        stalls = StallWatch(self.world.clock)
         try:
+            if self.world.watchman is not None:
+                stalls.start(self.world.watchman)
             await self._resources.open()
             self._start(cluster, plans, reports, tree)
             start_traces(plans, cluster, tree)
@@ -158,6 +162,7 @@ class App:
             await self._drain(cluster)
             await close_traces(plans)
         finally:
+            stalls.stop()
             await tree.close()
             await cluster.close()
             for group in self._groups:
