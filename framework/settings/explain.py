@@ -1,0 +1,101 @@
+"""What settings came to: each value as a file would spell it, and where it was written. Secrets show as stars.
+
+Knows neither files nor variables: where a value came from, the loader has noted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from pydantic import BaseModel, BeforeValidator
+from pydantic.fields import FieldInfo
+
+from framework.model import durations
+from framework.model.allocation import Allocation
+from framework.settings.mistakes import SECRET_WORDS
+from framework.settings.schema import AppSettings, Start
+from framework.settings.secret import MASK, Secret
+from framework.settings.units import duration_ms, size_bytes, size_text
+
+DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """One setting."""
+
+    name: str
+    value: str
+    place: str
+    """File, line and column; a variable; an option; or `default`."""
+
+
+def explained(settings: AppSettings) -> list[Explained]:
+    """Every setting in the order of the schema; groups that the settings name, with all that they have."""
+    return list(_of(settings, (), settings))
+
+
+def _of(part: BaseModel, path: tuple[str, ...], settings: AppSettings) -> Iterator[Explained]:
+    for name, field in type(part).model_fields.items():
+        value, here = getattr(part, name), (*path, name)
+        if isinstance(value, BaseModel):
+            yield from _of(value, here, settings)
+        elif isinstance(value, Mapping) and value:
+            yield from _entries(value, here, settings)
+        else:
+            is_written = name in part.model_fields_set
+            place = _place(here, settings) if is_written else DEFAULT
+            yield Explained(".".join(here), _spelled(value, here, field), place)
+
+
+def _entries(entries: Mapping[str, Any], path: tuple[str, ...], settings: AppSettings) -> Iterator[Explained]:
+    for name, value in entries.items():
+        here = (*path, name)
+        if isinstance(value, BaseModel):
+            yield from _of(value, here, settings)
+        elif isinstance(value, Mapping) and value:
+            yield from _entries(value, here, settings)
+        else:
+            yield Explained(".".join(here), _spelled(value, here, None), _place(here, settings))
+
+
+def _place(path: tuple[str, ...], settings: AppSettings) -> str:
+    """Where it was written; what an option or a variable gave as a whole stands where the whole does."""
+    places = (settings.place(*path[:length]) for length in range(len(path), 0, -1))
+    return next((place for place in places if place is not None), DEFAULT)
+
+
+def _spelled(value: Any, path: tuple[str, ...], field: FieldInfo | None) -> str:
+    is_secret = isinstance(value, Secret) or (
+        any(SECRET_WORDS.search(step) for step in path[-1:]) and not path[-1].endswith("file")
+    )
+    if is_secret:
+        return MASK if value else '""'
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case int() if field is not None and _reads(field, duration_ms):
+            return durations.to_text(value)
+        case int() if field is not None and _reads(field, size_bytes):
+            return size_text(value)
+        case Start(policy="age", ms=ms):
+            return durations.to_text(ms)
+        case Start(policy=policy):
+            return policy if policy != "time" else f"{value.ms} ms after 1970"
+        case Allocation(name=name, options=options):
+            return name if not options else json.dumps({name: options}, default=str)
+        case str():
+            return value or '""'
+        case _:
+            return json.dumps(value, default=str)
+
+
+def _reads(field: FieldInfo, reader: object) -> bool:
+    """Whether this is how the field's texts are read."""
+    found = [*field.metadata, *(each for kind in get_args(field.annotation) for each in get_args(kind))]
+    return any(isinstance(each, BeforeValidator) and each.func is reader for each in found)

@@ -1,0 +1,35 @@
+"""`config explain`: the settings and their places on stdout; a mistake is 78."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from framework.cli import main
+from framework.cli.exit_codes import ExitCode
+
+Capture = pytest.CaptureFixture[str]
+
+
+def test_what_was_written_is_told_apart_from_defaults(tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "app.yaml"
+    file.write_text("app:\n  name: desk\n")
+
+    assert ExitCode.CLEAN == main.run(["config", "explain", "-c", str(file), "--set", "app.drain=5s", "--written"])
+    assert [
+        f"app.name: desk  # {file}:2:3",
+        "app.drain: 5s   # --set app.drain",
+    ] == capsys.readouterr().out.splitlines()
+
+    assert ExitCode.CLEAN == main.run(["config", "explain", "-c", str(file)])
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("cluster.request_timeout: 3s") and line.endswith("# default") for line in lines)
+
+
+def test_a_mistake_is_said_with_its_place(tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "app.yaml"
+    file.write_text("app:\n  nam: desk\n")
+
+    assert ExitCode.CONFIGURATION == main.run(["config", "explain", "-c", str(file)])
+    assert f"{file}:2" in capsys.readouterr().err
