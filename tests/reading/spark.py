@@ -13,6 +13,24 @@ from typing import Any
 import pytest
 
 
+def _python(folder: Path) -> Path:
+    """This interpreter for Spark's processes.
+
+    They take the installed pyspark: Spark puts a zip file first, which is compiled anew at each start (some seconds of
+    processor time). And those that Spark waits for say so before they import anything.
+    """
+    script = folder / "python"
+    early = Path(__file__).with_name("early_python.py")
+    script.write_text(
+        "#!/bin/sh\n"
+        "export PYTHONPATH=$(printf %s \"$PYTHONPATH\" | sed 's#[^:]*pyspark.zip:*##')\n"
+        f'if [ -n "$PYTHON_WORKER_FACTORY_PORT" ]; then exec {sys.executable} {early} "$@"; fi\n'
+        f'exec {sys.executable} "$@"\n'
+    )
+    script.chmod(0o755)
+    return script
+
+
 @contextmanager
 def spark_session(folder: Path) -> Iterator[Any]:
     """Small and quiet, with workers of this interpreter. A quick compiler and one thread for garbage: half the CPU."""
@@ -20,7 +38,7 @@ def spark_session(folder: Path) -> Iterator[Any]:
         pytest.skip("Spark needs Java 17")
     from pyspark.sql import SparkSession
 
-    os.environ.update(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
+    os.environ.update(PYSPARK_PYTHON=str(_python(folder)), SPARK_LOCAL_IP="127.0.0.1")
     settings = {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",

@@ -44,8 +44,6 @@ def test_a_stream_goes_on_at_its_checkpoint_and_mirrors_it(
     spark: Any, box: ThreadBox, reader: Reader, topic: str, tmp_path: Path
 ) -> None:
     """From one topic into another, by two runs of one query: each message once, and the group's offsets at the end."""
-    from pyspark.errors import StreamingQueryException
-
     copy = f"{topic}-copy"
 
     def run() -> list[Any]:
@@ -61,20 +59,9 @@ def test_a_stream_goes_on_at_its_checkpoint_and_mirrors_it(
             .options(nameServers=box.address, topic=copy, checkpointLocation=str(tmp_path / "checkpoint"))
             .trigger(availableNow=True)
         )
-        progress: list[Any] = []
-        for attempt in range(3):
-            query = stream.start()
-            try:
-                assert query.awaitTermination(240)
-            except StreamingQueryException as error:
-                # Spark gives a source's process ten seconds to start, which a busy machine exceeds: start again.
-                if "failed to connect back" not in str(error) or attempt == 2:
-                    raise
-                continue
-            finally:
-                progress += query.recentProgress
-            break
-        return progress
+        query = stream.start()
+        assert query.awaitTermination(300)
+        return list(query.recentProgress)
 
     box.send(topic, texts(topic, 100, tags="red"), queue=0, broker="broker-a")
     progress = run()
