@@ -1,14 +1,14 @@
 r"""Columns of a reader as an Arrow record batch in the shape that Spark asked for; what is not asked for is not built.
 
-Properties are the dearest column. They are cut for a whole batch at once: brokers store `name \x01 value \x02`,
-repeated, so all rows joined and split at both separators are names and values in turn. Rows of another shape (an
-empty name, a value with a separator in it) send the batch the slow way.
+Properties are the dearest column. They are cut for a whole batch at once, by Arrow and without an object a text:
+brokers store `name \x01 value \x02`, repeated, so all rows joined and split at both separators are names and values in
+turn. Rows of another shape (an empty name, a value with a separator in it) send the batch the slow way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Any
 
@@ -40,26 +40,33 @@ class Rows:
     @cached_property
     def _pairs(self) -> tuple[pa.Array, pa.Array, pa.Array]:
         """Where each row's properties begin, and all names and values."""
-        rows = [row if row.endswith(_PAIR_END) or not row else row + _PAIR_END for row in self.columns.properties]
-        joined = b"".join(rows)
+        rows = self.columns.properties
+        if rows and rows[0].endswith(_PAIR_END):
+            joined = b"".join(rows)
+        else:
+            joined = _PAIR_END.join(rows) + _PAIR_END
         marks = joined.translate(None, _TEXT)
         count = len(marks) // 2
-        is_plain = (
-            marks == b"\x01\x02" * count
-            and b"\x01\x02" not in joined
-            and b"\x02\x01" not in joined
-            and not joined.startswith(_NAME_END)
-        )
-        if is_plain:
-            parts: list[Any] = joined.replace(_PAIR_END, _NAME_END).split(_NAME_END)
-            parts.pop()
+        if marks == b"\x01\x02" * count:  # so all rows end, or none ends, with a separator, and none is empty
             try:
-                return _pairs_of([row.count(_PAIR_END) for row in rows], parts[0::2], parts[1::2])
+                text = pa.array([joined.replace(_PAIR_END, _NAME_END)], pa.string())
             except pa.ArrowInvalid:
                 pass  # some producer wrote what is not UTF-8; the slow way replaces it, as Java does
+            else:
+                parts = pc.split_pattern(text, "\x01").flatten().slice(0, 2 * count)
+                if pc.min(pc.binary_length(parts)).as_py():
+                    evens = _upto(count, 2)
+                    starts = _starts([row.count(_NAME_END) for row in rows])
+                    return starts, parts.take(evens), parts.take(pc.add(evens, 1))
         opened = [decode_properties(row) for row in self.columns.properties]
         names = [name for row in opened for name in row]
-        return _pairs_of([len(row) for row in opened], names, [value for row in opened for value in row.values()])
+        values = [value for row in opened for value in row.values()]
+        return _starts([len(row) for row in opened]), pa.array(names, pa.string()), pa.array(values, pa.string())
+
+    @cached_property
+    def _rows_of_pairs(self) -> pa.Array:
+        starts, names, _ = self._pairs
+        return pc.list_parent_indices(pa.ListArray.from_arrays(starts, names))
 
     @cached_property
     def _map(self) -> pa.MapArray:
@@ -69,7 +76,17 @@ class Rows:
         return pa.MapArray.from_arrays(*self._pairs, type=kind)
 
     def text_of(self, name: str, kind: pa.DataType) -> pa.Array:
-        return pc.map_lookup(self._map, pa.scalar(name), "last").cast(kind)
+        _, names, values = self._pairs
+        pairs = pc.indices_nonzero(pc.equal(names, name))
+        if not len(pairs):
+            return pa.nulls(len(self.columns), kind)
+        owners = self._rows_of_pairs.take(pairs)
+        if owners.equals(_upto(len(self.columns), 1)):  # each row has it, once
+            return values.take(pairs).cast(kind)
+        if pc.count_distinct(owners).as_py() < len(owners):
+            return pc.map_lookup(self._map, pa.scalar(name), "last").cast(kind)
+        places = pc.index_in(_upto(len(self.columns), 1), value_set=owners)
+        return values.take(pairs).take(places).cast(kind)
 
     def message_id(self, kind: pa.DataType) -> pa.Array:
         found = self.text_of("UNIQ_KEY", kind)
@@ -79,9 +96,18 @@ class Rows:
         return pc.coalesce(found, pa.array(ids, kind))
 
 
-def _pairs_of(counts: list[int], names: list[Any], values: list[Any]) -> tuple[pa.Array, pa.Array, pa.Array]:
-    starts = pa.array([0, *accumulate(counts)], pa.int32())
-    return starts, pa.array(names, pa.string()), pa.array(values, pa.string())
+def _starts(counts: list[int]) -> pa.Array:
+    return pa.array([0, *accumulate(counts)], pa.int32())
+
+
+@lru_cache(maxsize=8)
+def _whole_numbers(count: int, step: int) -> pa.Array:
+    return pa.array(range(0, count * step, step), pa.int64())
+
+
+def _upto(count: int, step: int) -> pa.Array:
+    """0, step, 2 * step, ..., `count` of them; cut from one that is kept, since most batches are about equally long."""
+    return _whole_numbers(1 << max(count - 1, 1).bit_length(), step).slice(0, count)
 
 
 _BUILDERS: dict[str, Callable[[Rows, pa.DataType], pa.Array]] = {

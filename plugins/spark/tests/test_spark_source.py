@@ -104,6 +104,50 @@ def test_odd_properties_are_read_as_the_framework_reads_them(box: ThreadBox) -> 
     assert [[("a", "1")], [], [("c", "2\x013")], [("d", "\ufffd")], [("UNIQ_KEY", "u")]] == batch.column(1).to_pylist()
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [b"KEYS\x01a\x02n\x011\x02", b"KEYS\x01b\x02"],
+        [b"KEYS\x01a\x02n\x011", b"KEYS\x01b"],
+        [b"KEYS\x01a\x02", b"KEYS\x01b"],
+        [b"KEYS\x01a", b"KEYS\x01b\x02"],
+        [b"n\x011\x02", b"KEYS\x01b\x02"],
+        [b"n\x011\x02", b"m\x01b\x02"],
+        [b"n\x011\x02", b"", b"KEYS\x01\xc3\xbc\x02"],
+        [b"n\x01\x02", b"KEYS\x01b\x02"],
+        [b"", b""],
+    ],
+    ids=lambda rows: b" ".join(rows).decode().replace("\x01", "=").replace("\x02", ";"),
+)
+def test_properties_are_cut_alike_whatever_their_shape(rows: list[bytes]) -> None:
+    import pyarrow as pa
+    from framework_spark.rows import Rows
+
+    from framework.reading import Columns, decode_properties
+
+    columns = Columns(queue_of("t"))
+    columns.properties, columns.offsets = rows, list(range(len(rows)))
+    shape = pa.schema([("key", pa.string()), ("properties", pa.map_(pa.string(), pa.string()))])
+
+    batch = Rows(columns).batch(shape)
+
+    expected = [decode_properties(row) for row in rows]
+    assert expected == [dict(pairs) for pairs in batch.column(1).to_pylist()]
+    assert [each.get("KEYS") for each in expected] == batch.column(0).to_pylist()
+
+
+def test_a_name_that_stands_twice_in_a_row_counts_as_it_was_last() -> None:
+    import pyarrow as pa
+    from framework_spark.rows import Rows
+
+    from framework.reading import Columns
+
+    columns = Columns(queue_of("t"))
+    columns.properties, columns.offsets = [b"KEYS\x01a\x02KEYS\x01b\x02", b"n\x011\x02"], [0, 1]
+
+    assert ["b", None] == Rows(columns).text_of("KEYS", pa.string()).to_pylist()
+
+
 def test_a_batch_reads_between_its_bounds(box: ThreadBox, filled: str) -> None:
     def offsets(**options: str) -> list[int]:
         return [row["offset"] for row in batch_of(box, filled, **options)]
