@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from framework.client.producer import Producer as Producer
     from framework.declare import Consumer as Consumer
     from framework.declare import consumer as consumer
+    from framework.declare import publishes as publishes
     from framework.declare import resource as resource
     from framework.model.delivery import Delivery as Delivery
     from framework.model.message import Message as Message
@@ -43,6 +44,7 @@ _HOME_OF = {
     "Rollback": "framework.model.outcome",
     "Suspend": "framework.model.outcome",
     "consumer": "framework.declare",
+    "publishes": "framework.declare",
     "resource": "framework.declare",
 }
 
@@ -63,6 +65,7 @@ __all__ = [
     "Rollback",
     "Suspend",
     "consumer",
+    "publishes",
     "resource",
 ]
 __version__ = "0.1.0"

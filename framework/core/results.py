@@ -26,7 +26,7 @@ from framework.model.retrying import Retry
 HOLDS = (BodyUnavailable, RecordDamaged, MemoryError)
 """Raised where we lack the means to open a message: no attempt, nothing of the message's, and its queue is held."""
 
-_OUTCOMES = (Ack, Commit, RetryLater, DeadLetter, Suspend, Drop, Rollback)
+OUTCOMES = (Ack, Commit, RetryLater, DeadLetter, Suspend, Drop, Rollback)
 
 
 class Result:
@@ -65,7 +65,7 @@ def explicit(value: object) -> object:
     """Under `explicit_ack` only `Ack()` is success: it becomes None, and None becomes another try."""
     if isinstance(value, Ack):
         return None
-    if isinstance(value, (*_OUTCOMES, Result, Exception)):
+    if isinstance(value, (*OUTCOMES, Result, Exception)):
         return value
     said = "nothing" if value is None else f"a {type(value).__name__}"
     return Result(RetryLater(reason=f"returned {said}, and explicit_ack asks for an outcome"), "nothing")

@@ -13,6 +13,7 @@ from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
 
 from framework.declare.arguments import PLAIN, Argument, arguments_of
+from framework.declare.publishing import topics_of
 from framework.errors import ConfigurationError, nearest, shorten
 from framework.model import sql92
 from framework.model.durations import to_ms
@@ -76,6 +77,8 @@ class ConsumerSpec:
     """How long a message may wait for a batch to fill."""
     retry: Retry | None = None
     """What was declared about failures."""
+    publishes: tuple[str, ...] = ()
+    """Topics that what it returns is sent to."""
 
 
 class Consumer(Generic[P, R]):
@@ -219,7 +222,18 @@ def _spec(
         batch=batch,
         linger_ms=linger_ms,
         retry=retry,
+        publishes=_publishes(function, commit, batch),
     )
+
+
+def _publishes(function: Callable[..., object], commit: object, batch: int) -> tuple[str, ...]:
+    topics = topics_of(function)
+    if topics and (commit == "manual" or batch):
+        which = 'commit="manual"' if commit == "manual" else f"batch={batch}"
+        raise ConfigurationError(
+            f"@publishes and {which}: what it returns would be both; remove one, or use a Producer"
+        )
+    return topics
 
 
 def _check_key(key: object, orderly: object) -> None:

@@ -5,7 +5,8 @@ Implementations are plain functions and quick. Each one is called on its own: wh
 its plugin's name, and the message goes on as if the plugin were not there. Arguments that an implementation does not
 need may be left out of its signature.
 
-Hooks for deliveries run where the handler runs: on the event loop for async handlers, on a worker thread for others.
+Hooks for deliveries run where the handler is awaited: on the event loop for async handlers and for those that publish,
+on a worker thread for others.
 """
 
 from __future__ import annotations

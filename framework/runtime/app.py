@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from framework.client.cluster import Cluster
+from framework.client.producer import Producer
 from framework.core.budget import Budget
 from framework.declare import Consumer
 from framework.errors import BrokerUnreachable, ConfigurationError, FrameworkError, nearest
 from framework.hooks.host import PluginHost
 from framework.model.durations import to_ms
+from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.model.reserved import AUTO_CREATE_TOPIC
 from framework.model.snapshot import Snapshot
@@ -34,6 +36,7 @@ from framework.runtime.tracing import close_traces, start_traces
 from framework.services.census import CensusLoop
 from framework.services.heartbeat import HeartbeatLoop
 from framework.services.inbound import Inbound
+from framework.services.publishing import Means
 from framework.services.pull import Pulls
 from framework.services.resources import Resources
 from framework.services.supervise import supervised
@@ -83,6 +86,8 @@ class App:
         """Which of several processes with one parent; broadcasting groups keep their offsets by it."""
         self.cluster: Cluster | None = None
         """The connection to the cluster, while running. Plugins may send with `Producer(cluster=app.cluster)`."""
+        self._producer: Producer | None = None
+        """For what handlers publish; made when the first does."""
         self._groups: list[ConsumerGroup] = []
         self._censuses: list[CensusLoop] = []
         self._resources = Resources(
@@ -123,7 +128,7 @@ class App:
         reports = Reports(self.on_event, self.world.workers, self.settings.cluster.namespace)
         plans = build.plans(
             self.settings, self.consumers, self.plugins, reports, self.world,
-            worker=self.worker, values=self._resources.values,
+            worker=self.worker, means=Means(self._resources.values, self._publish, self.world.workers.run),
         )  # fmt: skip
         admin = self.settings.admin
         inbound = Inbound(
@@ -170,6 +175,11 @@ class App:
                     group.alone.offsets.close()
             await self._resources.close(self._drain_ms)
         log.info("app stopped", app=self.settings.app.name, abandoned=self.counts.abandoned)
+
+    async def _publish(self, message: Message) -> None:
+        if self._producer is None:
+            self._producer = Producer(cluster=self.cluster)
+        await self._producer.send(message)
 
     async def stop(self, drain: str | float | None = None) -> None:
         """Let running handlers end within the limit, confirm offsets, leave the groups; returns when that is done."""

@@ -24,11 +24,11 @@ from framework.runtime.plan import GroupPlan, Handling
 from framework.runtime.reports import Reports
 from framework.services.batch_calls import batching_for, one_of
 from framework.services.consume_trace import ConsumeTrace
-from framework.services.deliver import Hooks, Rules, call_for
+from framework.services.deliver import Hooks, Rules, call_for, is_awaited
 from framework.services.local_offsets import Place
 from framework.services.order_keys import contained, sharding_key
 from framework.services.position import First, Last, Since, StartPolicy
-from framework.services.resources import Values
+from framework.services.publishing import Means
 from framework.services.undecodable import Undecodable
 from framework.settings.schema import AppSettings, ConsumerSettings, Start
 
@@ -41,7 +41,7 @@ def plans(
     world: World,
     *,
     worker: int = 0,
-    values: Values | None = None,
+    means: Means | None = None,
 ) -> list[GroupPlan]:
     """One plan a group, in the order of their names; raises ConfigurationError for what cannot work."""
     by_group: dict[str, list[ConsumerSpec]] = {}
@@ -49,7 +49,7 @@ def plans(
         by_group.setdefault(unwrap(settings.cluster.namespace, consumer.spec.group), []).append(consumer.spec)
     version = world.clock.now_ms()
     return [
-        _plan(group, specs, settings, host, reports, world, version, worker, {} if values is None else values)
+        _plan(group, specs, settings, host, reports, world, version, worker, means or Means())
         for group, specs in sorted(by_group.items())
     ]
 
@@ -63,7 +63,7 @@ def _plan(
     world: World,
     version: int,
     worker: int,
-    values: Values,
+    means: Means,
 ) -> GroupPlan:
     namespace = settings.cluster.namespace
     name = check_name("group", wrap(namespace, group), GROUP_LENGTH_MAX)
@@ -109,7 +109,7 @@ def _plan(
         name=name,
         subscriptions=tuple(_subscription(topic, spec, version) for topic, spec in by_topic.items()),
         handling={
-            topic: inside(_handling(spec, chosen, host.calls, reports, world, trace, values))
+            topic: inside(_handling(spec, chosen, host.calls, reports, world, trace, means))
             for topic, spec in by_topic.items()
         },
         concurrency=chosen.concurrency,
@@ -169,19 +169,21 @@ def _handling(
     reports: Reports,
     world: World,
     trace: ConsumeTrace | None,
-    values: Values,
+    means: Means,
 ) -> Handling:
-    observer = reports.observer(in_threads=not spec.is_async)
+    observer = reports.observer(in_threads=not is_awaited(spec))
     before, after = calls.before, calls.after if observer is None else (observer, *calls.after)
     if trace is not None:  # outermost: a delivery that a plugin decides on has its two records, too
         before, after = (trace.before, *before), (trace.after, *after)
     undecodable = Undecodable(spec.group, chosen.undecodable, chosen.undecodable_max)
     rules = Rules(undecodable, explicit_ack=chosen.explicit_ack)
     hooks = Hooks(before, after)
-    batching = batching_for(spec, hooks, world.clock, rules, values) if spec.batch else None
-    call = call_for(spec, hooks, world.clock, rules, values) if batching is None else one_of(batching)
+    batching = batching_for(spec, hooks, world.clock, rules, means) if spec.batch else None
+    call = call_for(spec, hooks, world.clock, rules, means) if batching is None else one_of(batching)
     by_hand = spec.commit == "manual"
-    return Handling(call, spec.is_async, undecodable, commits_by_hand=by_hand, key_of=_key_of(spec), batching=batching)
+    return Handling(
+        call, is_awaited(spec), undecodable, commits_by_hand=by_hand, key_of=_key_of(spec), batching=batching
+    )
 
 
 def _key_of(spec: ConsumerSpec) -> Callable[[Message], str] | None:

@@ -19,6 +19,7 @@ from framework.model.message import Message
 from framework.model.outcome import RetryLater, Suspend
 from framework.ports import Clock
 from framework.services.deliver import Ends, Hooks, Rules, filled, scope_of, value_of
+from framework.services.publishing import Means
 from framework.services.resources import Values
 
 InThread = Callable[[Callable[[], list[object]]], Awaitable[list[object]]]
@@ -39,10 +40,8 @@ class Batching:
     linger_ms: int
 
 
-def batching_for(
-    spec: ConsumerSpec, hooks: Hooks, clock: Clock, rules: Rules, values: Values | None = None
-) -> Batching:
-    shape = _Shape(spec, hooks, clock, rules, {} if values is None else values)
+def batching_for(spec: ConsumerSpec, hooks: Hooks, clock: Clock, rules: Rules, means: Means | None = None) -> Batching:
+    shape = _Shape(spec, hooks, clock, rules, (means or Means()).values)
     call = _async_call(shape) if spec.is_async else _sync_call(shape)
     return Batching(call, spec.is_async, spec.batch, spec.linger_ms)
 

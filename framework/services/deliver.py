@@ -19,9 +19,10 @@ from framework.declare.arguments import PLAIN, Argument
 from framework.errors import BodyUndecodable
 from framework.model.delivery import Delivery
 from framework.model.message import Message
-from framework.model.outcome import Drop, Kind, Outcome, RetryLater
+from framework.model.outcome import Ack, Drop, Kind, Outcome, RetryLater
 from framework.model.retrying import Retry
 from framework.ports import Clock
+from framework.services.publishing import Means, published
 from framework.services.resources import Scope, Values
 from framework.services.undecodable import Undecodable
 from framework.services.work import RUNNING
@@ -51,22 +52,43 @@ class Rules:
 
 
 def call_for(
-    spec: ConsumerSpec, hooks: Hooks, clock: Clock, rules: Rules | None = None, values: Values | None = None
+    spec: ConsumerSpec, hooks: Hooks, clock: Clock, rules: Rules | None = None, means: Means | None = None
 ) -> Callable[[Message], Any]:
-    """The callable that workers run: a coroutine function for an async handler, a plain one for a sync one."""
+    """The callable that workers run: a coroutine function where it is awaited, a plain one for a sync handler."""
     assert not spec.batch, "a batch handler is called with a batch"
     rules = rules or Rules()
-    invoke = _invocation(spec, rules.undecodable, {} if values is None else values)
+    means = means or Means()
+    invoke, is_async = _invocation(spec, rules.undecodable, means.values), is_awaited(spec)
+    if spec.publishes:
+        invoke = _publishing(spec, invoke, means, is_explicit=rules.explicit_ack)
     if hooks or rules.explicit_ack or spec.retry is not None:
         ends = Ends(spec, hooks, clock, rules)
-        return _async_watched(invoke, ends) if spec.is_async else _sync_watched(invoke, ends)
-    if tuple((each.wants, each.by_name) for each in spec.arguments) == tuple(
-        (each.wants, each.by_name) for each in PLAIN
-    ):
+        return _async_watched(invoke, ends) if is_async else _sync_watched(invoke, ends)
+    wants = tuple((each.wants, each.by_name) for each in spec.arguments)
+    if wants == tuple((each.wants, each.by_name) for each in PLAIN) and not spec.publishes:
         return spec.function
     needs_delivery = any(each.wants in {"delivery", "resource"} for each in spec.arguments)
     begin = Ends(spec, hooks, clock, rules).begin if needs_delivery else _no_delivery
-    return _async_bound(invoke, begin) if spec.is_async else _sync_bound(invoke, begin)
+    return _async_bound(invoke, begin) if is_async else _sync_bound(invoke, begin)
+
+
+def is_awaited(spec: ConsumerSpec) -> bool:
+    """Whether the call is a coroutine function: a plain handler that publishes is awaited in its thread."""
+    return spec.is_async or bool(spec.publishes)
+
+
+def _publishing(
+    spec: ConsumerSpec, invoke: Callable[..., Any], means: Means, *, is_explicit: bool
+) -> Callable[[Message, Delivery | None], Any]:
+    async def publish(message: Message, delivery: Delivery | None) -> object:
+        if spec.is_async:
+            answer: object = await invoke(message, delivery)
+        else:
+            answer = await means.in_thread(lambda: invoke(message, delivery))
+        result = await published(answer, spec.publishes, means.send)
+        return None if isinstance(result, Ack) and not is_explicit else result
+
+    return publish
 
 
 def _no_delivery(_: Message) -> None:

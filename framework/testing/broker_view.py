@@ -5,6 +5,8 @@ It only looks. A running broker is asked directly, not over the wire: the answer
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
+
 from framework.broker.node import Node
 from framework.broker.server import Broker
 from framework.broker.store import delayed
@@ -72,14 +74,22 @@ def _all_of(broker: Broker, topic: str) -> list[Message]:
     ]
 
 
-def left(broker: Broker, groups: list[str]) -> list[str]:
+def left(broker: Broker, groups: list[str], topics: Mapping[str, Container[str]]) -> list[str]:
     """What is not finished and committed yet, a line each; empty when drained."""
     lines = []
     for node in broker.nodes:
         for topic in [name for name, _ in node.rules.topics.items()]:
             if node.rules.is_own(topic) or topic.startswith(DEAD_LETTER_PREFIX):
                 continue
-            readers = [group for group in groups if not topic.startswith(RETRY_PREFIX) or topic == retry_topic(group)]
+            readers = [
+                group
+                for group in groups
+                if (
+                    topic == retry_topic(group)
+                    if topic.startswith(RETRY_PREFIX)
+                    else topic in topics.get(group, [topic])
+                )
+            ]
             for queue in queues_of(node, topic):
                 for group in readers:
                     committed = node.offsets.get(group, topic, queue.number) or 0

@@ -308,7 +308,11 @@ class Cluster:
     def is_drained(self) -> bool:
         """Every message of every group is finished and committed, and none waits for its time."""
         broker = self.broker.broker
-        return self.broker.is_alive and broker is not None and not broker_view.left(broker, self.history.groups)
+        return (
+            self.broker.is_alive
+            and broker is not None
+            and not broker_view.left(broker, self.history.groups, self.history.topics)
+        )
 
     async def drain(self, seconds: float) -> None:
         """Demand progress: within so long everything must be drained."""
@@ -316,7 +320,9 @@ class Cluster:
         while not self.is_drained():
             if self.loop.now > until:
                 left = (
-                    broker_view.left(self.broker.broker, self.history.groups) if self.broker.broker else ["no broker"]
+                    broker_view.left(self.broker.broker, self.history.groups, self.history.topics)
+                    if self.broker.broker
+                    else ["no broker"]
                 )
                 raise Violation("progress", f"not drained {seconds:g}s after healing: {'; '.join(left)}", self.loop.now)
             await asyncio.sleep(0.25)

@@ -27,6 +27,7 @@ from framework.declare import Consumer
 from framework.hooks.host import PluginHost
 from framework.model.durations import to_ms
 from framework.model.message import Message
+from framework.model.namespaces import wrap
 from framework.model.snapshot import Snapshot
 from framework.runtime.app import App
 from framework.runtime.collect import collect
@@ -78,6 +79,9 @@ class Harness:
             plugins=host,
         )
         self._cluster.history.groups = sorted({consumer.spec.group for consumer in consumers})
+        for consumer in consumers:
+            topic = wrap(chosen.cluster.namespace, consumer.spec.topic)
+            self._cluster.history.topics.setdefault(consumer.spec.group, set()).add(topic)
         self._cluster.on_app = self._listen
         self._is_open = False
 
@@ -194,7 +198,9 @@ class Harness:
             self._check()
             if cluster.loop.now > until:
                 assert cluster.broker.broker is not None
-                left = "; ".join(broker_view.left(cluster.broker.broker, cluster.history.groups))
+                left = "; ".join(
+                    broker_view.left(cluster.broker.broker, cluster.history.groups, cluster.history.topics)
+                )
                 raise Violation("everything is handled", f"not within {seconds:g}s: {left}", cluster.loop.now)
             # Looked at often while things happen, seldom while a retry waits for its hour.
             seen, pause = len(self.events), LOOK_EACH_S if seen < len(self.events) else min(pause * 1.5, LOOK_MAX_S)

@@ -171,6 +171,8 @@ class History:
     facts: list[Fact] = field(default_factory=list)
     groups: list[str] = field(default_factory=list)
     """The groups that consume what is sent."""
+    topics: dict[str, set[str]] = field(default_factory=dict)
+    """Group -> what it consumes, where that is not everything."""
     orderly: dict[str, int] = field(default_factory=dict)
     """Those of them that keep an order, and into how many keys a queue is divided: one where its own is kept."""
     max_retries: int = 16

@@ -28,11 +28,12 @@ TRIED: dict[str, tuple[list[str], dict[str, int]]] = {
     "call": (["x"], {"retry": 3, "dropped": 1}),
     "encode": (["one"], {"handled": 1}),
     "receive": (["1", "2"], {"handled": 2}),
+    "receipt": (['{"number": "7", "cents": 5}', '{"number": "8", "cents": 0}'], {"handled": 2}),
     "store": (['{"sensor": "a", "value": 1}', '{"sensor": "a", "value": 2}'], {"handled": 2}),
 }
 
 
-@pytest.fixture(params=EXAMPLES, ids=re.findall(r"@consumer.*\n(?:async )?def (\w+)", PAGE))
+@pytest.fixture(params=EXAMPLES, ids=re.findall(r"@consumer.*\n(?:@.*\n)?(?:async )?def (\w+)", PAGE))
 def example(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Consumer[..., Any]]:
     path = tmp_path / "handlers_page_example.py"
     path.write_text(request.param)
@@ -63,7 +64,7 @@ def test_every_option_stands_on_the_page(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["resource", "Ack", "RetryLater", "DeadLetter", "Drop", "Suspend", "BatchFailed", "Delivery"]
+    "name", ["resource", "publishes", "Ack", "RetryLater", "DeadLetter", "Drop", "Suspend", "BatchFailed", "Delivery"]
 )
 def test_every_answer_stands_on_the_page(name: str) -> None:
     assert name in framework.__all__

@@ -17,6 +17,7 @@ from framework import (
     RetryLater,
     Suspend,
     consumer,
+    publishes,
     resource,
 )
 from framework.declare import ConsumerSpec, Resource
@@ -76,6 +77,16 @@ async def provided(message: Message) -> None:
     resources: list[Resource[..., Any]] = [pool, session]
     assert resources
     await book(b"", "x", pool=1)
+
+
+@consumer("orders", "publishing")
+@publishes("invoices")
+async def invoice(order: bytes) -> dict[str, int]:
+    return {"cents": len(order)}
+
+
+async def announced() -> None:
+    assert_type(await invoice(b"x"), dict[str, int])
 
 
 async def kept(message: Message, delivery: Delivery) -> None:
