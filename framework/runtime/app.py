@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -32,8 +33,10 @@ from framework.runtime.observe import picture
 from framework.runtime.plan import GroupPlan
 from framework.runtime.reports import OnEvent, Reports
 from framework.runtime.stalls import StallWatch
+from framework.runtime.subscribing import asked_by, changed, check_open, with_consumer, without_topic
 from framework.runtime.tracing import close_traces, start_traces
 from framework.services.census import CensusLoop
+from framework.services.consume_trace import ConsumeTrace
 from framework.services.heartbeat import HeartbeatLoop
 from framework.services.inbound import Inbound
 from framework.services.publishing import Means
@@ -89,10 +92,9 @@ class App:
         self._producer: Producer | None = None
         """For what handlers publish; made when the first does."""
         self._groups: list[ConsumerGroup] = []
+        self._traces: dict[str, ConsumeTrace] = {}
         self._censuses: list[CensusLoop] = []
-        self._resources = Resources(
-            each.resource for consumer in consumers for each in consumer.spec.arguments if each.resource is not None
-        )
+        self._resources = Resources(resource for consumer in consumers for resource in asked_by(consumer))
         self._budget = Budget(settings.app.budget, self._budget_changed)
         self._drain_ms = settings.app.drain
         self._stop_asked = asyncio.Event()
@@ -126,10 +128,11 @@ class App:
     async def _run(self) -> None:
         tree = TaskTree()
         reports = Reports(self.on_event, self.world.workers, self.settings.cluster.namespace)
-        plans = build.plans(
-            self.settings, self.consumers, self.plugins, reports, self.world,
-            worker=self.worker, means=Means(self._resources.values, self._publish, self.world.workers.run),
+        self._planned = partial(
+            build.plans, host=self.plugins, reports=reports, world=self.world, worker=self.worker,
+            means=Means(self._resources.values, self._publish, self.world.workers.run), traces=self._traces,
         )  # fmt: skip
+        plans = self._planned(self.settings, self.consumers)
         admin = self.settings.admin
         inbound = Inbound(
             AskedApp(lambda: self._groups, self.snapshot, self.world),
@@ -207,12 +210,37 @@ class App:
             )
         self._change(group, concurrency=concurrency)
 
+    def subscribe(self, consumer: Consumer[..., Any]) -> None:
+        """Have a running group consume one topic more, or the same one otherwise (tags, condition, handler).
+
+        Its queues are pulled within a second or so. Those of a topic consumed otherwise are left and taken anew.
+        """
+        self._running_group(consumer.spec.group)
+        check_open(consumer, self._resources.values)
+        self._resubscribe(consumer.spec.group, consumer.spec.topic, with_consumer(self.consumers, consumer))
+
+    def unsubscribe(self, group: str, topic: str) -> None:
+        """Have a running group leave this topic: handlers end, offsets are confirmed, locks given back."""
+        self._running_group(group)
+        self._resubscribe(group, topic, without_topic(self.consumers, group, topic))
+
+    def _resubscribe(self, name: str, topic: str, consumers: tuple[Consumer[..., Any], ...]) -> None:
+        group = self._running_group(name)
+        plan = changed(group.plan, self._planned(self.settings, consumers), topic)
+        self.consumers = consumers
+        group.resubscribe(plan)
+        self._heartbeats.now()
+        log.info("group subscribed anew", group=name, topics=[each.topic for each in plan.subscriptions])
+
     def _change(self, name: str, **fields: Any) -> None:
+        group = self._running_group(name)
+        group.adopt(replace(group.plan, **fields))
+        log.info("group changed", group=name, **fields)
+
+    def _running_group(self, name: str) -> ConsumerGroup:
         for group in self._groups:
             if name in {group.plan.own_name, group.plan.name}:
-                group.adopt(replace(group.plan, **fields))
-                log.info("group changed", group=name, **fields)
-                return
+                return group
         running = [group.plan.own_name for group in self._groups]
         hint = nearest(name, running) or f"; running: {', '.join(running) or 'none yet'}"
         raise ConfigurationError(f"no group {name!r} runs here{hint}")
@@ -240,7 +268,7 @@ class App:
         world = self.world
         self._heartbeats = HeartbeatLoop(
             cluster.brokers,
-            lambda: heartbeat_of(self.member, plans),
+            lambda: heartbeat_of(self.member, [group.plan for group in self._groups]),
             world.clock,
             world.chance,
             self._heartbeat_accepted,
@@ -268,7 +296,7 @@ class App:
     def _start_census(self, group: ConsumerGroup, cluster: Cluster, tree: TaskTree) -> None:
         plan, world = group.plan, self.world
         census = CensusLoop(
-            plan.name, plan.subscriptions[0].topic, self.member, lambda: profile_of(plan), cluster.inquiries,
+            plan.name, plan.subscriptions[0].topic, self.member, lambda: profile_of(group.plan), cluster.inquiries,
             world.clock, members=lambda: group.members,
         )  # fmt: skip
         self._censuses.append(census)

@@ -42,14 +42,29 @@ def plans(
     *,
     worker: int = 0,
     means: Means | None = None,
+    traces: dict[str, ConsumeTrace] | None = None,
 ) -> list[GroupPlan]:
-    """One plan a group, in the order of their names; raises ConfigurationError for what cannot work."""
+    """One plan a group, in the order of their names; raises ConfigurationError for what cannot work.
+
+    `traces` are those of groups that run already, by name; new ones are added.
+    """
     by_group: dict[str, list[ConsumerSpec]] = {}
     for consumer in consumers:
         by_group.setdefault(unwrap(settings.cluster.namespace, consumer.spec.group), []).append(consumer.spec)
     version = world.clock.now_ms()
     return [
-        _plan(group, specs, settings, host, reports, world, version, worker, means or Means())
+        _plan(
+            group,
+            specs,
+            settings,
+            host,
+            reports,
+            world,
+            version,
+            worker,
+            means or Means(),
+            {} if traces is None else traces,
+        )
         for group, specs in sorted(by_group.items())
     ]
 
@@ -64,6 +79,7 @@ def _plan(
     version: int,
     worker: int,
     means: Means,
+    traces: dict[str, ConsumeTrace],
 ) -> GroupPlan:
     namespace = settings.cluster.namespace
     name = check_name("group", wrap(namespace, group), GROUP_LENGTH_MAX)
@@ -100,7 +116,9 @@ def _plan(
     mistakes = over_maximum(specs, settings)
     if mistakes:
         raise mistakes[0]
-    trace = ConsumeTrace(group, chosen.trace_topic, world) if chosen.trace else None
+    if chosen.trace and group not in traces:
+        traces[group] = ConsumeTrace(group, chosen.trace_topic, world)
+    trace = traces[group] if chosen.trace else None
 
     def inside(handling: Handling) -> Handling:
         return seen_from_inside(handling, namespace) if namespace else handling

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from framework.client.options import ClusterOptions
 from framework.core.census import Profile
-from framework.model.reserved import retry_topic
-from framework.model.subscription import Subscription
 from framework.net.credentials import Credentials
 from framework.net.tls import TlsOptions
 from framework.runtime.plan import GroupPlan
@@ -74,14 +72,11 @@ def heartbeat_of(client_id: str, plans: Sequence[GroupPlan]) -> Heartbeat:
 
 
 def _consumer_data(plan: GroupPlan) -> ConsumerData:
-    version = plan.subscriptions[0].version
-    retried = () if plan.broadcasting else (Subscription(retry_topic(plan.name), version=version),)
-    wanted = (*plan.subscriptions, *retried)
     return ConsumerData(
         group=plan.name,
         message_model=BROADCASTING if plan.broadcasting else CLUSTERING,
         consume_from=consume_from(plan),
-        subscriptions=subscriptions_of(wanted),
+        subscriptions=subscriptions_of(plan.wanted.values()),
     )
 
 

@@ -30,28 +30,41 @@ class Crews:
 
     def __init__(self, plan: GroupPlan, retries: Handling, world: World, tree: TaskTree) -> None:
         self._name, self._world, self._tree = plan.name, world, tree
-        handlings = (*plan.handling.values(), retries)
-        self._has_tasks = any(each.is_async and each.batching is None for each in handlings)
-        self._tasks = Crew(plan.concurrency, world.clock, self._employ)
-        self._threads = ThreadCrew(plan.concurrency, world.clock, world.workers)
+        self._size = plan.concurrency
+        self._has_tasks = self._is_started = False
+        self._tasks = Crew(self._size, world.clock, self._employ)
+        self._threads = ThreadCrew(self._size, world.clock, world.workers)
         self._batches: dict[Batching, BatchCrew] = {}
-        for each in handlings:
-            if each.batching is not None and each.batching not in self._batches:
-                self._batches[each.batching] = BatchCrew(
-                    plan.name, plan.concurrency, each.batching, clock=world.clock, workers=world.workers, tree=tree
-                )
-
-        self._watched: tuple[Fences, ...] = (self._tasks, self._threads, *self._batches.values())
+        self._watched: list[Fences] = [self._tasks, self._threads]
+        """All of them; the expiry looks at what is in here."""
+        self.serve(plan, retries)
         self._was_hanging = 0
         self.expiry = Expiry(plan.name, self._watched, world.clock, plan.expiry, plan.timeout_ms, self._looked)
 
+    def serve(self, plan: GroupPlan, retries: Handling) -> None:
+        """Have a crew for each of these handlers. Those of others stay: what was begun may still end."""
+        world, had_tasks = self._world, self._has_tasks
+        for each in (*plan.handling.values(), retries):
+            if each.batching is None:
+                self._has_tasks = self._has_tasks or each.is_async
+            elif each.batching not in self._batches:
+                crew = self._batches[each.batching] = BatchCrew(
+                    plan.name, self._size, each.batching, clock=world.clock, workers=world.workers, tree=self._tree
+                )
+                self._watched.append(crew)
+        if self._is_started and self._has_tasks and not had_tasks:
+            self._employ(self._tasks.slots)
+            self._employ(self._tasks.resize(self._size))  # who is one too many by now leaves at his first step
+
     def start(self) -> None:
+        self._is_started = True
         if self._has_tasks:
             self._employ(self._tasks.slots)
 
     def adopt(self, plan: GroupPlan, size: int) -> None:
         """Run so many handlers at once from now on (none, where the group is paused), each within this plan's limit."""
         self.expiry.adopt(plan.expiry, plan.timeout_ms)
+        self._size = size
         self._threads.resize(size)
         for crew in self._batches.values():
             crew.resize(size)

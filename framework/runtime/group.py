@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -15,11 +16,9 @@ from framework.core import limits
 from framework.core.alone import decide_alone
 from framework.core.assignment import Assignment, Change
 from framework.core.budget import Budget
-from framework.core.chunk import Chunk
 from framework.core.offsets import OffsetTable
 from framework.core.queue_flow import QueueFlow, QueueState
-from framework.core.results import result_of
-from framework.core.retry import SendBack, Settle, Stay, decide, decide_in_order
+from framework.core.retry import decide_in_order
 from framework.core.skipping import Skipping
 from framework.core.statistics import Rates
 from framework.model.message import Message
@@ -31,6 +30,7 @@ from framework.net.wakeup import Wakeup
 from framework.ports import World
 from framework.runtime.broadcasting import Broadcasting, DropReports, NoLeases
 from framework.runtime.crews import Crews
+from framework.runtime.ends import Ends
 from framework.runtime.ordering import Ordering
 from framework.runtime.plan import GroupPlan, Handling, retry_handling
 from framework.runtime.reports import Reports
@@ -39,7 +39,7 @@ from framework.services.commit import CommitLoop
 from framework.services.position import Start, find_start, policy_for
 from framework.services.pull import PullLoop, Pulls
 from framework.services.rebalance import RebalanceLoop
-from framework.services.settle import Parked, Settler
+from framework.services.settle import Settler
 from framework.services.supervise import supervised
 from framework.services.work import Counts
 
@@ -72,8 +72,7 @@ class ConsumerGroup:
         """Topic -> how it goes; kept when its queues go elsewhere, for what happened in the last hour."""
         self.last_activity = world.clock.monotonic()
         self.retry_topic = retry_topic(plan.name)
-        own = () if plan.broadcasting else (Subscription(self.retry_topic, version=plan.subscriptions[0].version),)
-        self.subscriptions = {each.topic: each for each in (*plan.subscriptions, *own)}
+        self.subscriptions = plan.wanted
         self._world, self._cluster, self._budget, self._pulls = world, cluster, budget, pulls
         self._reports, self._heartbeat_now, self._tree = reports, heartbeat_now, tree
         if plan.broadcasting:
@@ -90,6 +89,10 @@ class ConsumerGroup:
         self._held = held.Held(plan.name, tree, world.clock, world.workers)
         self.alone = Broadcasting(plan, member, cluster.brokers, world, tree) if plan.broadcasting else None
         """What stands in for brokers' offsets, other members and copies; None where members share the messages."""
+        self.uncommon = Ends(
+            lambda: self.plan, counts=self.counts, settler=self._settler, holder=self._held, alone=self.alone,
+            reports=self._reports, clock=world.clock, handling_of=self._handling_of,
+        ).uncommon  # fmt: skip
         self._progress: Any = cluster.brokers if self.alone is None else self.alone.offsets
         self._commits = CommitLoop(plan.name, self._progress, self.offsets, self.owned.values)
         self.order = self._ordering(member) if plan.orderly else None
@@ -136,6 +139,26 @@ class ConsumerGroup:
                 self._restart(pull)  # the long poll under way would bring messages for a while yet
                 self.offsets.untold(pull.queue)
         self._divide()
+
+    def resubscribe(self, plan: GroupPlan) -> None:
+        """Go on with these subscriptions and handlers. The brokers are told by the caller.
+
+        Queues of a topic that is gone, or is consumed otherwise, leave as any queue does; the latter come back anew. A
+        topic that is gone keeps its handler, for what of it is still to be retried.
+        """
+        before, wanted = self.subscriptions, plan.wanted
+        differs = [topic for topic in before if plan.handling.get(topic) is not self.plan.handling.get(topic)]
+        differs += [topic for topic, each in wanted.items() if before.get(topic, each) != each]
+        self.plan = plan = replace(plan, handling={**self.plan.handling, **plan.handling})
+        self.subscriptions = wanted
+        self._retry_handling = retry_handling(plan, self._world.workers)
+        self.crews.serve(plan, self._retry_handling)
+        for topic in before:
+            if topic not in wanted:
+                self.assignment.put(topic, ())
+        for topic in dict.fromkeys((*differs, *([] if plan.broadcasting else [self.retry_topic]))):
+            self._leave([queue for queue in self.owned if queue.topic == topic])
+        self._rebalance.resubscribe(tuple(wanted))
 
     def _divide(self) -> None:
         """A topic's bounds among its owned queues, whose number may have changed; who waited for room looks again."""
@@ -193,14 +216,17 @@ class ConsumerGroup:
         self._known.setdefault(topic, frozenset(queues))
 
     def _assignment_changed(self, topic: str, change: Change) -> None:
+        self._leave(change.lost)
+        for queue in change.gained:
+            self._take(queue)
+
+    def _leave(self, queues: Iterable[MessageQueue]) -> None:
         patience = self._world.clock.monotonic() + limits.DRAIN_MS / 1000
-        for queue in change.lost:
+        for queue in queues:
             pull = self.owned.get(queue)
             if pull is not None and pull.flow.state is not QueueState.RETIRING:
                 self._begin_retiring(pull)
                 self._tree.start(self._retire(pull, patience), name=f"retire {queue}")
-        for queue in change.gained:
-            self._take(queue)
 
     def _take(self, queue: MessageQueue) -> None:
         """Begin with a queue that is ours. One that is still being retired is taken when that has ended."""
@@ -315,54 +341,6 @@ class ConsumerGroup:
         self.last_activity = self._world.clock.monotonic()
         if queue.flow.state is QueueState.RETIRING:
             queue.quiet.ring()
-
-    def uncommon(self, queue: PullLoop, chunk: Chunk, index: int, result: object, started: float) -> None:
-        """Not plain success: name the outcome, decide, carry out."""
-        if chunk.window.is_closed:
-            marks.sometimes("a handler ended after its queue was gone")
-            self.counts.late += 1
-            return
-        message = chunk.messages[index]
-        result = self.plan.judged(message, result)
-        if isinstance(result, held.CAUSES):
-            self._held.put(queue, chunk, index, result)
-            return
-        elapsed_ms = (self._world.clock.monotonic() - started) * 1000
-        end = result_of(result)
-        outcome = end.outcome
-        decide_here = decide if self.alone is None else decide_alone
-        decision: Settle | SendBack | Stay = decide_here(outcome, message.attempt, self.plan.max_retries)
-        self.counts.add_kind(end.kind)
-        if end.error is not None:
-            self._reports.failed(self.plan.name, message, end.error)
-        now_ms = self._world.clock.monotonic_ms()
-        if isinstance(decision, Stay):
-            assert self.alone is not None, f"{decision} is for queues that keep what fails"
-            queue.rates.failed(now_ms)
-            self.counts.add("retry")
-            self._reports.ended("retry", self.plan.name, message, outcome, elapsed_ms)
-            is_async = self._handling_of(queue.queue.topic).is_async
-            self.alone.again.put(queue, chunk, index, pause_ms=decision.pause_ms, is_async=is_async)
-            return
-        if not isinstance(decision, SendBack):
-            queue.rates.handled(now_ms, 1, 0.0)
-            self.counts.add(decision.event)
-            chunk.finish(index)
-            if decision.event != "handled":  # plain success was told by the observer around the call
-                self._reports.ended(decision.event, self.plan.name, message, outcome, elapsed_ms)
-            if chunk.is_finished:
-                queue.left(chunk, 0)
-            return
-
-        queue.rates.failed(now_ms)
-
-        def settled(parked: Parked) -> None:
-            self.counts.add(decision.event)
-            if parked.chunk.finish(parked.index):
-                queue.left(parked.chunk, 0)
-            self._reports.ended(decision.event, self.plan.name, message, outcome, elapsed_ms)
-
-        self._settler.put(chunk, index, decision, settled, queue.quiet.ring)
 
     # Parts
 

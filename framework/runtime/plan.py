@@ -14,6 +14,7 @@ from framework.errors import BodyUndecodable
 from framework.model.contracts import AllocationStrategy, ExpiryPolicy
 from framework.model.message import Message
 from framework.model.namespaces import unwrap
+from framework.model.reserved import retry_topic
 from framework.model.subscription import Subscription
 from framework.ports import Workers
 from framework.services.batch_calls import Batching
@@ -70,6 +71,17 @@ class GroupPlan:
     """Told of each delivery, for the trace topic."""
     namespace: str = ""
     """What the names in here begin with, which settings and handlers leave out."""
+
+    @property
+    def wanted(self) -> dict[str, Subscription]:
+        """Topic -> what is wanted of it, the retry topic among them where there is one."""
+        retried = () if self.broadcasting else (Subscription(retry_topic(self.name), version=self.version),)
+        return {each.topic: each for each in (*self.subscriptions, *retried)}
+
+    @property
+    def version(self) -> int:
+        """Rises with each change of the subscriptions."""
+        return max(each.version for each in self.subscriptions)
 
     @property
     def own_name(self) -> str:

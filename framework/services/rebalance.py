@@ -87,6 +87,14 @@ class RebalanceLoop:
         self._is_wanted = True
         self._bell.ring()
 
+    def resubscribe(self, topics: tuple[str, ...]) -> None:
+        """These are the group's topics from now on; what was known of others is forgotten."""
+        self._topics = topics
+        for known in (self._complaints, self._idle, self._remarks, self._missing):
+            for topic in [topic for topic in known if topic not in topics]:
+                del known[topic]
+        self.now()
+
     async def run(self) -> None:
         ended_ms = -limits.REBALANCE_SOON_MS
         due_ms = check_ms = 0
@@ -125,6 +133,8 @@ class RebalanceLoop:
         is_settled = True
         for topic in self._topics:
             complaint = await self._balance(topic)
+            if topic not in self._topics:
+                continue
             self._complain(topic, complaint)
             is_settled = is_settled and complaint is None
         self._has_run = True
@@ -142,6 +152,8 @@ class RebalanceLoop:
             members = sorted(await self._brokers.members(self._group, topic))
         except FrameworkError as error:
             return str(error)
+        if topic not in self._topics:
+            return None  # nobody wants it any more, since a moment ago
         if self._member not in members:
             # Others count without us; taking queues now would make two owners. Being asked again is a heartbeat away.
             self._not_a_member()
