@@ -1,13 +1,15 @@
-"""The worked examples of the articles that this was born from, to the letter. LIT-8, the time-out, is to come."""
+"""The worked examples of the articles that this was born from, to the letter."""
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
+from framework import Message, consumer
 from framework.core.assignment import allocate
 from framework.core.batch import spread
 from framework.core.flow_control import FlowLimits, reason_to_wait
@@ -20,6 +22,7 @@ from framework.model import delay_levels
 from framework.model.contracts import AllocationStrategy
 from framework.model.outcome import BatchFailed, RetryLater
 from framework.model.queue import MessageQueue
+from framework.settings.schema import AppSettings, ConsumerSettings
 from framework.testing.cluster import Cluster
 from framework.testing.history import Copied, Finished, Started
 from framework.testing.story import Story, all_handled, tell
@@ -142,3 +145,40 @@ def test_lit_7_what_arrives_while_31_is_at_work_comes_behind_40() -> None:
             arrive(range(41, 51))
         line.advance(portion, 1)
     assert list(range(20, 51)) == seen
+
+
+@pytest.mark.parametrize(("changed_at_s", "limit_s"), [(None, 15 * 60), (30, 60)])
+def test_lit_8_a_handler_is_given_up_at_its_limit_and_a_changed_limit_holds_for_it(
+    changed_at_s: int | None, limit_s: int
+) -> None:
+    """Java cleans once in the time-out's length, between 15 and 30 minutes, and a changed one changes nothing."""
+    began: list[float] = []
+    given_up: list[float] = []
+
+    @consumer(topic="orders", group="billing")
+    async def hang(message: Message) -> None:
+        loop = asyncio.get_running_loop()
+        began.append(loop.time())
+        if message.attempt == 1:
+            try:
+                await asyncio.sleep(86_400)
+            except asyncio.CancelledError:
+                given_up.append(loop.time())
+                raise
+
+    async def scenario(story: Story) -> None:
+        (machine,) = await story.start_apps(1)
+        await story.send("orders", 1)
+        await story.within("1m").until(lambda _: bool(began))
+        if changed_at_s is not None:
+            await story.sleep(f"{changed_at_s}s")
+            assert machine.app is not None
+            machine.app.adopt(machine.app.settings.model_copy(update={"consumers": consumers("1m")}))
+        await story.within("16m").until(lambda _: len(began) == 2)
+        assert limit_s <= given_up[0] - began[0] <= limit_s + 0.1
+
+    def consumers(timeout: str) -> Mapping[str, ConsumerSettings]:
+        return {"billing": ConsumerSettings.model_validate({"start": "first", "timeout": timeout})}
+
+    settings = AppSettings(consumers=consumers("15m"))
+    tell(scenario, Cluster(apps=0, consumers=lambda _: [hang], settings=settings))
