@@ -12,6 +12,8 @@ class ExitCode(IntEnum):
     USAGE = 2
     UNREACHABLE = 69
     """No broker; only where giving up was asked for."""
+    HUNG = 70
+    """Of one process among several: handlers that were given up took its workers; its parent starts another."""
     TAKEN = 73
     """A data folder or a port that somebody else has."""
     ABANDONED = 75

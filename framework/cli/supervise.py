@@ -131,7 +131,8 @@ async def _until_the_end(plan: Plan, children: Children, state: _State, bell: Wa
             elif child.code in {ExitCode.CLEAN, ExitCode.ABANDONED}:
                 state.codes.append(child.code)
             else:
-                log.error("child crashed; starting another", code=child.code, after_s=state.restart_seconds)
+                why = "its handlers hang" if child.code == ExitCode.HUNG else "it crashed"
+                log.error("child ended; starting another", reason=why, code=child.code, after_s=state.restart_seconds)
                 tree.start(_start_later(plan, children, state.restart_seconds), name="restart")
                 state.restart_seconds = min(state.restart_seconds * 2, RESTART_SECONDS_MAX)
         if not children.running and len(state.codes) >= plan.workers and not state.is_waiting:

@@ -396,6 +396,11 @@ class App:
         return int((self.world.clock.monotonic() - last) * 1000)
 
     @property
+    def hanging(self) -> int:
+        """Places of handlers, all groups together, that are taken by others which were given up and do not end."""
+        return sum(group.crews.hanging for group in self._groups)
+
+    @property
     def is_ready(self) -> bool:
         """Every group has joined and is balanced, with all its workers; brokers take back what fails, and no group is
         orderly in part.

@@ -39,6 +39,17 @@ class Sends:
             for body in BODIES:
                 await producer.send("orders", body, keys="key-" + body)
 """
+HANGS = """
+import os
+import threading
+
+
+@consumer("orders", "billing")
+def hang(order: Message) -> None:
+    print(f"hangs in {os.getpid()}", flush=True)
+    threading.Event().wait()
+"""
+HANGS_SETTINGS = "start: first, concurrency: 1, timeout: 200ms, expiry: drop"
 SETTINGS = """
 app: {handlers: [shop], drain: 100ms}
 consumers: {billing: {start: first}}
@@ -134,6 +145,16 @@ def test_workers_share_the_work_and_their_totals_are_summed(tmp_path: Path, box:
 
     # Each of the two sends both.
     assert ["drained: handled=4 retried=0 dead=0 left=0"] == run.lines
+
+
+def test_a_worker_whose_handlers_hang_is_replaced(tmp_path: Path, box: str) -> None:
+    """A process of one place holds two handlers that never end; the third is begun by its successor."""
+    (tmp_path / "shop.py").write_text(f"BODIES = {['a', 'b', 'c']!r}\n{SHOP}\n{HANGS}")
+    (tmp_path / "framework-app.yaml").write_text(SETTINGS.replace("start: first", HANGS_SETTINGS))
+    with command("run", "shop:hang", "--name-server", box, "--workers", "2", folder=tmp_path) as run:
+        numbers = {run.until("hangs in ") for _ in range(5)}
+        assert len(numbers) >= 3
+        run.end()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from framework.runtime.app import App
 
 IDLE_LOOK_SECONDS = 0.1
+HANGING_LOOK_SECONDS = 1.0
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -92,6 +93,7 @@ async def _consume(app: App, arguments: argparse.Namespace) -> ExitCode:
             loop.call_later(durations.to_ms(arguments.length) / 1000, asked.ring)
         if arguments.child:
             tree.start(_say_ready(app), name="ready")
+            tree.start(_watch_hanging(app, asked), name="hanging")
             await _watch_parent(asked)
         try:
             await app.run()
@@ -99,7 +101,16 @@ async def _consume(app: App, arguments: argparse.Namespace) -> ExitCode:
             await tree.close()
             lines.flush()
             output.say(output.stopped_event(app.counts) if arguments.json else output.drained_line(app.counts))
+    if arguments.child and app.hanging:
+        return ExitCode.HUNG
     return ExitCode.ABANDONED if app.counts.abandoned else ExitCode.CLEAN
+
+
+async def _watch_hanging(app: App, asked: Any) -> None:
+    """A process whose places are taken by handlers that never end is drained; its parent starts another."""
+    while not app.hanging:  # noqa: ASYNC110 - once in a process's life, if ever
+        await asyncio.sleep(HANGING_LOOK_SECONDS)
+    asked.ring()
 
 
 async def _stop_when(asked: Any, app: App) -> None:
