@@ -28,6 +28,7 @@ from framework.errors import ConfigurationError, shorten
 from framework.net.channel import Channel
 from framework.net.credentials import Credentials
 from framework.net.listener import Listener
+from framework.net.tls import TlsOptions, server_context
 from framework.ports import World
 from framework.wire.command import Command
 from framework.wire.connection import Limits
@@ -44,7 +45,8 @@ class Broker:
     """Without a folder everything is in memory and gone with the process.
 
     `open_database` stands in for the folder where a simulation plays the disk. Several logical brokers share the store;
-    with a port of its own for the first, the others take those that follow.
+    with a port of its own for the first, the others take those that follow. With `tls` ports speak TLS and nothing
+    else; a `ca_file` in it lets in only clients with a certificate of that authority.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Broker:
         port: int = 0,
         brokers: int = 1,
         auth: Credentials | None = None,
+        tls: TlsOptions | None = None,
         advertise: str | None = None,
         settings: BrokerSettings | None = None,
         open_database: OpenDatabase | None = None,
@@ -70,6 +73,7 @@ class Broker:
         self._advertised = advertise or _reachable(host, world)
         self._settings = settings or BrokerSettings()
         self._ports = [port + i if port else 0 for i in range(brokers)]
+        self._tls = None if tls is None else server_context(tls, client_certificates=bool(tls.ca_file))
         self._interceptors = Interceptors()
         self._dispatch = Dispatch(self._interceptors, _verifier(auth), self._trouble)
         self._nodes: list[Node] = []
@@ -202,6 +206,7 @@ class Broker:
                 frame_bytes_max=min(settings.body_bytes_max + _FRAME_SLACK, limits.frame_bytes_max),
             ),
             channels_max=settings.channels_max,
+            tls=self._tls,
             unsent_bytes_max=settings.unsent_bytes_max,
         )
 

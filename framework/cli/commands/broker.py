@@ -24,6 +24,7 @@ from framework.model import durations
 if TYPE_CHECKING:
     from framework.broker.settings import BrokerSettings
     from framework.net.credentials import Credentials
+    from framework.net.tls import TlsOptions
     from framework.ports import World
 
 KEY_BYTES = 16
@@ -50,6 +51,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--bind", metavar="A", default="127.0.0.1", help="the address to listen on")
     parser.add_argument("--auth", metavar="FILE", type=Path, help="keys that clients must sign with; made when missing")
+    parser.add_argument("--tls-cert", metavar="FILE", help="speak TLS, and nothing else, with this certificate (PEM)")
+    parser.add_argument("--tls-key", metavar="FILE", default="", help="its key; by default in the same file")
+    parser.add_argument(
+        "--tls-ca", metavar="FILE", default="", help="let in only clients whose certificate is of this authority"
+    )
     parser.add_argument("--delay-levels", metavar='"1s 5s ..."', type=_delays, help="instead of RocketMQ's eighteen")
     parser.add_argument(
         "--admission", metavar="10s", type=_duration,
@@ -138,6 +144,7 @@ async def _serve(arguments: argparse.Namespace) -> ExitCode:
         port=arguments.port,
         brokers=arguments.brokers,
         auth=_credentials(arguments.auth, world) if arguments.auth else None,
+        tls=_tls(arguments),
         settings=_settings(arguments),
     )
     asked, loop = asyncio.Event(), asyncio.get_running_loop()
@@ -153,6 +160,16 @@ async def _serve(arguments: argparse.Namespace) -> ExitCode:
         finally:
             await broker.stop()
     return ExitCode.CLEAN
+
+
+def _tls(arguments: argparse.Namespace) -> TlsOptions | None:
+    from framework.net.tls import TlsOptions
+
+    if not arguments.tls_cert:
+        if arguments.tls_key or arguments.tls_ca:
+            raise ConfigurationError("--tls-key and --tls-ca need a certificate: --tls-cert FILE")
+        return None
+    return TlsOptions(cert_file=arguments.tls_cert, key_file=arguments.tls_key, ca_file=arguments.tls_ca)
 
 
 def _settings(arguments: argparse.Namespace) -> BrokerSettings:
