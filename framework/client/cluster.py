@@ -8,6 +8,7 @@ from framework.client.brokers import Brokers
 from framework.client.inquiries import Inquiries
 from framework.client.name_server import NameServer
 from framework.client.options import ClusterOptions
+from framework.client.peeking import Peeks
 from framework.client.pulling import BATCH, Puller
 from framework.client.routes import RouteTable
 from framework.model.queue import MessageQueue
@@ -46,6 +47,7 @@ class Cluster:
         self.routes = RouteTable(self.names, world.chance)
         self.inquiries = Inquiries(self.pool, self.routes)
         self.brokers = Brokers(self.pool, self.routes, timeout_ms=options.request_timeout_ms)
+        self.peeks = Peeks(self.pool, self.routes, timeout_ms=options.request_timeout_ms)
 
     def puller(self, group: str, subscription: Subscription, queue: MessageQueue, *, batch: int = BATCH) -> Puller:
         """The pulls of one queue."""

@@ -19,7 +19,7 @@ class Chunk:
     `end` is the pull's next offset: messages that the broker filtered out belong to the range and never hold it.
     """
 
-    __slots__ = ("ahead", "begin", "count", "end", "low", "messages", "next", "run", "size", "spent", "window")
+    __slots__ = ("ahead", "begin", "count", "end", "last", "low", "messages", "next", "run", "size", "spent", "window")
 
     def __init__(self, messages: Sequence[Message], begin: int, end: int, size: int, window: Any = None) -> None:
         assert begin <= end
@@ -34,6 +34,8 @@ class Chunk:
         """Index of the lowest message that has not ended."""
         self.ahead = 0
         """Bit i: message i has ended while a lower one has not."""
+        self.last: Any = None
+        """What tells the last message from another at its offset, once the messages themselves were let go."""
         self.window = window
         self.spent = 0.0
         """Seconds that workers were in this chunk, as far as nobody has asked yet."""

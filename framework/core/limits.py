@@ -26,6 +26,12 @@ BUSY_DELAY_MAX_MS = 1_000  # Java's stays 20 ms: fifty refused pulls a second fr
 # Offsets
 FLUSH_MS = 1_000  # Java flushes each 5 s; a crash repeats what was not flushed
 
+# Progress above a gap
+RECORD_BYTES_MAX = 4_096  # some eight hundred ranges; more are folded, for a flush never fails by its size
+RANGES_SMALL = 32  # offsets ended above a gap that has just come up: less than this is not worth a record
+RECORD_REFRESH_MS = 30_000  # an unchanged record is written again, so that those of others do not bury it
+RECORDS_READ_MAX = 1_024  # how far back the last record of a queue is looked for: 32 pulls of a stock broker
+
 # Membership
 REBALANCE_MS = 20_000  # as the Java client, so that mixed groups settle alike
 REBALANCE_SOON_MS = 1_000  # after an unbalanced round, and the least distance between two rounds

@@ -20,7 +20,9 @@ from framework.model.message import Message
 class Window:
     """The deque of an owned queue's chunks. `admit` puts in, `settle` takes out what has ended from the front."""
 
-    __slots__ = ("_budget", "_chunks", "_committable", "_end", "bytes", "is_closed", "is_draining", "messages", "run")
+    __slots__ = (
+        "_budget", "_chunks", "_committable", "_end", "bytes", "is_closed", "is_draining", "is_kept", "messages", "run",
+    )  # fmt: skip
 
     def __init__(self, begin: int, budget: Budget, run: Any = None) -> None:
         self._chunks: deque[Chunk] = deque()
@@ -33,6 +35,8 @@ class Window:
         self.bytes = 0
         self.is_draining = False
         self.is_closed = False
+        self.is_kept = False
+        """What has ended above a gap survives this process: how far it runs ahead costs no repeats."""
 
     def admit(self, messages: Sequence[Message], begin: int, end: int, size: int) -> Chunk | None:
         """Take in a pull's answer, less what chunks admitted before cover already; None if nothing is left."""
@@ -80,8 +84,26 @@ class Window:
         if chunk.low >= chunk.count and chunk.count and is_behind_a_gap and not self.is_closed:
             marks.sometimes("a finished chunk waited behind a gap")
             self._let_go(chunk)
+            last = chunk.messages[-1]
+            chunk.last = last.queue_offset, last.stored_ms, last.commit_log_offset
             # `next` and `low` stay: a worker that is inside this chunk now still compares them with the old count.
             chunk.messages, chunk.count, chunk.size = (), 0, 0
+
+    def fold(self) -> None:
+        """Make one of neighbours that have let go of their messages: a gap that stays open for hours, with all that
+        ends behind it, costs no more memory than the gaps do.
+        """
+        chunks = self._chunks
+        if len(chunks) < 3:
+            return
+        folded: deque[Chunk] = deque()
+        for chunk in chunks:
+            before = folded[-1] if folded else None
+            if before is not None and not (before.count or chunk.count):
+                before.end, before.last = chunk.end, chunk.last or before.last
+            else:
+                folded.append(chunk)
+        self._chunks = folded
 
     def _let_go(self, chunk: Chunk) -> None:
         self.messages -= chunk.count

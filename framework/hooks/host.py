@@ -23,7 +23,7 @@ from framework.hooks import specs
 from framework.hooks.calls import Calls, Implementation
 from framework.hooks.inspection import made, marked, plugin_in, settings_model
 from framework.hooks.markers import PROJECT
-from framework.model.contracts import AllocationStrategy, ExpiryPolicy
+from framework.model.contracts import AllocationStrategy, ExpiryPolicy, ProgressStore
 
 _log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -35,6 +35,7 @@ _BUILT_IN = {
     for kind, names in {
         "allocation": "averaging by_config circle consistent_hash machine_room nearby sticky",
         "expiry": "dead_letter drop extend send_back",
+        "progress": "progress_local progress_topic",
     }.items()
     for name in names.split()
 }
@@ -115,6 +116,8 @@ class PluginHost:
         """Allocation strategies by name."""
         self.expiry_policies = self._expiry_policies()
         """What to do with messages whose handlers take too long, by name; each contains its failures."""
+        self.progress_stores = self._progress_stores()
+        """Where what has ended above a gap is kept, by name."""
 
     def _candidates(self, found: Iterable[EntryPoint], objects: Mapping[str, object]) -> list[_Candidate]:
         candidates = [_Candidate(name, _OURS, partial(import_module, module)) for name, module in _BUILT_IN.items()]
@@ -208,7 +211,7 @@ class PluginHost:
         owners: dict[str, str] = {}
         for each in self._implementations(hook):
             try:
-                offered = list(each.function())
+                offered: list[Any] = list(each.function())
             except Exception as error:
                 cause = f"{type(error).__name__}: {error}"
                 raise ConfigurationError(f"plugin {each.plugin!r}: {each.hook} failed: {cause}") from error
@@ -232,6 +235,11 @@ class PluginHost:
         found = self._offered("register_expiry_policies", kind, "expiry policy", "decide")
         contained = [self.calls.contained_policy(plugin, policy) for plugin, policy in found]
         return dict(sorted((policy.name, policy) for policy in contained))
+
+    def _progress_stores(self) -> dict[str, ProgressStore]:
+        kind: type[ProgressStore] = ProgressStore  # type: ignore[type-abstract]  # likewise
+        found = self._offered("register_progress_stores", kind, "progress store", "open")
+        return dict(sorted((store.name, store) for _, store in found))
 
     def __repr__(self) -> str:
         return f"<PluginHost {', '.join(self._sources)}>"

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from framework.hooks.markers import hookspec
 from framework.hooks.verdict import Skip
-from framework.model.contracts import AllocationStrategy, ExpiryPolicy
+from framework.model.contracts import AllocationStrategy, ExpiryPolicy, ProgressStore
 from framework.model.delivery import Delivery
 from framework.model.outcome import Kind, Outcome, RetryLater
 
@@ -37,6 +37,10 @@ class Hooks:
     @hookspec
     def register_expiry_policies(self) -> Sequence[ExpiryPolicy]:  # type: ignore[empty-body]  # likewise
         """Policies that `consumers.<group>.expiry` may then name; where one fails, its message is sent back."""
+
+    @hookspec
+    def register_progress_stores(self) -> Sequence[ProgressStore]:  # type: ignore[empty-body]  # likewise
+        """Stores that `consumers.<group>.progress` may then name."""
 
     @hookspec
     def app_started(self, app: Any) -> None:

@@ -6,10 +6,12 @@ A protocol arrives here with the first code that asks for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from framework.model.allocation import Allocation
 from framework.model.delivery import Delivery
+from framework.model.message import Message
 from framework.model.outcome import Extend, Outcome
 from framework.model.queue import MessageQueue
 
@@ -72,4 +74,66 @@ class ExpiryPolicy(Protocol):
 
     def decide(self, delivery: Delivery, age_ms: int) -> Extend | Outcome:
         """`Extend` lets the handler run on; any outcome settles the message at once, and the handler is given up."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a store has of one queue: the newest record, and the epoch of the acquisition that wrote it."""
+
+    epoch: int
+    content: bytes
+
+
+class ProgressMeans(Protocol):
+    """What one group gives to its store of progress."""
+
+    @property
+    def group(self) -> str: ...
+    @property
+    def folder(self) -> str:
+        """Where files of this group belong on this machine."""
+        ...
+
+    @property
+    def files(self) -> Any:
+        """`ports.Files`; its methods block, so run them by `in_thread`."""
+        ...
+
+    async def in_thread(self, job: Callable[[], Any]) -> Any: ...
+    async def queues(self, topic: str) -> Sequence[MessageQueue]: ...
+    async def end(self, queue: MessageQueue) -> int: ...
+    async def peek(self, queue: MessageQueue, offset: int, count: int) -> Sequence[Message]:
+        """What is at an offset, without waiting for more and without any trace at the broker."""
+        ...
+
+    async def send(self, message: Message, queue: MessageQueue) -> int:
+        """Store a message in this very queue, confirmed; its offset there."""
+        ...
+
+
+class KeepsProgress(Protocol):
+    """One group's store at work. What it raises is a FrameworkError; nothing is kept then, and handling goes on."""
+
+    async def read(self, queue: MessageQueue) -> Kept | None:
+        """The newest record of the highest epoch; StoreError where there is one that cannot be read."""
+        ...
+
+    async def take(self, queue: MessageQueue, content: bytes) -> int:
+        """Keep the first record of an acquisition, durable when this returns; its epoch, above all before it."""
+        ...
+
+    async def write(self, queue: MessageQueue, epoch: int, content: bytes) -> None:
+        """Keep a later one, durable when this returns. It counts no more once a higher epoch has been given."""
+        ...
+
+
+@runtime_checkable
+class ProgressStore(Protocol):
+    """Where what has ended above a gap is kept: `consumers.<group>.progress` names one."""
+
+    @property
+    def name(self) -> str: ...
+    def open(self, means: Any) -> KeepsProgress:
+        """The store of one group; nothing is asked or opened yet. `means`: ProgressMeans."""
         ...

@@ -8,6 +8,8 @@ from framework.errors import ConfigurationError, shorten
 
 RETRY_PREFIX = "%RETRY%"
 DEAD_LETTER_PREFIX = "%DLQ%"
+PROGRESS_PREFIX = "%ACK%"
+"""Of our own topics for what a group has finished above a gap; no name of RocketMQ's, but nobody else's either."""
 AUTO_CREATE_TOPIC = "TBW102"
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 SYSTEM_TOPICS = frozenset({
@@ -29,6 +31,10 @@ def retry_topic(group: str) -> str:
 
 def dead_letter_topic(group: str) -> str:
     return DEAD_LETTER_PREFIX + group
+
+
+def progress_topic(group: str) -> str:
+    return PROGRESS_PREFIX + group
 
 
 def is_legal(name: str, length_max: int = LONG_TOPIC_LENGTH_MAX) -> bool:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from framework.core import limits
 from framework.core.flow_control import FlowLimits
 from framework.core.skipping import SkipRules
 from framework.declare import Consumer, ConsumerSpec
-from framework.errors import ConfigurationError
+from framework.errors import ConfigurationError, nearest
 from framework.hooks.calls import Calls
 from framework.hooks.host import PluginHost
 from framework.hooks.strategies import choose, named_policy
+from framework.model.contracts import ProgressStore
 from framework.model.message import Message
 from framework.model.namespaces import unwrap, wrap
 from framework.model.reserved import GROUP_LENGTH_MAX, check_name, check_topic
@@ -20,7 +21,7 @@ from framework.model.subscription import BY_SQL, Subscription
 from framework.ports import World
 from framework.runtime.collect import max_retries_of, mixture, over_maximum
 from framework.runtime.namespaced import seen_from_inside
-from framework.runtime.plan import GroupPlan, Handling
+from framework.runtime.plan import GroupPlan, Handling, Keeping
 from framework.runtime.reports import Reports
 from framework.services.batch_calls import batching_for, one_of
 from framework.services.consume_trace import ConsumeTrace
@@ -150,9 +151,32 @@ def _plan(
         skip=_skip(chosen),
         is_paused=chosen.paused,
         broadcasting=_place(name, settings, worker) if broadcasting else None,
+        progress=_keeping(group, settings, host.progress_stores, has_gaps=not (orderly or broadcasting)),
         trace=trace,
         namespace=namespace,
     )
+
+
+def _keeping(
+    group: str, settings: AppSettings, stores: Mapping[str, ProgressStore], *, has_gaps: bool
+) -> Keeping | None:
+    """Where the group keeps what has ended above a gap."""
+    name, place = settings.consumer(group).progress, settings.place("consumers", group, "progress")
+    if name == "none":
+        return None
+    if not has_gaps:
+        raise ConfigurationError(
+            f"consumers.{group}.progress: only a concurrent group's messages end out of order across members; remove "
+            "it, for this group is orderly or broadcasting",
+            place=place,
+        )
+    store = stores.get(name)
+    if store is None:
+        known = ["none", *stores]
+        hint = nearest(name, known) or f"; known: {', '.join(known)}"
+        raise ConfigurationError(f"consumers.{group}.progress: no store {name!r}{hint}", place=place)
+    folder = str(Path(settings.progress.folder).expanduser())
+    return Keeping(store, stores.get("local") if name == "topic" else None, folder)
 
 
 def _place(group: str, settings: AppSettings, worker: int) -> Place:

@@ -33,6 +33,7 @@ from framework.runtime.crews import Crews
 from framework.runtime.ends import Ends
 from framework.runtime.ordering import Ordering
 from framework.runtime.plan import GroupPlan, Handling, retry_handling
+from framework.runtime.progressing import Progressing
 from framework.runtime.reports import Reports
 from framework.services import held
 from framework.services.commit import CommitLoop
@@ -94,6 +95,11 @@ class ConsumerGroup:
             reports=self._reports, clock=world.clock, handling_of=self._handling_of,
         ).uncommon  # fmt: skip
         self._progress: Any = cluster.brokers if self.alone is None else self.alone.offsets
+        self.progress = (
+            Progressing(plan.name, plan.progress, cluster, self.offsets, world, tree, self.owned.values)
+            if plan.progress is not None else None
+        )  # fmt: skip
+        """Keeps what has ended above gaps; None where nothing is kept."""
         self._commits = CommitLoop(plan.name, self._progress, self.offsets, self.owned.values)
         self.order = self._ordering(member) if plan.orderly else None
         """Leases and single workers; None where messages are handled concurrently."""
@@ -118,6 +124,8 @@ class ConsumerGroup:
         if self.plan.is_paused:
             self.adopt(self.plan)
         start(supervised(f"commit {name}", self._commits.run, chance), name=f"commit {name}")
+        if self.progress is not None:
+            self.progress.start()
         self._rebalancing = start(
             supervised(f"rebalance {name}", self._rebalance.run, chance), name=f"rebalance {name}"
         )
@@ -252,6 +260,7 @@ class ConsumerGroup:
             # Whatever came back for a retry was wanted once, and is older than anything.
             skipping=None if queue.topic == self.retry_topic else self.skipping,
             judged=self.plan.judged,
+            progress=self.progress.of(queue) if self.progress is not None else None,
         )
         flow.run = pull
         flow.is_paused = self.plan.is_paused
@@ -310,6 +319,8 @@ class ConsumerGroup:
             self.offsets.advance(pull.queue, pull.flow.window.settle())
             if marks.safeguard("the last offset is confirmed"):
                 await self._commits.flush(pull.queue)
+            if self.progress is not None:
+                await self.progress.last_flush(pull)
         if self.order is not None:
             await self.order.give_back(pull.queue)
         pull.flow.released()

@@ -11,7 +11,7 @@ from framework.core import limits
 from framework.core.flow_control import FlowLimits
 from framework.core.skipping import SkipRules
 from framework.errors import BodyUndecodable
-from framework.model.contracts import AllocationStrategy, ExpiryPolicy
+from framework.model.contracts import AllocationStrategy, ExpiryPolicy, ProgressStore
 from framework.model.message import Message
 from framework.model.namespaces import unwrap
 from framework.model.reserved import retry_topic
@@ -45,6 +45,16 @@ class Handling:
 
 
 @dataclass(frozen=True, slots=True)
+class Keeping:
+    """Which store a group keeps its progress in."""
+
+    store: ProgressStore
+    instead: ProgressStore | None
+    """Where that one may not be made at the brokers."""
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
 class GroupPlan:
     """One group as settings, handlers and plugins describe it. What may change while it runs comes as another plan."""
 
@@ -67,6 +77,8 @@ class GroupPlan:
     skip: SkipRules | None = None
     broadcasting: Place | None = None
     """Where offsets are kept, of a group whose members are given every message each."""
+    progress: Keeping | None = None
+    """Where what has ended above a gap is kept; None where it is not."""
     trace: ConsumeTrace | None = None
     """Told of each delivery, for the trace topic."""
     namespace: str = ""

@@ -5,11 +5,13 @@ It decides nothing: what an answer means is `core/queue_flow.py`'s, what may be 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 import structlog
 
+from framework.core import limits
 from framework.core.chunk import Chunk
 from framework.core.offsets import OffsetTable
 from framework.core.queue_flow import Position, Pull, QueueFlow, Wait
@@ -23,6 +25,7 @@ from framework.model.queue import MessageQueue
 from framework.net.wakeup import Wakeup
 from framework.ports import Clock
 from framework.services.position import Start, doubt_settled
+from framework.services.progress import QueueProgress
 from framework.wire.codes import ResponseCode
 
 log = structlog.get_logger()
@@ -75,6 +78,7 @@ class PullLoop:
         clock: Clock,
         rates: Rates | None = None,
         skipping: Skipping | None = None,
+        progress: QueueProgress | None = None,
         judged: Callable[[Message, object], object] = lambda _, result: result,
     ) -> None:
         self.flow = flow
@@ -96,6 +100,8 @@ class PullLoop:
         self._is_failing = False
         self._waits_for_heartbeat = False
         self._skipping = skipping
+        self.progress = progress
+        """What has ended above a gap is kept; None where the group keeps none."""
         self._skipped = 0
         """Since messages began to be skipped; 0 while none are."""
         now = clock.monotonic()
@@ -111,6 +117,10 @@ class PullLoop:
         while True:
             step = flow.next_step(now_ms())
             if type(step) is Pull:
+                if self.progress is not None and self.progress.is_moved(flow.window):
+                    if not await self.progress.start_over(flow.window):
+                        await asyncio.sleep(limits.FLUSH_MS / 1000)
+                    continue
                 await self._pull(step)
             elif type(step) is Wait:
                 await self.bell.wait(None if step.until_ms is None else (step.until_ms + 1) / 1000)
@@ -130,6 +140,8 @@ class PullLoop:
             self.rates.pulled(now_ms, len(result.messages), (now - asked) * 1000)
             if self._skipping is not None:
                 result = self._without_skipped(result, pull.offset, self._skipping)
+            if self.progress is not None and self.progress.passing is not None:
+                result = self.progress.cut(result)
         chunk = flow.pulled(result, now_ms)
         if chunk is not None:
             self.crew.offer(chunk)
@@ -189,14 +201,15 @@ class PullLoop:
 
     async def _position(self) -> None:
         try:
-            start = await self._find_start()
+            start = doubt_settled(await self._find_start(), self.flow.doubted)
+            if self.flow.stays_after_doubt(start.stored):
+                log.info("queue stays", group=self._group_name, queue=str(self.queue), reason=start.reason)
+                return
+            if self.progress is not None:
+                await self.progress.begin(start.offset, start.stored)
         except FrameworkError as error:
             self.flow.position_refused(str(error), self._clock.monotonic_ms())
             self._name_failure()
-            return
-        start = doubt_settled(start, self.flow.doubted)
-        if self.flow.stays_after_doubt(start.stored):
-            log.info("queue stays", group=self._group_name, queue=str(self.queue), reason=start.reason)
             return
         self.flow.positioned(start.offset, start.end)
         self._offsets.begin(self.queue, start.offset, stored=start.stored)
@@ -247,6 +260,11 @@ class PullLoop:
 
     def late(self, chunk: Chunk, count: int) -> None:
         self._group.left(self, count, is_late=True)
+
+    @property
+    def position(self) -> Window | None:
+        """The window of what was pulled; None before the queue has a position."""
+        return self.flow.window if self.flow.has_position else None
 
     @property
     def running(self) -> int:

@@ -215,6 +215,9 @@ class ConsumerSettings(Part):
     """What becomes of a body that is not what its handler's annotation says: dead_letter, retry, hold or drop."""
     undecodable_max: Annotated[int, Field(ge=0)] = 100
     """So many of them in a row, and the queues are held instead: more likely a bad deploy. 0: never."""
+    progress: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")] = "none"
+    """Where messages that ended above an unfinished one are kept, so that a crash repeats none of them: none, topic (a
+    topic of the group's own, %ACK%GROUP), local (files of this machine), or a plugin's store. docs/reliability.md."""
     allocation: Annotated[Allocation, BeforeValidator(written)] = Allocation("averaging")
     """The strategy that divides queues among members, by its name or as {name: {option: value}}; the same in every
     member of a group."""
@@ -231,6 +234,12 @@ class Broadcasting(Part):
     """Tells processes apart that share the folder, and stays the same from start to start. Empty: app.name."""
     java_folder: str = ""
     """A Java client's folder, ~/.rocketmq_offsets/CLIENT_ID: a group without a file of ours begins where it was."""
+
+
+class Progress(Part):
+    folder: Annotated[str, Field(min_length=1)] = "~/.framework-app/progress"
+    """Where `progress: local` keeps its files, and `topic` where its topic may not be made. It must outlive the
+    process, and processes of one machine share it."""
 
 
 class Admin(Part):
@@ -278,6 +287,8 @@ class AppSettings(BaseSettings):
     """{group: settings}; a group that is not named here runs with the defaults."""
     broadcasting: Broadcasting = Broadcasting()
     """Consumers with broadcasting=True, which keep their offsets on this machine."""
+    progress: Progress = Progress()
+    """The machine's part of `consumers.GROUP.progress`."""
     admin: Admin = Admin()
     """What administrators may ask of this process, by way of a broker."""
     logging: Logging = Logging()

@@ -13,7 +13,7 @@ from framework.broker.store import delayed
 from framework.broker.store.queues import Queue
 from framework.model.message import ORIGIN_MESSAGE_ID, Message
 from framework.model.queue import MessageQueue
-from framework.model.reserved import DEAD_LETTER_PREFIX, RETRY_PREFIX, dead_letter_topic, retry_topic
+from framework.model.reserved import DEAD_LETTER_PREFIX, PROGRESS_PREFIX, RETRY_PREFIX, dead_letter_topic, retry_topic
 from framework.wire.stored import decode
 
 READ_COUNT = 1000
@@ -79,7 +79,7 @@ def left(broker: Broker, groups: list[str], topics: Mapping[str, Container[str]]
     lines = []
     for node in broker.nodes:
         for topic in [name for name, _ in node.rules.topics.items()]:
-            if node.rules.is_own(topic) or topic.startswith(DEAD_LETTER_PREFIX):
+            if node.rules.is_own(topic) or topic.startswith((DEAD_LETTER_PREFIX, PROGRESS_PREFIX)):
                 continue
             readers = [
                 group

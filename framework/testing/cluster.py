@@ -254,6 +254,7 @@ class Cluster:
                 "max_retries": workload.max_retries,
                 "pull_batch": workload.pull_batch,
                 "start": "first",
+                "progress": load.progress,
                 **workload.settings,
             }
             for load in workload.groups

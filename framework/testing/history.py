@@ -89,6 +89,44 @@ class Acquired(Fact):
 
 
 @dataclass(frozen=True, slots=True)
+class Asked(Fact):
+    """A process that takes a queue is about to read what was kept of it."""
+
+    group: str
+    queue: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kept(Fact):
+    """A store has confirmed what had ended above a gap when `built` was the time."""
+
+    group: str
+    queue: str
+    epoch: int
+    low: int
+    ranges: tuple[tuple[int, int], ...]
+    built: float
+
+
+@dataclass(frozen=True, slots=True)
+class ThrownAway(Fact):
+    """What was kept of a queue is not believed by its new owner."""
+
+    group: str
+    queue: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOver(Fact):
+    """Messages that a new owner does not start, since they had ended."""
+
+    group: str
+    queue: str
+    offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Reassigned(Fact):
     """A process learns which queues are its own now and which no longer."""
 

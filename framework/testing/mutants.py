@@ -161,6 +161,42 @@ MUTANTS: tuple[Mutant, ...] = (
         (),
         test="tests/services/test_expiry.py",
     ),
+    Mutant(
+        "a reset voids what was kept",
+        "a queue that an administrator moved back skips what was to be handled anew, once it has come that far again",
+        (),
+        test="tests/services/test_progress.py",
+    ),
+    Mutant(
+        "a record that is not applied is voided",
+        "a record that was not believed is, by the next owner, when progress has passed its low end again",
+        (),
+        test="tests/services/test_progress.py",
+    ),
+    Mutant(
+        "messages are compared before they are passed over",
+        "in a topic that was made again, what lies at the offsets of the old one is skipped",
+        (),
+        test="tests/services/test_progress.py",
+    ),
+    Mutant(
+        "the last message passed over is compared, too",
+        "in a log that lost its tail, what lies at the offsets of the lost messages is skipped",
+        (),
+        test="tests/services/test_progress.py",
+    ),
+    Mutant(
+        "the low end is confirmed before its ranges are kept",
+        "ranges are kept above an offset that the broker does not hold, so that they count for nothing",
+        (),
+        test="tests/services/test_progress.py",
+    ),
+    Mutant(
+        "each acquisition has an epoch of its own",
+        "what a former owner still writes counts, also where its successor has voided it",
+        (),
+        test="tests/services/test_progress.py",
+    ),
 )
 
 

@@ -19,18 +19,23 @@ from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.testing.history import (
     Acquired,
+    Asked,
     Committed,
     Copied,
+    Fact,
     Fault,
     Finished,
     History,
+    Kept,
     Life,
+    PassedOver,
     Reassigned,
     Remade,
     Reset,
     Said,
     Sent,
     Started,
+    ThrownAway,
     Unexpected,
 )
 from framework.testing.node import CURRENT_NODE
@@ -153,6 +158,22 @@ class Recorder:
 
     # -- logs
 
+    def _progress(self, who: str, name: str, fields: dict[str, Any]) -> None:
+        at, group, queue = self.loop.now, fields["group"], fields["queue"]
+        fact: Fact
+        match name:
+            case "progress asked":
+                fact = Asked(at, who, group, queue)
+            case "progress kept":
+                fact = Kept(
+                    at, who, group, queue, fields["epoch"], fields["low"], fields["ranges"], fields["built_ms"] / 1000
+                )
+            case "progress thrown away":
+                fact = ThrownAway(at, who, group, queue, fields["reason"])
+            case _:
+                fact = PassedOver(at, who, group, queue, tuple(fields["offsets"]))
+        self.history.facts.append(fact)
+
     def said(self, who: str, event: Mapping[str, Any]) -> None:
         """A log line. Two of them are facts of their own: who owns which queue is only known from inside."""
         if self.loop.is_over:
@@ -164,6 +185,8 @@ class Recorder:
             facts.append(Acquired(at, who, fields["group"], fields["queue"], fields.get("to", fields["offset"])))
         elif name == "assignment changed":
             facts.append(Reassigned(at, who, fields["group"], tuple(fields["gained"]), tuple(fields["lost"])))
+        elif name in PROGRESS:
+            self._progress(who, name, fields)
         elif name in BREAKDOWNS:
             what = " ".join(f"{key}={value}" for key, value in fields.items() if key != "exc_info")
             self.unexpected(who, f"{name} {what} {sys.exc_info()[1]!r}")
@@ -171,6 +194,9 @@ class Recorder:
         if self._said <= SAID_MAX:
             fields.pop("exc_info", None)  # a traceback keeps whole frames alive
             facts.append(Said(at, who, level, name, fields))
+
+
+PROGRESS = ("progress asked", "progress kept", "progress thrown away", "messages passed over")
 
 
 def _only_look(look: Callable[[Request], None]) -> Callable[[Request], bool]:

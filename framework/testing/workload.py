@@ -39,6 +39,8 @@ class GroupLoad:
     """Share of messages that fail at every attempt."""
     stuck_rate: float = 0.0
     stuck_s: float = 8.0
+    progress: str = "none"
+    """Where what has ended above a gap is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,8 @@ def draw_workload(chance: Stream, *, is_calm: bool) -> Workload:
         )  # fmt: skip
         if chance.happens(0.4):
             groups[-1] = replace(groups[-1], orderly="key", concurrency=4)
+    if chance.happens(0.3):
+        groups[0] = replace(groups[0], progress="topic")
     return replace(workload, groups=tuple(groups))
 
 

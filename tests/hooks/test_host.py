@@ -18,7 +18,7 @@ from framework.settings.units import Duration
 
 STRATEGIES = ["averaging", "by_config", "circle", "consistent_hash", "machine_room", "nearby", "sticky"]
 POLICIES = ["dead_letter", "drop", "extend", "send_back"]
-BUILT_IN = [*STRATEGIES, *POLICIES]
+BUILT_IN = [*STRATEGIES, *POLICIES, "progress_local", "progress_topic"]
 
 
 class Depth(BaseModel):
@@ -137,6 +137,7 @@ def test_the_built_ins_come_in_by_the_same_door() -> None:
     assert BUILT_IN == names(made)
     assert STRATEGIES == list(made.strategies)
     assert POLICIES == list(made.expiry_policies)
+    assert ["local", "topic"] == list(made.progress_stores)
     assert {"built in"} == {each.source for each in made.plugins}
     assert f"<PluginHost {', '.join(BUILT_IN)}>" == repr(made)
 
@@ -278,3 +279,27 @@ def test_a_strategy_that_cannot_be_registered_stops_the_start(plugin: object, re
         host(objects={"mine": plugin})
 
     assert reason in str(caught.value)
+
+
+class Store:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def open(self, means: object) -> object:
+        return means
+
+
+class Stores(Offers):
+    register_allocation_strategies = None  # type: ignore[assignment]  # it offers none
+
+    @hookimpl
+    def register_progress_stores(self) -> list[Any]:
+        return list(self.offered)
+
+
+def test_register_progress_stores_offers_them_by_name() -> None:
+    assert ["local", "mine", "topic"] == list(host(objects={"mine": Stores(Store("mine"))}).progress_stores)
+    with pytest.raises(ConfigurationError, match="both offer the progress store 'topic'"):
+        host(objects={"mine": Stores(Store("topic"))})
+    with pytest.raises(ConfigurationError, match=r"has no name or no open\(\)"):
+        host(objects={"mine": Stores("a text")})

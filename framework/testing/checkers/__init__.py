@@ -17,6 +17,11 @@ from framework.testing.checkers.offsets_forward import offsets_forward
 from framework.testing.checkers.one_answer_a_request import one_answer_a_request
 from framework.testing.checkers.one_copy_an_attempt import one_copy_an_attempt
 from framework.testing.checkers.order_kept import order_kept
+from framework.testing.checkers.progress_kept import (
+    a_flush_covers_what_ended,
+    passed_over_was_finished,
+    what_was_kept_is_not_repeated,
+)
 from framework.testing.checkers.retries_bounded import retries_bounded
 from framework.testing.errors import Violation
 from framework.testing.history import History
@@ -32,6 +37,9 @@ ALL: tuple[Checker, ...] = (
     one_answer_a_request,
     one_copy_an_attempt,
     retries_bounded,
+    passed_over_was_finished,
+    a_flush_covers_what_ended,
+    what_was_kept_is_not_repeated,
     order_kept,
     each_queue_has_one_owner,
     calm_runs_do_not_repeat,
@@ -40,6 +48,7 @@ ALL: tuple[Checker, ...] = (
 __all__ = [
     "ALL",
     "Checker",
+    "a_flush_covers_what_ended",
     "acknowledged_is_stored",
     "calm_runs_do_not_repeat",
     "commit_never_passes_a_gap",
@@ -50,5 +59,7 @@ __all__ = [
     "one_answer_a_request",
     "one_copy_an_attempt",
     "order_kept",
+    "passed_over_was_finished",
     "retries_bounded",
+    "what_was_kept_is_not_repeated",
 ]

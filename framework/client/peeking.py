@@ -1,0 +1,98 @@
+"""Peeks: looking at messages without consuming them, and commits whose answer is waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from framework.client.routes import RouteTable
+from framework.errors import ProtocolError, Refused
+from framework.model.message import Message
+from framework.model.queue import MessageQueue
+from framework.net.channel import raise_for
+from framework.net.pool import Pool
+from framework.wire import stored
+from framework.wire.bodies.route import MASTER
+from framework.wire.codes import RequestCode, ResponseCode, request_name
+from framework.wire.fields import command_for
+from framework.wire.requests.offset import UpdateOffsetRequest
+from framework.wire.requests.pull import SUBSCRIPTION, PullRequest, read_progress
+
+BYTES = 262_144
+_NOTHING = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
+
+
+class Peeks:
+    """Asks masters alone: a replica may be behind."""
+
+    def __init__(self, pool: Pool, routes: RouteTable, *, timeout_ms: int = 3_000) -> None:
+        self._pool, self._routes, self._timeout_ms = pool, routes, timeout_ms
+
+    async def peek(self, group: str, queue: MessageQueue, offset: int, count: int) -> list[Message]:
+        """What is at `offset` and behind it; nothing where that is not there (any more), or not yet.
+
+        Whoever pulls for a group is told once that the group was reset, and nobody is told again. So that answer is
+        an error here: the caller asks for the stored offset anew, which is the new one by then.
+        """
+        header = PullRequest(
+            consumer_group=group,
+            topic=queue.topic,
+            queue_id=queue.number,
+            queue_offset=offset,
+            max_msg_nums=count,
+            sys_flag=SUBSCRIPTION,
+            commit_offset=0,
+            suspend_timeout_millis=0,
+            sub_version=0,
+            subscription="*",
+            expression_type="TAG",
+            max_msg_bytes=BYTES,
+            broker_name=queue.broker,
+        )
+        address = await self._address(queue)
+        answer = await self._pool.request(address, command_for(header), timeout_ms=self._timeout_ms)
+        if answer.code in _NOTHING:
+            return []
+        if answer.code == ResponseCode.PULL_OFFSET_MOVED:
+            following, low, end, _ = read_progress(answer.fields)
+            if low <= offset < end:
+                raise Refused(
+                    answer.code, f"the group was reset to {following} meanwhile",
+                    request=request_name(RequestCode.PULL_MESSAGE), peer=queue.broker,
+                )  # fmt: skip
+            return []
+        raise_for(answer, RequestCode.PULL_MESSAGE, queue.broker)
+        _, _, _, delta = read_progress(answer.fields)
+        found = stored.decode(answer.body, queue, offset_delta=delta)
+        # An inner batch is one record: a pull from its middle brings what lies before it, too.
+        messages = [message for message in found if message.queue_offset >= offset]
+        if [message.queue_offset for message in messages] != sorted({message.queue_offset for message in messages}):
+            raise ProtocolError(f"{queue}: messages out of order at {offset}", peer=queue.broker)
+        return messages
+
+    async def commit_confirmed(
+        self, group: str, queue: MessageQueue, committable: Callable[[], int | None]
+    ) -> int | None:
+        """Store what is committable when the request leaves, and wait for the answer; None where nothing is any more.
+
+        On the connection of the pulls, which carry offsets as well: on another it could overtake a newer one.
+        """
+        address = await self._address(queue)
+        channel = await self._pool.channel(address, "requests" if self._pool.pulls_paused else "pulls")
+        offset = committable()
+        if offset is None:
+            return None
+        request = command_for(
+            UpdateOffsetRequest(
+                consumer_group=group, topic=queue.topic, queue_id=queue.number, commit_offset=offset,
+                broker_name=queue.broker,
+            )
+        )  # fmt: skip
+        raise_for(await channel.request_now(request, timeout_ms=self._timeout_ms), request.code, queue.broker)
+        return offset
+
+    async def _address(self, queue: MessageQueue) -> str:
+        address = self._routes.find(queue.broker, MASTER)
+        if address is None:
+            await self._routes.refresh(queue.topic)
+            address = self._routes.address_of(queue.broker)
+        return address

@@ -1,0 +1,1 @@
+"""Where what has ended above a gap is kept."""

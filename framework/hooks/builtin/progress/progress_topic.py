@@ -1,0 +1,102 @@
+"""`progress: topic`: what has ended above a gap lies in a topic of the group's own, on the brokers of its queues.
+
+Any broker will do, and whoever takes a queue over reads it there, on whatever machine. One message a flush, named by
+the queue that it is about; the last one of the highest epoch counts. An epoch is the offset that the broker gave to the
+first message of an acquisition: never twice the same, and higher each time.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+from framework import marks
+from framework.core import limits
+from framework.errors import Refused
+from framework.hooks.markers import hookimpl
+from framework.model.contracts import KeepsProgress, Kept, ProgressMeans, ProgressStore
+from framework.model.message import Message
+from framework.model.queue import MessageQueue
+from framework.model.reserved import progress_topic
+
+EPOCH = "PROGRESS_EPOCH"
+QUEUES = 4
+"""On each broker; as many as a topic gets that a send creates."""
+AT_ONCE = 32
+NO_TOPIC = 17
+
+
+class TopicStore:
+    name = "topic"
+
+    def open(self, means: ProgressMeans) -> KeepsProgress:
+        return _Topic(means)
+
+
+class _Topic:
+    def __init__(self, means: ProgressMeans) -> None:
+        self._means, self._topic = means, progress_topic(means.group)
+
+    async def read(self, queue: MessageQueue) -> Kept | None:
+        # Asked also where no route names it: another member may have made it a moment ago.
+        place, key = self._place(queue, await self._means.queues(self._topic)), str(queue)
+        try:
+            end = await self._means.end(place)
+        except Refused as error:
+            if error.code != NO_TOPIC:
+                raise
+            return None
+        oldest, at = max(0, end - limits.RECORDS_READ_MAX), end
+        best: Kept | None = None
+        # Back to where the best one's acquisition began: a former owner that is late writes behind the present one.
+        while at > max(oldest, best.epoch if best is not None else 0):
+            begin = max(oldest, at - AT_ONCE)
+            for message in reversed(await self._between(place, begin, at)):
+                if key not in message.keys:
+                    continue
+                epoch = _epoch_of(message)
+                if best is None or epoch > best.epoch:
+                    best = Kept(epoch, message.body)
+            at = begin
+        return best
+
+    async def _between(self, place: MessageQueue, begin: int, end: int) -> list[Message]:
+        """The messages of [begin, end): a broker may hand out fewer at once than it is asked for."""
+        found: list[Message] = []
+        while begin < end:
+            some = [each for each in await self._means.peek(place, begin, end - begin) if each.queue_offset < end]
+            if not some:
+                break  # retention has come as far as here
+            found += some
+            begin = some[-1].queue_offset + 1
+        return found
+
+    async def take(self, queue: MessageQueue, content: bytes) -> int:
+        if not marks.safeguard("each acquisition has an epoch of its own"):
+            await self._send(queue, content, {EPOCH: "0"})
+            return 0
+        return await self._send(queue, content, {})
+
+    async def write(self, queue: MessageQueue, epoch: int, content: bytes) -> None:
+        await self._send(queue, content, {EPOCH: str(epoch)})
+
+    async def _send(self, queue: MessageQueue, content: bytes, properties: dict[str, str]) -> int:
+        place = self._place(queue, await self._means.queues(self._topic))
+        return await self._means.send(Message(self._topic, content, keys=(str(queue),), properties=properties), place)
+
+    def _place(self, queue: MessageQueue, queues: Sequence[MessageQueue]) -> MessageQueue:
+        """Always the same one for a queue, on its own broker: where that is away, so is what would be repeated."""
+        count = sum(place.broker == queue.broker for place in queues) or QUEUES
+        return MessageQueue(self._topic, queue.broker, zlib.crc32(str(queue).encode()) % min(count, QUEUES))
+
+
+def _epoch_of(message: Message) -> int:
+    text = message.properties.get(EPOCH)
+    if text is None:
+        return message.queue_offset
+    return int(text) if text.isdecimal() and len(text) < 19 else -1
+
+
+@hookimpl
+def register_progress_stores() -> list[ProgressStore]:
+    return [TopicStore()]

@@ -1,0 +1,112 @@
+"""Progressing: one group's store of what has ended above a gap, with all that it needs. Wiring only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import structlog
+
+from framework.client.cluster import Cluster
+from framework.client.producer import Producer
+from framework.core.offsets import OffsetTable
+from framework.errors import Refused
+from framework.model.contracts import KeepsProgress, Kept
+from framework.model.message import Message
+from framework.model.queue import MessageQueue
+from framework.net.task_tree import TaskTree
+from framework.ports import Files, World
+from framework.runtime.plan import Keeping
+from framework.services.progress import Counts, ProgressLoop, QueueProgress, flush
+from framework.services.pull import PullLoop
+from framework.services.supervise import supervised
+from framework.wire.codes import ResponseCode
+
+log = structlog.get_logger()
+
+MAY_NOT_BE_MADE = (ResponseCode.TOPIC_NOT_EXIST, ResponseCode.NO_PERMISSION)
+
+
+class Progressing:
+    """One per group that keeps its progress."""
+
+    def __init__(
+        self, group: str, keeping: Keeping, cluster: Cluster, offsets: OffsetTable, world: World, tree: TaskTree,
+        owned: Callable[[], Iterable[PullLoop]],
+    ) -> None:  # fmt: skip
+        self.counts = Counts()
+        self._group, self._cluster, self._offsets, self._world, self._tree = group, cluster, offsets, world, tree
+        means = _Means(group, f"{keeping.folder}/{group}", cluster, world)
+        self._store = keeping.store.open(means)
+        if keeping.instead is not None:
+            self._store = _OrInstead(group, self._store, keeping.instead.open(means))
+        self._loop = ProgressLoop(group, owned, tree)
+
+    def start(self) -> None:
+        name = f"progress {self._group}"
+        self._tree.start(supervised(name, self._loop.run, self._world.chance), name=name)
+
+    def of(self, queue: MessageQueue) -> QueueProgress:
+        """For one acquisition of a queue."""
+        return QueueProgress(
+            self._group, queue, self._store, self._cluster.peeks, self._offsets, self._world.clock, self.counts
+        )
+
+    async def last_flush(self, pull: PullLoop) -> None:
+        """A queue is given back with a gap: what has ended above it is nobody's to repeat."""
+        await flush(pull, is_last=True)
+
+
+class _Means:
+    """As `model.contracts.ProgressMeans` says."""
+
+    def __init__(self, group: str, folder: str, cluster: Cluster, world: World) -> None:
+        self.group, self.folder = group, folder
+        self.files: Files = world.files
+        self._cluster, self._world = cluster, world
+        self._producer: Producer | None = None
+
+    async def in_thread(self, job: Callable[[], Any]) -> Any:
+        return await self._world.workers.run(job)
+
+    async def queues(self, topic: str) -> Sequence[MessageQueue]:
+        return await self._cluster.routes.queues(topic)
+
+    async def end(self, queue: MessageQueue) -> int:
+        return await self._cluster.brokers.max_offset(queue)
+
+    async def peek(self, queue: MessageQueue, offset: int, count: int) -> Sequence[Message]:
+        return await self._cluster.peeks.peek(self.group, queue, offset, count)
+
+    async def send(self, message: Message, queue: MessageQueue) -> int:
+        if self._producer is None:
+            self._producer = Producer(cluster=self._cluster, namespace="")  # names are the cluster's already
+        return (await self._producer.send(message, queue=queue)).queue_offset
+
+
+class _OrInstead:
+    """A store at the brokers, or another one where theirs may not be made: said once, and only before it has worked."""
+
+    def __init__(self, group: str, store: KeepsProgress, instead: KeepsProgress) -> None:
+        self._group, self._store, self._instead = group, store, instead
+        self._has_worked = False
+
+    async def read(self, queue: MessageQueue) -> Kept | None:
+        found = await self._store.read(queue)
+        self._has_worked |= found is not None
+        return found
+
+    async def take(self, queue: MessageQueue, content: bytes) -> int:
+        try:
+            epoch = await self._store.take(queue, content)
+        except Refused as error:
+            if self._has_worked or error.code not in MAY_NOT_BE_MADE:
+                raise
+            log.warning("progress is kept on this machine alone", group=self._group, reason=str(error))
+            self._store, self._has_worked = self._instead, True
+            epoch = await self._store.take(queue, content)
+        self._has_worked = True
+        return epoch
+
+    async def write(self, queue: MessageQueue, epoch: int, content: bytes) -> None:
+        await self._store.write(queue, epoch, content)

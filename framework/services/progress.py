@@ -1,0 +1,293 @@
+"""Progress: what has ended above a gap, kept in a store, and passed over by whoever owns the queue next.
+
+A record is written each second while a gap exists, after the broker has confirmed the offset at its low end. An
+acquisition reads the last one, compares messages, and writes a first one of its own: by that it has an epoch, and what
+a former owner still writes counts no more. It knows no store: those come by a hook.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Protocol
+
+import structlog
+
+from framework import marks
+from framework.core import limits
+from framework.core.offsets import OffsetTable
+from framework.core.ranges import (
+    Finished,
+    Mark,
+    Passing,
+    Record,
+    decode,
+    finished_above,
+    joined,
+    mark_of,
+    why_not,
+    within_limit,
+)
+from framework.core.window import Window
+from framework.errors import FrameworkError, StoreError
+from framework.model.contracts import KeepsProgress
+from framework.model.message import Message
+from framework.model.pulled import Found
+from framework.model.queue import MessageQueue
+from framework.net.task_tree import TaskTree
+from framework.net.wakeup import Wakeup
+from framework.ports import Clock
+
+log = structlog.get_logger()
+
+
+class Looks(Protocol):
+    """The calls of the client that progress needs."""
+
+    async def peek(self, group: str, queue: MessageQueue, offset: int, count: int) -> list[Message]: ...
+    async def commit_confirmed(
+        self, group: str, queue: MessageQueue, committable: Callable[[], int | None]
+    ) -> int | None: ...
+
+
+class Counts:
+    """What became of a group's records."""
+
+    __slots__ = ("folded", "kept", "passed", "thrown")
+
+    def __init__(self) -> None:
+        self.kept = self.folded = self.thrown = self.passed = 0
+
+
+class QueueProgress:
+    """One owned queue's: from its position to its release. Its pull loop asks it, and the group's loop flushes it."""
+
+    def __init__(
+        self, group: str, queue: MessageQueue, store: KeepsProgress, looks: Looks, offsets: OffsetTable, clock: Clock,
+        counts: Counts,
+    ) -> None:  # fmt: skip
+        self.group, self.queue, self._store, self._looks = group, queue, store, looks
+        self._offsets, self._clock, self._counts = offsets, clock, counts
+        self.epoch = -1
+        """Of this acquisition; -1 until its first record is kept."""
+        self.passing: Passing | None = None
+        """What is passed over; None in all but the first moments after a take-over."""
+        self._inherited: Finished | None = None
+        self._window: Window | None = None
+        """Whose offsets the record speaks of. Where the flow has another one, somebody has moved the queue."""
+        self._is_fresh = False
+        """Begun, and the window not seen yet."""
+        self._may_stand = True
+        """A record with ranges may be in the store, as far as this acquisition knows."""
+        self._kept: Finished | None = None
+        """What was written last, and when."""
+        self._kept_ms = 0
+        self._low = -1
+        """Where the gap was a flush ago."""
+        self._is_failing = False
+        self._is_writing = asyncio.Lock()
+
+    # Acquisition
+
+    async def begin(self, offset: int, stored: int | None) -> None:
+        """Read what was kept, compare, and write a first record; raises what a queue cannot be begun without."""
+        self.passing = self._inherited = self._window = None
+        self._may_stand = True
+        log.debug("progress asked", group=self.group, queue=str(self.queue))
+        found, reason = await self._read(offset, stored)
+        if reason is not None:
+            self._counts.thrown += 1
+            marks.sometimes("a record of ranges was thrown away")
+            log.warning("progress thrown away", group=self.group, queue=str(self.queue), reason=reason)
+        must_void = reason is not None and marks.safeguard("a record that is not applied is voided")
+        if must_void or reason is None:
+            try:
+                await self._take(found)
+            except FrameworkError as error:
+                if must_void:
+                    raise  # it would be taken for true once the offset has passed its low end again
+                self._failed(error)
+        self._may_stand = found is not None
+        if found is not None:
+            ranges = joined(found.ranges, offset, found.last.offset + 1)
+            marks.sometimes("a take-over passed over what had ended above a gap")
+            self.passing, self._inherited = Passing(ranges), found
+            log.info(
+                "progress taken over",
+                group=self.group, queue=str(self.queue), offset=offset, low=found.low.offset, ranges=found.ranges,
+            )  # fmt: skip
+        self._is_fresh = True
+
+    async def _read(self, offset: int, stored: int | None) -> tuple[Finished | None, str | None]:
+        """What may be passed over, or why something must not be."""
+        try:
+            kept = await self._store.read(self.queue)
+            found = None if kept is None else decode(kept.content, self.queue).finished
+        except StoreError as error:
+            return None, str(error)
+        if found is None or (stored is not None and offset == stored > found.last.offset):
+            return None, None
+        begins = stored if offset == stored else None
+        at_low = at_last = None
+        if begins is not None and begins >= found.low.offset:
+            at_low = await self._mark_at(found.low.offset)
+            at_last = await self._mark_at(found.last.offset)
+        reason = why_not(found, begins, at_low, at_last)
+        return (found, None) if reason is None else (None, reason)
+
+    async def _mark_at(self, offset: int) -> Mark | None:
+        for message in await self._looks.peek(self.group, self.queue, offset, 1):
+            return mark_of(message) if message.queue_offset == offset else None
+        return None
+
+    async def _take(self, found: Finished | None) -> None:
+        _, content = within_limit(Record(self.queue, finished=found))
+        self.epoch = await self._store.take(self.queue, content)
+
+    # Moved by somebody: an administrator's reset, an offset that the broker named
+
+    def is_moved(self, window: Window) -> bool:
+        """Asked before each pull: whether what was kept speaks of other offsets than this window's."""
+        if self._window is window:
+            return False
+        if self._is_fresh:
+            self._window, self._is_fresh = window, False
+            return False
+        return True
+
+    async def start_over(self, window: Window) -> bool:
+        """Void what may stand in the store, before anything is pulled; False where that failed."""
+        self.passing = self._inherited = self._kept = None
+        window.is_kept = False
+        if self._may_stand and marks.safeguard("a reset voids what was kept"):
+            try:
+                async with self._is_writing:
+                    await self._take(None)
+            except FrameworkError as error:
+                self._failed(error)
+                return False
+        self._may_stand = self._is_fresh = False
+        self._window = window
+        return True
+
+    # Passing over
+
+    def cut(self, found: Found) -> Found:
+        """A pull's answer without what had ended already. Called only while `passing` is there."""
+        passing = self.passing
+        assert passing is not None, f"{self.queue}: nothing is passed over"
+        before = passing.count
+        left = passing.cut(found)
+        passed = passing.count - before
+        if passed:
+            self._counts.passed += passed
+            gone = {message.queue_offset for message in found.messages} - {each.queue_offset for each in left.messages}
+            log.debug("messages passed over", group=self.group, queue=str(self.queue), offsets=sorted(gone))
+        if found.next_offset >= passing.end:
+            self.passing = None
+        return left
+
+    # Flushing
+
+    async def flush(self, window: Window, bell: Wakeup, *, is_last: bool = False) -> None:
+        """Keep what has ended above the gap, if there is one and something new to keep.
+
+        Handlers that run side by side leave small gaps all the time, which close at once: only one that has stayed
+        for a flush, or has let much pass, is worth a record.
+        """
+        if window is not self._window or window.is_closed:
+            return
+        low = window.settle()
+        window.fold()
+        found, now_ms = finished_above(window, self._inherited), self._clock.monotonic_ms()
+        if found is None or (found == self._kept and now_ms - self._kept_ms < limits.RECORD_REFRESH_MS):
+            return
+        has_stayed, self._low = low == self._low, low
+        if not (has_stayed or is_last or sum(end - begin for begin, end in found.ranges) > limits.RANGES_SMALL):
+            return
+        self._offsets.advance(self.queue, low)
+        try:
+            if marks.safeguard("the low end is confirmed before its ranges are kept"):
+                await self._confirm()
+            async with self._is_writing:
+                if window is not self._window or window.is_closed:
+                    return  # moved or gone meanwhile: these ranges may speak of what is handled anew
+                is_whole = await self._write(found)
+        except FrameworkError as error:
+            window.is_kept = False
+            self._failed(error)
+            return
+        if self._is_failing:
+            self._is_failing = False
+            log.info("progress kept again", group=self.group, queue=str(self.queue))
+        self._kept, self._kept_ms = found, now_ms
+        if is_whole and not window.is_kept:
+            bell.ring()  # it may wait because of its span
+        window.is_kept = is_whole
+        if is_whole:
+            log.debug(
+                "progress kept",
+                group=self.group, queue=str(self.queue), epoch=self.epoch, low=found.low.offset, ranges=found.ranges,
+                built_ms=now_ms,
+            )  # fmt: skip
+
+    async def _confirm(self) -> None:
+        """Have the broker say that it holds the offset at the low end, or one above it."""
+        if self._offsets.unconfirmed(self.queue) is None:
+            return
+        committable = partial(self._offsets.committable, self.queue)
+        sent = await self._looks.commit_confirmed(self.group, self.queue, committable)
+        if sent is None:
+            raise StoreError(f"progress of {self.queue}: the queue was given back meanwhile")
+        self._offsets.confirmed(self.queue, sent)
+
+    async def _write(self, found: Finished) -> bool:
+        self._may_stand = True
+        if self.epoch < 0:
+            await self._take(None)
+        record, content = within_limit(Record(self.queue, self.epoch, found))
+        await self._store.write(self.queue, self.epoch, content)
+        self._counts.kept += 1
+        self._counts.folded += record.finished is None
+        return record.finished is not None
+
+    def _failed(self, error: FrameworkError) -> None:
+        if not self._is_failing:
+            self._is_failing = True
+            log.warning("progress not kept", group=self.group, queue=str(self.queue), reason=str(error))
+
+
+class Owned(Protocol):
+    """What flushing needs of an owned queue."""
+
+    progress: QueueProgress | None
+
+    @property
+    def position(self) -> Window | None: ...
+
+    bell: Wakeup
+
+
+class ProgressLoop:
+    """One a group with a store."""
+
+    def __init__(self, group: str, owned: Callable[[], Iterable[Owned]], tree: TaskTree) -> None:
+        self._group, self._owned, self._tree = group, owned, tree
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(limits.FLUSH_MS / 1000)
+            flushes = [
+                self._tree.start(flush(pull), name=f"progress {self._group}")
+                for pull in self._owned()
+                if (window := pull.position) is not None and window.span and not window.is_empty
+            ]
+            for task in flushes:  # side by side: a broker that does not answer holds up its own queues alone
+                await task
+
+
+async def flush(pull: Owned, *, is_last: bool = False) -> None:
+    progress, window = pull.progress, pull.position
+    if progress is not None and window is not None:
+        await progress.flush(window, pull.bell, is_last=is_last)
