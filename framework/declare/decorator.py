@@ -34,6 +34,7 @@ _OPTIONS = (
     "broadcasting",
     "tags",
     "sql",
+    "engine",
     "batch",
     "linger",
     "retry",
@@ -42,6 +43,8 @@ _OPTIONS = (
 # One message beyond what a queue may hold by default would never come together.
 BATCH_MAX = 1_024
 LINGER_MAX_MS = 60_000
+# Of an engine that says neither: a job costs far more than a call.
+ENGINE_BATCH, ENGINE_LINGER_MS = 1_000, 1_000
 _EXAMPLE = 'write @consumer(topic="orders", group="billing")'
 _SEPARATOR = "||"
 _CLASS_FILTERS = frozenset({"class_filter", "class_filter_mode", "filter_class"})
@@ -79,6 +82,8 @@ class ConsumerSpec:
     """What was declared about failures."""
     publishes: tuple[str, ...] = ()
     """Topics that what it returns is sent to."""
+    engine: str = ""
+    """Which runner of a plugin calls the function, in its own way; empty: we do."""
 
 
 class Consumer(Generic[P, R]):
@@ -111,6 +116,7 @@ if TYPE_CHECKING:
         broadcasting: bool = False,
         tags: str = EVERYTHING,
         sql: str | None = None,
+        engine: str = "",
         batch: int = 0,
         linger: str | float = 0,
         retry: Retry | None = None,
@@ -126,6 +132,8 @@ if TYPE_CHECKING:
         With `batch=32` it takes lists of so many messages at most, such as `list[Order]`; with `linger="50ms"` a
         message waits so long for others. It answers None, a list of outcomes, or the index up to which all is well;
         where it raises, the whole batch is tried again, or the tail that `BatchFailed(at=index)` names.
+
+        `engine` names a plugin's way to run handlers of batches: with `engine="spark"` the function takes a DataFrame.
 
         `retry` says which failures are tried again, how often, after which delays, and what then: see `Retry`.
 
@@ -198,9 +206,7 @@ def _spec(
     if not isinstance(name, str):
         raise ConfigurationError(f"name={shorten(name)}: write a text")
     _check_function(function)
-    batch, linger_ms = _batch(given.get("batch", 0)), _linger(given.get("linger", 0))
-    if linger_ms and not batch:
-        raise ConfigurationError("linger without batch: a single message waits for nobody; write batch=32, too")
+    engine, batch, linger_ms = _manner(given, function)
     retry = given.get("retry")
     if retry is not None and not isinstance(retry, Retry):
         raise ConfigurationError(f"retry={shorten(retry)}: write retry=Retry(max=5, ...), from framework")
@@ -218,11 +224,12 @@ def _spec(
         name=name,
         place=place,
         is_async=inspect.iscoroutinefunction(function),
-        arguments=arguments_of(function, names, is_batch=bool(batch)),
+        arguments=PLAIN if engine else arguments_of(function, names, is_batch=bool(batch)),
         batch=batch,
         linger_ms=linger_ms,
         retry=retry,
         publishes=_publishes(function, commit, batch),
+        engine=engine,
     )
 
 
@@ -263,6 +270,26 @@ def _given(positional: tuple[object, ...], options: dict[str, object]) -> dict[s
     if twice:
         raise ConfigurationError(f"{twice[0]} is given twice; {_EXAMPLE}")
     return given | options
+
+
+def _manner(given: dict[str, object], function: Callable[..., object]) -> tuple[str, int, int]:
+    """Who calls the function, with how many messages at most, and how long those wait for each other."""
+    engine = given.get("engine", "")
+    if not isinstance(engine, str):
+        raise ConfigurationError(f'engine={shorten(engine)}: write the name that a plugin gives it, such as "spark"')
+    batch = _batch(given.get("batch", ENGINE_BATCH if engine else 0))
+    linger_ms = _linger(given.get("linger", ENGINE_LINGER_MS / 1000 if engine else 0))
+    if engine and not batch:
+        raise ConfigurationError(f"batch=0: the engine {engine!r} takes batches; write how many messages at most")
+    if engine and inspect.iscoroutinefunction(function):
+        raise ConfigurationError(f"the engine {engine!r} calls plain functions: write def, not async def")
+    if linger_ms and not batch:
+        raise ConfigurationError("linger without batch: a single message waits for nobody; write batch=32, too")
+    if engine and given.get("orderly", False) is not False:
+        raise ConfigurationError(
+            f"the engine {engine!r} is for concurrent groups in this version: remove it, or orderly"
+        )
+    return engine, batch, linger_ms
 
 
 def _sql(value: object, given: dict[str, object]) -> str | None:

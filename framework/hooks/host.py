@@ -23,7 +23,7 @@ from framework.hooks import specs
 from framework.hooks.calls import Calls, Implementation
 from framework.hooks.inspection import made, marked, plugin_in, settings_model
 from framework.hooks.markers import PROJECT
-from framework.model.contracts import AllocationStrategy, ExpiryPolicy, ProgressStore
+from framework.model.contracts import AllocationStrategy, ExpiryPolicy, ProgressStore, Runner
 
 _log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -118,6 +118,8 @@ class PluginHost:
         """What to do with messages whose handlers take too long, by name; each contains its failures."""
         self.progress_stores = self._progress_stores()
         """Where what has ended above a gap is kept, by name."""
+        self.runners = self._runners()
+        """Ways to run handlers, by the engine's name."""
 
     def _candidates(self, found: Iterable[EntryPoint], objects: Mapping[str, object]) -> list[_Candidate]:
         candidates = [_Candidate(name, _OURS, partial(import_module, module)) for name, module in _BUILT_IN.items()]
@@ -210,12 +212,7 @@ class PluginHost:
         """Nothing is contained here: what cannot be registered must not be missed when it is first needed."""
         owners: dict[str, str] = {}
         for each in self._implementations(hook):
-            try:
-                offered: list[Any] = list(each.function())
-            except Exception as error:
-                cause = f"{type(error).__name__}: {error}"
-                raise ConfigurationError(f"plugin {each.plugin!r}: {each.hook} failed: {cause}") from error
-            for found in offered:
+            for found in list(_answer(each)):
                 if not isinstance(found, kind):
                     raise ConfigurationError(f"plugin {each.plugin!r}: {found!r} has no name or no {must}()")
                 name = str(getattr(found, "name"))  # noqa: B009 - the protocols have one, and T does not say so
@@ -241,8 +238,29 @@ class PluginHost:
         found = self._offered("register_progress_stores", kind, "progress store", "open")
         return dict(sorted((store.name, store) for _, store in found))
 
+    def _runners(self) -> dict[str, Runner]:
+        runners: dict[str, Runner] = {}
+        owners: dict[str, str] = {}
+        for each in self._implementations("register_runners"):
+            for name, runner in dict(_answer(each)).items():
+                if not isinstance(runner, Runner):
+                    raise ConfigurationError(f"plugin {each.plugin!r}: {runner!r} has no prepared()")
+                other = owners.get(name)
+                if other is not None:
+                    raise ConfigurationError(f"plugins {other!r} and {each.plugin!r} both offer the engine {name!r}")
+                runners[name], owners[name] = runner, each.plugin
+        return runners
+
     def __repr__(self) -> str:
         return f"<PluginHost {', '.join(self._sources)}>"
+
+
+def _answer(each: Implementation) -> Any:
+    try:
+        return each.function()
+    except Exception as error:
+        cause = f"{type(error).__name__}: {error}"
+        raise ConfigurationError(f"plugin {each.plugin!r}: {each.hook} failed: {cause}") from error
 
 
 def _source(entry: EntryPoint) -> str:

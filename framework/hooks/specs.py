@@ -11,14 +11,14 @@ on a worker thread for others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel
 
 from framework.hooks.markers import hookspec
 from framework.hooks.verdict import Skip
-from framework.model.contracts import AllocationStrategy, ExpiryPolicy, ProgressStore
+from framework.model.contracts import AllocationStrategy, ExpiryPolicy, ProgressStore, Runner
 from framework.model.delivery import Delivery
 from framework.model.outcome import Kind, Outcome, RetryLater
 
@@ -41,6 +41,10 @@ class Hooks:
     @hookspec
     def register_progress_stores(self) -> Sequence[ProgressStore]:  # type: ignore[empty-body]  # likewise
         """Stores that `consumers.<group>.progress` may then name."""
+
+    @hookspec
+    def register_runners(self) -> Mapping[str, Runner]:  # type: ignore[empty-body]  # likewise
+        """Ways to run handlers of batches, by the name that `@consumer(engine=...)` then gives."""
 
     @hookspec
     def app_started(self, app: Any) -> None:

@@ -137,3 +137,16 @@ class ProgressStore(Protocol):
     def open(self, means: Any) -> KeepsProgress:
         """The store of one group; nothing is asked or opened yet. `means`: ProgressMeans."""
         ...
+
+
+@runtime_checkable
+class Runner(Protocol):
+    """How handlers are run that name an engine: `@consumer(..., engine="spark")`."""
+
+    def prepared(self, function: Callable[..., object], name: str) -> Callable[[list[Message]], object]:
+        """What is called, on worker threads and perhaps several at once, with each batch in the function's place.
+
+        Asked once a handler, when an application is put together, before anything is started. What the call answers or
+        raises means what it means of a batch handler: None is success, a list has one outcome a message.
+        """
+        ...

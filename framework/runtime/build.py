@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from framework.core import limits
 from framework.core.flow_control import FlowLimits
 from framework.core.skipping import SkipRules
 from framework.declare import Consumer, ConsumerSpec
+from framework.declare.arguments import Argument
 from framework.errors import ConfigurationError, nearest
 from framework.hooks.calls import Calls
 from framework.hooks.host import PluginHost
 from framework.hooks.strategies import choose, named_policy
-from framework.model.contracts import ProgressStore
+from framework.model.contracts import ProgressStore, Runner
 from framework.model.message import Message
 from framework.model.namespaces import unwrap, wrap
 from framework.model.reserved import GROUP_LENGTH_MAX, check_name, check_topic
@@ -51,7 +53,8 @@ def plans(
     """
     by_group: dict[str, list[ConsumerSpec]] = {}
     for consumer in consumers:
-        by_group.setdefault(unwrap(settings.cluster.namespace, consumer.spec.group), []).append(consumer.spec)
+        spec = _run(consumer.spec, host.runners)
+        by_group.setdefault(unwrap(settings.cluster.namespace, spec.group), []).append(spec)
     version = world.clock.now_ms()
     return [
         _plan(
@@ -226,6 +229,20 @@ def _handling(
     return Handling(
         call, is_awaited(spec), undecodable, commits_by_hand=by_hand, key_of=_key_of(spec), batching=batching
     )
+
+
+def _run(spec: ConsumerSpec, runners: Mapping[str, Runner]) -> ConsumerSpec:
+    """The consumer with the function that its engine has called; most have none."""
+    if not spec.engine:
+        return spec
+    runner = runners.get(spec.engine)
+    if runner is None:
+        offered = nearest(spec.engine, list(runners)) or "; install and load the plugin that offers it"
+        raise ConfigurationError(
+            f"consumer {spec.name!r}: there is no engine {spec.engine!r}{offered}", place=spec.place
+        )
+    arguments = (Argument("messages", "message", many=list),)
+    return replace(spec, function=runner.prepared(spec.function, spec.name), arguments=arguments)
 
 
 def _key_of(spec: ConsumerSpec) -> Callable[[Message], str] | None:

@@ -139,6 +139,9 @@ def opaque(it: threading.Thread) -> None: ...
 def ordered(it: OrderedDict[str, str]) -> None: ...
 
 
+async def waits(it: Message) -> None: ...
+
+
 async def yields(it: Message) -> AsyncIterator[int]:
     yield 1
 
@@ -179,6 +182,14 @@ async def yields(it: Message) -> AsyncIterator[int]:
         (good, {"topic": "t", "group": "g", "retry": 5}, "retry=5: write retry=Retry(max=5, ...)"),
         (good, {"topic": "t", "group": "g", "retrys": Retry()}, "unknown option 'retrys'; did you mean 'retry'?"),
         (opaque, {"topic": "t", "group": "g"}, "parameter 'it' is annotated 'Thread'; a handler is given the body"),
+        (good, {"topic": "t", "group": "g", "engine": True}, "engine=True: write the name that a plugin gives it"),
+        (
+            good,
+            {"topic": "t", "group": "g", "engine": "spark", "batch": 0},
+            "engine 'spark' takes batches; write how many",
+        ),
+        (waits, {"topic": "t", "group": "g", "engine": "spark"}, "calls plain functions: write def, not async def"),
+        (good, {"topic": "t", "group": "g", "engine": "spark", "orderly": True}, "'spark' is for concurrent groups"),
         (yields, {"topic": "t", "group": "g"}, "a handler that yields never ends by itself"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -264,6 +265,42 @@ def test_a_hook_that_an_instance_takes_away_is_not_implemented() -> None:
 
 def test_strategies_of_plugins_join_the_built_in_ones() -> None:
     assert {*STRATEGIES, "mine"} == set(host(objects={"mine": Offers(Strategy("mine"))}).strategies)
+
+
+class Runs:
+    """Offers the engines that it is given, by name."""
+
+    def __init__(self, **engines: object) -> None:
+        self.engines = engines
+
+    @hookimpl
+    def register_runners(self) -> dict[str, Any]:
+        return self.engines
+
+    def prepared(self, function: Callable[..., object], name: str) -> Callable[..., object]:
+        return function
+
+
+def test_what_register_runners_offers_is_known_by_its_name() -> None:
+    runner = Runs()
+
+    assert {"spark": runner} == host(objects={"mine": Runs(spark=runner)}).runners
+    assert {} == host().runners
+
+
+@pytest.mark.parametrize(
+    ("plugins", "reason"),
+    [
+        ({"a": Runs(spark=Runs()), "b": Runs(spark=Runs())}, "both offer the engine 'spark'"),
+        ({"a": Runs(spark="a text")}, "plugin 'a': 'a text' has no prepared()"),
+        ({"a": Runs(**{"": None})}, "has no prepared()"),
+    ],
+)
+def test_an_engine_that_cannot_be_registered_stops_the_start(plugins: dict[str, object], reason: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        host(objects=plugins)
+
+    assert reason in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 from framework_spark import options
+from framework_spark.plugin import SessionsOfThisProcess, SparkSettings
+from framework_spark.runner import SparkRunner
 from framework_spark.schema import SCHEMA
 from framework_spark.sink import TYPES
 
 from framework import Message
+from framework.model.outcome import DeadLetter
+from framework.model.queue import MessageQueue
 from framework.reading import Reader
 from tests.reading.threads import ThreadBox
 
@@ -26,9 +30,7 @@ def test_everything_has_its_place_in_the_page(name: str) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.xdist_group("spark")
 def test_the_examples_run(spark: Any, box: ThreadBox, reader: Reader, tmp_path: Path) -> None:
-    from pyspark.errors import StreamingQueryException
-
-    batch, stream = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    batch, stream, handler = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
     box.send("orders", [Message("orders", f"m{n}", tags="red" if n % 2 else "blue") for n in range(6)], queue=0)
     names: dict[str, Any] = {
         "spark": spark, "name_servers": box.address, "checkpoint": str(tmp_path / "checkpoint")
@@ -37,13 +39,27 @@ def test_the_examples_run(spark: Any, box: ThreadBox, reader: Reader, tmp_path: 
     exec(batch, names)
     assert ["m1", "m3", "m5"] == [row.body for row in names["red"].collect()]
 
-    for attempt in range(3):
-        try:
-            exec(stream, names)
-            break
-        except StreamingQueryException as error:
-            # Spark gives a source's process ten seconds to start, which a busy machine exceeds: start again.
-            if "failed to connect back" not in str(error) or attempt == 2:
-                raise
+    exec(stream, names)
     assert names["query"].exception() is None
     assert 6 == sum(reader.max_offset(queue) for queue in reader.queues("paid"))
+
+    exec(handler, names)
+    run = SparkRunner(_Given(spark)).prepared(names["revenue"].spec.function, "revenue")
+    queue = MessageQueue("clicks", "broker-a", 0)
+    bodies = ["1.5", "free", "2"]
+    clicks = [Message("clicks", body, tags="a", queue=queue, queue_offset=n) for n, body in enumerate(bodies)]
+
+    assert [None, DeadLetter("no price"), None] == run(clicks)
+
+
+class _Given:
+    """The suite's session; it is never to be made again."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def make(self) -> Any:
+        return self._session
+
+    def is_alive(self, session: Any) -> bool:
+        return SessionsOfThisProcess(SparkSettings()).is_alive(session)

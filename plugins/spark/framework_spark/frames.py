@@ -1,0 +1,76 @@
+"""Messages as an Arrow table, and a verdict table as outcomes. Pure: it knows no Spark and no session.
+
+The table has the columns of the source (`schema.py`), so that a handler's function and a query's read alike. A message
+that came back has the address of its copy on the retry topic: the four columns name it once in any batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from framework.errors import shorten
+from framework.model.message import Message
+from framework.model.outcome import DeadLetter, Outcome, RetryLater
+
+ADDRESS = ("topic", "broker", "queueId", "offset")
+VERDICTS = ("ok", "retry", "dead_letter")
+
+_INSTANT = pa.timestamp("us", tz="UTC")
+SHAPE = pa.schema(
+    [
+        ("topic", pa.string()), ("broker", pa.string()), ("queueId", pa.int32()), ("offset", pa.int64()),
+        ("key", pa.string()), ("tag", pa.string()), ("body", pa.binary()), ("storeTime", _INSTANT),
+        ("bornTime", _INSTANT), ("msgId", pa.string()), ("reconsumeTimes", pa.int32()),
+        ("properties", pa.map_(pa.string(), pa.string())),
+    ]
+)  # fmt: skip
+
+
+def table_of(messages: Sequence[Message]) -> pa.Table:
+    """One row a message, in their order."""
+    columns: dict[str, list[Any]] = {name: [] for name in SHAPE.names}
+    for message in messages:
+        queue, properties = message.queue, message.properties
+        row = (
+            queue.topic, queue.broker, queue.number, message.queue_offset, properties.get("KEYS"),
+            properties.get("TAGS"), message.body, message.stored_ms * 1000, message.born_ms * 1000,
+            message.message_id, message.attempt - 1, list(properties.items()),
+        )  # fmt: skip
+        for column, value in zip(columns.values(), row, strict=True):
+            column.append(value)
+    return pa.table([pa.array(columns[field.name], field.type) for field in SHAPE], schema=SHAPE)
+
+
+def outcomes_of(verdicts: pa.Table, messages: Sequence[Message]) -> list[Outcome | None]:
+    """One outcome a message. Messages without a row are well. ValueError for rows that fit no message of the batch."""
+    missing = [name for name in (*ADDRESS, "verdict") if name not in verdicts.column_names]
+    if missing:
+        raise ValueError(
+            f"the frame that the handler returned has no column {missing[0]}; verdicts have {', '.join(ADDRESS)}, "
+            "verdict, and perhaps reason"
+        )
+    rows = {(*message.queue, message.queue_offset): index for index, message in enumerate(messages)}
+    found: list[Outcome | None] = [None] * len(messages)
+    for verdict in verdicts.to_pylist():
+        address = tuple(verdict[name] for name in ADDRESS)
+        index = rows.get(address)
+        if index is None:
+            raise ValueError(f"verdict for {address}, which is no message of the batch")
+        outcome = _outcome(verdict["verdict"], verdict.get("reason"))
+        if not isinstance(found[index], DeadLetter):  # of two for one message, the graver counts
+            found[index] = outcome or found[index]
+    return found
+
+
+def _outcome(verdict: object, reason: object) -> Outcome | None:
+    match verdict:
+        case "ok" | None:
+            return None
+        case "retry":
+            return RetryLater(reason=str(reason or ""))
+        case "dead_letter":
+            return DeadLetter(str(reason or ""))
+    raise ValueError(f"verdict {shorten(verdict)}: write one of {', '.join(VERDICTS)}")
