@@ -18,6 +18,7 @@ def offsets_forward(history: History) -> Iterator[Violation]:
     highest: dict[tuple[str, str, str], int] = {}
     begun: dict[tuple[str, str, str], int] = {}
     resets: dict[tuple[str, str], Reset] = {}
+    remade: dict[str, float] = {}
     for fact in history.facts:
         if type(fact) is Acquired:
             begun[fact.who, fact.group, fact.queue] = fact.offset
@@ -25,13 +26,15 @@ def offsets_forward(history: History) -> Iterator[Violation]:
             where = fact.group, str(fact.queue)
             resets[where] = _together(resets.get(where), fact)
         elif type(fact) is Remade:
-            highest.clear()
+            remade[fact.topic] = fact.at
         elif type(fact) is Committed:
             key = (fact.by, fact.group, str(fact.queue))
             before = highest.get(key, 0)
             if fact.offset >= before:
                 highest[key] = fact.offset
                 begun.pop(key, None)
+            elif fact.at < remade.get(fact.queue.topic, -LATE_S) + LATE_S:
+                highest[key] = fact.offset  # what was on its way belongs to the topic's former life
             elif fact.offset >= begun.get(key, before) or _is_reset(fact, resets.get((fact.group, key[2]))):
                 highest[key] = fact.offset  # taken again further back, for instance after the broker had lost commits
             else:
