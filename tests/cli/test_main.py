@@ -119,4 +119,6 @@ def test_a_traceback_is_for_those_who_ask(capsys: Capture, monkeypatch: pytest.M
 
 
 def test_the_exit_codes_are_the_contract_s() -> None:
-    assert [0, 1, 2, 69, 73, 75, 78, 130] == [code.value for code in ExitCode]
+    """HUNG is said by one worker to its parent, which starts another; no user's command ends with it."""
+    assert [0, 1, 2, 69, 73, 75, 78, 130] == [code.value for code in ExitCode if code is not ExitCode.HUNG]
+    assert 70 == ExitCode.HUNG.value
