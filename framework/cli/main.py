@@ -22,6 +22,7 @@ COMMANDS = {
     "run": "consume with the handlers of an application",
     "dev": "the same with a broker in the box, a reload at each change, and a line a message",
     "broker": "a broker in the box, for development and tests",
+    "new": "write the folder of a new application or plugin: `new app NAME`, `new plugin NAME`",
     "check": "say everything that is wrong with settings, handlers and plugins",
     "config": "say what the settings come to, and where each value came from",
     "plugins": "list what is loaded, where it comes from, which hooks it has",
@@ -35,6 +36,7 @@ _EXAMPLES = """\
 examples:
   framework-app dev example_app                       try it, without any broker
   framework-app dev orders.py                         your own first handler
+  framework-app new app order_desk                    a folder with a handler, settings and tests
   framework-app check                                 before a deploy; 0 or 78
   framework-app config explain --written              what your file, variables and options changed
   framework-app run shop --name-server 10.0.0.5:9876  against a cluster

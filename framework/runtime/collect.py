@@ -45,7 +45,7 @@ def target(app: str) -> Target:
         return Target(_module_of(path.resolve()), attribute)
     if path.is_dir() and ("/" in name or name == "."):
         return Target(_module_of(path.resolve()), attribute, path)
-    _importable(Path.cwd())
+    importable(Path.cwd())
     if not all(part.isidentifier() for part in name.split(".")):
         raise ConfigurationError(f"APP {app!r}: write a .py file, a module such as shop.orders, or module:name")
     return Target(name, attribute, _folder(name))
@@ -213,7 +213,8 @@ def _placed(error: ConfigurationError, place: str | None) -> ConfigurationError:
     return error if error.place or place is None else ConfigurationError(str(error), place=place)
 
 
-def _importable(folder: Path) -> None:
+def importable(folder: Path) -> None:
+    """Let modules in this folder be imported, as `python -m` does for the current one."""
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
@@ -225,7 +226,7 @@ def _module_of(path: Path) -> str:
     while (folder / "__init__.py").is_file():
         parts.insert(0, folder.name)
         folder = folder.parent
-    _importable(folder)
+    importable(folder)
     return ".".join(parts)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 
 from framework.cli import options, output
 from framework.cli.exit_codes import ExitCode
@@ -20,10 +21,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     from framework.hooks.host import PluginHost
     from framework.runtime import logs
+    from framework.runtime.collect import importable
     from framework.settings.schema import AppSettings, Logging
 
     settings = options.loaded(arguments).settings
     logs.configure(AppSettings(logging=Logging(level="debug" if arguments.debug else "warning")))
+    importable(Path.cwd())  # plugins of the application lie beside its settings
     host = PluginHost(settings.plugins, settings)
     width = max(len(each.name) for each in host.plugins)
     for each in host.plugins:
