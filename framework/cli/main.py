@@ -24,7 +24,7 @@ COMMANDS = {
     "broker": "a broker in the box, for development and tests",
     "new": "write the folder of a new application or plugin: `new app NAME`, `new plugin NAME`",
     "check": "say everything that is wrong with settings, handlers and plugins",
-    "config": "say what the settings come to, and where each value came from",
+    "config": "say what the settings come to and from where, or print their JSON Schema for editors",
     "plugins": "list what is loaded, where it comes from, which hooks it has",
     "simulate": "run a whole cluster in virtual time from a seed",
 }
@@ -38,6 +38,7 @@ examples:
   framework-app dev orders.py                         your own first handler
   framework-app new app order_desk                    a folder with a handler, settings and tests
   framework-app check                                 before a deploy; 0 or 78
+  framework-app config schema > settings.schema.json  what editors complete framework-app.yaml with
   framework-app config explain --written              what your file, variables and options changed
   framework-app run shop --name-server 10.0.0.5:9876  against a cluster
   framework-app run shop --workers 4                  four processes

@@ -48,7 +48,7 @@ def _of(part: BaseModel, path: tuple[str, ...], settings: AppSettings) -> Iterat
         else:
             is_written = name in part.model_fields_set
             place = _place(here, settings) if is_written else DEFAULT
-            yield Explained(".".join(here), _spelled(value, here, field), place)
+            yield Explained(".".join(here), spelled(value, here, field), place)
 
 
 def _entries(entries: Mapping[str, Any], path: tuple[str, ...], settings: AppSettings) -> Iterator[Explained]:
@@ -59,7 +59,7 @@ def _entries(entries: Mapping[str, Any], path: tuple[str, ...], settings: AppSet
         elif isinstance(value, Mapping) and value:
             yield from _entries(value, here, settings)
         else:
-            yield Explained(".".join(here), _spelled(value, here, None), _place(here, settings))
+            yield Explained(".".join(here), spelled(value, here, None), _place(here, settings))
 
 
 def _place(path: tuple[str, ...], settings: AppSettings) -> str:
@@ -68,7 +68,8 @@ def _place(path: tuple[str, ...], settings: AppSettings) -> str:
     return next((place for place in places if place is not None), DEFAULT)
 
 
-def _spelled(value: Any, path: tuple[str, ...], field: FieldInfo | None) -> str:
+def spelled(value: Any, path: tuple[str, ...], field: FieldInfo | None) -> str:
+    """A value as a file would write it; the last step of the path tells what may be a secret."""
     is_secret = isinstance(value, Secret) or (
         any(SECRET_WORDS.search(step) for step in path[-1:]) and not path[-1].endswith("file")
     )

@@ -21,6 +21,7 @@ from pydantic import (
     Field,
     PrivateAttr,
     ValidationError,
+    WithJsonSchema,
     model_validator,
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -31,7 +32,7 @@ from framework.model.allocation import Allocation, written
 from framework.model.reserved import GROUP_LENGTH_MAX, TOPIC_LENGTH_MAX, TRACE_TOPIC, is_legal
 from framework.settings.mistakes import Places, translated
 from framework.settings.secret import Secret
-from framework.settings.units import Duration, Size
+from framework.settings.units import DURATION_PATTERN, Duration, Size
 
 
 def _several(value: Any) -> Any:
@@ -69,9 +70,10 @@ Address = Annotated[str, AfterValidator(_address)]
 Network = Annotated[str, AfterValidator(_network)]
 GroupName = Annotated[str, AfterValidator(_group)]
 TopicName = Annotated[str, AfterValidator(_topic)]
-Texts = Annotated[tuple[str, ...], BeforeValidator(_several)]
-Addresses = Annotated[tuple[Address, ...], BeforeValidator(_several)]
-Networks = Annotated[tuple[Network, ...], BeforeValidator(_several)]
+_LIST_OR_TEXT = WithJsonSchema({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]})
+Texts = Annotated[tuple[str, ...], BeforeValidator(_several), _LIST_OR_TEXT]
+Addresses = Annotated[tuple[Address, ...], BeforeValidator(_several), _LIST_OR_TEXT]
+Networks = Annotated[tuple[Network, ...], BeforeValidator(_several), _LIST_OR_TEXT]
 CONCURRENCY_MAX = 1024  # each handler that runs has a slot, and each plain one a thread
 Level = Literal["debug", "info", "warning", "error"]
 
@@ -101,6 +103,21 @@ def _start(value: Any) -> Any:
     if instant.tzinfo is None:
         raise ValueError(f"a time needs its zone, or two machines read it differently: {value}Z or {value}+08:00")
     return Start("time", round(instant.timestamp() * 1000))
+
+
+_INSTANT = r"^\d{4}-\d{2}-\d{2}.*(Z|[+-]\d{2}(:?\d{2})?)$"
+_START = WithJsonSchema(
+    {
+        "anyOf": [
+            {"enum": ["first", "last"]},
+            {"type": "string", "pattern": DURATION_PATTERN},
+            {"type": "string", "pattern": _INSTANT},
+        ]
+    }
+)
+_ALLOCATION = WithJsonSchema(
+    {"anyOf": [{"type": "string", "minLength": 1}, {"type": "object", "minProperties": 1, "maxProperties": 1}]}
+)
 
 
 class Part(BaseModel):
@@ -187,7 +204,7 @@ class ConsumerSettings(Part):
     max_retries: Annotated[int, Field(ge=0, le=1000)] | None = None
     """Retries after the first delivery; then the message goes to the dead-letter topic. Empty: 16, which means 17
     deliveries, and without end in an orderly group. A broadcasting group retries in place, drops, and has 0."""
-    start: Annotated[Start, BeforeValidator(_start)] = Start("last")
+    start: Annotated[Start, BeforeValidator(_start), _START] = Start("last")
     """Where a group begins that the cluster has never seen: first, last, an age (30m) or a time with its zone."""
     skip_older_than: Annotated[Duration, Field(ge=1)] | None = None
     """Settle messages unhandled that were stored longer ago than this; retries are handled. Empty: no such rule."""
@@ -218,7 +235,7 @@ class ConsumerSettings(Part):
     progress: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")] = "none"
     """Where messages that ended above an unfinished one are kept, so that a crash repeats none of them: none, topic (a
     topic of the group's own, %ACK%GROUP), local (files of this machine), or a plugin's store. docs/reliability.md."""
-    allocation: Annotated[Allocation, BeforeValidator(written)] = Allocation("averaging")
+    allocation: Annotated[Allocation, BeforeValidator(written), _ALLOCATION] = Allocation("averaging")
     """The strategy that divides queues among members, by its name or as {name: {option: value}}; the same in every
     member of a group."""
     trace: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import GetCoreSchemaHandler
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 MASK = "***"
@@ -55,6 +55,10 @@ class Secret:
         return core_schema.no_info_plain_validator_function(
             cls._validate, serialization=core_schema.plain_serializer_function_ser_schema(lambda _: MASK)
         )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, shape: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"type": "string"}
 
     @classmethod
     def _validate(cls, value: Any) -> Secret:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, WithJsonSchema
 
 from framework.model import durations
 
@@ -51,8 +51,12 @@ def size_text(count: int) -> str:
     return f"{count}B"
 
 
-Duration = Annotated[int, BeforeValidator(duration_ms)]
+DURATION_PATTERN = r"^\s*(\d+(\.\d+)?(ms|s|m|h|d))+\s*$"
+"""For editors; what is out of range is said when the file is read."""
+_SIZE_PATTERN = r"^\s*\d+(\.\d+)?\s*(B|KiB|MiB|GiB)\s*$"
+
+Duration = Annotated[int, BeforeValidator(duration_ms), WithJsonSchema({"type": "string", "pattern": DURATION_PATTERN})]
 """Milliseconds in memory; `30s` in a file."""
 
-Size = Annotated[int, BeforeValidator(size_bytes)]
+Size = Annotated[int, BeforeValidator(size_bytes), WithJsonSchema({"type": "string", "pattern": _SIZE_PATTERN})]
 """Bytes in memory; `64MiB` in a file."""

@@ -1,13 +1,15 @@
-"""`config explain`: the settings and their places on stdout; a mistake is 78."""
+"""`config explain`: the settings and their places on stdout; a mistake is 78. `config schema`: what editors read."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from framework.cli import main
 from framework.cli.exit_codes import ExitCode
+from framework.settings.json_schema import json_schema
 
 Capture = pytest.CaptureFixture[str]
 
@@ -33,3 +35,14 @@ def test_a_mistake_is_said_with_its_place(tmp_path: Path, capsys: Capture) -> No
 
     assert ExitCode.CONFIGURATION == main.run(["config", "explain", "-c", str(file)])
     assert f"{file}:2" in capsys.readouterr().err
+
+
+def test_the_schema_is_printed_for_editors(capsys: Capture) -> None:
+    assert ExitCode.CLEAN == main.run(["config", "schema"])
+
+    assert json_schema() == json.loads(capsys.readouterr().out)
+
+
+def test_the_schema_is_no_application_s(capsys: Capture) -> None:
+    assert ExitCode.USAGE == main.run(["config", "schema", "shop", "--set", "app.name=x"])
+    assert "leave out APP, --set\n" in capsys.readouterr().err
