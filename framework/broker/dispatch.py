@@ -9,6 +9,7 @@ import structlog
 
 from framework.broker.handlers import HANDLERS
 from framework.broker.intercept import Interceptor, Interceptors, Lost
+from framework.broker.quotas import Quotas
 from framework.broker.relays import relay
 from framework.broker.request import AfterCommit, Answer, Hold, Refusal, Relay, Request, refuse
 from framework.errors import FrameworkError, ProtocolError, RecordDamaged, StoreError
@@ -24,7 +25,10 @@ Verify = Callable[[Command], bool]
 class Dispatch:
     """One a broker process."""
 
-    def __init__(self, interceptors: Interceptors, verify: Verify | None, trouble: Callable[[str], None]) -> None:
+    def __init__(
+        self, interceptors: Interceptors, verify: Verify | None, quotas: Quotas, trouble: Callable[[str], None]
+    ) -> None:
+        self._quotas = quotas
         self._interceptors = interceptors
         self._verify = verify
         self._trouble = trouble
@@ -44,6 +48,10 @@ class Dispatch:
 
     def resume(self, request: Request) -> None:
         """Act on a request that has come in, or look again at one that was held."""
+        busy = self._quotas.refusal(request.command.code)
+        if busy is not None:
+            request.answer(busy)
+            return
         match self._decide(request):
             case Command() as answer:
                 request.answer(answer)
@@ -52,8 +60,13 @@ class Dispatch:
             case Relay() as question:
                 relay(request, question)
             case AfterCommit() as word:
+                quotas, size = self._quotas, len(request.command.body)
+                quotas.writes += 1
+                quotas.write_bytes += size
 
                 def done(result: Any, error: FrameworkError | None) -> None:
+                    quotas.writes -= 1
+                    quotas.write_bytes -= size
                     request.answer(_after(word, result, error))
 
                 request.node.store.writer.submit(word.change, done)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from framework.broker.request import Client, Hold, Request
 from framework.broker.timers import Timer, Timers
 
-# A connection has at most 2,048 requests in flight, and there are at most 256 connections.
 HOLDS_MAX = 100_000
 _HEAP_SLACK = 1000
 
@@ -29,9 +28,11 @@ class _Held:
 class Holds:
     """All waiting pulls of one logical broker. `wake` is called with each request that has waited enough."""
 
-    def __init__(self, timers: Timers, wake: Callable[[Request], None]) -> None:
+    def __init__(self, timers: Timers, wake: Callable[[Request], None], a_client_max: int = 2048) -> None:
         self._timers = timers
         self._wake = wake
+        self._a_client_max = a_client_max
+        self._by_client: dict[Client, int] = {}
         self._by_queue: dict[tuple[str, int], dict[_Held, None]] = {}
         self._deadlines: list[tuple[float, int, _Held]] = []
         self._count = 0
@@ -42,15 +43,16 @@ class Holds:
     def __len__(self) -> int:
         return self._count
 
-    @property
-    def is_full(self) -> bool:
-        return self._count >= HOLDS_MAX
+    def has_room(self, client: Client) -> bool:
+        """Whether one more of this connection may wait."""
+        return self._count < HOLDS_MAX and self._by_client.get(client, 0) < self._a_client_max
 
     def park(self, request: Request, hold: Hold) -> None:
         """Let the request wait."""
         held = _Held(request, hold)
         self._by_queue.setdefault(held.where, {})[held] = None
         self._count += 1
+        self._by_client[request.client] = self._by_client.get(request.client, 0) + 1
         self._sequence += 1
         heapq.heappush(self._deadlines, (self._timers.time() + hold.timeout_ms / 1000, self._sequence, held))
         if len(self._deadlines) > 2 * self._count + _HEAP_SLACK:
@@ -94,6 +96,7 @@ class Holds:
         """Forget everybody."""
         self._by_queue.clear()
         self._deadlines.clear()
+        self._by_client.clear()
         self._count = 0
         if self._timer is not None:
             self._timer.cancel()
@@ -109,6 +112,9 @@ class Holds:
         request, held.request = held.request, None
         if request is not None:
             self._count -= 1
+            left = self._by_client.pop(request.client) - 1
+            if left:
+                self._by_client[request.client] = left
             holds = self._by_queue[held.where]
             del holds[held]
             if not holds:

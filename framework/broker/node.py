@@ -79,7 +79,7 @@ class Node:
         self.members = Members(timers, Admission(timers, settings.admission_ms, settings.admission_ms_max))
         self._notices = Notices(timers, self.members.find, self._is_notified)
         self.members.arrived, self.members.departed = self._notices.arrived, self._notices.departed
-        self.holds = Holds(timers, wake)
+        self.holds = Holds(timers, wake, settings.waiting_pulls_max)
         identity = world.identity
         self.unique_keys = UniqueKeys(identity.host, identity.process, int.from_bytes(world.chance.token(4)))
         """For messages that came without one."""

@@ -17,6 +17,7 @@ from framework.broker.delays import SCHEDULE_TOPIC, TIMER_TOPIC, Delays
 from framework.broker.dispatch import Dispatch
 from framework.broker.intercept import Interceptor, Interceptors
 from framework.broker.node import Node
+from framework.broker.quotas import Quotas
 from framework.broker.request import Request
 from framework.broker.retention import Retention
 from framework.broker.sending import deliver_due
@@ -27,7 +28,7 @@ from framework.broker.store.store import Store
 from framework.errors import ConfigurationError, shorten
 from framework.net.channel import Channel
 from framework.net.credentials import Credentials
-from framework.net.listener import Listener
+from framework.net.listener import Listener, Unread
 from framework.net.tls import TlsOptions, server_context
 from framework.ports import World
 from framework.wire.command import Command
@@ -75,7 +76,9 @@ class Broker:
         self._ports = [port + i if port else 0 for i in range(brokers)]
         self._tls = None if tls is None else server_context(tls, client_certificates=bool(tls.ca_file))
         self._interceptors = Interceptors()
-        self._dispatch = Dispatch(self._interceptors, _verifier(auth), self._trouble)
+        self._unread = Unread()
+        quotas = Quotas(self._settings, self._unread)
+        self._dispatch = Dispatch(self._interceptors, _verifier(auth), quotas, self._trouble)
         self._nodes: list[Node] = []
         self._listeners: list[Listener] = []
         self._store: Store | None = None
@@ -208,6 +211,7 @@ class Broker:
             channels_max=settings.channels_max,
             tls=self._tls,
             unsent_bytes_max=settings.unsent_bytes_max,
+            unread=self._unread,
         )
 
     def _arrived(self, queue: Queue, tags: list[int]) -> None:

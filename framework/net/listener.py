@@ -10,6 +10,7 @@ import structlog
 
 from framework.net.channel import DEFAULT_LIMITS, Channel
 from framework.ports import Listening, World
+from framework.wire.codes import ResponseCode
 from framework.wire.command import Command
 from framework.wire.connection import Limits
 
@@ -18,6 +19,46 @@ log = structlog.get_logger()
 CHANNELS_MAX = 256
 CLOSE_SECONDS = 1.0  # for the last answers to get out
 UNSENT_BYTES_MAX = 8 * 1024 * 1024  # what one slow reader may make us hold
+# Above the limit a connection is let in to be told so: a closed one says nothing, and clients dial again at once.
+REFUSED_MAX = 64
+REFUSED_SECONDS = 3.0  # to ask for something, as every client does when it has connected
+TOLD_SECONDS = 0.2  # for the answer to be read: closing at once, with more of its requests unread, could take it away
+
+
+class Unread:
+    """What all connections together have not taken in of their answers; one for the ports of a process.
+
+    Only those that are behind are looked at. The others have at most the transport's high-water mark of 64 KiB each.
+    """
+
+    def __init__(self) -> None:
+        self.behind: dict[_Served, None] = {}
+
+    @property
+    def bytes(self) -> int:
+        return sum(channel.unread_bytes for channel in self.behind)
+
+
+class _Served(Channel):
+    """An accepted connection."""
+
+    unread: Unread
+
+    @property
+    def unread_bytes(self) -> int:
+        return int(self._transport.get_write_buffer_size())
+
+    def pause_writing(self) -> None:
+        self.unread.behind[self] = None
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self.unread.behind.pop(self, None)
+        super().resume_writing()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.unread.behind.pop(self, None)
+        super().connection_lost(error)
 
 
 class Listener:
@@ -36,11 +77,14 @@ class Listener:
         limits: Limits = DEFAULT_LIMITS,
         channels_max: int = CHANNELS_MAX,
         unsent_bytes_max: int = UNSENT_BYTES_MAX,
+        unread: Unread | None = None,
     ) -> None:
         self._world, self._host, self._port, self._tls = world, host, port, tls
         self._on_request, self._on_open, self._on_closed = on_request, on_open, on_closed
         self._limits, self._channels_max, self._unsent_bytes_max = limits, channels_max, unsent_bytes_max
+        self._unread = unread or Unread()
         self._channels: dict[Channel, None] = {}
+        self._refused: dict[Channel, asyncio.TimerHandle] = {}
         self._listening: Listening | None = None
         self._is_full = False
 
@@ -51,24 +95,50 @@ class Listener:
         return self._listening.port
 
     def _make(self) -> Channel:
-        return Channel(
+        channel = _Served(
             limits=self._limits,
             on_request=self._on_request,
             on_open=self._opened,
             unsent_bytes_max=self._unsent_bytes_max,
         )
+        channel.unread = self._unread
+        return channel
 
     def _opened(self, channel: Channel) -> None:
         if len(self._channels) >= self._channels_max:
             if not self._is_full:
                 self._is_full = True
                 log.warning("connections refused", port=self._port, peer=channel.peer, limit=self._channels_max)
-            channel.close(f"{self._channels_max} connections are open, the limit")
+            self._refuse(channel)
             return
         self._channels[channel] = None
         channel.closed.add_done_callback(lambda _: self._ended(channel))
         if self._on_open is not None:
             self._on_open(channel)
+
+    def _refuse(self, channel: Channel) -> None:
+        """Answer its first requests that the broker is busy, then close; it counts as no connection."""
+        reason = f"{self._channels_max} connections are open, the limit"
+        if len(self._refused) >= REFUSED_MAX:
+            channel.close(reason)
+            return
+
+        def close_in(seconds: float) -> None:
+            self._refused[channel] = asyncio.get_running_loop().call_later(seconds, channel.close, reason)
+
+        def tell(_: Channel, command: Command) -> None:
+            channel.answer(command, Command(ResponseCode.SYSTEM_BUSY, remark=f"[OVERLOAD] {reason}; try again later"))
+
+        def tell_first(_: Channel, command: Command) -> None:
+            tell(_, command)
+            if not command.is_one_way:
+                channel.on_request = tell
+                self._refused[channel].cancel()
+                close_in(TOLD_SECONDS)
+
+        channel.on_request = tell_first
+        close_in(REFUSED_SECONDS)
+        channel.closed.add_done_callback(lambda _: self._refused.pop(channel).cancel())
 
     def _ended(self, channel: Channel) -> None:
         self._channels.pop(channel, None)
@@ -87,7 +157,7 @@ class Listener:
         """Accept no more, then close every channel and wait until the last has ended."""
         if self._listening is not None:
             await self._listening.close()
-        for channel in self.channels:
+        for channel in (*self.channels, *self._refused):
             channel.close(reason)
         loop = asyncio.get_running_loop()
         until = loop.time() + CLOSE_SECONDS

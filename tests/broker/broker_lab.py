@@ -9,11 +9,13 @@ from framework.broker.delays import SCHEDULE_TOPIC, TIMER_TOPIC, Delays
 from framework.broker.dispatch import Dispatch, Verify
 from framework.broker.intercept import Interceptors
 from framework.broker.node import Node
+from framework.broker.quotas import Quotas
 from framework.broker.request import Request
 from framework.broker.retention import Retention
 from framework.broker.sending import deliver_due
 from framework.broker.settings import BrokerSettings
 from framework.broker.store.database import Database, open_memory
+from framework.net.listener import Unread
 from framework.ports import World
 from framework.wire.codes import RequestCode
 from framework.wire.command import ONE_WAY_BIT, Command
@@ -61,7 +63,9 @@ class BrokerLab(Lab):
         self.settings = settings or BrokerSettings()
         self.troubles: list[str] = []
         self.interceptors = Interceptors()
-        self.dispatch = Dispatch(self.interceptors, verify, self.troubles.append)
+        self.unread = Unread()
+        quotas = Quotas(self.settings, self.unread)
+        self.dispatch = Dispatch(self.interceptors, verify, quotas, self.troubles.append)
         missing: Any = None  # nothing here opens a connection or a file
         world = World(
             clock=self.clock, network=missing, workers=self.workers, chance=HandChance(), identity=HandIdentity(),

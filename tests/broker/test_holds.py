@@ -90,3 +90,20 @@ def test_holds_that_were_woken_do_not_pile_up_until_their_deadlines() -> None:
 
     assert len(lab.woken) == 5000
     assert len(lab.holds._deadlines) < 1100
+
+
+def test_one_connection_may_have_so_many_waiting_and_others_are_not_touched_by_it() -> None:
+    lab = _Lab()
+    lab.holds = Holds(lab.timers, lambda request: None, a_client_max=2)
+    greedy, other = FakeClient(), FakeClient()
+    lab.park(1000, client=greedy)
+    assert lab.holds.has_room(greedy)
+    lab.park(5000, client=greedy)
+    assert (lab.holds.has_room(greedy), lab.holds.has_room(other)) == (False, True)
+
+    lab.timers.advance(1000)
+    assert lab.holds.has_room(greedy)
+    lab.park(5000, client=greedy)
+    lab.holds.forget(greedy)
+    assert lab.holds.has_room(greedy)
+    assert lab.holds._by_client == {}

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from structlog.testing import capture_logs
+
 from framework.net.channel import SILENT_CLOSE_HINT, Channel
-from framework.net.listener import Listener
+from framework.net.listener import REFUSED_MAX, REFUSED_SECONDS, Listener, Unread
 from framework.net.pool import Pool
 from framework.net.real_world import real_world
 from framework.wire.command import Command
@@ -69,8 +71,8 @@ class _Made(MemoryNetwork):
         return await super().listen(make_owner, host, port, tls=tls)
 
 
-def test_connections_above_the_limit_are_closed_and_later_ones_welcome_again() -> None:
-    async def story() -> tuple[list[bool], int]:
+def test_connections_above_the_limit_are_told_so_and_later_ones_welcome_again() -> None:
+    async def story() -> tuple[list[bool], int, Command]:
         network = _Made()
         listener = Listener(world_with(network), "127.0.0.1", 1, on_request=reply, channels_max=2)
         await listener.start()
@@ -80,6 +82,12 @@ def test_connections_above_the_limit_are_closed_and_later_ones_welcome_again() -
             join(client, network.make())
             clients.append(client)
             await asyncio.sleep(0.01)
+        clients[2].send(Command(15))
+        refused = await clients[2].request(Command(34), timeout_ms=3000)
+        while clients[2].is_open:
+            clients[2].request_now(Command(34), timeout_ms=3000).add_done_callback(lambda it: it.exception())
+            assert asyncio.get_running_loop().time() < 1, "asking keeps it open"
+            await asyncio.sleep(0.05)
         states = [client.is_open for client in clients]
         clients[0].close("done")
         clients[1].close("done")
@@ -90,9 +98,58 @@ def test_connections_above_the_limit_are_closed_and_later_ones_welcome_again() -
         states.append(another.is_open)
         count = len(listener.channels)
         await listener.close()
-        return states, count
+        return states, count, refused
 
-    assert ([True, True, False, True], 1) == virtually(story)
+    states, count, refused = virtually(story)
+
+    assert ([True, True, False, True], 1) == (states, count)
+    assert (2, "[OVERLOAD] 2 connections are open, the limit; try again later") == (refused.code, refused.remark)
+
+
+def test_refused_connections_that_ask_nothing_are_closed_and_never_many() -> None:
+    async def story() -> tuple[list[int], list[str], int]:
+        network, served = _Made(), []
+        listener = Listener(
+            world_with(network), "127.0.0.1", 1, channels_max=1, on_request=lambda _, it: served.append(it)
+        )
+        await listener.start()
+        clients = [Channel("box") for _ in range(1 + REFUSED_MAX + 10)]
+        opened = []
+        with capture_logs() as lines:
+            for client in clients:
+                join(client, network.make())
+            for seconds in (0.01, REFUSED_SECONDS):
+                await asyncio.sleep(seconds)
+                opened.append(sum(client.is_open for client in clients))
+        await listener.close()
+        return opened, [str(line["event"]) for line in lines], len(served)
+
+    assert ([1 + REFUSED_MAX, 1], ["connections refused"], 0) == virtually(story)
+
+
+def test_what_all_connections_leave_unread_is_known() -> None:
+    async def story() -> list[int]:
+        network, unread = _Made(), Unread()
+        listener = Listener(world_with(network), "127.0.0.1", 1, on_request=reply, unread=unread)
+        await listener.start()
+        clients, sizes = [], []
+        for _ in range(2):
+            client = Channel("box")
+            pipe, _ = join(client, network.make())
+            await asyncio.sleep(0.01)
+            client.send(Command(30))
+            client.request_now(Command(30, None, bytes(100_000)), timeout_ms=3000)
+            pipe.pause_reading()
+            clients.append(client)
+        await asyncio.sleep(0.01)
+        sizes.append(unread.bytes // 100_000)
+        clients[0].abort("gone")
+        await asyncio.sleep(0.01)
+        sizes.append(unread.bytes // 100_000)
+        await listener.close()
+        return [*sizes, unread.bytes]
+
+    assert [2, 1, 0] == virtually(story)
 
 
 def test_one_bad_peer_hurts_no_other() -> None:

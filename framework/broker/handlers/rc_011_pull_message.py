@@ -75,7 +75,7 @@ def handle(request: Request) -> Answer:
         )  # fmt: skip
     wants_hold = flag & SUSPEND and timeout_ms > 0 and not request.was_held and node.switches.holds_pulls
     if answer.code == ResponseCode.PULL_NOT_FOUND and wants_hold:
-        if node.holds.is_full:
+        if not node.holds.has_room(request.client):
             raise Refusal(ResponseCode.SYSTEM_BUSY, "[OVERLOAD] too many pulls are waiting; ask again later")
         return Hold(topic_name, number, subscription.hashes, min(timeout_ms, node.settings.hold_ms_max))
     return answer

@@ -1,0 +1,88 @@
+"""Quotas: what is refused with 2 while too much is under way or unread, what never is, and that it ends."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from structlog.testing import capture_logs
+
+from framework.broker.settings import BrokerSettings
+from framework.wire.codes import RequestCode
+from framework.wire.command import Command
+from framework.wire.requests.pull import SUBSCRIPTION, SUSPEND
+from tests.broker.broker_lab import BrokerLab, pull_command, send_command
+from tests.broker.client_lab import FakeClient
+
+
+class _Behind:
+    def __init__(self, unread_bytes: int) -> None:
+        self.unread_bytes = unread_bytes
+
+
+def test_writes_that_wait_for_the_disk_are_bounded_by_number() -> None:
+    lab = BrokerLab(settings=BrokerSettings(writes_max=2))
+    with capture_logs() as lines:
+        lab.send()
+        lab.client.answers.clear()
+        for command in [send_command() for _ in range(4)] + [pull_command(1)]:
+            lab.dispatch.serve(lab.request(command))
+        busy = lab.client.answers[0]
+
+        assert busy.remark == "[OVERLOAD] requests wait for the disk, 2 at most; try again later"
+        assert [answer.code for answer in lab.client.answers] == [2, 2, 19]
+        lab.timers.turn()
+        assert [answer.code for answer in lab.client.answers[3:]] == [0, 0]
+        assert lab.send().code == 0
+    assert [line["event"] for line in lines] == ["requests refused", "requests accepted again"]
+    assert len(lab.records("t")) == 4
+
+
+def test_and_by_size() -> None:
+    lab = BrokerLab(settings=BrokerSettings(write_bytes_max=1000))
+    for size in (600, 600, 600):
+        lab.dispatch.serve(lab.request(send_command(body=bytes(size))))
+    assert [answer.code for answer in lab.client.answers] == [2]
+    lab.timers.turn()
+    assert len(lab.records("t")) == 2
+    assert lab.send().code == 0
+
+
+def test_while_too_much_is_unread_sends_and_members_are_served_and_reads_are_not() -> None:
+    lab = BrokerLab(settings=BrokerSettings(unread_bytes_max=1000))
+    lab.send()
+    slow = _Behind(999)
+    lab.unread.behind[cast("Any", slow)] = None
+    assert lab.answer(pull_command(0)).code == 0
+
+    slow.unread_bytes = 1000
+    busy = lab.answer(pull_command(0))
+    assert (busy.code, busy.remark) == (2, "[OVERLOAD] bytes of answers wait to be read, 1000 at most; try again later")
+    assert lab.answer(Command(RequestCode.GET_ALL_TOPIC_CONFIG)).code == 2
+    assert lab.send().code == 0
+    assert lab.answer(Command(RequestCode.HEART_BEAT, None, b'{"clientID":"c"}')).code == 0
+
+    slow.unread_bytes = 950
+    assert lab.answer(pull_command(0)).code == 2
+    lab.unread.behind.clear()
+    assert lab.answer(pull_command(0)).code == 0
+
+
+def test_a_held_pull_that_is_woken_into_too_much_unread_is_told_so() -> None:
+    lab = BrokerLab(settings=BrokerSettings(unread_bytes_max=1000))
+    lab.send()
+    lab.ask(pull_command(1, sys_flag=SUBSCRIPTION | SUSPEND, suspend_timeout_millis=30_000), reader := FakeClient())
+    lab.unread.behind[cast("Any", _Behind(1000))] = None
+    lab.send()
+
+    assert [answer.code for answer in reader.answers] == [2]
+
+
+def test_long_polls_of_one_connection_are_bounded() -> None:
+    lab = BrokerLab(settings=BrokerSettings(waiting_pulls_max=1))
+    lab.send()
+    pull = pull_command(1, sys_flag=SUBSCRIPTION | SUSPEND, suspend_timeout_millis=30_000)
+    lab.ask(pull, greedy := FakeClient())
+    assert greedy.answers == []
+    assert lab.answer(pull, greedy).code == 2
+    lab.ask(pull, other := FakeClient())
+    assert other.answers == []
