@@ -70,7 +70,7 @@ def test_what_the_built_in_ones_do() -> None:
     assert Extend() == policies["extend"].decide(DELIVERY, 60_100)
 
 
-@pytest.mark.parametrize("answer", [ZeroDivisionError("oh"), "yes", 7, object()])
+@pytest.mark.parametrize("answer", [ZeroDivisionError("oh"), "yes", 7, object()], ids=["raises", "text", "int", "any"])
 def test_a_policy_that_fails_is_named_and_its_message_sent_back(answer: object) -> None:
     made = host(Patient(answer))
     with capture_logs() as lines:

@@ -58,7 +58,7 @@ def test_an_answer_is_one_message_or_a_list_is_several(answer: object, bodies: l
         ("x", ("invoices", "letters"), "return Message(topic, body)"),
         (3, ("invoices",), "a int was returned, which is no body"),
         ([None], ("invoices",), "a NoneType was returned"),
-        (object(), ("invoices",), "a object cannot be published"),
+        pytest.param(object(), ("invoices",), "a object cannot be published", id="object"),
     ],
     ids=repr,
 )
