@@ -38,6 +38,7 @@ _OPTIONS = (
     "batch",
     "linger",
     "retry",
+    "once",
     "name",
 )
 # One message beyond what a queue may hold by default would never come together.
@@ -65,7 +66,8 @@ class ConsumerSpec:
     by_key: bool = False
     """In order: whether only messages of the same key wait for each other."""
     key: Callable[[Message], object] | None = None
-    """Which key a message is of; its sharding key where there is no function."""
+    """Which key a message is of: whose order is kept (by its sharding key where there is no function), or what `once`
+    takes for the same message (by its message id)."""
     broadcasting: bool = False
     function: Callable[..., object]
     name: str
@@ -82,6 +84,8 @@ class ConsumerSpec:
     """What was declared about failures."""
     publishes: tuple[str, ...] = ()
     """Topics that what it returns is sent to."""
+    once_ms: int = 0
+    """For how long a message that was handled is not handled again; 0: it is."""
     engine: str = ""
     """Which runner of a plugin calls the function, in its own way; empty: we do."""
 
@@ -120,6 +124,7 @@ if TYPE_CHECKING:
         batch: int = 0,
         linger: str | float = 0,
         retry: Retry | None = None,
+        once: str | float | None = None,
         name: str | None = None,
     ) -> Callable[[Callable[P, R]], Consumer[P, R]]:
         """Consume `topic` as a member of `group`.
@@ -136,6 +141,9 @@ if TYPE_CHECKING:
         `engine` names a plugin's way to run handlers of batches: with `engine="spark"` the function takes a DataFrame.
 
         `retry` says which failures are tried again, how often, after which delays, and what then: see `Retry`.
+
+        With `once="30m"` what was handled less than 30 minutes ago is dropped: the same message id, or the same `key`
+        where a function names it. A retry is no repeat. `consumers.GROUP.once_store` says where that is remembered.
 
         With `orderly`, each queue's messages are handled one after the other, in the order in which they were stored,
         by one member of the group at a time. A message that fails is tried again where it is, and holds its queue.
@@ -193,8 +201,9 @@ def _spec(
     if not isinstance(orderly, bool) and orderly != "key":
         raise ConfigurationError(f'orderly={shorten(orderly)}: write True, False or "key"')
     key = given.get("key")
+    once_ms = _once(given)
     if key is not None:
-        _check_key(key, orderly)
+        _check_key(key, orderly, once_ms)
     commit = given.get("commit", "auto")
     if commit != "auto" and (commit != "manual" or orderly is not True):
         raise ConfigurationError(_not_commit(commit))
@@ -230,7 +239,34 @@ def _spec(
         retry=retry,
         publishes=_publishes(function, commit, batch),
         engine=engine,
+        once_ms=once_ms,
     )
+
+
+def _once(given: dict[str, object]) -> int:
+    """For how long repeats are dropped."""
+    once = given.get("once")
+    if once is None:
+        return 0
+    once_ms = 0
+    if isinstance(once, str | int | float) and not isinstance(once, bool):
+        try:
+            once_ms = to_ms(once)
+        except ValueError as error:
+            raise ConfigurationError(f"once: {error}") from None
+    if not once_ms:
+        raise ConfigurationError(f'once={shorten(once)}: write for how long repeats are dropped, such as "30m"')
+    for option, why in (
+        ("engine", "what an engine is given ends as a whole"),
+        ("batch", "what a batch is given ends as a whole"),
+    ):
+        if given.get(option):
+            raise ConfigurationError(f"once and {option}={shorten(given[option])}: {why}; remove one of them")
+    if given.get("commit") == "manual":
+        raise ConfigurationError(
+            'once and commit="manual": a message that is rolled back would be a repeat; remove one of them'
+        )
+    return once_ms
 
 
 def _publishes(function: Callable[..., object], commit: object, batch: int) -> tuple[str, ...]:
@@ -243,9 +279,17 @@ def _publishes(function: Callable[..., object], commit: object, batch: int) -> t
     return topics
 
 
-def _check_key(key: object, orderly: object) -> None:
-    if orderly != "key":
-        raise ConfigurationError(f'key={shorten(key)} says whose order is kept: add orderly="key", or remove it')
+def _check_key(key: object, orderly: object, once_ms: int) -> None:
+    if orderly == "key" and once_ms:
+        raise ConfigurationError(
+            f'key={shorten(key)} with once and orderly="key": would it be whose order is kept, or what is a repeat? '
+            "remove key (then the sharding key is the one, and the message id the other), or once"
+        )
+    if orderly != "key" and not once_ms:
+        raise ConfigurationError(
+            f'key={shorten(key)} says whose order is kept, or what is a repeat: add orderly="key" or once="30m", or '
+            "remove it"
+        )
     if not callable(key) or inspect.iscoroutinefunction(key):
         raise ConfigurationError(f"key={shorten(key)}: write a plain function that takes a message and returns its key")
 

@@ -23,7 +23,7 @@ from framework.hooks import specs
 from framework.hooks.calls import Calls, Implementation
 from framework.hooks.inspection import made, marked, plugin_in, settings_model
 from framework.hooks.markers import PROJECT
-from framework.model.contracts import AllocationStrategy, ExpiryPolicy, ProgressStore, Runner
+from framework.model.contracts import AllocationStrategy, DedupStore, ExpiryPolicy, ProgressStore, Runner
 
 _log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -34,6 +34,7 @@ _BUILT_IN = {
     name: f"framework.hooks.builtin.{kind}.{name}"
     for kind, names in {
         "allocation": "averaging by_config circle consistent_hash machine_room nearby sticky",
+        "dedup": "once_memory once_sqlite",
         "expiry": "dead_letter drop extend send_back",
         "progress": "progress_local progress_topic",
     }.items()
@@ -118,6 +119,8 @@ class PluginHost:
         """What to do with messages whose handlers take too long, by name; each contains its failures."""
         self.progress_stores = self._progress_stores()
         """Where what has ended above a gap is kept, by name."""
+        self.dedup_stores = self._dedup_stores()
+        """Where `once` remembers what was handled, by name."""
         self.runners = self._runners()
         """Ways to run handlers, by the engine's name."""
 
@@ -236,6 +239,11 @@ class PluginHost:
     def _progress_stores(self) -> dict[str, ProgressStore]:
         kind: type[ProgressStore] = ProgressStore  # type: ignore[type-abstract]  # likewise
         found = self._offered("register_progress_stores", kind, "progress store", "open")
+        return dict(sorted((store.name, store) for _, store in found))
+
+    def _dedup_stores(self) -> dict[str, DedupStore]:
+        kind: type[DedupStore] = DedupStore  # type: ignore[type-abstract]  # likewise
+        found = self._offered("register_dedup_stores", kind, "dedup store", "open")
         return dict(sorted((store.name, store) for _, store in found))
 
     def _runners(self) -> dict[str, Runner]:

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from framework.hooks.markers import hookspec
 from framework.hooks.verdict import Skip
-from framework.model.contracts import AllocationStrategy, ExpiryPolicy, ProgressStore, Runner
+from framework.model.contracts import AllocationStrategy, DedupStore, ExpiryPolicy, ProgressStore, Runner
 from framework.model.delivery import Delivery
 from framework.model.outcome import Kind, Outcome, RetryLater
 
@@ -41,6 +41,10 @@ class Hooks:
     @hookspec
     def register_progress_stores(self) -> Sequence[ProgressStore]:  # type: ignore[empty-body]  # likewise
         """Stores that `consumers.<group>.progress` may then name."""
+
+    @hookspec
+    def register_dedup_stores(self) -> Sequence[DedupStore]:  # type: ignore[empty-body]  # likewise
+        """Stores that `consumers.<group>.once_store` may then name; where one fails, its message is handled."""
 
     @hookspec
     def register_runners(self) -> Mapping[str, Runner]:  # type: ignore[empty-body]  # likewise

@@ -139,6 +139,53 @@ class ProgressStore(Protocol):
         ...
 
 
+class DedupMeans(Protocol):
+    """What one handler gives to the store of what it has handled."""
+
+    @property
+    def group(self) -> str: ...
+    @property
+    def folder(self) -> str:
+        """Where files belong on this machine; it may have to be made."""
+        ...
+
+    @property
+    def now_ms(self) -> Callable[[], int]:
+        """Unix time."""
+        ...
+
+    async def in_thread(self, job: Callable[[], Any]) -> Any:
+        """For what blocks."""
+        ...
+
+
+class RemembersKeys(Protocol):
+    """One handler's store at work, called on the event loop by several deliveries at once, of one key by one at a time.
+    Whatever it raises, or takes longer than 5 s for: its message is handled.
+    """
+
+    async def has(self, key: str) -> bool:
+        """Whether the key was recorded, and its time is not over."""
+        ...
+
+    async def record(self, key: str, keep_ms: int) -> None:
+        """Its message was handled: `has` says so for this long."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+@runtime_checkable
+class DedupStore(Protocol):
+    """Where `once` remembers what was handled: `consumers.<group>.once_store` names one."""
+
+    @property
+    def name(self) -> str: ...
+    def open(self, means: Any) -> RemembersKeys:
+        """The store of one handler; nothing is asked or opened yet. `means`: DedupMeans."""
+        ...
+
+
 @runtime_checkable
 class Runner(Protocol):
     """How handlers are run that name an engine: `@consumer(..., engine="spark")`."""

@@ -78,6 +78,10 @@ class GroupSnapshot:
     is_broadcasting: bool = False
     skipped: int = 0
     """Offsets that were settled unhandled, by `skip_older_than` or `skip_backlog_over`."""
+    repeats: int = 0
+    """Messages among `dropped` that `once` had handled already."""
+    once_failures: int = 0
+    """How often its store, or the function that names the key, failed: those messages were handled."""
     failed: int = 0
     """Ends that were no success by the handler's answer, by an exception, for want of an answer (`explicit_ack`), and
     for taking too long."""

@@ -31,6 +31,7 @@ from framework.runtime.connect import cluster_options, heartbeat_of, profile_of
 from framework.runtime.group import ConsumerGroup
 from framework.runtime.observe import picture
 from framework.runtime.plan import GroupPlan
+from framework.runtime.remembering import Onces, close_onces
 from framework.runtime.reports import OnEvent, Reports
 from framework.runtime.stalls import StallWatch
 from framework.runtime.subscribing import asked_by, changed, check_open, with_consumer, without_topic
@@ -93,6 +94,7 @@ class App:
         """For what handlers publish; made when the first does."""
         self._groups: list[ConsumerGroup] = []
         self._traces: dict[str, ConsumeTrace] = {}
+        self._onces: Onces = {}
         self._censuses: list[CensusLoop] = []
         self._resources = Resources(resource for consumer in consumers for resource in asked_by(consumer))
         self._budget = Budget(settings.app.budget, self._budget_changed)
@@ -131,6 +133,7 @@ class App:
         self._planned = partial(
             build.plans, host=self.plugins, reports=reports, world=self.world, worker=self.worker,
             means=Means(self._resources.values, self._publish, self.world.workers.run), traces=self._traces,
+            onces=self._onces,
         )  # fmt: skip
         plans = self._planned(self.settings, self.consumers)
         admin = self.settings.admin
@@ -176,6 +179,7 @@ class App:
             for group in self._groups:
                 if group.alone is not None:
                     group.alone.offsets.close()
+            await close_onces(self._onces)
             await self._resources.close(self._drain_ms)
         log.info("app stopped", app=self.settings.app.name, abandoned=self.counts.abandoned)
 

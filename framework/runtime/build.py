@@ -24,11 +24,13 @@ from framework.ports import World
 from framework.runtime.collect import max_retries_of, mixture, over_maximum
 from framework.runtime.namespaced import seen_from_inside
 from framework.runtime.plan import GroupPlan, Handling, Keeping
+from framework.runtime.remembering import Onces, once_for
 from framework.runtime.reports import Reports
 from framework.services.batch_calls import batching_for, one_of
 from framework.services.consume_trace import ConsumeTrace
 from framework.services.deliver import Hooks, Rules, call_for, is_awaited
 from framework.services.local_offsets import Place
+from framework.services.once import Once
 from framework.services.order_keys import contained, sharding_key
 from framework.services.position import First, Last, Since, StartPolicy
 from framework.services.publishing import Means
@@ -46,10 +48,11 @@ def plans(
     worker: int = 0,
     means: Means | None = None,
     traces: dict[str, ConsumeTrace] | None = None,
+    onces: Onces | None = None,
 ) -> list[GroupPlan]:
     """One plan a group, in the order of their names; raises ConfigurationError for what cannot work.
 
-    `traces` are those of groups that run already, by name; new ones are added.
+    `traces` are those of groups that run already, by name; new ones are added; so is what `onces` remember.
     """
     by_group: dict[str, list[ConsumerSpec]] = {}
     for consumer in consumers:
@@ -68,6 +71,7 @@ def plans(
             worker,
             means or Means(),
             {} if traces is None else traces,
+            {} if onces is None else onces,
         )
         for group, specs in sorted(by_group.items())
     ]
@@ -84,6 +88,7 @@ def _plan(
     worker: int,
     means: Means,
     traces: dict[str, ConsumeTrace],
+    onces: Onces,
 ) -> GroupPlan:
     namespace = settings.cluster.namespace
     name = check_name("group", wrap(namespace, group), GROUP_LENGTH_MAX)
@@ -124,6 +129,8 @@ def _plan(
         traces[group] = ConsumeTrace(group, chosen.trace_topic, world)
     trace = traces[group] if chosen.trace else None
 
+    once = once_for(group, specs, settings, host.dedup_stores, world, onces)
+
     def inside(handling: Handling) -> Handling:
         return seen_from_inside(handling, namespace) if namespace else handling
 
@@ -131,7 +138,7 @@ def _plan(
         name=name,
         subscriptions=tuple(_subscription(topic, spec, version) for topic, spec in by_topic.items()),
         handling={
-            topic: inside(_handling(spec, chosen, host.calls, reports, world, trace, means))
+            topic: inside(_handling(spec, chosen, host.calls, reports, world, trace, means, once.get(spec.topic)))
             for topic, spec in by_topic.items()
         },
         concurrency=chosen.concurrency,
@@ -215,6 +222,7 @@ def _handling(
     world: World,
     trace: ConsumeTrace | None,
     means: Means,
+    once: Once | None,
 ) -> Handling:
     observer = reports.observer(in_threads=not is_awaited(spec))
     before, after = calls.before, calls.after if observer is None else (observer, *calls.after)
@@ -224,10 +232,16 @@ def _handling(
     rules = Rules(undecodable, explicit_ack=chosen.explicit_ack)
     hooks = Hooks(before, after)
     batching = batching_for(spec, hooks, world.clock, rules, means) if spec.batch else None
-    call = call_for(spec, hooks, world.clock, rules, means) if batching is None else one_of(batching)
+    call = call_for(spec, hooks, world.clock, rules, means, once) if batching is None else one_of(batching)
     by_hand = spec.commit == "manual"
     return Handling(
-        call, is_awaited(spec), undecodable, commits_by_hand=by_hand, key_of=_key_of(spec), batching=batching
+        call,
+        is_awaited(spec),
+        undecodable,
+        commits_by_hand=by_hand,
+        key_of=_key_of(spec),
+        batching=batching,
+        once=once,
     )
 
 

@@ -38,6 +38,7 @@ def picture(
 
 def _group(group: ConsumerGroup, settings: ConsumerSettings, clock: Clock) -> GroupSnapshot:
     counts, now_ms = group.counts, clock.monotonic_ms()
+    onces = [handling.once for handling in group.plan.handling.values() if handling.once is not None]
     return GroupSnapshot(
         group=group.plan.name,
         topics=tuple(subscription.topic for subscription in group.plan.subscriptions),
@@ -59,6 +60,8 @@ def _group(group: ConsumerGroup, settings: ConsumerSettings, clock: Clock) -> Gr
         is_orderly=group.plan.orderly,
         cannot_send_back=group.cannot_send_back,
         is_broadcasting=group.plan.broadcasting is not None,
+        repeats=sum(once.dropped for once in onces),
+        once_failures=sum(once.failures for once in onces),
         skipped=group.skipping.total if group.skipping is not None else 0,
     )
 

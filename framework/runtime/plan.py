@@ -20,6 +20,7 @@ from framework.ports import Workers
 from framework.services.batch_calls import Batching
 from framework.services.consume_trace import ConsumeTrace
 from framework.services.local_offsets import Place
+from framework.services.once import Once
 from framework.services.order_desk import InOrder
 from framework.services.position import StartPolicy
 from framework.services.undecodable import Undecodable
@@ -38,6 +39,8 @@ class Handling:
     """In order: whose order is kept; the queue's where nobody says."""
     batching: Batching | None = None
     """How it is given several messages at once; `call` is then for one that comes alone."""
+    once: Once | None = None
+    """What drops its repeats."""
 
     @property
     def in_order(self) -> InOrder:

@@ -22,7 +22,8 @@ from framework.model.message import Message
 from framework.model.outcome import Ack, Drop, Kind, Outcome, RetryLater
 from framework.model.retrying import Retry
 from framework.ports import Clock
-from framework.services.publishing import Means, published
+from framework.services.once import Once
+from framework.services.publishing import InThread, Means, published
 from framework.services.resources import Scope, Values
 from framework.services.undecodable import Undecodable
 from framework.services.work import RUNNING
@@ -52,7 +53,12 @@ class Rules:
 
 
 def call_for(
-    spec: ConsumerSpec, hooks: Hooks, clock: Clock, rules: Rules | None = None, means: Means | None = None
+    spec: ConsumerSpec,
+    hooks: Hooks,
+    clock: Clock,
+    rules: Rules | None = None,
+    means: Means | None = None,
+    once: Once | None = None,
 ) -> Callable[[Message], Any]:
     """The callable that workers run: a coroutine function where it is awaited, a plain one for a sync handler."""
     assert not spec.batch, "a batch handler is called with a batch"
@@ -61,6 +67,10 @@ def call_for(
     invoke, is_async = _invocation(spec, rules.undecodable, means.values), is_awaited(spec)
     if spec.publishes:
         invoke = _publishing(spec, invoke, means, is_explicit=rules.explicit_ack)
+    if spec.once_ms:
+        assert once is not None, "somebody must remember what was handled"
+        awaited = invoke if spec.is_async or spec.publishes else _in_thread(invoke, means.in_thread)
+        return _async_once(awaited, Ends(spec, hooks, clock, rules), once, spec)
     if hooks or rules.explicit_ack or spec.retry is not None:
         ends = Ends(spec, hooks, clock, rules)
         return _async_watched(invoke, ends) if is_async else _sync_watched(invoke, ends)
@@ -73,8 +83,10 @@ def call_for(
 
 
 def is_awaited(spec: ConsumerSpec) -> bool:
-    """Whether the call is a coroutine function: a plain handler that publishes is awaited in its thread."""
-    return spec.is_async or bool(spec.publishes)
+    """Whether the call is a coroutine function: a plain handler that publishes, or has its repeats
+    dropped, is awaited in its thread.
+    """
+    return spec.is_async or bool(spec.publishes or spec.once_ms)
 
 
 def _publishing(
@@ -89,6 +101,35 @@ def _publishing(
         return None if isinstance(result, Ack) and not is_explicit else result
 
     return publish
+
+
+def _in_thread(invoke: Callable[..., Any], in_thread: InThread) -> Callable[[Message, Delivery | None], Any]:
+    return lambda message, delivery: in_thread(lambda: invoke(message, delivery))
+
+
+def _async_once(invoke: Callable[..., Any], ends: Ends, once: Once, spec: ConsumerSpec) -> Callable[[Message], Any]:
+    key_of, keep_ms = None if spec.by_key else spec.key, spec.once_ms
+
+    async def handle(message: Message, delivery: Delivery) -> object:
+        try:
+            value = await invoke(message, delivery)
+        except Exception as error:  # noqa: BLE001 - border: the handler's
+            value = error
+        return ends.judged(delivery, value)
+
+    async def call(message: Message) -> object:
+        delivery = ends.begin(message)
+        value: object = ends.verdict(delivery)
+        if value is None:
+            try:
+                value = await once.around(delivery, handle, key_of, keep_ms)
+            except asyncio.CancelledError:
+                if delivery.is_expired:
+                    ends.told(delivery, None)
+                raise
+        return ends.told(delivery, value)
+
+    return call
 
 
 def _no_delivery(_: Message) -> None:

@@ -235,6 +235,9 @@ class ConsumerSettings(Part):
     progress: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")] = "none"
     """Where messages that ended above an unfinished one are kept, so that a crash repeats none of them: none, topic (a
     topic of the group's own, %ACK%GROUP), local (files of this machine), or a plugin's store. docs/reliability.md."""
+    once_store: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")] = "memory"
+    """Where handlers with `once` remember what they have handled: memory (of this process, at most 100,000 keys a
+    handler), sqlite (a file of this machine, through crashes and by all its processes), or a plugin's store."""
     allocation: Annotated[Allocation, BeforeValidator(written), _ALLOCATION] = Allocation("averaging")
     """The strategy that divides queues among members, by its name or as {name: {option: value}}; the same in every
     member of a group."""
@@ -257,6 +260,11 @@ class Progress(Part):
     folder: Annotated[str, Field(min_length=1)] = "~/.framework-app/progress"
     """Where `progress: local` keeps its files, and `topic` where its topic may not be made. It must outlive the
     process, and processes of one machine share it."""
+
+
+class Once(Part):
+    folder: Annotated[str, Field(min_length=1)] = "~/.framework-app/once"
+    """Where `once_store: sqlite` keeps its files, one a group. It must outlive the process, and processes share it."""
 
 
 class Admin(Part):
@@ -306,6 +314,8 @@ class AppSettings(BaseSettings):
     """Consumers with broadcasting=True, which keep their offsets on this machine."""
     progress: Progress = Progress()
     """The machine's part of `consumers.GROUP.progress`."""
+    once: Once = Once()
+    """The machine's part of `consumers.GROUP.once_store`."""
     admin: Admin = Admin()
     """What administrators may ask of this process, by way of a broker."""
     logging: Logging = Logging()

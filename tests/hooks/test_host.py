@@ -19,7 +19,7 @@ from framework.settings.units import Duration
 
 STRATEGIES = ["averaging", "by_config", "circle", "consistent_hash", "machine_room", "nearby", "sticky"]
 POLICIES = ["dead_letter", "drop", "extend", "send_back"]
-BUILT_IN = [*STRATEGIES, *POLICIES, "progress_local", "progress_topic"]
+BUILT_IN = [*STRATEGIES, "once_memory", "once_sqlite", *POLICIES, "progress_local", "progress_topic"]
 
 
 class Depth(BaseModel):
@@ -332,6 +332,18 @@ class Stores(Offers):
     @hookimpl
     def register_progress_stores(self) -> list[Any]:
         return list(self.offered)
+
+
+class DedupStores:
+    @hookimpl
+    def register_dedup_stores(self) -> list[Any]:
+        return [Store("mine")]
+
+
+def test_register_dedup_stores_offers_them_by_name() -> None:
+    assert ["memory", "mine", "sqlite"] == list(host(objects={"mine": DedupStores()}).dedup_stores)
+    with pytest.raises(ConfigurationError, match="both offer the dedup store 'mine'"):
+        host(objects={"mine": DedupStores(), "other": DedupStores()})
 
 
 def test_register_progress_stores_offers_them_by_name() -> None:

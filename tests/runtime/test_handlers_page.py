@@ -29,6 +29,7 @@ TRIED: dict[str, tuple[list[str], dict[str, int]]] = {
     "encode": (["one"], {"handled": 1}),
     "receive": (["1", "2"], {"handled": 2}),
     "receipt": (['{"number": "7", "cents": 5}', '{"number": "8", "cents": 0}'], {"handled": 2}),
+    "book": (['{"cents": 5}', '{"cents": 5}'], {"handled": 1, "dropped": 1}),
     "store": (['{"sensor": "a", "value": 1}', '{"sensor": "a", "value": 2}'], {"handled": 2}),
 }
 
@@ -54,11 +55,13 @@ def test_an_example_does_what_the_page_says(example: Consumer[..., Any]) -> None
     bodies, expected = TRIED[example.spec.name]
     with Harness(example) as desk:
         for body in bodies:
-            desk.send(example.spec.topic, body)
+            desk.send(example.spec.topic, body, keys="4711")
         assert Counter(expected) == Counter(event["event"] for event in desk.settle())
 
 
-@pytest.mark.parametrize("name", [*retrying._OPTIONS, "batch", "linger", "retry", "explicit_ack", "undecodable_max"])
+@pytest.mark.parametrize(
+    "name", [*retrying._OPTIONS, "batch", "linger", "retry", "once", "once_store", "explicit_ack", "undecodable_max"]
+)
 def test_every_option_stands_on_the_page(name: str) -> None:
     assert f"`{name}" in PAGE or f"{name}=" in PAGE
 

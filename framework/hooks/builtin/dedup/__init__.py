@@ -1,0 +1,1 @@
+"""Where `once` remembers what was handled."""

@@ -1,0 +1,72 @@
+"""Remembering: where each group's `once` handlers keep what they have handled. Wiring only."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from framework.declare import ConsumerSpec
+from framework.errors import ConfigurationError, nearest
+from framework.model.contracts import DedupStore
+from framework.ports import World
+from framework.services.once import Once
+from framework.settings.schema import AppSettings
+
+Onces = dict[tuple[str, str], Once]
+
+
+@dataclass(frozen=True, slots=True)
+class _Means:
+    """As `model.contracts.DedupMeans` says."""
+
+    group: str
+    folder: str
+    now_ms: Callable[[], int]
+    run: Callable[[Callable[[], Any]], Awaitable[Any]]
+
+    async def in_thread(self, job: Callable[[], Any]) -> Any:
+        return await self.run(job)
+
+
+def once_for(
+    group: str, specs: Iterable[ConsumerSpec], settings: AppSettings, stores: Mapping[str, DedupStore], world: World,
+    running: Onces,
+) -> dict[str, Once]:  # fmt: skip
+    """Topic, as its handler writes it -> what remembers its messages. `running` are those that are at it already.
+
+    Raises ConfigurationError for what cannot work.
+    """
+    chosen, place = settings.consumer(group), settings.place("consumers", group, "once_store")
+    wanting = [spec for spec in specs if spec.once_ms]
+    name, here = chosen.once_store, f"consumers.{group}.once_store"
+    if not wanting:
+        if "once_store" in chosen.model_fields_set:
+            raise ConfigurationError(
+                f'{here}: no handler of this group drops repeats; write @consumer(..., once="30m"), or remove it',
+                place=place,
+            )
+        return {}
+    store = stores.get(name)
+    if store is None:
+        hint = nearest(name, stores) or f"; known: {', '.join(stores)}"
+        raise ConfigurationError(f"{here}: no store {name!r}{hint}", place=place)
+    if wanting[0].broadcasting and name != "memory":
+        raise ConfigurationError(
+            f"{here}: each process of a broadcasting group handles each message, so what another one has handled is "
+            "no repeat; write memory, or remove it",
+            place=place,
+        )
+    folder = str(Path(settings.once.folder).expanduser())
+    means = _Means(group, folder, world.clock.now_ms, world.workers.run)
+    for spec in wanting:
+        key = (group, spec.topic)
+        if key not in running:
+            running[key] = Once(group, spec.topic, name, store.open(means), world.clock)
+    return {spec.topic: running[group, spec.topic] for spec in wanting}
+
+
+async def close_onces(running: Onces) -> None:
+    for once in running.values():
+        await once.close()

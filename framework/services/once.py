@@ -1,0 +1,121 @@
+"""Once: what one handler has handled lately, so that repeats of it are dropped.
+
+A key is recorded after success only, so a retry is no repeat. Two messages of one key at the same time run one after
+the other: whether the second is a repeat is known when the first has ended. Whatever the store does, no message is
+lost: one that fails or is slow has its message handled as if it were not there. It knows no queue and no offset.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from framework.core.results import result_of
+from framework.errors import shorten
+from framework.model.contracts import RemembersKeys
+from framework.model.delivery import Delivery
+from framework.model.message import Message
+from framework.model.outcome import Ack, Drop
+from framework.ports import Clock
+
+log = structlog.get_logger()
+
+PATIENCE_SECONDS = 5.0  # for one question to a store; RocketMQ's own requests wait 3 s
+QUIET_SECONDS = 60.0  # without a repeat, after which the next one is news
+
+Handle = Callable[[Message, Delivery], Awaitable[object]]
+KeyOf = Callable[[Message], object]
+
+
+class Once:
+    """One a topic of a group. It outlives a change of the group's subscriptions, and so do its counts."""
+
+    def __init__(self, group: str, topic: str, store_name: str, store: RemembersKeys, clock: Clock) -> None:
+        self._group, self._topic, self._store_name = group, topic, store_name
+        self._store, self._clock = store, clock
+        self._running: dict[str, asyncio.Event] = {}
+        self._last_repeat = float("-inf")
+        self._is_failing = False
+        self.dropped = 0
+        """Repeats."""
+        self.failures = 0
+        """Questions that the store, or the function that names the key, failed to answer."""
+
+    async def around(self, delivery: Delivery, handle: Handle, key_of: KeyOf | None, keep_ms: int) -> object:
+        """What the handler's judged end is, or a Drop where it has had the message already."""
+        message = delivery.message
+        key = self._key(message, key_of)
+        if key is None:
+            return await handle(message, delivery)
+        while (before := self._running.get(key)) is not None:
+            await before.wait()
+        mine = self._running[key] = asyncio.Event()
+        try:
+            if await self._asked(self._store.has(key)):
+                return self._repeat(message, key, keep_ms)
+            value = await handle(message, delivery)
+            if _is_success(value) and not delivery.is_expired:
+                await self._asked(self._store.record(key, keep_ms))
+            return value
+        finally:
+            del self._running[key]
+            mine.set()
+
+    async def close(self) -> None:
+        await self._asked(self._store.close())
+
+    def _key(self, message: Message, key_of: KeyOf | None) -> str | None:
+        """With its topic: an order's number is another thing in another topic of the group."""
+        if key_of is None:
+            return f"{self._topic} {message.message_id}"
+        try:
+            key = key_of(message)
+        except Exception as error:  # noqa: BLE001 - border: the user's function
+            self._failed(f"its key function raised {type(error).__name__}: {shorten(str(error))}")
+            return None
+        return None if key is None else f"{self._topic} {key}"
+
+    async def _asked(self, question: Awaitable[object]) -> object:
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                answer = await question
+        except Exception as error:  # noqa: BLE001 - border: a plugin's
+            reason = f"no answer in {PATIENCE_SECONDS:.0f} s" if isinstance(error, TimeoutError) else str(error)
+            self._failed(f"{type(error).__name__}: {reason}")
+            return None
+        if self._is_failing:
+            self._is_failing = False
+            log.info("repeats are recognised again", group=self._group, topic=self._topic, store=self._store_name)
+        return answer
+
+    def _failed(self, reason: str) -> None:
+        self.failures += 1
+        if not self._is_failing:
+            self._is_failing = True
+            log.warning(
+                "repeats are not recognised: messages are handled anyway",
+                group=self._group, topic=self._topic, store=self._store_name, reason=reason,
+            )  # fmt: skip
+
+    def _repeat(self, message: Message, key: str, keep_ms: int) -> Drop:
+        now, before = self._clock.monotonic(), self._last_repeat
+        self.dropped, self._last_repeat = self.dropped + 1, now
+        if now - before > QUIET_SECONDS:
+            log.info(
+                "repeats are dropped",
+                group=self._group, topic=self._topic, queue=str(message.queue), offset=message.queue_offset,
+                message_id=message.message_id, dropped=self.dropped,
+            )  # fmt: skip
+        return Drop("once", f"{shorten(key)} was handled less than {keep_ms / 1000:g} s ago")
+
+    def __repr__(self) -> str:
+        return f"<Once {self._group} {self._topic}: {self.dropped} dropped, {self.failures} failures>"
+
+
+def _is_success(value: object) -> bool:
+    if value is None or isinstance(value, Exception):
+        return value is None
+    result = result_of(value)
+    return result.kind == "success" and isinstance(result.outcome, Ack)
