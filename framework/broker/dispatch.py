@@ -19,7 +19,8 @@ from framework.wire.command import Command
 
 log = structlog.get_logger()
 
-Verify = Callable[[Command], bool]
+Verify = Callable[[Command, str], str | None]
+"""Why a request from this peer is not served; None where it is."""
 
 
 class Dispatch:
@@ -35,9 +36,11 @@ class Dispatch:
 
     def serve(self, request: Request) -> None:
         """Take a request that has just come in."""
-        if self._verify is not None and not self._verify(request.command):
-            request.answer(refuse(ResponseCode.NO_PERMISSION, "signature is missing or does not match"))
-            return
+        if self._verify is not None:
+            refusal = self._verify(request.command, request.client.peer)
+            if refusal is not None:
+                request.answer(refuse(ResponseCode.NO_PERMISSION, refusal))
+                return
         interceptor = self._interceptors.take(request) if self._interceptors else None
         if interceptor is None:
             self.resume(request)

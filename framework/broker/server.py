@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -20,20 +20,20 @@ from framework.broker.node import Node
 from framework.broker.quotas import Quotas
 from framework.broker.request import Request
 from framework.broker.retention import Retention
+from framework.broker.rules import User
 from framework.broker.sending import deliver_due
 from framework.broker.settings import BrokerSettings
 from framework.broker.store.database import Database, OpenDatabase, open_folder, open_given, open_memory
 from framework.broker.store.queues import Queue
 from framework.broker.store.store import Store
+from framework.broker.users import Users
 from framework.errors import ConfigurationError, shorten
 from framework.net.channel import Channel
-from framework.net.credentials import Credentials
 from framework.net.listener import Listener, Unread
 from framework.net.tls import TlsOptions, server_context
 from framework.ports import World
 from framework.wire.command import Command
 from framework.wire.connection import Limits
-from framework.wire.signing import verify
 
 log = structlog.get_logger()
 
@@ -47,7 +47,8 @@ class Broker:
 
     `open_database` stands in for the folder where a simulation plays the disk. Several logical brokers share the store;
     with a port of its own for the first, the others take those that follow. With `tls` ports speak TLS and nothing
-    else; a `ca_file` in it lets in only clients with a certificate of that authority.
+    else; a `ca_file` in it lets in only clients with a certificate of that authority. With `auth` these users are
+    served and nobody else, each as far as his rules go.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class Broker:
         host: str = "127.0.0.1",
         port: int = 0,
         brokers: int = 1,
-        auth: Credentials | None = None,
+        auth: Sequence[User] | None = None,
         tls: TlsOptions | None = None,
         advertise: str | None = None,
         settings: BrokerSettings | None = None,
@@ -77,8 +78,9 @@ class Broker:
         self._tls = None if tls is None else server_context(tls, client_certificates=bool(tls.ca_file))
         self._interceptors = Interceptors()
         self._unread = Unread()
+        verify = None if auth is None else Users(auth, self._settings.cluster).refusal
         quotas = Quotas(self._settings, self._unread)
-        self._dispatch = Dispatch(self._interceptors, _verifier(auth), quotas, self._trouble)
+        self._dispatch = Dispatch(self._interceptors, verify, quotas, self._trouble)
         self._nodes: list[Node] = []
         self._listeners: list[Listener] = []
         self._store: Store | None = None
@@ -223,16 +225,9 @@ class Broker:
         log.error("broker trouble", reason=what)
 
 
-def _verifier(auth: Credentials | None) -> Callable[[Command], bool] | None:
-    """The check of every request's signature, where there is one."""
-    if auth is None:
-        return None
-    return lambda command: command.fields.get("AccessKey") == auth.access_key and verify(command, auth.secret_key)
-
-
-def _check_bind(host: str, auth: Credentials | None) -> None:
+def _check_bind(host: str, auth: Sequence[User] | None) -> None:
     """Refuse to listen for other machines without credentials."""
-    if auth is None and not _is_loopback(host):
+    if not auth and not _is_loopback(host):
         raise ConfigurationError(
             f"bind {shorten(host)}: other machines reach it, so it needs credentials: --auth FILE, or bind 127.0.0.1"
         )

@@ -96,15 +96,21 @@ def load(
 
 def read_credentials(path: Path) -> Document:
     """A file with access_key, secret_key and perhaps security_token; refused when others may read it."""
-    content = _read(path)
-    if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise ConfigurationError(f"others may read these keys; run: chmod 600 {path}", place=str(path))
+    content = read_private(path)
     for key in content.values:
         if key not in _KEYS_OF_CREDENTIALS:
             raise ConfigurationError(
                 f"unknown key {shorten(key)}; known here: {', '.join(_KEYS_OF_CREDENTIALS)}",
                 place=content.places[(key,)],
             )
+    return content
+
+
+def read_private(path: Path) -> Document:
+    """A file with secrets; refused when others may read it."""
+    content = _read(path)
+    if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise ConfigurationError(f"others may read these keys; run: chmod 600 {path}", place=str(path))
     return content
 
 

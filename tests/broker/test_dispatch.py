@@ -39,7 +39,7 @@ def test_every_handler_says_where_it_differs() -> None:
 
 
 def test_with_credentials_only_signed_requests_are_served() -> None:
-    lab = BrokerLab(verify=lambda command: verify(command, "secret"))
+    lab = BrokerLab(verify=lambda command, _: None if verify(command, "secret") else "no")
     assert lab.answer(send_command()).code == 16
 
     for secret, code in (("wrong", 16), ("secret", 0)):

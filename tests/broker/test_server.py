@@ -14,6 +14,7 @@ import pytest
 
 from framework.broker.intercept import Interceptor
 from framework.broker.request import refuse
+from framework.broker.rules import User
 from framework.broker.server import Broker
 from framework.broker.settings import BrokerSettings
 from framework.errors import BrokerUnreachable, ConfigurationError, StoreError
@@ -163,7 +164,7 @@ def test_with_credentials_only_those_who_sign_are_served() -> None:
     ours = Credentials("key", "secret")
 
     async def scenario() -> None:
-        async with running(auth=ours) as broker:
+        async with running(auth=[User("key", "secret", is_super=True)]) as broker:
             for credentials, code in ((ours, 0), (Credentials("key", "x"), 16), (Credentials("y", "secret"), 16)):
                 async with connected(broker.address, sign=credentials.sign) as channel:
                     assert (await _send(channel, b"hello")).code == code

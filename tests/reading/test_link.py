@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import trustme
 
+from framework.broker.rules import Rule, User
 from framework.errors import BrokerUnreachable, ConnectionLost, ProtocolError, Refused, RequestTimedOut
 from framework.net.address import Address, AllowList
-from framework.net.credentials import Credentials
 from framework.net.tls import TlsOptions, client_context, server_context
 from framework.reading import Reader, ReaderSettings
 from framework.reading.link import Link
@@ -147,7 +147,8 @@ def test_requests_are_signed_by_a_reference(tmp_path: Path) -> None:
     path.write_text("access_key: us\nsecret_key: sesame\n")
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text("access_key: us\nsecret_key: guess\n")
-    with thread_box(auth=Credentials("us", "sesame")) as box:
+    rules = (Rule("Topic", "signed", frozenset(("Pub", "Sub"))), Rule("Group", "*", frozenset(("Sub",))))
+    with thread_box(auth=[User("us", "sesame", rules=rules)]) as box:
         box.send("signed", texts("signed", 100), queue=0)
 
         with Reader(ReaderSettings((box.address,), credentials=f"file:{path}")) as reader:

@@ -13,6 +13,7 @@ from framework.broker.server import Broker
 from framework.broker.settings import BrokerSettings
 from framework.model.queue import MessageQueue
 from framework.model.reserved import AUTO_CREATE_TOPIC
+from framework.net.credentials import Credentials
 from framework.net.real_world import real_world
 
 
@@ -67,7 +68,9 @@ class ThreadBox:
         self.call(run)
 
     def _auth(self) -> dict[str, Any]:
-        return {"credentials": self._options["auth"]} if self._options.get("auth") else {}
+        """As the first of the broker's users."""
+        users = self._options.get("auth")
+        return {"credentials": Credentials(users[0].name, users[0].password)} if users else {}
 
     def keep_from(self, queue: MessageQueue, low: int) -> None:
         """As if retention had taken what is below."""

@@ -22,8 +22,8 @@ from framework.errors import ConfigurationError, StoreError, shorten
 from framework.model import durations
 
 if TYPE_CHECKING:
+    from framework.broker.rules import User
     from framework.broker.settings import BrokerSettings
-    from framework.net.credentials import Credentials
     from framework.net.tls import TlsOptions
     from framework.ports import World
 
@@ -50,7 +50,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--brokers", metavar="N", type=options.number(1, 16), default=1, help="logical brokers, on the following ports"
     )
     parser.add_argument("--bind", metavar="A", default="127.0.0.1", help="the address to listen on")
-    parser.add_argument("--auth", metavar="FILE", type=Path, help="keys that clients must sign with; made when missing")
+    parser.add_argument(
+        "--auth", metavar="FILE", type=Path, help="keys that clients sign with, or users and rules; made when missing"
+    )
     parser.add_argument("--tls-cert", metavar="FILE", help="speak TLS, and nothing else, with this certificate (PEM)")
     parser.add_argument("--tls-key", metavar="FILE", default="", help="its key; by default in the same file")
     parser.add_argument(
@@ -143,7 +145,7 @@ async def _serve(arguments: argparse.Namespace) -> ExitCode:
         host=arguments.bind,
         port=arguments.port,
         brokers=arguments.brokers,
-        auth=_credentials(arguments.auth, world) if arguments.auth else None,
+        auth=_users(arguments.auth, world) if arguments.auth else None,
         tls=_tls(arguments),
         settings=_settings(arguments),
     )
@@ -202,17 +204,22 @@ def _put(path: Path, text: str) -> None:
     draft.replace(path)
 
 
-def _credentials(path: Path, world: World) -> Credentials:
-    from framework.net.credentials import Credentials
-    from framework.settings.sources import read_credentials
+def _users(path: Path, world: World) -> tuple[User, ...]:
+    """Those that the file names, or one who may do everything: our own clients read the same file as theirs."""
+    from framework.broker.rules import User
+    from framework.broker.users import users_in
+    from framework.settings.sources import read_credentials, read_private
 
     if not path.exists():
         _make_keys(path, world)
+    document = read_private(path)
+    if "users" in document.values:
+        return users_in(document.values, document.places, str(path))
     document = read_credentials(path)
     access_key, secret_key = document.values.get("access_key"), document.values.get("secret_key")
     if not access_key or not secret_key:
         raise ConfigurationError(f"--auth {shorten(str(path))}: needs access_key and secret_key", place=str(path))
-    return Credentials(access_key, secret_key)
+    return (User(access_key, secret_key, is_super=True),)
 
 
 def _make_keys(path: Path, world: World) -> None:
