@@ -60,6 +60,7 @@ PLAN_FIELDS = {
     "concurrency": "concurrency",
     "expiry": "expiry",
     "paused": "is_paused",
+    "rate": "rate",
     "timeout": "timeout_ms",
     "topic_bytes": "flow_limits",
     "topic_count": "flow_limits",

@@ -37,6 +37,7 @@ from framework.runtime.progressing import Progressing
 from framework.runtime.reports import Reports
 from framework.services import held
 from framework.services.commit import CommitLoop
+from framework.services.pacing import Pacing
 from framework.services.position import Start, find_start, policy_for
 from framework.services.pull import PullLoop, Pulls
 from framework.services.rebalance import RebalanceLoop
@@ -68,6 +69,7 @@ class ConsumerGroup:
         self.offsets = OffsetTable()
         self.assignment = Assignment()
         self.skipping = Skipping(plan.skip) if plan.skip is not None else None
+        self.pacing = Pacing(plan.rate, world.clock)
         self.owned: dict[MessageQueue, PullLoop] = {}
         self.rates: dict[str, Rates] = {}
         """Topic -> how it goes; kept when its queues go elsewhere, for what happened in the last hour."""
@@ -136,6 +138,7 @@ class ConsumerGroup:
         A paused group starts nothing: not what is pulled already, and nothing is pulled. Its queues stay its own.
         """
         self.plan = plan
+        self.pacing.change(plan.rate)
         size = 0 if plan.is_paused else plan.concurrency
         if self.order is not None:
             self.order.crew.resize(size)
@@ -260,6 +263,8 @@ class ConsumerGroup:
             # Whatever came back for a retry was wanted once, and is older than anything.
             skipping=None if queue.topic == self.retry_topic else self.skipping,
             judged=self.plan.judged,
+            pacing=self.pacing,
+            batch=handling.batching.count if handling.batching is not None else 1,
             progress=self.progress.of(queue) if self.progress is not None else None,
         )
         flow.run = pull

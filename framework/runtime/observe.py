@@ -5,6 +5,7 @@ from __future__ import annotations
 from framework.core.budget import Budget
 from framework.core.queue_flow import QueueState
 from framework.model.allocation import Allocation
+from framework.model.rate import Rate
 from framework.model.snapshot import GroupSnapshot, QueueSnapshot, Snapshot
 from framework.ports import Clock
 from framework.runtime.connect import consume_from
@@ -79,6 +80,8 @@ def shown(settings: ConsumerSettings) -> dict[str, str]:
                 texts[name] = str(value)
             case Start(policy=policy, ms=ms):
                 texts[name] = f"{policy} {ms} ms" if ms else policy
+            case Rate():
+                texts[name] = str(value)
             case Allocation(name=strategy):
                 texts[name] = strategy
             case _:
@@ -96,7 +99,7 @@ def _queue(pull: PullLoop, group: ConsumerGroup, clock: Clock) -> QueueSnapshot:
     return QueueSnapshot(
         queue=str(pull.queue),
         state=flow.state.value,
-        reason=flow.failure or blocked or flow.held_because,
+        reason=flow.failure or blocked or flow.held_because or ("rate" if pull.waits_for_rate else None),
         committable=window.committable if window else -1,
         next_offset=flow.next_offset,
         max_offset=flow.max_offset,

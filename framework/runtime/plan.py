@@ -14,6 +14,7 @@ from framework.errors import BodyUndecodable
 from framework.model.contracts import AllocationStrategy, ExpiryPolicy, ProgressStore
 from framework.model.message import Message
 from framework.model.namespaces import unwrap
+from framework.model.rate import Rate
 from framework.model.reserved import retry_topic
 from framework.model.subscription import Subscription
 from framework.ports import Workers
@@ -77,6 +78,8 @@ class GroupPlan:
     orderly: bool = False
     stuck_after_ms: int = limits.STUCK_MS
     is_paused: bool = False
+    rate: Rate | None = None
+    """How many messages are handed to handlers in so much time; None: as many as they take."""
     skip: SkipRules | None = None
     broadcasting: Place | None = None
     """Where offsets are kept, of a group whose members are given every message each."""

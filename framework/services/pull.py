@@ -24,6 +24,7 @@ from framework.model.pulled import Failed, Found, PullResult
 from framework.model.queue import MessageQueue
 from framework.net.wakeup import Wakeup
 from framework.ports import Clock
+from framework.services.pacing import Pacing
 from framework.services.position import Start, doubt_settled
 from framework.services.progress import QueueProgress
 from framework.wire.codes import ResponseCode
@@ -79,6 +80,8 @@ class PullLoop:
         rates: Rates | None = None,
         skipping: Skipping | None = None,
         progress: QueueProgress | None = None,
+        pacing: Pacing | None = None,
+        batch: int = 1,
         judged: Callable[[Message, object], object] = lambda _, result: result,
     ) -> None:
         self.flow = flow
@@ -102,6 +105,9 @@ class PullLoop:
         self._skipping = skipping
         self.progress = progress
         """What has ended above a gap is kept; None where the group keeps none."""
+        self._pacing, self._batch = pacing, batch
+        self.waits_for_rate = False
+        """What was pulled waits until the group's `rate` lets it go."""
         self._skipped = 0
         """Since messages began to be skipped; 0 while none are."""
         now = clock.monotonic()
@@ -140,6 +146,9 @@ class PullLoop:
             self.rates.pulled(now_ms, len(result.messages), (now - asked) * 1000)
             if self._skipping is not None:
                 result = self._without_skipped(result, pull.offset, self._skipping)
+            if self._pacing is not None and self._pacing.bucket is not None and result.messages:
+                await self._paced(result, self._pacing)
+                return
             if self.progress is not None and self.progress.passing is not None:
                 result = self.progress.cut(result)
         chunk = flow.pulled(result, now_ms)
@@ -160,6 +169,25 @@ class PullLoop:
             )  # fmt: skip
         if flow.failure is not None or self._is_failing:
             self._name_failure()
+
+    async def _paced(self, result: Found, pacing: Pacing) -> None:
+        """Take in a pull's answer bit by bit. Whoever takes the queue away ends this, as it ends a pull."""
+        flow = self.flow
+        for portion in pacing.portions(result, flow.next_offset, self._batch):
+            self.waits_for_rate = True
+            try:
+                await pacing.turn(len(portion.messages))
+            finally:
+                self.waits_for_rate = False
+            if self.progress is not None and self.progress.passing is not None:
+                portion = self.progress.cut(portion)  # noqa: PLW2901 - what it stands for is the same
+            chunk = flow.pulled(portion, self._clock.monotonic_ms())
+            if chunk is not None:
+                self.crew.offer(chunk)
+            if flow.failure is not None or self._is_failing:
+                self._name_failure()
+            if flow.next_offset != portion.next_offset:
+                return
 
     def introduced(self) -> None:
         """The broker has heard who we are: a pull that was refused for want of it is made again at once."""

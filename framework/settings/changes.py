@@ -32,6 +32,7 @@ LIVE = frozenset(
         ("consumers", "*", "concurrency"),
         ("consumers", "*", "expiry"),
         ("consumers", "*", "paused"),
+        ("consumers", "*", "rate"),
         ("consumers", "*", "timeout"),
         ("consumers", "*", "topic_bytes"),
         ("consumers", "*", "topic_count"),

@@ -29,6 +29,8 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from framework.errors import ConfigurationError, ConfigurationMistakes
 from framework.model import durations
 from framework.model.allocation import Allocation, written
+from framework.model.rate import PATTERN as RATE_PATTERN
+from framework.model.rate import Rate, to_rate
 from framework.model.reserved import GROUP_LENGTH_MAX, TOPIC_LENGTH_MAX, TRACE_TOPIC, is_legal
 from framework.settings.mistakes import Places, translated
 from framework.settings.secret import Secret
@@ -120,6 +122,13 @@ _ALLOCATION = WithJsonSchema(
 )
 
 
+def _rate(value: Any) -> Any:
+    return to_rate(value) if isinstance(value, str) else value
+
+
+_RATE = WithJsonSchema({"type": "string", "pattern": RATE_PATTERN})
+
+
 class Part(BaseModel):
     """What all parts have in common: frozen, and a key nobody knows is a mistake."""
 
@@ -201,6 +210,9 @@ class ConsumerSettings(Part):
     """Handlers running at once in this process: tasks for async handlers, threads for others."""
     paused: bool = False
     """Start no handler and pull nothing until this is false again; the group's queues stay its own."""
+    rate: Annotated[Rate, BeforeValidator(_rate), _RATE] | None = None
+    """Messages that this process hands to handlers at most, what comes back for a retry among them: 100/s, 30/m or
+    1000/h. Empty: as many as they take."""
     max_retries: Annotated[int, Field(ge=0, le=1000)] | None = None
     """Retries after the first delivery; then the message goes to the dead-letter topic. Empty: 16, which means 17
     deliveries, and without end in an orderly group. A broadcasting group retries in place, drops, and has 0."""

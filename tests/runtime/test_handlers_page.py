@@ -60,10 +60,11 @@ def test_an_example_does_what_the_page_says(example: Consumer[..., Any]) -> None
 
 
 @pytest.mark.parametrize(
-    "name", [*retrying._OPTIONS, "batch", "linger", "retry", "once", "once_store", "explicit_ack", "undecodable_max"]
+    "name",
+    [*retrying._OPTIONS, "batch", "linger", "retry", "once", "once_store", "rate", "explicit_ack", "undecodable_max"],
 )
 def test_every_option_stands_on_the_page(name: str) -> None:
-    assert f"`{name}" in PAGE or f"{name}=" in PAGE
+    assert f"`{name}" in PAGE or f"{name}=" in PAGE or f"    {name}: " in PAGE
 
 
 @pytest.mark.parametrize(

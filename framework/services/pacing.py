@@ -1,0 +1,67 @@
+"""Pacing: one group's `rate`. What a pull brought is handed on in portions, each when its time has come.
+
+What waits for its time has not been taken in yet: where the queue is lost meanwhile, it was never ours, and its next
+owner pulls it. So all kinds of crews keep a rate without knowing of it, and no rate costs one `if` a pull.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+from framework.core.bucket import Bucket
+from framework.model.pulled import Found
+from framework.model.rate import Rate
+from framework.net.wakeup import Wakeup
+from framework.ports import Clock
+
+
+class Pacing:
+    """One per group; its queues take turns in the order in which they ask."""
+
+    def __init__(self, rate: Rate | None, clock: Clock) -> None:
+        self._clock = clock
+        self._turn = asyncio.Lock()
+        self._bell = Wakeup()
+        self.bucket: Bucket | None = None
+        """None while nothing is limited."""
+        self.change(rate)
+
+    def change(self, rate: Rate | None) -> None:
+        """Go on with this rate, at once: what was paid for at another one is forgotten."""
+        if rate != (None if self.bucket is None else self.bucket.rate):
+            self.bucket = None if rate is None else Bucket(rate, self._clock.monotonic() * 1000)
+            self._bell.ring()
+
+    async def turn(self, count: int) -> None:
+        """Wait until so many messages may go."""
+        async with self._turn:
+            while (bucket := self.bucket) is not None:
+                now_ms = self._clock.monotonic() * 1000
+                if bucket.due_ms <= now_ms:
+                    bucket.take(count, now_ms)
+                    return
+                await self._bell.wait(bucket.due_ms / 1000)
+
+    def portions(self, found: Found, offset: int, least: int) -> Iterator[Found]:
+        """A pull's answer from `offset` on, as several, each of which ends where the next one begins.
+
+        `least` goes at once in any case: a batch is one call, however many it holds. What contradicts itself stays
+        whole and is judged as such.
+        """
+        messages = [message for message in found.messages if message.queue_offset >= offset]
+        most = max(self.bucket.portion if self.bucket is not None else len(messages), least)
+        if len(messages) <= most or messages[-1].queue_offset >= found.next_offset:
+            yield found
+            return
+        left = found.size
+        for first in range(0, len(messages), most):
+            portion = messages[first : first + most]
+            is_last = first + most >= len(messages)
+            end = found.next_offset if is_last else messages[first + most].queue_offset
+            size = left if is_last else found.size * most // len(messages)
+            left -= size
+            yield Found(portion, size, end, found.min_offset, found.max_offset)
+
+    def __repr__(self) -> str:
+        return f"<Pacing {self.bucket}>"
