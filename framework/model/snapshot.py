@@ -104,3 +104,5 @@ class Snapshot:
     name_servers: tuple[str, ...] = ()
     started_ms: int = 0
     """When it began to run, Unix time; 0 before."""
+    dormant: tuple[str, ...] = ()
+    """Groups that `autostart: false` keeps back, until `start_consumer`."""

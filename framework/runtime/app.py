@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from framework.client.cluster import Cluster
 from framework.client.producer import Producer
 from framework.core.budget import Budget
 from framework.declare import Consumer
-from framework.errors import BrokerUnreachable, ConfigurationError, FrameworkError, nearest
+from framework.errors import ConfigurationError, FrameworkError, nearest
 from framework.hooks.host import PluginHost
 from framework.model.durations import to_ms
 from framework.model.message import Message
@@ -27,7 +28,8 @@ from framework.net.task_tree import TaskTree
 from framework.ports import World
 from framework.runtime import build
 from framework.runtime.asked import AskedApp
-from framework.runtime.connect import cluster_options, heartbeat_of, profile_of
+from framework.runtime.connect import cluster_options, heartbeat_of, profile_of, wait_for_a_broker
+from framework.runtime.dormant import Dormant
 from framework.runtime.group import ConsumerGroup
 from framework.runtime.observe import picture
 from framework.runtime.plan import GroupPlan
@@ -96,6 +98,7 @@ class App:
         self._groups: list[ConsumerGroup] = []
         self._traces: dict[str, ConsumeTrace] = {}
         self._onces: Onces = {}
+        self._dormant = Dormant()
         self._censuses: list[CensusLoop] = []
         self._resources = Resources(resource for consumer in consumers for resource in asked_by(consumer))
         self._budget = Budget(settings.app.budget, self._budget_changed)
@@ -165,12 +168,14 @@ class App:
             for group in self._groups:
                 group.start()
                 self._start_census(group, cluster, tree)
-            await self._wait_for_a_broker()
+            self._dormant.join = lambda plan: self._join(plan, cluster, reports, tree)
+            await wait_for_a_broker(self._accepted, self.settings.cluster)
             log.info("app started", app=self.settings.app.name, member=self.member, groups=len(plans))
             self.plugins.calls.app_started(self)
             await self._stop_asked.wait()
             log.info("app stopping", app=self.settings.app.name, drain_ms=self._drain_ms)
             self.plugins.calls.app_stopping(self)
+            self._dormant.join = None
             await self._drain(cluster)
             await close_traces(plans)
         finally:
@@ -198,6 +203,27 @@ class App:
             await self._stopped.wait()
 
     # Changes while it runs
+
+    def start_consumer(self, group: str) -> None:
+        """Have a group join that `autostart: false` keeps back; from then on it is as any other."""
+        self._dormant.start(group, [each.plan for each in self._groups])
+
+    def _join(self, plan: GroupPlan, cluster: Cluster, reports: Reports, tree: TaskTree) -> None:
+        group = self._group(plan, cluster, reports, tree)
+        if group.alone is not None:
+            group.alone.offsets.open()
+        self._groups.append(group)
+        tree.start(self._start_late(group, cluster, tree), name=f"start {plan.name}")
+
+    async def _start_late(self, group: ConsumerGroup, cluster: Cluster, tree: TaskTree) -> None:
+        self._accepted.clear()
+        self._heartbeats.now()
+        with suppress(TimeoutError):  # then its loops go on trying, as at any start
+            async with asyncio.timeout(self.settings.cluster.request_timeout / 1000):
+                await self._accepted.wait()  # so that the first rebalance already counts us
+        group.start()
+        self._start_census(group, cluster, tree)
+        log.info("group started", group=group.plan.own_name)
 
     def pause(self, group: str) -> None:
         """Have this group start no handler and pull nothing until `resume`; its queues stay its own."""
@@ -262,12 +288,14 @@ class App:
                 self._budget.resize(change.after)
             elif change.path == ("app", "drain"):
                 self._drain_ms = change.after
-        for group in self._groups:
-            name = group.plan.own_name
-            fields = {PLAN_FIELDS[change.path[2]] for change in wanted if change.path[:2] == ("consumers", name)}
-            if fields:
-                plan = next(plan for plan in plans if plan.name == group.plan.name)
-                group.adopt(replace(group.plan, **{field: getattr(plan, field) for field in sorted(fields)}))
+        for planned in plans:
+            name = planned.own_name
+            changed_here = {PLAN_FIELDS[change.path[2]] for change in wanted if change.path[:2] == ("consumers", name)}
+            fields = {field: getattr(planned, field) for field in sorted(changed_here)}
+            self._dormant.adopt(name, fields)
+            for group in self._groups:
+                if fields and group.plan.name == planned.name:
+                    group.adopt(replace(group.plan, **fields))
 
     def _start(self, cluster: Cluster, plans: list[GroupPlan], reports: Reports, tree: TaskTree) -> None:
         world = self.world
@@ -278,7 +306,7 @@ class App:
             world.chance,
             self._heartbeat_accepted,
         )
-        self._groups = [self._group(plan, cluster, reports, tree) for plan in plans]
+        self._groups = [self._group(plan, cluster, reports, tree) for plan in self._dormant.keep(plans)]
         cluster.routes.on_change(self._routes_changed)
         tree.start(supervised("routes", cluster.routes.run, world.chance), name="routes")
 
@@ -328,21 +356,6 @@ class App:
                     await self._accepted.wait()
             except TimeoutError:
                 log.warning("no heartbeat accepted yet", brokers=cluster.brokers.addresses())
-
-    async def _wait_for_a_broker(self) -> None:
-        """Give up where the settings say how long to wait. The default is for ever: the loops go on trying."""
-        patience_ms = self.settings.cluster.wait_broker
-        if patience_ms is None:
-            return
-        try:
-            async with asyncio.timeout(patience_ms / 1000):
-                await self._accepted.wait()
-        except TimeoutError:
-            servers = ", ".join(self.settings.cluster.name_servers)
-            raise BrokerUnreachable(
-                f"no broker accepted a heartbeat within {patience_ms} ms (name servers {servers}); "
-                "check cluster.name_servers, or raise cluster.wait_broker"
-            ) from None
 
     async def _drain(self, cluster: Cluster) -> None:
         """In this order: no new queues, no new handlers, running ones end, offsets confirmed, groups left."""
@@ -397,8 +410,8 @@ class App:
         """For how long nothing was handled and nothing was left to handle; 0 while there is work."""
         if not self.is_ready or not all(group.is_caught_up for group in self._groups):
             return 0
-        last = max(group.last_activity for group in self._groups)
-        return int((self.world.clock.monotonic() - last) * 1000)
+        now = self.world.clock.monotonic()
+        return int((now - max((group.last_activity for group in self._groups), default=now)) * 1000)
 
     @property
     def hanging(self) -> int:
@@ -412,7 +425,7 @@ class App:
         """
         return (
             self._accepted.is_set()
-            and bool(self._groups)
+            and bool(self._groups or self._dormant.names)
             and all(
                 group.is_balanced and not group.cannot_send_back and not group.crews.hanging for group in self._groups
             )
@@ -423,7 +436,7 @@ class App:
         """The application as it is now."""
         return picture(
             self.settings, self.member, self._groups, self._budget, self.world.clock,
-            is_ready=self.is_ready, started_ms=self._started_ms,
+            is_ready=self.is_ready, started_ms=self._started_ms, dormant=self._dormant.names,
         )  # fmt: skip
 
     def __repr__(self) -> str:

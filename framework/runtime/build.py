@@ -160,6 +160,7 @@ def _plan(
         stuck_after_ms=chosen.stuck_after,
         skip=_skip(chosen),
         is_paused=chosen.paused,
+        autostart=chosen.autostart,
         rate=chosen.rate,
         broadcasting=_place(name, settings, worker) if broadcasting else None,
         progress=_keeping(group, settings, host.progress_stores, has_gaps=not (orderly or broadcasting)),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from framework.client.options import ClusterOptions
 from framework.core.census import Profile
+from framework.errors import BrokerUnreachable
 from framework.net.credentials import Credentials
 from framework.net.tls import TlsOptions
 from framework.runtime.plan import GroupPlan
 from framework.services.position import First, Since
 from framework.settings.schema import AppSettings, Tls
+from framework.settings.schema import Cluster as ClusterSettings
 from framework.settings.schema import Credentials as CredentialSettings
 from framework.wire.bodies.heartbeat import (
     BROADCASTING,
@@ -98,3 +101,19 @@ def consume_from(plan: GroupPlan) -> str:
             return FROM_TIMESTAMP
         case _:
             return FROM_LAST
+
+
+async def wait_for_a_broker(accepted: asyncio.Event, cluster: ClusterSettings) -> None:
+    """Give up where the settings say how long to wait. The default is for ever: the loops go on trying."""
+    patience_ms = cluster.wait_broker
+    if patience_ms is None:
+        return
+    try:
+        async with asyncio.timeout(patience_ms / 1000):
+            await accepted.wait()
+    except TimeoutError:
+        servers = ", ".join(cluster.name_servers)
+        raise BrokerUnreachable(
+            f"no broker accepted a heartbeat within {patience_ms} ms (name servers {servers}); "
+            "check cluster.name_servers, or raise cluster.wait_broker"
+        ) from None

@@ -23,6 +23,7 @@ def picture(
     *,
     is_ready: bool,
     started_ms: int,
+    dormant: tuple[str, ...] = (),
 ) -> Snapshot:
     """The application as it is now."""
     return Snapshot(
@@ -34,6 +35,7 @@ def picture(
         budget_limit=budget.limit,
         name_servers=tuple(settings.cluster.name_servers),
         started_ms=started_ms,
+        dormant=dormant,
     )
 
 

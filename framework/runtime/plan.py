@@ -78,6 +78,8 @@ class GroupPlan:
     orderly: bool = False
     stuck_after_ms: int = limits.STUCK_MS
     is_paused: bool = False
+    autostart: bool = True
+    """Whether the group joins when the application starts, or when it is asked to."""
     rate: Rate | None = None
     """How many messages are handed to handlers in so much time; None: as many as they take."""
     skip: SkipRules | None = None

@@ -210,6 +210,9 @@ class ConsumerSettings(Part):
     """Handlers running at once in this process: tasks for async handlers, threads for others."""
     paused: bool = False
     """Start no handler and pull nothing until this is false again; the group's queues stay its own."""
+    autostart: bool = True
+    """Join when the application starts. `false`: when the code says app.start_consumer("GROUP"), and until then brokers
+    and other members hear nothing of the group here."""
     rate: Annotated[Rate, BeforeValidator(_rate), _RATE] | None = None
     """Messages that this process hands to handlers at most, what comes back for a retry among them: 100/s, 30/m or
     1000/h. Empty: as many as they take."""

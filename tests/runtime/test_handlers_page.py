@@ -30,6 +30,7 @@ TRIED: dict[str, tuple[list[str], dict[str, int]]] = {
     "receive": (["1", "2"], {"handled": 2}),
     "receipt": (['{"number": "7", "cents": 5}', '{"number": "8", "cents": 0}'], {"handled": 2}),
     "book": (['{"cents": 5}', '{"cents": 5}'], {"handled": 1, "dropped": 1}),
+    "quote": (['{"cents": 5}'], {"handled": 1}),
     "store": (['{"sensor": "a", "value": 1}', '{"sensor": "a", "value": 2}'], {"handled": 2}),
 }
 
@@ -61,7 +62,18 @@ def test_an_example_does_what_the_page_says(example: Consumer[..., Any]) -> None
 
 @pytest.mark.parametrize(
     "name",
-    [*retrying._OPTIONS, "batch", "linger", "retry", "once", "once_store", "rate", "explicit_ack", "undecodable_max"],
+    [
+        *retrying._OPTIONS,
+        "batch",
+        "linger",
+        "retry",
+        "once",
+        "once_store",
+        "rate",
+        "autostart",
+        "explicit_ack",
+        "undecodable_max",
+    ],
 )
 def test_every_option_stands_on_the_page(name: str) -> None:
     assert f"`{name}" in PAGE or f"{name}=" in PAGE or f"    {name}: " in PAGE

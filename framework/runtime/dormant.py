@@ -1,0 +1,54 @@
+"""Dormant: groups that `autostart: false` keeps back until somebody asks for them. They are plans and nothing else.
+
+Brokers hear nothing of such a group, or other members would leave queues to it that nobody pulls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from framework.errors import ConfigurationError, nearest
+from framework.runtime.plan import GroupPlan
+
+
+class Dormant:
+    """One per application."""
+
+    def __init__(self) -> None:
+        self._plans: dict[str, GroupPlan] = {}
+        self.join: Callable[[GroupPlan], None] | None = None
+        """Starts a group; None while the application itself has not started."""
+
+    def keep(self, plans: Sequence[GroupPlan]) -> list[GroupPlan]:
+        """Keep back those that wait; the others come back."""
+        self._plans = {plan.own_name: plan for plan in plans if not plan.autostart}
+        return [plan for plan in plans if plan.autostart]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._plans)
+
+    def adopt(self, name: str, fields: Mapping[str, Any]) -> None:
+        """What changes while a group waits holds when it starts."""
+        if name in self._plans:
+            self._plans[name] = replace(self._plans[name], **fields)
+
+    def start(self, name: str, running: Sequence[GroupPlan]) -> None:
+        """Have it join; nothing happens where it runs already."""
+        if self.join is None:
+            raise ConfigurationError(
+                f"start_consumer({name!r}): the application has not started yet; do it in a plugin's app_started, or "
+                "when app.is_ready"
+            )
+        if any(name in {plan.own_name, plan.name} for plan in running):
+            return
+        found = next((own for own, plan in self._plans.items() if name in {own, plan.name}), None)
+        if found is None:
+            hint = nearest(name, self._plans) or f"; waiting: {', '.join(self._plans) or 'none'}"
+            raise ConfigurationError(f"start_consumer({name!r}): no such group waits here{hint}")
+        self.join(self._plans.pop(found))
+
+    def __repr__(self) -> str:
+        return f"<Dormant {', '.join(self._plans)}>"
