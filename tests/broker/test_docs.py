@@ -33,7 +33,8 @@ def test_every_switch_stands_in_the_table() -> None:
 
 def test_commands_that_work_are_run() -> None:
     run = (ROOT / "tests" / "interop" / "test_box_administration.py").read_text(encoding="utf-8")
-    told = re.findall(r"^\| (\w+) \| (?:yes|refused) \|", PAGE, re.MULTILINE)
+    rows = re.findall(r"^\| (\w+(?:, \w+)*) \| (yes|refused) \|", PAGE, re.MULTILINE)
+    told = [command for commands, _ in rows for command in commands.split(", ")]
 
-    assert len(told) >= 45
-    assert [command for command in told if f'"{command}"' not in run] == []
+    assert len([fate for _, fate in rows if fate == "yes"]) >= 45
+    assert [command for command in told if not re.search(rf'"{command}[" ]', run)] == []
