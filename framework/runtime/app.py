@@ -281,7 +281,8 @@ class App:
         is raised and nothing has changed.
         """
         wanted = [change for change in changes(self.settings, settings) if change.kind is Kind.LIVE]
-        plans = build.plans(settings, self.consumers, self.plugins, Reports(None, self.world.workers), self.world)
+        reports = Reports(None, self.world.workers)
+        plans = build.plans(settings, self.consumers, self.plugins, reports, self.world, onces=self._onces)
         self.settings = taken_over(self.settings, wanted)
         for change in wanted:
             if change.path == ("app", "budget"):

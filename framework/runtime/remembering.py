@@ -42,7 +42,8 @@ def once_for(
     wanting = [spec for spec in specs if spec.once_ms]
     name, here = chosen.once_store, f"consumers.{group}.once_store"
     if not wanting:
-        if "once_store" in chosen.model_fields_set:
+        was_wanted = any(name == group for name, _ in running)  # by a topic that was unsubscribed since
+        if "once_store" in chosen.model_fields_set and not was_wanted:
             raise ConfigurationError(
                 f'{here}: no handler of this group drops repeats; write @consumer(..., once="30m"), or remove it',
                 place=place,

@@ -12,6 +12,7 @@ import pytest
 from framework import Message, RetryLater, consumer, publishes
 from framework.hooks import hookimpl
 from framework.hooks.host import PluginHost
+from framework.settings.schema import AppSettings
 from framework.testing import Harness
 from framework.testing.errors import Violation
 
@@ -131,3 +132,25 @@ def test_a_store_that_cannot_be_fails_the_start(options: dict[str, Any], store: 
         Harness(bill, settings={"consumers": {"billing": {"once_store": store}}}),
     ):
         pass
+
+
+def test_a_topic_that_dropped_repeats_may_be_unsubscribed_and_settings_change_after_it() -> None:
+    @consumer("orders", "billing", once="1h")
+    async def bill(body: str) -> None: ...
+
+    @consumer("refunds", "billing")
+    async def refund(body: str) -> None: ...
+
+    def settings_of(**more: Any) -> AppSettings:
+        return AppSettings.model_validate({"consumers": {"billing": {"once_store": "memory", **more}}})
+
+    with Harness([bill, refund], settings=settings_of()) as desk:
+        app = desk._cluster.apps[0].app
+        assert app is not None
+
+        async def change() -> None:
+            app.unsubscribe("billing", "orders")
+            app.adopt(settings_of(concurrency=3))
+
+        desk._run(change())
+        assert "3" == desk.snapshot().groups[0].settings["concurrency"]
