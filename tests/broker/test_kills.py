@@ -49,9 +49,13 @@ def test_sixty_forked_writers_are_killed() -> None:
 
 
 def test_a_writer_that_answers_too_early_is_found_out() -> None:
-    counts = forked("--kills", "12", "--seed", "2", "--without", "an answer leaves after the commit")
+    """A kill must fall between the answer and the commit, so there are as many rounds as that takes on a fast disk."""
+    rounds = (
+        forked("--kills", "12", "--seed", str(seed), "--without", "an answer leaves after the commit")
+        for seed in range(2, 12)
+    )
 
-    assert counts["lost"] > 0, counts
+    assert any(counts["lost"] > 0 for counts in rounds)
 
 
 def test_the_command_is_killed(tmp_path: Path) -> None:
