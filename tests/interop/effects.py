@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +47,10 @@ class Worker:
     @property
     def has_queues(self) -> bool:
         return "queue positioned" in self.application.said()
+
+    def queues(self) -> set[int]:
+        """The numbers of the queues that it has ever begun with."""
+        return {int(number) for number in re.findall(r"queue positioned .*queue=\S+:(\d+)", self.application.said())}
 
     def kill(self) -> None:
         self.application.kill()

@@ -26,7 +26,11 @@ QUEUES = 8
 def test_one_member_is_killed_and_one_is_stopped_mid_stream(
     count: int, cluster: Addresses, java: JavaPeer, new_topic: Callable[..., str], nursery: Nursery, tmp_path: Path
 ) -> None:
-    """Nothing is lost; what the stopped member did, and what the last one had done by then, is not done again."""
+    """Nothing is lost; of the queues that the stopped member hands over, nothing is done again.
+
+    What moved between the two when the first was killed may come twice: members do not vote, and for a moment two of
+    them own one queue.
+    """
     topic = new_topic(queues=QUEUES)
     names = ("killed", "stopped", "last")
     workers = [Worker(nursery, tmp_path / name, cluster.name_server, topic, concurrency=8) for name in names]
@@ -43,6 +47,7 @@ def test_one_member_is_killed_and_one_is_stopped_mid_stream(
     left = killed.count
     wait_until(lambda: done() >= count // 2, "the first half", 240, pause_s=0.02)
     assert 0 < left < count
+    taken_before = last.queues()
     stopping_at = time.time()
     ended = stopped.stop()
     mid_stream = done()
@@ -52,10 +57,15 @@ def test_one_member_is_killed_and_one_is_stopped_mid_stream(
 
     wait_until(lambda: done() >= count and len(places()) == count, "every message", 300, pause_s=0.5)
     assert mid_stream < count
+    assert 0 < len(taken_before) < QUEUES, "the stopped member had queues to hand over"
     last.stop()
     before = {effect.place for effect in stopped.effects()}
     before |= {effect.place for effect in last.effects() if effect.at < stopping_at}
-    repeated = [effect for effect in last.effects() if effect.at >= stopping_at and effect.place in before]
+    repeated = [
+        effect
+        for effect in last.effects()
+        if effect.at >= stopping_at and effect.place in before and effect.place[0] not in taken_before
+    ]
     print(f"{count} messages: {done() - count} repeats after SIGKILL, {len(repeated)} after SIGTERM")
     assert (0, 0) == (ended.code, ended.events[-1]["abandoned"])
     assert [] == repeated
