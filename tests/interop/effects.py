@@ -49,8 +49,9 @@ class Worker:
         return "queue positioned" in self.application.said()
 
     def queues(self) -> set[int]:
-        """The numbers of the queues that it has ever begun with."""
-        return {int(number) for number in re.findall(r"queue positioned .*queue=\S+:(\d+)", self.application.said())}
+        """The numbers of the topic's queues that were ever its own."""
+        gained = re.findall(r"gained=\[([^\]]*)\]", self.application.said())
+        return {int(number) for each in gained if "%RETRY%" not in each for number in re.findall(r":(\d+)'", each)}
 
     def kill(self) -> None:
         self.application.kill()
