@@ -14,15 +14,15 @@ TOPIC = "RMQ_SYS_TRACE_TOPIC"
 
 
 async def records(broker: Broker, topic: str, enough: int) -> list[list[str]]:
-    """Every record of the topic, split into fields; read as anybody would."""
-    bodies: list[bytes] = []
+    """Every record of the topic, split into fields; read as anybody would, and put in the order of the broker's log."""
+    bodies: dict[int, bytes] = {}
 
     @consumer(topic=topic, group="readers-of-traces")
     async def note(message: Message) -> None:
-        bodies.append(message.body)
+        bodies[message.commit_log_offset] = message.body
 
     def found() -> list[list[str]]:
-        text = b"".join(bodies).decode()
+        text = b"".join(bodies[place] for place in sorted(bodies)).decode()
         return [record.split("\x01") for record in text.split("\x02") if record]
 
     async with running(broker, note):
