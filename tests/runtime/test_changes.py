@@ -16,8 +16,8 @@ from framework import App, Message, consumer
 from framework.errors import ConfigurationError
 from tests.runtime.test_app import box, run, running, send, until
 
-SOON = 1.0
-"""What changes, changes within a second."""
+SOON = 15.0
+"""Within a second on a machine that has nothing else to do; a test waits for longer, so that only a wrong program fails."""
 
 
 class Gauge:
@@ -91,8 +91,9 @@ def test_four_become_twenty_and_then_two_and_each_message_runs_once(kind: str) -
             app.resize("billing", 2)
             await soon(lambda: gauge.now <= 2)
             gauge.most = 0
+            await until(lambda: gauge.most)
             await asyncio.sleep(0.3)
-            assert 1 <= gauge.most <= 2
+            assert gauge.most <= 2
             app.resize("billing", 50)
             await until(lambda: app.counts.handled == 300)
         assert {str(number): 1 for number in range(300)} == gauge.seen
@@ -111,8 +112,9 @@ def test_an_orderly_group_works_at_as_many_queues_as_it_is_told() -> None:
             app.resize("billing", 2)
             await soon(lambda: gauge.now <= 2)
             gauge.most = 0
+            await until(lambda: gauge.most)
             await asyncio.sleep(0.3)
-            assert 1 <= gauge.most <= 2
+            assert gauge.most <= 2
             app.resize("billing", 20)
             await until(lambda: app.counts.handled == 80)
         assert {str(number): 1 for number in range(80)} == gauge.seen
