@@ -21,7 +21,7 @@ from framework.settings.sources import load
 from tests.runtime.test_app import box, run, send, until
 
 SOON = 15.0
-"""Within a second on a machine that has nothing else to do; a test waits for longer, so that only a wrong program fails."""
+"""Within a second on a machine that has nothing else to do; a test waits longer, so that only a wrong program fails."""
 
 
 class Desk:
