@@ -44,8 +44,8 @@ demo: $(DEMO)/.ready
 # Everything but the real cluster on all cores; that one apart, so that its tests share one. pytest's summary comes last,
 # and after it a line for whatever could not run here (exit code 5: none of them could).
 test: setup elsewhere
-	@$(BIN)/python -m pytest -m "not slow and not interop" -n $(JOBS) --dist loadgroup --cov --cov-report= $(ARGS)
-	@$(BIN)/python -m pytest -m "interop and not slow" --cov --cov-append --cov-report=term:skip-covered $(ARGS) || [ $$? -eq 5 ]
+	@sh .ci/twice $(BIN)/python -m pytest -m "not slow and not interop" -n $(JOBS) --dist loadgroup --cov --cov-report= $(ARGS)
+	@sh .ci/twice $(BIN)/python -m pytest -m "interop and not slow" --cov --cov-append --cov-report=term:skip-covered $(ARGS) || [ $$? -eq 5 ]
 
 # The pure rooms and the simulation on the other interpreters, where this machine has them.
 elsewhere: setup
