@@ -47,7 +47,7 @@ test: setup elsewhere
 	@sh .ci/twice $(BIN)/python -m pytest -m "not slow and not interop" -n $(JOBS) --dist loadgroup --cov --cov-report= $(ARGS)
 	@sh .ci/twice $(BIN)/python -m pytest -m "interop and not slow" --cov --cov-append --cov-report=term:skip-covered $(ARGS) || [ $$? -eq 5 ]
 
-# The pure rooms and the simulation on the other interpreters, where this machine has them.
+# The pure rooms and the stories on the other interpreters, where this machine has them.
 elsewhere: setup
 	@sh .ci/elsewhere 3.12 3.13 >&2
 
