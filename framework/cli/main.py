@@ -92,17 +92,44 @@ def _run(arguments: list[str]) -> int:
         parser.parse_args(arguments)
     name = arguments[0]
     if name not in COMMANDS:
-        parser.error(f"there is no command {name!r}{nearest(name, COMMANDS) or '; there are: ' + ', '.join(COMMANDS)}")
+        return _of_a_plugin(name, arguments[1:], parser)
     module = import_module(f"framework.cli.commands.{name}")
-    command = Parser(prog=f"framework-app {name}", description=(module.__doc__ or "").strip())
-    command.add_argument("--debug", action="store_true", help="show tracebacks, and log at level debug")
+    command = _command(name, module.__doc__)
     module.add_options(command)
-    parsed, unknown = command.parse_known_args(_joined(arguments[1:]))
+    code: int = module.execute(_parsed(command, _joined(arguments[1:])))
+    return code
+
+
+def _command(name: str, description: str | None) -> Parser:
+    command = Parser(prog=f"framework-app {name}", description=(description or "").strip())
+    command.add_argument("--debug", action="store_true", help="show tracebacks, and log at level debug")
+    return command
+
+
+def _parsed(command: Parser, arguments: list[str]) -> argparse.Namespace:
+    parsed, unknown = command.parse_known_args(arguments)
     if unknown:
         option = unknown[0].partition("=")[0]
         command.error(f"there is no option {option!r}{nearest(option, command.known_options())}")
-    code: int = module.execute(parsed)
-    return code
+    return parsed
+
+
+def _of_a_plugin(name: str, arguments: list[str], parser: Parser) -> int:
+    """A command that is none of ours: the settings say which plugins there are, and one of those may have it."""
+    from framework.cli import plugin_commands
+
+    command = _command(name, None)
+    plugin_commands.add_options(command)
+    settings, host = plugin_commands.loaded(arguments)
+    if name not in host.commands:
+        for mistake in host.mistakes:
+            sys.stderr.write(f"error: {mistake}\n")
+        known = {**COMMANDS, **host.commands}
+        parser.error(f"there is no command {name!r}{nearest(name, known) or '; there are: ' + ', '.join(known)}")
+    _, found = host.commands[name]
+    command.description = (found.__doc__ or "").strip()
+    found.add_options(command)
+    return int(found.execute(_parsed(command, arguments), settings))
 
 
 def _joined(arguments: list[str]) -> list[str]:

@@ -27,6 +27,11 @@ FROM_PARENT = "-"
 def add_application(parser: argparse.ArgumentParser) -> None:
     """What names an application: APP and its settings."""
     parser.add_argument("app", metavar="APP", nargs="?", help="a .py file, a module or package, or module:name")
+    add_settings(parser)
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """Where settings come from."""
     parser.add_argument(
         "-c", "--config", metavar="FILE", help="settings; else $FRAMEWORK_APP_CONFIG, ./framework-app.yaml"
     )
@@ -122,7 +127,8 @@ def settings_file(arguments: argparse.Namespace) -> Path | None:
     from framework.runtime.collect import target
     from framework.settings.sources import find
 
-    folder = target(arguments.app).folder if arguments.app else None
+    app = getattr(arguments, "app", None)
+    folder = target(app).folder if app else None
     return find(arguments.config, os.environ, folder)
 
 

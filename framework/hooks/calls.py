@@ -13,6 +13,7 @@ from typing import Any
 
 import structlog
 
+from framework.core import limits
 from framework.errors import shorten
 from framework.hooks.verdict import Skip
 from framework.model.contracts import ExpiryPolicy
@@ -23,6 +24,7 @@ _log = structlog.get_logger(__name__)
 
 
 SENT_BACK = RetryLater("10s", "its expiry policy failed")  # as `send_back` has it
+SLOW_SECONDS = limits.SLOW_HOOK_MS / 1000
 _ANSWERS = (Extend, Ack, RetryLater, DeadLetter, Suspend, Drop)
 
 
@@ -41,6 +43,10 @@ class Calls:
     def __init__(self, implementations: Sequence[Implementation]) -> None:
         self.failures: dict[str, int] = {}
         """Plugin -> how often one of its hooks raised."""
+        self.slow: dict[str, int] = {}
+        """Plugin -> how often one of its hooks took too long. The message waits for it, and is not hurt."""
+        self.now: Callable[[], float] = _no_time
+        """Seconds that only go forward; handed in by whoever runs, and until then nothing is slow."""
         self._lock = threading.Lock()  # deliveries' hooks run on worker threads, too
         by_hook: dict[str, list[Implementation]] = {}
         for each in implementations:
@@ -64,21 +70,28 @@ class Calls:
             self._contained(each, app)
 
     def _contained(self, each: Implementation, *arguments: object) -> object:
+        began = self.now()
         try:
             return each.function(*arguments)
         except Exception as error:  # noqa: BLE001 - border: a hook's
             self.failed(each, error)
             return None
+        finally:
+            self._timed(each, self.now() - began)
 
     def _asking(self, each: Implementation) -> Callable[[Delivery], Drop | RetryLater | None]:
         function, plugin = each.function, each.plugin
 
         def ask(delivery: Delivery) -> Drop | RetryLater | None:
+            now = self.now
+            began = now()
             try:
                 verdict = function(delivery)
             except Exception as error:  # noqa: BLE001 - border: a hook's
                 self.failed(each, error)
-                return None
+                verdict = None
+            if now() - began > SLOW_SECONDS:
+                self._timed(each, now() - began)
             if verdict is None or isinstance(verdict, RetryLater):
                 return verdict
             if isinstance(verdict, Skip):
@@ -94,10 +107,14 @@ class Calls:
         function = each.function
 
         def tell(delivery: Delivery, outcome: Outcome, elapsed_ms: float, kind: Kind) -> None:
+            now = self.now
+            began = now()
             try:
                 function(delivery, outcome, elapsed_ms, kind)
             except Exception as error:  # noqa: BLE001 - border: a hook's
                 self.failed(each, error)
+            if now() - began > SLOW_SECONDS:
+                self._timed(each, now() - began)
 
         return tell
 
@@ -109,9 +126,26 @@ class Calls:
         """Count and name what a plugin's function did."""
         with self._lock:
             count = self.failures[each.plugin] = self.failures.get(each.plugin, 0) + 1
-        # The 1st, 10th, 100th ...: a hook that fails for every message must not fill the disk with saying so.
-        if str(count).strip("0") == "1":
+        if _is_said(count):
             _log.error("hook failed", plugin=each.plugin, hook=each.hook, failures=count, exc_info=error)
+
+    def _timed(self, each: Implementation, seconds: float) -> None:
+        """Count and name what takes too long."""
+        if seconds <= SLOW_SECONDS:
+            return
+        with self._lock:
+            count = self.slow[each.plugin] = self.slow.get(each.plugin, 0) + 1
+        if _is_said(count):
+            _log.warning("hook slow", plugin=each.plugin, hook=each.hook, times=count, elapsed_ms=round(seconds * 1000))
+
+
+def _is_said(count: int) -> bool:
+    """The 1st, 10th, 100th ...: a hook that fails for every message must not fill the disk with saying so."""
+    return str(count).strip("0") == "1"
+
+
+def _no_time() -> float:
+    return 0.0
 
 
 class _Contained:

@@ -23,7 +23,7 @@ from framework.hooks import specs
 from framework.hooks.calls import Calls, Implementation
 from framework.hooks.inspection import made, marked, plugin_in, settings_model
 from framework.hooks.markers import PROJECT
-from framework.model.contracts import AllocationStrategy, DedupStore, ExpiryPolicy, ProgressStore, Runner
+from framework.model.contracts import AllocationStrategy, Command, DedupStore, ExpiryPolicy, ProgressStore, Runner
 
 _log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -98,19 +98,23 @@ class PluginHost:
         *,
         objects: Mapping[str, object] | None = None,
         discover: Callable[[], Iterable[EntryPoint]] = installed,
+        tolerant: bool = False,
     ) -> None:
-        """Load what `choice` says; `objects` are plugins made by the caller. Raises ConfigurationMistakes."""
+        """Load what `choice` says; `objects` are plugins made by the caller. Raises ConfigurationMistakes; a `tolerant`
+        host, which is there to be looked at and not to run, leaves out what is wrong and has it in `mistakes`.
+        """
         self._choice, self._origin = choice, origin
         self._manager = pluggy.PluginManager(PROJECT)
         self._manager.add_hookspecs(specs.Hooks)
-        self._mistakes: list[ConfigurationError] = []
+        self.mistakes: list[ConfigurationError] = []
+        """What is wrong with plugins; each names its own."""
         self._sources: dict[str, str] = {}
         found = tuple(discover())
         for candidate in self._candidates(found, objects or {}):
             self._load(candidate)
         self._check_names(found)
-        if self._mistakes:
-            raise ConfigurationMistakes(self._mistakes)
+        if self.mistakes and not tolerant:
+            raise ConfigurationMistakes(self.mistakes)
         self.calls = Calls([each for hook in specs.NAMES for each in self._implementations(hook)])
         self.plugins = tuple(self._described())
         self.strategies = self._strategies()
@@ -123,6 +127,10 @@ class PluginHost:
         """Where `once` remembers what was handled, by name."""
         self.runners = self._runners()
         """Ways to run handlers, by the engine's name."""
+        self.commands = self._commands()
+        """Commands of `framework-app` beside its own, by name."""
+        if self.mistakes and not tolerant:
+            raise ConfigurationMistakes(self.mistakes)
 
     def _candidates(self, found: Iterable[EntryPoint], objects: Mapping[str, object]) -> list[_Candidate]:
         candidates = [_Candidate(name, _OURS, partial(import_module, module)) for name, module in _BUILT_IN.items()]
@@ -149,19 +157,19 @@ class PluginHost:
         other = self._sources.get(name)
         if other is not None:
             message = f"two plugins are called {name!r}: {other} and {candidate.source}; block it, or rename one"
-            self._mistakes.append(ConfigurationError(message, place=place))
+            self.mistakes.append(ConfigurationError(message, place=place))
             return
         self._sources[name] = candidate.source
         try:
             self._register(name, candidate.load())
         except ConfigurationMistakes as mistakes:
-            self._mistakes += mistakes.mistakes
+            self.mistakes += mistakes.mistakes
         except Exception as error:  # noqa: BLE001 - border: a plugin's code runs when it is loaded
             cause = str(error) if isinstance(error, ConfigurationError) else f"{type(error).__name__}: {error}"
             message = f"plugin {name!r} ({candidate.source}) cannot be loaded: {cause}"
             if candidate.is_installed:
                 message += f"; mend it, or write plugins: {{block: [{name}]}}"
-            self._mistakes.append(ConfigurationError(message, place=place))
+            self.mistakes.append(ConfigurationError(message, place=place))
 
     def _register(self, name: str, found: object) -> None:
         model = settings_model(found)
@@ -185,14 +193,14 @@ class PluginHost:
         for at, name in enumerate(self._choice.only or ()):
             if name not in known:
                 message = f"plugins.only: no plugin {name!r} is installed{nearest(name, known)}"
-                self._mistakes.append(ConfigurationError(message, place=self._place("plugins", "only", str(at))))
+                self.mistakes.append(ConfigurationError(message, place=self._place("plugins", "only", str(at))))
         for name in self._choice.settings:
             if name not in known:
                 message = f"plugins.settings: no plugin {name!r} is installed{nearest(name, known)}"
-                self._mistakes.append(ConfigurationError(message, place=self._place("plugins", "settings", name)))
+                self.mistakes.append(ConfigurationError(message, place=self._place("plugins", "settings", name)))
             elif (plugin := self._manager.get_plugin(name)) is not None and settings_model(plugin) is None:
                 message = f"plugins.settings: the plugin {name!r} has no settings"
-                self._mistakes.append(ConfigurationError(message, place=self._place("plugins", "settings", name)))
+                self.mistakes.append(ConfigurationError(message, place=self._place("plugins", "settings", name)))
 
     def _place(self, *path: str) -> str | None:
         return self._origin.place(*path) if self._origin else None
@@ -213,17 +221,33 @@ class PluginHost:
 
     def _offered(self, hook: str, kind: type[T], what: str, must: str) -> Iterable[tuple[str, T]]:
         """Nothing is contained here: what cannot be registered must not be missed when it is first needed."""
-        owners: dict[str, str] = {}
-        for each in self._implementations(hook):
-            for found in list(_answer(each)):
-                if not isinstance(found, kind):
-                    raise ConfigurationError(f"plugin {each.plugin!r}: {found!r} has no name or no {must}()")
-                name = str(getattr(found, "name"))  # noqa: B009 - the protocols have one, and T does not say so
-                other = owners.get(name)
-                if other is not None:
-                    raise ConfigurationError(f"plugins {other!r} and {each.plugin!r} both offer the {what} {name!r}")
-                owners[name] = each.plugin
+        for each, name, found in self._named(hook, what, lambda answer: [(_name(one), one) for one in answer]):
+            if isinstance(found, kind) and name is not None:
                 yield each.plugin, found
+            else:
+                self._fault(f"plugin {each.plugin!r}: {found!r} has no name or no {must}()")
+
+    def _named(
+        self, hook: str, what: str, pairs: Callable[[Any], Iterable[tuple[str | None, Any]]]
+    ) -> Iterable[tuple[Implementation, str | None, Any]]:
+        """What plugins answer to a `register_` hook, piece by piece; no name is given twice."""
+        owners: dict[str | None, str] = {}
+        for each in self._implementations(hook):
+            try:
+                found = list(pairs(each.function()))
+            except Exception as error:  # noqa: BLE001 - border: a plugin's
+                self._fault(f"plugin {each.plugin!r}: {each.hook} failed: {type(error).__name__}: {error}")
+                continue
+            for name, one in found:
+                other = owners.get(name) if name is not None else None
+                if other is not None:
+                    self._fault(f"plugins {other!r} and {each.plugin!r} both offer the {what} {name!r}")
+                    continue
+                owners[name] = each.plugin
+                yield each, name, one
+
+    def _fault(self, message: str) -> None:
+        self.mistakes.append(ConfigurationError(message))
 
     def _strategies(self) -> dict[str, AllocationStrategy]:
         kind: type[AllocationStrategy] = AllocationStrategy  # type: ignore[type-abstract]  # only asked for instances
@@ -247,28 +271,25 @@ class PluginHost:
         return dict(sorted((store.name, store) for _, store in found))
 
     def _runners(self) -> dict[str, Runner]:
-        runners: dict[str, Runner] = {}
-        owners: dict[str, str] = {}
-        for each in self._implementations("register_runners"):
-            for name, runner in dict(_answer(each)).items():
-                if not isinstance(runner, Runner):
-                    raise ConfigurationError(f"plugin {each.plugin!r}: {runner!r} has no prepared()")
-                other = owners.get(name)
-                if other is not None:
-                    raise ConfigurationError(f"plugins {other!r} and {each.plugin!r} both offer the engine {name!r}")
-                runners[name], owners[name] = runner, each.plugin
-        return runners
+        kind: type[Runner] = Runner  # type: ignore[type-abstract]  # likewise
+        return {name: runner for _, name, runner in self._checked("register_runners", kind, "engine", "prepared()")}
+
+    def _commands(self) -> dict[str, tuple[str, Command]]:
+        """With the plugin that each is of."""
+        kind: type[Command] = Command  # type: ignore[type-abstract]  # likewise
+        found = self._checked("register_commands", kind, "command", "add_options() or execute()")
+        return {name: (plugin, command) for plugin, name, command in found}
+
+    def _checked(self, hook: str, kind: type[T], what: str, must: str) -> Iterable[tuple[str, str, T]]:
+        """The same for hooks that answer a mapping."""
+        for each, name, found in self._named(hook, what, lambda answer: dict(answer).items()):
+            if isinstance(found, kind) and name is not None:
+                yield each.plugin, name, found
+            else:
+                self._fault(f"plugin {each.plugin!r}: {found!r} has no {must}")
 
     def __repr__(self) -> str:
         return f"<PluginHost {', '.join(self._sources)}>"
-
-
-def _answer(each: Implementation) -> Any:
-    try:
-        return each.function()
-    except Exception as error:
-        cause = f"{type(error).__name__}: {error}"
-        raise ConfigurationError(f"plugin {each.plugin!r}: {each.hook} failed: {cause}") from error
 
 
 def _source(entry: EntryPoint) -> str:
@@ -281,6 +302,11 @@ def _all_arguments(function: Callable[..., Any], given: Sequence[str], taken: Se
         return function
     at = tuple(given.index(name) for name in taken)
     return lambda *arguments: function(*(arguments[index] for index in at))
+
+
+def _name(offered: object) -> str | None:
+    name = getattr(offered, "name", None)
+    return None if name is None else str(name)
 
 
 def _itself(plugin: object) -> object:

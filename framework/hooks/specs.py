@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from framework.hooks.markers import hookspec
 from framework.hooks.verdict import Skip
-from framework.model.contracts import AllocationStrategy, DedupStore, ExpiryPolicy, ProgressStore, Runner
+from framework.model.contracts import AllocationStrategy, Command, DedupStore, ExpiryPolicy, ProgressStore, Runner
 from framework.model.delivery import Delivery
 from framework.model.outcome import Kind, Outcome, RetryLater
 
@@ -49,6 +49,10 @@ class Hooks:
     @hookspec
     def register_runners(self) -> Mapping[str, Runner]:  # type: ignore[empty-body]  # likewise
         """Ways to run handlers of batches, by the name that `@consumer(engine=...)` then gives."""
+
+    @hookspec
+    def register_commands(self) -> Mapping[str, Command]:  # type: ignore[empty-body]  # likewise
+        """Commands of `framework-app`, by name; asked for where somebody types a name that is none of its own."""
 
     @hookspec
     def app_started(self, app: Any) -> None:

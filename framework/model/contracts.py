@@ -187,6 +187,24 @@ class DedupStore(Protocol):
 
 
 @runtime_checkable
+class Command(Protocol):
+    """A command of `framework-app`, as those of the framework are; a module with these two functions is one, too.
+
+    The docstring is its help, whose first line `framework-app plugins` shows.
+    """
+
+    def add_options(self, parser: Any) -> None:
+        """Name its options, to an argparse.ArgumentParser that has those of the settings already (--config, --set)."""
+        ...
+
+    def execute(self, arguments: Any, settings: Any) -> int:
+        """Do it; answers the exit code. `arguments`: argparse.Namespace; `settings`: AppSettings. What it raises is
+        said in one line, and its traceback with --debug.
+        """
+        ...
+
+
+@runtime_checkable
 class Runner(Protocol):
     """How handlers are run that name an engine: `@consumer(..., engine="spark")`."""
 

@@ -106,3 +106,7 @@ class Snapshot:
     """When it began to run, Unix time; 0 before."""
     dormant: tuple[str, ...] = ()
     """Groups that `autostart: false` keeps back, until `start_consumer`."""
+    hook_failures: Mapping[str, int] = field(default_factory=dict)
+    """Plugin -> how often one of its hooks raised, or answered what it must not."""
+    slow_hooks: Mapping[str, int] = field(default_factory=dict)
+    """Plugin -> how often one of its hooks took longer than a tenth of a second."""

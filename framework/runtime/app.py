@@ -84,6 +84,7 @@ class App:
         self.consumers = tuple(consumers)
         self.world = world or real_world()
         self.plugins = plugins or PluginHost(settings.plugins, settings)
+        self.plugins.calls.now = self.world.clock.monotonic
         self.on_event: OnEvent | None = None
         """Told of each settled delivery. Set it before `run`; None costs nothing."""
         identity = self.world.identity
@@ -437,7 +438,7 @@ class App:
         """The application as it is now."""
         return picture(
             self.settings, self.member, self._groups, self._budget, self.world.clock,
-            is_ready=self.is_ready, started_ms=self._started_ms, dormant=self._dormant.names,
+            is_ready=self.is_ready, started_ms=self._started_ms, dormant=self._dormant.names, calls=self.plugins.calls,
         )  # fmt: skip
 
     def __repr__(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from framework.core.budget import Budget
 from framework.core.queue_flow import QueueState
+from framework.hooks.calls import Calls
 from framework.model.allocation import Allocation
 from framework.model.rate import Rate
 from framework.model.snapshot import GroupSnapshot, QueueSnapshot, Snapshot
@@ -24,6 +25,7 @@ def picture(
     is_ready: bool,
     started_ms: int,
     dormant: tuple[str, ...] = (),
+    calls: Calls | None = None,
 ) -> Snapshot:
     """The application as it is now."""
     return Snapshot(
@@ -36,6 +38,8 @@ def picture(
         name_servers=tuple(settings.cluster.name_servers),
         started_ms=started_ms,
         dormant=dormant,
+        hook_failures=dict(calls.failures) if calls else {},
+        slow_hooks=dict(calls.slow) if calls else {},
     )
 
 

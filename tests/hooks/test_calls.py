@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -142,3 +143,34 @@ def test_register_settings_and_register_allocation_strategies_are_asked_at_start
     made = host([], one=None)
 
     assert {"averaging", "circle", "one"} <= {each.name for each in made.plugins}
+
+
+def test_a_slow_hook_is_counted_and_named_and_hurts_no_message() -> None:
+    """On a clock that each look moves on by as much as the hook is said to take."""
+    calls = host([], slow=None, failing=ValueError("oh")).calls
+    looks = itertools.count(step=0.15)
+    calls.now = lambda: next(looks)
+
+    with capture_logs() as logs:
+        assert [None, None] == [before(DELIVERY) for before in calls.before]
+        for after in calls.after:
+            after(DELIVERY, Ack(), 0.0, "success")
+        calls.app_started(object())
+
+    assert {"slow": 3, "failing": 3} == calls.slow
+    slow = [each for each in logs if each["event"] == "hook slow"]
+    assert {("slow", "before_consume"), ("failing", "before_consume")} == {
+        (each["plugin"], each["hook"]) for each in slow
+    }
+    assert all(each["elapsed_ms"] >= 150 for each in slow)
+
+
+def test_a_quick_hook_is_not_called_slow() -> None:
+    calls = host([], quick=None).calls
+    looks = itertools.count(step=0.04)
+    calls.now = lambda: next(looks)
+
+    for before in calls.before:
+        before(DELIVERY)
+
+    assert {} == calls.slow

@@ -352,3 +352,47 @@ def test_register_progress_stores_offers_them_by_name() -> None:
         host(objects={"mine": Stores(Store("topic"))})
     with pytest.raises(ConfigurationError, match=r"has no name or no open\(\)"):
         host(objects={"mine": Stores("a text")})
+
+
+class Shouts:
+    """Shout what is said."""
+
+    def add_options(self, parser: Any) -> None:
+        parser.add_argument("--loud", action="store_true")
+
+    def execute(self, arguments: Any, settings: Any) -> int:
+        return 0
+
+
+class Commands:
+    def __init__(self, **commands: object) -> None:
+        self.commands = commands
+
+    @hookimpl
+    def register_commands(self) -> dict[str, Any]:
+        return self.commands
+
+
+def test_register_commands_offers_them_by_name() -> None:
+    shout = Shouts()
+    assert {"shout": ("loud", shout)} == host(objects={"loud": Commands(shout=shout)}).commands
+
+    assert ["plugins 'b' and 'a' both offer the command 'shout'"] == mistakes_of(
+        objects={"a": Commands(shout=shout), "b": Commands(shout=shout)}
+    )
+    (mistake,) = mistakes_of(objects={"quiet": Commands(whisper=len)})
+    assert "plugin 'quiet': <built-in function len> has no add_options() or execute()" == mistake
+
+
+def test_a_tolerant_host_leaves_out_what_is_wrong_and_names_all_of_it() -> None:
+    made = PluginHost(
+        objects={"bad": Offers(), "fine": Commands(shout=Shouts())}, discover=lambda: [entry("broken", Broken)],
+        tolerant=True,
+    )  # fmt: skip
+
+    first, second = [str(each) for each in made.mistakes]
+    assert first.startswith("plugin 'broken' (")
+    assert "cannot be loaded: OSError: no disk" in first
+    assert "plugin 'bad': register_allocation_strategies failed: ZeroDivisionError: oh" == second
+    assert ["shout"] == list(made.commands)
+    assert "sticky" in made.strategies

@@ -1,4 +1,5 @@
-"""List what is loaded, where it comes from, and which hooks it has, in calling order.
+"""List what is loaded, where it comes from, and which hooks it has, in calling order; then the commands that plugins
+bring, and what is wrong with any of them, which a start would refuse (78).
 
 A plugin has all rights of the process: what is installed and not blocked is loaded; `plugins.only` pins the list.
 """
@@ -27,11 +28,20 @@ def execute(arguments: argparse.Namespace) -> int:
     settings = options.loaded(arguments).settings
     logs.configure(AppSettings(logging=Logging(level="debug" if arguments.debug else "warning")))
     importable(Path.cwd())  # plugins of the application lie beside its settings
-    host = PluginHost(settings.plugins, settings)
+    host = PluginHost(settings.plugins, settings, tolerant=True)
     width = max(len(each.name) for each in host.plugins)
     for each in host.plugins:
         if arguments.json:
             output.say(json.dumps({"name": each.name, "source": each.source, "hooks": list(each.hooks)}))
         else:
             output.say(f"{each.name:<{width}}  {each.source}: {', '.join(each.hooks)}")
-    return ExitCode.CLEAN
+    for name, (plugin, command) in sorted(host.commands.items()):
+        if not arguments.json:
+            output.say(f"framework-app {name}  of {plugin}: {first_line(command)}")
+    for mistake in host.mistakes:
+        output.say(json.dumps({"mistake": str(mistake)}) if arguments.json else f"wrong: {mistake}")
+    return ExitCode.CONFIGURATION if host.mistakes else ExitCode.CLEAN
+
+
+def first_line(command: object) -> str:
+    return (command.__doc__ or "").strip().partition("\n")[0]

@@ -17,6 +17,7 @@ from framework.hooks import hookimpl
 from framework.model.delivery import Delivery
 from framework.model.outcome import Outcome
 from framework.settings.units import Duration
+from framework_audit.summary import Summary
 
 # A disk that is full for long must not fill the memory, too: beyond this the oldest lines are given up.
 LINES_MAX = 10_000
@@ -39,7 +40,7 @@ class Audit:
     """The plugin. Deliveries end on the event loop and on worker threads, hence the lock."""
 
     def __init__(self, settings: AuditSettings) -> None:
-        self._path = Path(settings.file)
+        self._file, self._path = settings.file, Path(settings.file)
         self._lines_max = settings.flush_lines
         self._age_max = settings.flush_after / 1000
         self._lock = threading.Lock()
@@ -56,6 +57,10 @@ class Audit:
     @hookimpl
     def register_settings() -> type[AuditSettings]:
         return AuditSettings
+
+    @hookimpl
+    def register_commands(self) -> dict[str, Summary]:
+        return {"audit": Summary(self._file)}
 
     @hookimpl
     def after_consume(self, delivery: Delivery, outcome: Outcome, elapsed_ms: float) -> None:

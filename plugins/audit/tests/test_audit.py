@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from argparse import Namespace
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
+import pytest
 from framework_audit.plugin import LINES_MAX, Audit, AuditSettings
 
 from framework.hooks.host import GROUP, PluginHost
@@ -123,3 +125,24 @@ def test_lines_that_are_too_many_to_keep_are_given_up(tmp_path: Path) -> None:
 
     assert 5 == plugin.given_up
     assert LINES_MAX == len(lines_in(path))
+
+
+def test_its_command_counts_by_group_topic_and_outcome(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "audit.jsonl"
+    plugin = Audit(AuditSettings(file=str(path)))
+    for offset in range(3):
+        plugin.after_consume(delivery(offset), RetryLater("10s") if offset == 1 else Ack(), 0.0)
+    plugin.app_stopping()
+    with path.open("a") as lines:
+        lines.write('{"group": "bil')  # cut by a crash
+
+    command = plugin.register_commands()["audit"]
+    assert 0 == command.execute(Namespace(group=None), None)
+    assert "billing orders Ack 2\nbilling orders RetryLater 1\n" == capsys.readouterr().out
+    assert 0 == command.execute(Namespace(group="shipping"), None)
+    assert "" == capsys.readouterr().out
+
+
+def test_its_command_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert 1 == Audit(AuditSettings()).register_commands()["audit"].execute(Namespace(group=None), None)
+    assert "error: no file; write plugins: {settings: {audit: {file: audit.jsonl}}}\n" == capsys.readouterr().err

@@ -1,0 +1,46 @@
+"""`framework-app audit`: how many deliveries ended in which way, as the file of lines has it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+CLEAN, FAILED = 0, 1
+
+
+class Summary:
+    """Count the deliveries of the audit file by group, topic and outcome."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--group", help="of this group only")
+
+    def execute(self, arguments: argparse.Namespace, _settings: object) -> int:
+        if not self._file:
+            sys.stderr.write("error: no file; write plugins: {settings: {audit: {file: audit.jsonl}}}\n")
+            return FAILED
+        with Path(self._file).open(encoding="utf-8", errors="surrogateescape") as lines:
+            counted = counts(lines, arguments.group)
+        for (group, topic, outcome), count in sorted(counted.items()):
+            sys.stdout.write(f"{group} {topic} {outcome} {count}\n")
+        return CLEAN
+
+
+def counts(lines: Iterable[str], group: str | None) -> Counter[tuple[str, str, str]]:
+    """A line that was cut by a crash is passed over."""
+    found: Counter[tuple[str, str, str]] = Counter()
+    for line in lines:
+        try:
+            each = json.loads(line)
+            key = (str(each["group"]), str(each["topic"]), str(each["outcome"]))
+        except (ValueError, KeyError, TypeError):
+            continue
+        if group in {None, key[0]}:
+            found[key] += 1
+    return found
