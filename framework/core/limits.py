@@ -25,6 +25,7 @@ BUSY_DELAY_MAX_MS = 1_000  # Java's stays 20 ms: fifty refused pulls a second fr
 
 # Offsets
 FLUSH_MS = 1_000  # Java flushes each 5 s; a crash repeats what was not flushed
+RETELL_MS = 30_000  # an offset that a former owner moved back late, or a broker lost, is told again after this
 
 # Progress above a gap
 RECORD_BYTES_MAX = 4_096  # some eight hundred ranges; more are folded, for a flush never fails by its size

@@ -51,7 +51,7 @@ class OffsetTable:
         return offset != known and (offset > 0 or self._confirmed[queue] < 0)
 
     def untold(self, queue: MessageQueue) -> None:
-        """What was sent may not have arrived (the connection broke): send it again."""
+        """What was sent may not have arrived, or not have stayed: send it again."""
         if queue in self._told:
             self._told[queue] = -1
 

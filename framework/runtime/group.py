@@ -102,7 +102,9 @@ class ConsumerGroup:
             if plan.progress is not None else None
         )  # fmt: skip
         """Keeps what has ended above gaps; None where nothing is kept."""
-        self._commits = CommitLoop(plan.name, self._progress, self.offsets, self.owned.values)
+        self._commits = CommitLoop(
+            plan.name, self._progress, self.offsets, self.owned.values, others_commit=self.alone is None
+        )
         self.order = self._ordering(member) if plan.orderly else None
         """Leases and single workers; None where messages are handled concurrently."""
         self._rebalancing: asyncio.Task[None] | None = None
@@ -310,11 +312,7 @@ class ConsumerGroup:
         """Let running handlers end, then commit with an answer. Whoever comes next begins where we confirmed."""
         if pull.flow.state is not QueueState.RETIRING:
             self._begin_retiring(pull)
-        clock = self._world.clock
-        if not marks.safeguard("running handlers are waited for"):
-            deadline = 0.0
-        while (busy := self._busy(pull)) and clock.monotonic() < min(deadline, self._stop_by):
-            await pull.quiet.wait(min(deadline, self._stop_by))
+        busy = await self._let_end(pull, deadline)
         if busy:
             marks.sometimes("handlers still ran when the drain limit was over")
             log.warning("queue left with running handlers", group=self.plan.name, queue=str(pull.queue), running=busy)
@@ -336,6 +334,18 @@ class ConsumerGroup:
         self._released.ring()
         if pull.queue in self.assignment.of(pull.queue.topic):
             self._take(pull.queue)
+
+    async def _let_end(self, pull: PullLoop, deadline: float) -> int:
+        """How many handlers of the queue still run when their time is over."""
+        clock = self._world.clock
+        if not marks.safeguard("running handlers are waited for"):
+            deadline = 0.0
+        if self._busy(pull) and pull.flow.has_position:
+            # Now: after the wait it might be behind what the next owner has committed by then.
+            await self._commits.flush(pull.queue)
+        while (busy := self._busy(pull)) and clock.monotonic() < min(deadline, self._stop_by):
+            await pull.quiet.wait(min(deadline, self._stop_by))
+        return busy
 
     # What became of messages: the group's side of PullLoop
 

@@ -1,7 +1,8 @@
 """CommitLoop: tells the brokers how far a group has come.
 
 The committable offset rides on each pull; this loop is for queues whose traffic has just ended. One-way while running;
-on hand-over and stop a request with an answer.
+on hand-over and stop a request with an answer. Now and then each owner says again what it has said: a broker believes
+whoever speaks last, and a former owner may have spoken late.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from typing import Protocol
 
 import structlog
 
+from framework import marks
 from framework.core import limits
 from framework.core.offsets import OffsetTable
+from framework.core.queue_flow import QueueState
 from framework.errors import FrameworkError
 from framework.model.queue import MessageQueue
 from framework.services.pull import PullLoop
@@ -35,15 +38,22 @@ class CommitLoop:
     """One per group. It is the only one that sends offsets by themselves."""
 
     def __init__(
-        self, group: str, brokers: Commits, offsets: OffsetTable, owned: Callable[[], Iterable[PullLoop]]
-    ) -> None:
+        self, group: str, brokers: Commits, offsets: OffsetTable, owned: Callable[[], Iterable[PullLoop]], *,
+        others_commit: bool = True,
+    ) -> None:  # fmt: skip
         self._group, self._brokers, self._offsets, self._owned = group, brokers, offsets, owned
+        self._others_commit = others_commit
+        """Whether other members write the same offsets: not those of a broadcasting group."""
         self._unreachable: set[str] = set()
 
     async def run(self) -> None:
+        rounds = 0
         while True:
             await asyncio.sleep(limits.FLUSH_MS / 1000)
             self.gather()
+            rounds += 1
+            if rounds % (limits.RETELL_MS // limits.FLUSH_MS) == 0 and self._others_commit:
+                self._say_again()
             for queue, offset in self._offsets.dirty():
                 await self._tell(queue, offset)
 
@@ -52,6 +62,13 @@ class CommitLoop:
         for pull in self._owned():
             if pull.flow.has_position:
                 self._offsets.advance(pull.queue, pull.flow.window.settle())
+
+    def _say_again(self) -> None:
+        """All that is ours; a queue that is being given back has another owner by now, who knows better."""
+        if marks.safeguard("an owner says its offset again"):
+            for pull in self._owned():
+                if pull.flow.state is not QueueState.RETIRING:
+                    self._offsets.untold(pull.queue)
 
     async def _tell(self, queue: MessageQueue, offset: int) -> None:
         try:

@@ -5,6 +5,7 @@ What it asks for may be refused, or its answer lost, as everything else in a run
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 from framework.errors import FrameworkError
@@ -13,6 +14,7 @@ from framework.wire.codes import ResponseCode
 from framework.wire.fields import command_for
 
 TIMEOUT_MS = 3_000
+AGAIN_S = 0.5
 
 
 class Administrator:
@@ -39,6 +41,11 @@ class Administrator:
         except FrameworkError:
             return False
         return answer.code == ResponseCode.SUCCESS
+
+    async def insist(self, header: object, *, broker: str) -> None:
+        """Ask until it is answered with success."""
+        while not await self.ask(header, broker=broker):  # noqa: ASYNC110 - nothing tells when a broker is back
+            await asyncio.sleep(AGAIN_S)
 
 
 async def _to_its_end(work: Callable[[], Awaitable[None]]) -> None:

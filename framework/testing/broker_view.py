@@ -55,10 +55,10 @@ def dead_messages(broker: Broker, group: str) -> list[Message]:
     return _all_of(broker, dead_letter_topic(group))
 
 
-def copies(broker: Broker, groups: list[str]) -> list[tuple[str, str, int]]:
-    """(group, message copied, which retry) of every copy that was made of a failed message."""
+def copies(broker: Broker, groups: list[str]) -> list[tuple[str, str, int, str]]:
+    """(group, message copied, which retry, broker) of every copy that was made of a failed message."""
     return [
-        (group, message.properties.get(ORIGIN_MESSAGE_ID, message.message_id), message.attempt)
+        (group, message.properties.get(ORIGIN_MESSAGE_ID, message.message_id), message.attempt, message.queue.broker)
         for group in groups
         for topic in (retry_topic(group), dead_letter_topic(group))
         for message in _all_of(broker, topic)

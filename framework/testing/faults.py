@@ -136,8 +136,8 @@ def _clock(nemesis: Nemesis) -> Struck:
     step, draw = nemesis.chance.pick(CLOCK_STEPS_MS), nemesis.chance.random()
     cluster = nemesis.cluster
     machine = cluster.broker if draw < 0.25 else cluster.producer if draw < 0.5 else nemesis.steady_app()
-    if machine is None or machine.node is None:
-        return None
+    if machine is None or machine.node is None or not machine.node.is_alive:
+        return None  # while nobody runs there nobody can tell a step from time that has passed
     machine.skew_ms += step
     machine.node.skew_ms += step
     return machine.name, f"wall clock stepped by {step / 1000:+g}s"

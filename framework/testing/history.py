@@ -216,7 +216,7 @@ class History:
     max_retries: int = 16
     dead_letters: set[tuple[str, str]] = field(default_factory=set)
     """(group, message id) of what is among the dead letters at the end."""
-    copies: list[tuple[str, str, int]] = field(default_factory=list)
+    copies: list[tuple[str, str, int, str]] = field(default_factory=list)
     """(group, message copied, which retry it is) of every copy that brokers made of failed messages."""
     stored: dict[MessageQueue, dict[int, str]] = field(default_factory=dict)
     """What the brokers have at the end: queue -> offset -> message id."""

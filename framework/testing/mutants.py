@@ -74,6 +74,12 @@ MUTANTS: tuple[Mutant, ...] = (
         ("calm runs do not repeat",),
     ),
     Mutant(
+        "an owner says its offset again",
+        "what a former owner commits late stays stored, until something new arrives",
+        (),
+        test="tests/services/test_commit.py",
+    ),
+    Mutant(
         "a parked message is sent again",
         "a message whose copy could not be sent holds its queue for ever",
         ("progress",),

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from framework import marks
 from framework.core.budget import Budget
 from framework.core.flow_control import FlowLimits
 from framework.core.offsets import OffsetTable
-from framework.core.queue_flow import QueueFlow
+from framework.core.queue_flow import QueueFlow, QueueState
 from framework.errors import BrokerUnreachable, FrameworkError, Refused
 from framework.model.queue import MessageQueue
 from framework.services.commit import CommitLoop
@@ -101,6 +102,44 @@ def test_an_offset_that_moved_inside_a_chunk_at_work_is_sent_too() -> None:
         return brokers.one_way
 
     assert [("orders@broker-a:3", 54)] == play(story)
+
+
+def owning(*, state: QueueState = QueueState.FLOWING, offset: int = 50) -> PullLoop:
+    flow = QueueFlow(QUEUE, Budget(PLENTY), FlowLimits())
+    flow.positioned(offset)
+    if state is QueueState.RETIRING:
+        flow.revoke()
+    pull = object.__new__(PullLoop)
+    pull.flow, pull.queue = flow, QUEUE
+    return pull
+
+
+@pytest.mark.parametrize(
+    ("state", "others_commit", "mutant", "said"),
+    [
+        (QueueState.FLOWING, True, None, 3),
+        (QueueState.FLOWING, True, "an owner says its offset again", 0),
+        (QueueState.RETIRING, True, None, 0),
+        (QueueState.FLOWING, False, None, 0),
+    ],
+)
+def test_an_owner_says_each_half_minute_what_a_former_one_may_have_moved_back(
+    state: QueueState, others_commit: bool, mutant: str | None, said: int
+) -> None:
+    async def story() -> list[tuple[str, int]]:
+        brokers, table = Brokers(), table_of(QUEUE)
+        pull = owning(state=state)
+        loop = CommitLoop("billing", brokers, table, lambda: [pull], others_commit=others_commit)
+        task = start(loop.run())
+        await asyncio.sleep(95)
+        await end(task)
+        return brokers.one_way
+
+    marks.install(holds=lambda name: name != mutant)
+    try:
+        assert [("orders@broker-a:3", 50)] * said == play(story)
+    finally:
+        marks.install()
 
 
 def test_a_broker_out_of_reach_is_named_once_and_holds_up_nobody_else() -> None:

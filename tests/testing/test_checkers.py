@@ -128,10 +128,10 @@ def test_retries_bounded() -> None:
 
 def test_one_copy_an_attempt() -> None:
     two = history()
-    two.copies = [("billing", "x", 2), ("billing", "x", 3)]
+    two.copies = [("billing", "x", 2, "broker-a"), ("billing", "x", 3, "broker-a"), ("billing", "x", 3, "broker-b")]
     assert [] == list(one_copy_an_attempt(two))
 
-    two.copies.append(("billing", "x", 3))
+    two.copies.append(("billing", "x", 3, "broker-a"))
     (twice,) = one_copy_an_attempt(two)
     assert "2 copies of x for retry 3" in twice.fact
 
