@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from framework.errors import ConfigurationError, nearest
-from framework.settings.units import duration_ms
 
 if TYPE_CHECKING:
     from framework.declare import Consumer
@@ -63,6 +62,8 @@ def add_running(parser: argparse.ArgumentParser) -> None:
 
 
 def _duration(text: str) -> str:
+    from framework.settings.units import duration_ms
+
     try:
         duration_ms(text)
     except ValueError as error:

@@ -9,14 +9,16 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterable, Mapping, MutableMapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from structlog.typing import Processor
 
-from framework.settings.mistakes import SECRET_WORDS
-from framework.settings.schema import AppSettings
-from framework.settings.secret import MASK, Secret
+from framework.settings.secret_words import MASK, SECRET_WORDS
+
+if TYPE_CHECKING:
+    from framework.settings.schema import AppSettings
+    from framework.settings.secret import Secret
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 SECRET_LENGTH_MIN = 4  # a shorter secret would mask half of every line
@@ -24,23 +26,28 @@ _ACCESS_KEY_SHOWN = 4
 
 
 def configure(settings: AppSettings, *, stream: Any = None) -> None:
-    """Log as the settings say, from here on. Colours only where a person is looking."""
-    target = stream if stream is not None else sys.stderr
+    """Log as the settings say, from here on."""
     as_json = settings.logging.format == "json"
+    begin(settings.logging.level, as_json=as_json, secrets=secrets_of(settings), stream=stream)
+
+
+def begin(level: str, *, as_json: bool = False, secrets: Iterable[str] = (), stream: Any = None) -> None:
+    """Log from here on, without settings: the box has none. Colours only where a person is looking."""
+    target = stream if stream is not None else sys.stderr
     processors: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         # As text before the redaction: a traceback may quote a secret. Locals are never shown.
         structlog.processors.format_exc_info,
-        Redaction(secrets_of(settings)),
+        Redaction(secrets),
         structlog.processors.JSONRenderer(default=str)
         if as_json
         else structlog.dev.ConsoleRenderer(colors=target.isatty()),
     ]
     structlog.configure(
         processors=processors,
-        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[settings.logging.level]),
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
         logger_factory=structlog.PrintLoggerFactory(target),
         cache_logger_on_first_use=False,
     )

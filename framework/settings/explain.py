@@ -15,9 +15,9 @@ from pydantic.fields import FieldInfo
 
 from framework.model import durations
 from framework.model.allocation import Allocation
-from framework.settings.mistakes import SECRET_WORDS
 from framework.settings.schema import AppSettings, Start
-from framework.settings.secret import MASK, Secret
+from framework.settings.secret import Secret
+from framework.settings.secret_words import MASK, SECRET_WORDS
 from framework.settings.units import duration_ms, size_bytes, size_text
 
 DEFAULT = "default"

@@ -5,7 +5,6 @@ Knows models only as pydantic's; which settings exist is `schema.py`'s affair.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, TypeAlias, get_args
 
@@ -13,11 +12,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from framework.errors import ConfigurationError, nearest, shorten
+from framework.settings.secret_words import SECRET_WORDS
 
 Places: TypeAlias = Mapping[tuple[str, ...], str]
 """Path of a value -> where it was written."""
-
-SECRET_WORDS = re.compile(r"secret|password|passwd|token|authorization|signature|credential|access_?key", re.IGNORECASE)
 
 
 def translated(

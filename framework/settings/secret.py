@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-MASK = "***"
+from framework.settings.secret_words import MASK
 
 
 class Secret:

@@ -17,8 +17,8 @@ from typing import Any
 from framework.errors import ConfigurationError, ConfigurationMistakes, shorten
 from framework.settings import document
 from framework.settings.document import Document
-from framework.settings.mistakes import SECRET_WORDS
 from framework.settings.schema import AppSettings
+from framework.settings.secret_words import SECRET_WORDS
 
 CONFIG_VARIABLE = "FRAMEWORK_APP_CONFIG"
 PREFIX = "FRAMEWORK_APP__"

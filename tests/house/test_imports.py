@@ -1,4 +1,5 @@
-"""What a process imports: a consumer that runs loads nothing of the box, the dashboard or other commands.
+"""What a process imports: a consumer that runs loads nothing of the box, the dashboard or other commands, and the box
+nothing of consuming or of settings.
 
 Counted and not timed: how long an import takes says more about the machine. `import framework` has its figure in the
 benchmarks.
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -63,3 +65,29 @@ def test_the_public_names_bring_little_with_them() -> None:
     assert len(found) <= IMPORTED_MAX, f"{len(found)} modules"
     banned = ("sqlite3", "yaml", "framework.cli", "framework.broker", "framework.testing", "pytest")
     assert [] == [each for each in found if each.startswith(banned)]
+
+
+@pytest.fixture(scope="module")
+def box() -> list[str]:
+    """What `framework-app broker` has imported when it listens."""
+    command = [sys.executable, "-X", "importtime", "-m", "framework", "broker", "--memory"]
+    with tempfile.TemporaryFile("w+") as told:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=told, text=True) as broker:
+            assert broker.stdout is not None
+            line = broker.stdout.readline()
+            broker.terminate()
+        told.seek(0)
+        lines = told.read().splitlines()
+    assert line.startswith("broker: ready"), lines[-5:]
+    return [each.rpartition("|")[2].strip() for each in lines if each.startswith("import time:")]
+
+
+HEAVY = ("pydantic", "pydantic_core", "pydantic_settings", "yaml", "pluggy", "lz4", "zstandard")
+CONSUMING = ("framework.settings.schema", "framework.client", "framework.core", "framework.declare", "framework.hooks",
+             "framework.reading", "framework.services", "framework.testing")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*HEAVY, *CONSUMING])
+def test_the_box_starts_without_it(box: list[str], name: str) -> None:
+    assert "framework.broker.server" in box, "or this would show nothing"
+    assert [] == [each for each in box if each == name or each.startswith(f"{name}.")]

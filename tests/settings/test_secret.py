@@ -9,7 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from framework.settings.schema import AppSettings, Cluster, Credentials
-from framework.settings.secret import MASK, Secret
+from framework.settings.secret import Secret
+from framework.settings.secret_words import MASK
 
 CANARY = "canary-8f3a1c"
 

@@ -116,10 +116,8 @@ def execute(arguments: argparse.Namespace) -> int:
     import structlog
 
     from framework.runtime import logs
-    from framework.settings.schema import AppSettings, Logging
 
-    settings = AppSettings(logging=Logging(level="debug" if arguments.debug else "info"))
-    logs.configure(settings)
+    logs.begin("debug" if arguments.debug else "info")
     if arguments.action != "serve":
         return transfer.execute(arguments)
     transfer.refuse_options(arguments)

@@ -17,7 +17,7 @@ import types
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass
+from dataclasses import MISSING, Field
 from dataclasses import fields as fields_of
 from typing import Any, NamedTuple, Self, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
 
@@ -25,7 +25,7 @@ from framework.errors import ProtocolError, shorten
 from framework.model.queue import MessageQueue
 from framework.wire import dialect
 from framework.wire.dialect import ObjectKey
-from framework.wire.fields import Int32, camel, int_of, wire
+from framework.wire.fields import Int32, camel, int_of, value_class, wire
 
 B = TypeVar("B")
 Read = Callable[[Any, str], Any]
@@ -34,8 +34,8 @@ Write = Callable[[Any], Any]
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(wire,))
 def body(kind: type[B]) -> type[B]:
-    """A class of JSON fields: frozen, slotted, keyword-only."""
-    return dataclass(frozen=True, slots=True, kw_only=True)(kind)
+    """A class of JSON fields: slotted, keyword-only, and frozen for the type checker."""
+    return value_class(kind)
 
 
 class Body:

@@ -1,0 +1,11 @@
+"""What is not shown: the words in a name that mark its value as secret, and what stands there instead.
+
+Apart from `secret.py` and `mistakes.py`, so that whoever logs needs no settings.
+"""
+
+from __future__ import annotations
+
+import re
+
+MASK = "***"
+SECRET_WORDS = re.compile(r"secret|password|passwd|token|authorization|signature|credential|access_?key", re.IGNORECASE)
