@@ -42,6 +42,10 @@ class Plan:
     workload: Workload
     seconds: float
 
+    def has(self, *kinds: str) -> bool:
+        """Whether any of these kinds of fault may happen."""
+        return any(kind.name in kinds for kind in self.kinds)
+
     def __str__(self) -> str:
         kinds = ",".join(kind.name for kind in self.kinds)
         load = self.workload
