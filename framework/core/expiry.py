@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from framework.core.chunk import Chunk
+from framework.core.window import Window
 from framework.model.durations import to_ms
 from framework.model.outcome import Outcome
 
@@ -44,6 +45,15 @@ class Slot:
         """The messages that its handler is at."""
         return () if self.chunk is None or self.index < 0 else ((self.chunk, self.index),)
 
+    def epoch(self, at: int = 0) -> int | None:
+        """Of the acquisition that the message came by: the one that runs, or number `at` of those that do."""
+        chunk = self.chunk
+        return None if chunk is None else self._epoch_of(chunk)
+
+    def _epoch_of(self, chunk: Chunk) -> int | None:
+        window: Window | None = chunk.window
+        return None if window is None else window.epoch
+
     def has_expired(self, member: Member) -> bool:
         verdicts = self.verdicts
         return verdicts is not None and member in verdicts
@@ -66,6 +76,22 @@ class BatchSlot(Slot):
     @property
     def running(self) -> Sequence[Member]:
         return self._members
+
+    def epoch(self, at: int = 0) -> int | None:
+        return self._epoch_of(self._members[at][0])
+
+
+class LineSlot(Slot):
+    """A worker that goes along a line of an orderly queue, where nothing expires: it tells the epoch alone."""
+
+    __slots__ = ("window",)
+
+    def __init__(self, window: Window) -> None:
+        super().__init__()
+        self.window = window
+
+    def epoch(self, at: int = 0) -> int | None:
+        return self.window.epoch
 
 
 def due(slot: Slot, limit: float | None) -> float | None:

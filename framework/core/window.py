@@ -21,7 +21,8 @@ class Window:
     """The deque of an owned queue's chunks. `admit` puts in, `settle` takes out what has ended from the front."""
 
     __slots__ = (
-        "_budget", "_chunks", "_committable", "_end", "bytes", "is_closed", "is_draining", "is_kept", "messages", "run",
+        "_budget", "_chunks", "_committable", "_end", "bytes", "epoch", "is_closed", "is_draining", "is_kept",
+        "messages", "run",
     )  # fmt: skip
 
     def __init__(self, begin: int, budget: Budget, run: Any = None) -> None:
@@ -37,6 +38,8 @@ class Window:
         self.is_closed = False
         self.is_kept = False
         """What has ended above a gap survives this process: how far it runs ahead costs no repeats."""
+        self.epoch: int | None = None
+        """Of the acquisition that this window began with; None where nobody keeps epochs."""
 
     def admit(self, messages: Sequence[Message], begin: int, end: int, size: int) -> Chunk | None:
         """Take in a pull's answer, less what chunks admitted before cover already; None if nothing is left."""

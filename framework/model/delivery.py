@@ -30,6 +30,11 @@ class Delivery:
     """Seconds on the monotonic clock."""
     running: Running | None = field(default=None, repr=False, compare=False)
     """For the framework's own use; None where no limit watches."""
+    epoch: int | None = None
+    """Which acquisition of `message.queue` this belongs to: whoever takes the queue next has a higher one, so that a
+    store can refuse what a former owner still writes. None where the group keeps none (`progress: none`), and while its
+    store could not be written.
+    """
 
     @property
     def attempt(self) -> int:

@@ -163,23 +163,23 @@ def _plan(
         autostart=chosen.autostart,
         rate=chosen.rate,
         broadcasting=_place(name, settings, worker) if broadcasting else None,
-        progress=_keeping(group, settings, host.progress_stores, has_gaps=not (orderly or broadcasting)),
+        progress=_keeping(group, settings, host.progress_stores, specs[0]),
         trace=trace,
         namespace=namespace,
     )
 
 
 def _keeping(
-    group: str, settings: AppSettings, stores: Mapping[str, ProgressStore], *, has_gaps: bool
+    group: str, settings: AppSettings, stores: Mapping[str, ProgressStore], spec: ConsumerSpec
 ) -> Keeping | None:
-    """Where the group keeps what has ended above a gap."""
+    """Where the group keeps what has ended above a gap, and the epochs of its acquisitions."""
     name, place = settings.consumer(group).progress, settings.place("consumers", group, "progress")
     if name == "none":
         return None
-    if not has_gaps:
+    if spec.broadcasting:
         raise ConfigurationError(
-            f"consumers.{group}.progress: only a concurrent group's messages end out of order across members; remove "
-            "it, for this group is orderly or broadcasting",
+            f"consumers.{group}.progress: each member of a broadcasting group is given every message, and keeps its "
+            "offsets itself; remove it",
             place=place,
         )
     store = stores.get(name)
@@ -188,7 +188,12 @@ def _keeping(
         hint = nearest(name, known) or f"; known: {', '.join(known)}"
         raise ConfigurationError(f"consumers.{group}.progress: no store {name!r}{hint}", place=place)
     folder = str(Path(settings.progress.folder).expanduser())
-    return Keeping(store, stores.get("local") if name == "topic" else None, folder)
+    return Keeping(
+        store,
+        stores.get("local") if name == "topic" and not spec.orderly else None,
+        folder,
+        has_ranges=not spec.orderly,
+    )
 
 
 def _place(group: str, settings: AppSettings, worker: int) -> Place:

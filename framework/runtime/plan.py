@@ -56,6 +56,8 @@ class Keeping:
     instead: ProgressStore | None
     """Where that one may not be made at the brokers."""
     folder: str
+    has_ranges: bool = True
+    """What has ended above a gap is kept; else the epoch of each acquisition alone: a queue in order has no gaps."""
 
 
 @dataclass(frozen=True, slots=True)

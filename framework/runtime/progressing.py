@@ -38,19 +38,28 @@ class Progressing:
         self._group, self._cluster, self._offsets, self._world, self._tree = group, cluster, offsets, world, tree
         means = _Means(group, f"{keeping.folder}/{group}", cluster, world)
         self._store = keeping.store.open(means)
+        self._instead: _OrInstead | None = None
         if keeping.instead is not None:
-            self._store = _OrInstead(group, self._store, keeping.instead.open(means))
+            self._store = self._instead = _OrInstead(group, self._store, keeping.instead.open(means))
+        self._has_ranges = keeping.has_ranges
         self._loop = ProgressLoop(group, owned, tree)
 
     def start(self) -> None:
+        if not self._has_ranges:
+            return
         name = f"progress {self._group}"
         self._tree.start(supervised(name, self._loop.run, self._world.chance), name=name)
 
     def of(self, queue: MessageQueue) -> QueueProgress:
         """For one acquisition of a queue."""
         return QueueProgress(
-            self._group, queue, self._store, self._cluster.peeks, self._offsets, self._world.clock, self.counts
-        )
+            self._group, queue, self._store, self._cluster.peeks, self._offsets, self._world.clock, self.counts,
+            has_ranges=self._has_ranges, tells_epoch=self._tells_epoch,
+        )  # fmt: skip
+
+    def _tells_epoch(self) -> bool:
+        """What each machine counts for itself says nothing to the others."""
+        return self._instead is None or not self._instead.is_used
 
     async def last_flush(self, pull: PullLoop) -> None:
         """A queue is given back with a gap: what has ended above it is nobody's to repeat."""
@@ -89,7 +98,8 @@ class _OrInstead:
 
     def __init__(self, group: str, store: KeepsProgress, instead: KeepsProgress) -> None:
         self._group, self._store, self._instead = group, store, instead
-        self._has_worked = False
+        self._has_worked = self.is_used = False
+        """Whether it has ever worked, and whether the other one has taken its place."""
 
     async def read(self, queue: MessageQueue) -> Kept | None:
         found = await self._store.read(queue)
@@ -103,7 +113,7 @@ class _OrInstead:
             if self._has_worked or error.code not in MAY_NOT_BE_MADE:
                 raise
             log.warning("progress is kept on this machine alone", group=self._group, reason=str(error))
-            self._store, self._has_worked = self._instead, True
+            self._store, self._has_worked, self.is_used = self._instead, True, True
             epoch = await self._store.take(queue, content)
         self._has_worked = True
         return epoch

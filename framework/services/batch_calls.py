@@ -105,7 +105,7 @@ class _Batch:
         """Indexes of those that the handler is given."""
         self._rows: list[list[object]] = []
         for index, message in enumerate(messages):
-            delivery = ends.begin(message)
+            delivery = ends.begin(message, index)
             self._deliveries.append(delivery)
             result: object = ends.verdict(delivery)
             if result is None:

@@ -195,9 +195,10 @@ class Ends:
         self._undecodable, self._explicit = rules.undecodable, rules.explicit_ack
         self._retry: Retry | None = spec.retry
 
-    def begin(self, message: Message) -> Delivery:
-        now = self._clock.monotonic
-        return Delivery(self._group, message, now(), held(RUNNING.get(), now))
+    def begin(self, message: Message, at: int = 0) -> Delivery:
+        """Of the message that is run, or of number `at` of several."""
+        now, slot = self._clock.monotonic, RUNNING.get()
+        return Delivery(self._group, message, now(), held(slot, now), None if slot is None else slot.epoch(at))
 
     def verdict(self, delivery: Delivery) -> Drop | RetryLater | None:
         """The first verdict of a hook that has one; the handler is then not called."""

@@ -130,7 +130,7 @@ class Expiry:
         if chunk.window.is_closed:
             return RetryLater(reason="its queue is another member's")  # which is given the message without us
         running = Held(slot, member, self._clock.monotonic)
-        delivery = Delivery(self._group, chunk.messages[index], slot.started, running)
+        delivery = Delivery(self._group, chunk.messages[index], slot.started, running, chunk.window.epoch)
         return self._policy.decide(delivery, int((now - slot.started) * 1000))
 
     def _name(self, expired: list[Slot], limit: float) -> None:

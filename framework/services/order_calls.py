@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
+from framework.core.expiry import LineSlot
 from framework.core.line import Place
 from framework.core.portion import Portion
+from framework.core.window import Window
 from framework.model.message import Message
 from framework.ports import Clock, Workers
 from framework.services.batch_calls import Batching, results_of
 from framework.services.order_desk import Lane
+from framework.services.work import RUNNING
 
+T = TypeVar("T")
 RUN_SECONDS = 0.02  # how long a thread goes on before its ends are brought home, so that offsets move
 
 
@@ -25,10 +30,12 @@ class OrderCalls:
         """From the portion's next message on, which is `message` as it is tried now."""
         entered = self._clock.monotonic()
         if lane.desk.how.is_async:
+            RUNNING.set(_slot_of(lane, portion.window))
             result = await self._awaited(lane, message)
             ended = int(result is None)
         else:
-            ended, result = await self._workers.run(self._threaded(lane, portion, message))
+            slot = _slot_of(lane, portion.window)
+            ended, result = await self._workers.run(_held_by(slot, self._threaded(lane, portion, message)))
         portion.chunk.spent += self._clock.monotonic() - entered
         return ended, result
 
@@ -36,7 +43,9 @@ class OrderCalls:
         """One result a message, as the batch's call makes them of the handler's answer."""
         entered = lane.started = self._clock.monotonic()
         messages = [lane.line.as_tried(portion, index) for portion, index in places]
-        results = await results_of(batching, messages, self._workers.run)
+        slot = _slot_of(lane, places[0][0].window)
+        RUNNING.set(slot)
+        results = await results_of(batching, messages, lambda call: self._workers.run(_held_by(slot, call)))
         places[0][0].chunk.spent += self._clock.monotonic() - entered
         return results
 
@@ -78,3 +87,24 @@ class OrderCalls:
                 current = portion.messages[index]
 
         return serve
+
+
+def _slot_of(lane: Lane, window: Window) -> LineSlot:
+    """What a delivery there finds itself in: one object a line and acquisition."""
+    slot = lane.slot
+    if slot is None or slot.window is not window:
+        slot = lane.slot = LineSlot(window)
+    return slot
+
+
+def _held_by(slot: LineSlot, call: Callable[[], T]) -> Callable[[], T]:
+    """For a thread, which goes on to other work afterwards."""
+
+    def held() -> T:
+        token = RUNNING.set(slot)
+        try:
+            return call()
+        finally:
+            RUNNING.reset(token)
+
+    return held

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from framework.core import limits
 from framework.core.backoff import Backoff
+from framework.core.expiry import LineSlot
 from framework.core.lanes import Lanes
 from framework.core.line import Line
 from framework.core.order_lease import OrderLease
@@ -61,6 +62,8 @@ class Lane:
     """When it stands in line again; 0 where it does not wait."""
     lingers_ms: int = 0
     """Until when its batch may fill; 0 where nobody waits for that."""
+    slot: LineSlot | None = None
+    """By which its deliveries learn the epoch; None before the first."""
     started: float = 0.0
     """When the running handler began, seconds on the monotonic clock."""
     outcome: Outcome = field(default_factory=Ack)

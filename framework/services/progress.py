@@ -65,9 +65,13 @@ class QueueProgress:
 
     def __init__(
         self, group: str, queue: MessageQueue, store: KeepsProgress, looks: Looks, offsets: OffsetTable, clock: Clock,
-        counts: Counts,
+        counts: Counts, *, has_ranges: bool = True, tells_epoch: Callable[[], bool] = lambda: True,
     ) -> None:  # fmt: skip
+        """Without ranges it is there for the epoch alone, and the queue does not begin without one. Deliveries are told
+        it where members elsewhere count on from it.
+        """
         self.group, self.queue, self._store, self._looks = group, queue, store, looks
+        self._has_ranges, self._tells_epoch = has_ranges, tells_epoch
         self._offsets, self._clock, self._counts = offsets, clock, counts
         self.epoch = -1
         """Of this acquisition; -1 until its first record is kept."""
@@ -94,6 +98,11 @@ class QueueProgress:
         """Read what was kept, compare, and write a first record; raises what a queue cannot be begun without."""
         self.passing = self._inherited = self._window = None
         self._may_stand = True
+        self.epoch = -1  # until there is one again: what failed to be taken must not lend its successor the old one
+        if not self._has_ranges:
+            await self._take(None)
+            self._may_stand, self._is_fresh = False, True
+            return
         log.debug("progress asked", group=self.group, queue=str(self.queue))
         found, reason = await self._read(offset, stored)
         if reason is not None:
@@ -152,9 +161,13 @@ class QueueProgress:
         if self._window is window:
             return False
         if self._is_fresh:
-            self._window, self._is_fresh = window, False
+            self._begun(window)
             return False
         return True
+
+    def _begun(self, window: Window) -> None:
+        self._window, self._is_fresh = window, False
+        window.epoch = self.epoch if self.epoch >= 0 and self._tells_epoch() else None
 
     async def start_over(self, window: Window) -> bool:
         """Void what may stand in the store, before anything is pulled; False where that failed."""
@@ -167,8 +180,8 @@ class QueueProgress:
             except FrameworkError as error:
                 self._failed(error)
                 return False
-        self._may_stand = self._is_fresh = False
-        self._window = window
+        self._may_stand = False
+        self._begun(window)
         return True
 
     # Passing over
@@ -196,7 +209,7 @@ class QueueProgress:
         Handlers that run side by side leave small gaps all the time, which close at once: only one that has stayed
         for a flush, or has let much pass, is worth a record.
         """
-        if window is not self._window or window.is_closed:
+        if window is not self._window or window.is_closed or not self._has_ranges:
             return
         low = window.settle()
         window.fold()
@@ -246,6 +259,8 @@ class QueueProgress:
         self._may_stand = True
         if self.epoch < 0:
             await self._take(None)
+            if self._window is not None:
+                self._begun(self._window)
         record, content = within_limit(Record(self.queue, self.epoch, found))
         await self._store.write(self.queue, self.epoch, content)
         self._counts.kept += 1

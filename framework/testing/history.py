@@ -43,6 +43,8 @@ class Started(Fact):
     attempt: int
     holder: str = ""
     """Orderly groups: the process that had the queue's lock at the broker just then; empty for none."""
+    epoch: int | None = None
+    """Of the acquisition, as the handler was told it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,8 @@ class Acquired(Fact):
     group: str
     queue: str
     offset: int
+    is_moved: bool = False
+    """It had the queue already, and its broker moved it."""
 
 
 @dataclass(frozen=True, slots=True)

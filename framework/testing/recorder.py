@@ -76,13 +76,16 @@ class Recorder:
         self.loop.note("sent", message_id, *queue, offset)
         self.history.facts.append(Sent(self.loop.now, self.who, message_id, queue, offset))
 
-    def started(self, group: str, message: Message) -> None:
+    def started(self, group: str, message: Message, epoch: int | None = None) -> None:
         offset = message.queue_offset
         self.loop.note("started", self.who, group, *message.queue, offset)
         holder = self.holder_of(group, message.queue) if group in self.history.orderly else ""
         self.history.facts.append(
-            Started(self.loop.now, self.who, group, message.message_id, message.queue, offset, message.attempt, holder)
-        )
+            Started(
+                self.loop.now, self.who, group, message.message_id, message.queue, offset, message.attempt, holder,
+                epoch,
+            )
+        )  # fmt: skip
 
     def finished(self, group: str, message: Message, outcome: str) -> None:
         self.history.facts.append(
@@ -182,7 +185,8 @@ class Recorder:
         name, level = str(fields.pop("event", "")), str(fields.pop("level", ""))
         at, facts = self.loop.now, self.history.facts
         if name in {"queue positioned", "queue moved by its broker"}:
-            facts.append(Acquired(at, who, fields["group"], fields["queue"], fields.get("to", fields["offset"])))
+            offset = fields.get("to", fields["offset"])
+            facts.append(Acquired(at, who, fields["group"], fields["queue"], offset, is_moved="to" in fields))
         elif name == "assignment changed":
             facts.append(Reassigned(at, who, fields["group"], tuple(fields["gained"]), tuple(fields["lost"])))
         elif name in PROGRESS:

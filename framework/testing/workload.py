@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from framework.declare import Consumer, consumer
+from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.testing.recorder import Recorder
 from framework.testing.streams import Stream
@@ -100,6 +101,7 @@ def draw_workload(chance: Stream, *, is_calm: bool) -> Workload:
             groups[-1] = replace(groups[-1], orderly="key", concurrency=4)
     if chance.happens(0.3):
         groups[0] = replace(groups[0], progress="topic")
+        groups = [replace(each, progress="topic") if each.orderly else each for each in groups]
     return replace(workload, groups=tuple(groups))
 
 
@@ -119,9 +121,7 @@ def _key(message: Message) -> int:
     return message.queue_offset % KEYS
 
 
-def _handler(
-    load: GroupLoad, recorder: Recorder, chance: Stream, is_healed: Callable[[], bool]
-) -> Callable[[Message], Any]:
+def _handler(load: GroupLoad, recorder: Recorder, chance: Stream, is_healed: Callable[[], bool]) -> Callable[..., Any]:
     def fails(message: Message) -> bool:
         # Poison goes by the message, so that it is poison at every attempt and in every process.
         if load.poison_rate and sum(message.message_id.encode()) % 1000 < load.poison_rate * 1000:
@@ -130,6 +130,13 @@ def _handler(
 
     async def handle(message: Message) -> None:
         recorder.started(load.name, message)
+        await take_a_while(message)
+
+    async def handle_with_epoch(message: Message, delivery: Delivery) -> None:
+        recorder.started(load.name, message, delivery.epoch)
+        await take_a_while(message)
+
+    async def take_a_while(message: Message) -> None:
         is_stuck = load.stuck_rate and chance.happens(load.stuck_rate) and not is_healed()
         await asyncio.sleep(load.stuck_s if is_stuck else chance.pick(load.pauses_s))
         end(message)
@@ -144,4 +151,10 @@ def _handler(
             raise HandlerFailed(message.message_id)
         recorder.finished(load.name, message, "ok")
 
-    return handle if load.is_async else handle_at_once
+    def handle_at_once_with_epoch(message: Message, delivery: Delivery) -> None:
+        recorder.started(load.name, message, delivery.epoch)
+        end(message)
+
+    if load.progress == "none":
+        return handle if load.is_async else handle_at_once
+    return handle_with_epoch if load.is_async else handle_at_once_with_epoch

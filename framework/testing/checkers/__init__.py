@@ -11,6 +11,7 @@ from framework.testing.checkers.acknowledged_is_stored import acknowledged_is_st
 from framework.testing.checkers.calm_runs_do_not_repeat import calm_runs_do_not_repeat
 from framework.testing.checkers.commit_never_passes_a_gap import commit_never_passes_a_gap
 from framework.testing.checkers.each_queue_has_one_owner import each_queue_has_one_owner
+from framework.testing.checkers.epochs_fence import epochs_fence
 from framework.testing.checkers.nothing_lost import nothing_lost
 from framework.testing.checkers.nothing_unexpected import nothing_unexpected
 from framework.testing.checkers.offsets_forward import offsets_forward
@@ -41,6 +42,7 @@ ALL: tuple[Checker, ...] = (
     a_flush_covers_what_ended,
     what_was_kept_is_not_repeated,
     order_kept,
+    epochs_fence,
     each_queue_has_one_owner,
     calm_runs_do_not_repeat,
 )
@@ -53,6 +55,7 @@ __all__ = [
     "calm_runs_do_not_repeat",
     "commit_never_passes_a_gap",
     "each_queue_has_one_owner",
+    "epochs_fence",
     "nothing_lost",
     "nothing_unexpected",
     "offsets_forward",

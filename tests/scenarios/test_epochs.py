@@ -1,0 +1,217 @@
+"""Each acquisition of a queue has an epoch, handlers are told it, and a store can refuse a former owner by it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from framework.broker.intercept import Interceptor
+from framework.declare import Consumer, consumer
+from framework.model.delivery import Delivery
+from framework.model.message import Message
+from framework.settings.schema import AppSettings
+from framework.testing.checkers import epochs_fence, nothing_lost, order_kept
+from framework.testing.cluster import Cluster
+from framework.testing.history import Said, Started, Unexpected
+from framework.testing.story import Story, all_handled, tell
+from framework.testing.workload import Workload
+from framework.wire.codes import RequestCode, ResponseCode
+from framework.wire.command import Command
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reliability.md").read_text()
+(EXAMPLE,) = [code for code in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "delivery.epoch" in code]
+
+
+def cluster_of(
+    handlers: Callable[[Cluster], Sequence[Consumer[..., Any]]], progress: str, queues: int = 1, **more: Any
+) -> Cluster:
+    settings = AppSettings.model_validate(
+        {"consumers": {"warehouse": {"start": "first", "progress": progress, **more}}}
+    )
+    return Cluster(apps=0, workload=Workload(topic="parcels", queues=queues), consumers=handlers, settings=settings)
+
+
+def of_kind(kind: str, seen: list[tuple[str, int | None]]) -> Consumer[..., Any]:
+    """A consumer of this kind that notes what epochs its deliveries have."""
+
+    def note(delivery: Delivery) -> None:
+        seen.append((str(delivery.message.queue), delivery.epoch))
+
+    async def one(_: Message, delivery: Delivery) -> None:
+        note(delivery)
+
+    def at_once(_: Message, delivery: Delivery) -> None:
+        note(delivery)
+
+    async def many(deliveries: list[Delivery]) -> None:
+        for delivery in deliveries:
+            note(delivery)
+
+    def many_at_once(deliveries: list[Delivery]) -> None:
+        for delivery in deliveries:
+            note(delivery)
+
+    is_batch = "batch" in kind
+    orderly: bool | Literal["key"] = "key" if "key" in kind else "order" in kind
+    functions: dict[tuple[bool, bool], Callable[..., Any]] = {
+        (False, False): one,
+        (True, False): at_once,
+        (False, True): many,
+        (True, True): many_at_once,
+    }
+    options: dict[str, Any] = {"batch": 8} if is_batch else {}
+    if orderly == "key":
+        options["key"] = lambda message: message.queue_offset % 2
+    return consumer("parcels", "warehouse", orderly=orderly, **options)(functions["thread" in kind, is_batch])
+
+
+KINDS = [
+    "async",
+    "thread",
+    "batch",
+    "thread batch",
+    "order",
+    "order thread",
+    "order batch",
+    "order thread batch",
+    "key",
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_handlers_of_all_kinds_are_told_the_epoch_of_their_queue(kind: str) -> None:
+    seen: list[tuple[str, int | None]] = []
+    cluster = cluster_of(lambda _: [of_kind(kind, seen)], "topic", queues=2)
+
+    async def scenario(story: Story) -> None:
+        (a,) = await story.start_apps(1)
+        await story.send("parcels", 30)
+        await story.within("10s").until(lambda _: len(seen) >= 30)
+        await story.leave(a)
+        await story.start_apps(1)
+        await story.send("parcels", 30)
+        await story.within("10s").until(lambda _: len(seen) >= 60)
+
+    tell(scenario, cluster)
+    for queue in ("parcels@broker-a:0", "parcels@broker-a:1"):
+        epochs = [epoch for each, epoch in seen if each == queue]
+        assert len(epochs) > 1
+        assert None not in epochs
+        assert sorted(epochs) == epochs  # type: ignore[type-var]  # there is no None
+        assert len(set(epochs)) == 2, "one a life of the application"
+
+
+def test_without_a_store_there_is_none() -> None:
+    seen: list[tuple[str, int | None]] = []
+    cluster = cluster_of(lambda _: [of_kind("order", seen)], "none")
+
+    async def scenario(story: Story) -> None:
+        await story.start_apps(1)
+        await story.send("parcels", 3)
+        await story.within("10s").until(lambda _: len(seen) == 3)
+
+    tell(scenario, cluster)
+    assert [None] * 3 == [epoch for _, epoch in seen]
+
+
+def test_a_store_refuses_an_owner_that_was_stopped_while_its_queue_was_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The example of docs/reliability.md. A lease cannot help here: the handler had begun when it was still held."""
+    monkeypatch.chdir(tmp_path)
+    example: dict[str, Any] = {}
+    exec(compile(EXAMPLE, "reliability.md", "exec"), example)
+    count, opened = example["count"], example["stock"]
+    refused: list[tuple[int, int]] = []
+
+    def handlers(cluster: Cluster) -> list[Consumer[..., Any]]:
+        stock = next(opened())
+
+        async def slow(message: Message, delivery: Delivery) -> None:
+            assert delivery.epoch is not None
+            cluster.recorder.started("warehouse", message, delivery.epoch)
+            await asyncio.sleep(5.0 if message.queue_offset == 1 else 0.01)
+            try:
+                count(message, delivery, stock)
+            except RuntimeError:
+                refused.append((message.queue_offset, delivery.epoch))
+                raise
+            finally:
+                cluster.recorder.finished("warehouse", message, "ok")
+
+        return [consumer("parcels", "warehouse", orderly=True)(slow)]
+
+    cluster = cluster_of(handlers, "topic")
+    cluster.history.orderly = {"warehouse": 1}
+    cluster.history.groups = ["warehouse"]
+
+    async def scenario(story: Story) -> None:
+        (a,) = await story.start_apps(1)
+        await story.send("parcels", 4)
+        await story.within("10s").until(lambda story: any(fact.offset == 1 for fact in story.history.of(Started)))
+        await story.sleep("2s")  # what ended before it is committed
+        story.stop(a, "5m")
+        cluster.start_app(cluster.add_app())
+        await story.within("4m").until(all_handled)
+        assert not refused
+        await story.within("6m").until(lambda _: bool(refused))
+        story.check(epochs_fence, nothing_lost, order_kept)
+
+    tell(scenario, cluster)
+    with closing(sqlite3.connect("stock.db")) as stock:
+        assert [(4,)] == stock.execute("SELECT parcels FROM shelf").fetchall(), "each parcel is counted once"
+        ((_, newest),) = stock.execute("SELECT queue, epoch FROM owners").fetchall()
+    assert [1] == [offset for offset, _ in refused]
+    assert all(epoch < newest for _, epoch in refused)
+
+
+def test_an_orderly_queue_waits_for_its_epoch() -> None:
+    """For that group the epoch is all that the store is for: a delivery without one would be refused by nobody."""
+    seen: list[tuple[str, int | None]] = []
+    cluster = cluster_of(lambda _: [of_kind("order", seen)], "topic")
+
+    async def scenario(story: Story) -> None:
+        await cluster.start_broker()
+        await cluster.start_producer()
+        broker = cluster.broker.broker
+        assert broker is not None
+        full = Command(ResponseCode.SYSTEM_ERROR, remark="the disk is full")
+        is_record = lambda request: request.command.fields["b"] == "%ACK%warehouse"  # noqa: E731 - a word for a test
+        heal = broker.intercept(Interceptor(code=RequestCode.SEND_MESSAGE_V2, answer=full, times=None, when=is_record))
+        cluster.start_app(cluster.add_app())
+        await story.send("parcels", 3)
+        await story.within("10s").until(
+            lambda story: any(
+                fact.fields.get("reason", "").endswith("the disk is full") for fact in story.history.of(Said)
+            )
+        )
+        await story.sleep("10s")
+        assert not seen
+        heal()
+        await story.within("40s").until(lambda _: len(seen) == 3)
+
+    tell(scenario, cluster)
+    assert all(epoch is not None for _, epoch in seen)
+
+
+def test_broadcasting_groups_have_none() -> None:
+    def handlers(_: Cluster) -> list[Consumer[..., Any]]:
+        async def note(_: Message) -> None: ...
+
+        return [consumer("parcels", "warehouse", broadcasting=True)(note)]
+
+    async def scenario(story: Story) -> str:
+        await cluster.start_broker()
+        cluster.start_app(cluster.add_app())
+        await story.sleep("1s")
+        return " ".join(fact.what for fact in story.history.of(Unexpected))
+
+    cluster = cluster_of(handlers, "topic")
+    assert "consumers.warehouse.progress: each member of a broadcasting group" in tell(scenario, cluster)
