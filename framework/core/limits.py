@@ -31,6 +31,8 @@ RETELL_MS = 30_000  # an offset that a former owner moved back late, or a broker
 RECORD_BYTES_MAX = 4_096  # some eight hundred ranges; more are folded, for a flush never fails by its size
 RANGES_SMALL = 32  # offsets ended above a gap that has just come up: less than this is not worth a record
 RECORD_REFRESH_MS = 30_000  # an unchanged record is written again, so that those of others do not bury it
+HANDOVER_MS = 2_000  # how long a queue waits for its former owner's word; a Java member never gives it
+HANDOVER_LOOK_MS = 100
 RECORDS_READ_MAX = 1_024  # how far back the last record of a queue is looked for: 32 pulls of a stock broker
 
 # Membership

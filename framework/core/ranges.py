@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from framework import marks
@@ -123,6 +123,10 @@ class Record:
     epoch: int = -1
     """The acquisition that wrote it; -1 in the first one of an acquisition, which only its store can number."""
     finished: Finished | None = None
+    owner: str = ""
+    """The member that wrote it; empty where it did not say."""
+    is_released: bool = False
+    """The owner is done with the queue: nothing of it runs here any more, and its offset is confirmed."""
 
     def encode(self) -> bytes:
         """Compact, and still to be read by a person with mqadmin. `runs`: gap, range, gap, range... from `low` on."""
@@ -137,6 +141,10 @@ class Record:
                 runs += (begin - at, end - begin)
                 at = end
             text |= {"low": found.low, "last": found.last, "runs": runs}
+        if self.owner:
+            text["owner"] = self.owner
+        if self.is_released:
+            text["released"] = True
         return json.dumps(text, separators=(",", ":")).encode()
 
 
@@ -146,7 +154,7 @@ def within_limit(record: Record) -> tuple[Record, bytes]:
     if len(content) <= limits.RECORD_BYTES_MAX:
         return record, content
     marks.sometimes("ranges were folded for their size")
-    folded = Record(record.queue, record.epoch)
+    folded = replace(record, finished=None)
     return folded, folded.encode()
 
 
@@ -158,7 +166,8 @@ def decode(content: bytes, queue: MessageQueue) -> Record:
         text = json.loads(content)
         if text["v"] != FORMAT or MessageQueue(text["topic"], text["broker"], text["queue"]) != queue:
             raise StoreError(f"progress of {queue}: a record of something else")
-        return Record(queue, int(text["epoch"]), _finished(text) if "runs" in text else None)
+        owner, is_released = str(text.get("owner", "")), text.get("released") is True
+        return Record(queue, int(text["epoch"]), _finished(text) if "runs" in text else None, owner, is_released)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise StoreError(f"progress of {queue}: not a record ({shorten(error)})") from None
 

@@ -98,7 +98,10 @@ class ConsumerGroup:
         ).uncommon  # fmt: skip
         self._progress: Any = cluster.brokers if self.alone is None else self.alone.offsets
         self.progress = (
-            Progressing(plan.name, plan.progress, cluster, self.offsets, world, tree, self.owned.values)
+            Progressing(
+                plan.name, plan.progress, cluster, self.offsets, world, tree, self.owned.values, member,
+                lambda: self.members,
+            )
             if plan.progress is not None else None
         )  # fmt: skip
         """Keeps what has ended above gaps; None where nothing is kept."""
@@ -322,8 +325,8 @@ class ConsumerGroup:
             self.offsets.advance(pull.queue, pull.flow.window.settle())
             if marks.safeguard("the last offset is confirmed"):
                 await self._commits.flush(pull.queue)
-            if self.progress is not None:
-                await self.progress.last_flush(pull)
+        if self.progress is not None:
+            await self.progress.release(pull)
         if self.order is not None:
             await self.order.give_back(pull.queue)
         pull.flow.released()

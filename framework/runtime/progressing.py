@@ -17,7 +17,7 @@ from framework.model.queue import MessageQueue
 from framework.net.task_tree import TaskTree
 from framework.ports import Files, World
 from framework.runtime.plan import Keeping
-from framework.services.progress import Counts, ProgressLoop, QueueProgress, flush
+from framework.services.progress import Counts, ProgressLoop, QueueProgress
 from framework.services.pull import PullLoop
 from framework.services.supervise import supervised
 from framework.wire.codes import ResponseCode
@@ -32,9 +32,10 @@ class Progressing:
 
     def __init__(
         self, group: str, keeping: Keeping, cluster: Cluster, offsets: OffsetTable, world: World, tree: TaskTree,
-        owned: Callable[[], Iterable[PullLoop]],
+        owned: Callable[[], Iterable[PullLoop]], member: str, members: Callable[[], Sequence[str]],
     ) -> None:  # fmt: skip
         self.counts = Counts()
+        self._member, self._members = member, members
         self._group, self._cluster, self._offsets, self._world, self._tree = group, cluster, offsets, world, tree
         means = _Means(group, f"{keeping.folder}/{group}", cluster, world)
         self._store = keeping.store.open(means)
@@ -54,16 +55,17 @@ class Progressing:
         """For one acquisition of a queue."""
         return QueueProgress(
             self._group, queue, self._store, self._cluster.peeks, self._offsets, self._world.clock, self.counts,
-            has_ranges=self._has_ranges, tells_epoch=self._tells_epoch,
+            self._member, self._members, has_ranges=self._has_ranges, tells_epoch=self._tells_epoch,
         )  # fmt: skip
 
     def _tells_epoch(self) -> bool:
         """What each machine counts for itself says nothing to the others."""
         return self._instead is None or not self._instead.is_used
 
-    async def last_flush(self, pull: PullLoop) -> None:
-        """A queue is given back with a gap: what has ended above it is nobody's to repeat."""
-        await flush(pull, is_last=True)
+    async def release(self, pull: PullLoop) -> None:
+        """A queue is given back: its successor may begin, and what has ended above a gap is nobody's to repeat."""
+        if pull.progress is not None:
+            await pull.progress.release(pull.position)
 
 
 class _Means:

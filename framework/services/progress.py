@@ -8,7 +8,8 @@ a former owner still writes counts no more. It knows no store: those come by a h
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -16,6 +17,7 @@ import structlog
 
 from framework import marks
 from framework.core import limits
+from framework.core.handover import awaited
 from framework.core.offsets import OffsetTable
 from framework.core.ranges import (
     Finished,
@@ -54,10 +56,10 @@ class Looks(Protocol):
 class Counts:
     """What became of a group's records."""
 
-    __slots__ = ("folded", "kept", "passed", "thrown")
+    __slots__ = ("awaited", "folded", "kept", "passed", "thrown")
 
     def __init__(self) -> None:
-        self.kept = self.folded = self.thrown = self.passed = 0
+        self.kept = self.folded = self.thrown = self.passed = self.awaited = 0
 
 
 class QueueProgress:
@@ -65,7 +67,8 @@ class QueueProgress:
 
     def __init__(
         self, group: str, queue: MessageQueue, store: KeepsProgress, looks: Looks, offsets: OffsetTable, clock: Clock,
-        counts: Counts, *, has_ranges: bool = True, tells_epoch: Callable[[], bool] = lambda: True,
+        counts: Counts, member: str = "", members: Callable[[], Sequence[str]] = tuple, *, has_ranges: bool = True,
+        tells_epoch: Callable[[], bool] = lambda: True,
     ) -> None:  # fmt: skip
         """Without ranges it is there for the epoch alone, and the queue does not begin without one. Deliveries are told
         it where members elsewhere count on from it.
@@ -73,6 +76,9 @@ class QueueProgress:
         self.group, self.queue, self._store, self._looks = group, queue, store, looks
         self._has_ranges, self._tells_epoch = has_ranges, tells_epoch
         self._offsets, self._clock, self._counts = offsets, clock, counts
+        self._member, self._members = member, members
+        self._is_handed_over = False
+        """Its former owner has let it go, or was waited for long enough."""
         self.epoch = -1
         """Of this acquisition; -1 until its first record is kept."""
         self.passing: Passing | None = None
@@ -93,6 +99,59 @@ class QueueProgress:
         self._is_writing = asyncio.Lock()
 
     # Acquisition
+
+    async def handed_over(self) -> None:
+        """Return when the former owner has announced that it is done, need not, or was waited for long enough."""
+        began_ms = self._clock.monotonic_ms()
+        while self._has_ranges and not self._is_handed_over and any(member != self._member for member in self._members()):
+            owner = await self._still_owned_by()
+            waited_ms = self._clock.monotonic_ms() - began_ms
+            if owner is None or waited_ms >= limits.HANDOVER_MS:
+                if owner is not None:
+                    marks.sometimes("a hand-over was not announced in time")
+                if waited_ms >= limits.HANDOVER_LOOK_MS:
+                    self._counts.awaited += 1
+                    log.info(
+                        "hand-over awaited" if owner is None else "hand-over not announced",
+                        group=self.group, queue=str(self.queue), former=owner, waited_ms=waited_ms,
+                    )  # fmt: skip
+                break
+            await asyncio.sleep(limits.HANDOVER_LOOK_MS / 1000)
+        self._is_handed_over = True
+
+    async def _still_owned_by(self) -> str | None:
+        try:
+            kept = await self._store.read(self.queue)
+            last = None if kept is None else decode(kept.content, self.queue)
+        except FrameworkError:
+            return None  # reading it once more will say what is wrong
+        return awaited(last, self._member, self._members())
+
+    async def release(self, window: Window | None) -> None:
+        """Say that this owner is done with the queue, and keep what had ended above a gap; after the last commit."""
+        if self.epoch < 0 or not self._has_ranges:
+            return
+        found = self._inherited if window is None or self._is_fresh else None
+        if window is not None and window is self._window:
+            low = window.settle()
+            window.fold()
+            found = finished_above(window, self._inherited)
+            if found is None and self._inherited is not None and self._inherited.last.offset >= low:
+                found = self._inherited  # not all of it has been passed over
+            self._offsets.advance(self.queue, low)
+        try:
+            await self._confirm()
+            async with self._is_writing:
+                record, content = within_limit(self._record(found, is_released=True))
+                await self._store.write(self.queue, self.epoch, content)
+        except FrameworkError as error:
+            self._failed(error)
+            return
+        self._counts.kept += record.finished is not None
+        log.debug("queue released", group=self.group, queue=str(self.queue), epoch=self.epoch)
+
+    def _record(self, found: Finished | None, *, is_released: bool = False) -> Record:
+        return Record(self.queue, self.epoch, found, self._member, is_released)
 
     async def begin(self, offset: int, stored: int | None) -> None:
         """Read what was kept, compare, and write a first record; raises what a queue cannot be begun without."""
@@ -151,7 +210,7 @@ class QueueProgress:
         return None
 
     async def _take(self, found: Finished | None) -> None:
-        _, content = within_limit(Record(self.queue, finished=found))
+        _, content = within_limit(replace(self._record(found), epoch=-1))
         self.epoch = await self._store.take(self.queue, content)
 
     # Moved by somebody: an administrator's reset, an offset that the broker named
@@ -203,7 +262,7 @@ class QueueProgress:
 
     # Flushing
 
-    async def flush(self, window: Window, bell: Wakeup, *, is_last: bool = False) -> None:
+    async def flush(self, window: Window, bell: Wakeup) -> None:
         """Keep what has ended above the gap, if there is one and something new to keep.
 
         Handlers that run side by side leave small gaps all the time, which close at once: only one that has stayed
@@ -217,7 +276,7 @@ class QueueProgress:
         if found is None or (found == self._kept and now_ms - self._kept_ms < limits.RECORD_REFRESH_MS):
             return
         has_stayed, self._low = low == self._low, low
-        if not (has_stayed or is_last or sum(end - begin for begin, end in found.ranges) > limits.RANGES_SMALL):
+        if not (has_stayed or sum(end - begin for begin, end in found.ranges) > limits.RANGES_SMALL):
             return
         self._offsets.advance(self.queue, low)
         try:
@@ -261,7 +320,7 @@ class QueueProgress:
             await self._take(None)
             if self._window is not None:
                 self._begun(self._window)
-        record, content = within_limit(Record(self.queue, self.epoch, found))
+        record, content = within_limit(self._record(found))
         await self._store.write(self.queue, self.epoch, content)
         self._counts.kept += 1
         self._counts.folded += record.finished is None
@@ -302,7 +361,7 @@ class ProgressLoop:
                 await task
 
 
-async def flush(pull: Owned, *, is_last: bool = False) -> None:
+async def flush(pull: Owned) -> None:
     progress, window = pull.progress, pull.position
     if progress is not None and window is not None:
-        await progress.flush(window, pull.bell, is_last=is_last)
+        await progress.flush(window, pull.bell)

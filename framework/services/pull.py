@@ -229,6 +229,8 @@ class PullLoop:
 
     async def _position(self) -> None:
         try:
+            if self.progress is not None:
+                await self.progress.handed_over()
             start = doubt_settled(await self._find_start(), self.flow.doubted)
             if self.flow.stays_after_doubt(start.stored):
                 log.info("queue stays", group=self._group_name, queue=str(self.queue), reason=start.reason)

@@ -100,6 +100,7 @@ class Cluster:
         self.history.orderly = {
             load.name: KEYS if load.orderly == "key" else 1 for load in self.workload.groups if load.orderly
         }
+        self.history.announcing = {load.name for load in self.workload.groups if load.progress != "none"}
         self.history.max_retries = self.workload.max_retries
 
     def __repr__(self) -> str:

@@ -217,6 +217,8 @@ class History:
     """Group -> what it consumes, where that is not everything."""
     orderly: dict[str, int] = field(default_factory=dict)
     """Those of them that keep an order, and into how many keys a queue is divided: one where its own is kept."""
+    announcing: set[str] = field(default_factory=set)
+    """Those whose members say when they are done with a queue."""
     max_retries: int = 16
     dead_letters: set[tuple[str, str]] = field(default_factory=set)
     """(group, message id) of what is among the dead letters at the end."""

@@ -212,6 +212,12 @@ MUTANTS: tuple[Mutant, ...] = (
         (),
         test="tests/services/test_progress.py",
     ),
+    Mutant(
+        "a hand-over is awaited",
+        "a member that joins begins with a queue while its former owner is still at work on it",
+        (),
+        test="tests/scenarios/test_hand_over.py",
+    ),
 )
 
 

@@ -27,7 +27,7 @@ from framework.runtime.progressing import _OrInstead
 from framework.services.progress import Counts, QueueProgress
 from framework.testing.sim_disk import SimDisk
 from tests.core.making import PLENTY
-from tests.services.parts import QUEUE, LoopClock, play, play_logged, told
+from tests.services.parts import QUEUE, LoopClock, play, play_logged, start, told
 
 LOW, END = 10, 21
 
@@ -106,12 +106,15 @@ class Means:
 class Owner:
     """One acquisition of the queue."""
 
-    def __init__(self, broker: Broker, store: KeepsProgress | None = None) -> None:
+    def __init__(
+        self, broker: Broker, store: KeepsProgress | None = None, member: str = "", members: Sequence[str] = ()
+    ) -> None:
         self.broker, self.offsets = broker, OffsetTable()
         self.counts = Counts()
         self.progress = QueueProgress(
-            "billing", QUEUE, store or TopicStore().open(Means(broker)), broker, self.offsets, LoopClock(), self.counts
-        )
+            "billing", QUEUE, store or TopicStore().open(Means(broker)), broker, self.offsets, LoopClock(), self.counts,
+            member, lambda: members,
+        )  # fmt: skip
         self.window = Window(0, Budget(PLENTY))
         self.bell = Wakeup()
 
@@ -144,7 +147,8 @@ class Owner:
             self.window.release(chunk)
 
     async def flush(self) -> None:
-        await self.progress.flush(self.window, self.bell, is_last=True)
+        for _ in range(2):  # a gap that has stayed is kept
+            await self.progress.flush(self.window, self.bell)
 
     @property
     def passed(self) -> tuple[tuple[int, int], ...]:
@@ -449,3 +453,75 @@ def test_where_the_topic_may_not_be_made_this_machine_keeps_it() -> None:
 
     _, lines = play_logged(story)
     assert 1 == [line["event"] for line in lines].count("progress is kept on this machine alone")
+
+
+A, B, MEMBERS = "a@1", "b@1", ("a@1", "b@1")
+
+
+@pytest.mark.parametrize("safeguard", [None, "a hand-over is awaited"])
+def test_a_queue_is_begun_when_its_former_owner_has_let_it_go(safeguard: str | None) -> None:
+    async def story() -> None:
+        broker = Broker(offset=LOW)
+        former = await Owner(broker, member=A, members=MEMBERS).begin()
+        asyncio.get_running_loop().call_later(0.75, lambda: start(former.progress.release(former.window)))
+        successor = Owner(broker, member=B, members=MEMBERS)
+        await successor.progress.handed_over()
+        assert 0.75 <= asyncio.get_running_loop().time() < 1.0
+        assert 1 == successor.counts.awaited
+
+    holds(story, safeguard)
+
+
+@pytest.mark.parametrize(
+    ("members", "waited"),
+    [
+        pytest.param((A, B), 2.0, id="listed-and-silent"),
+        pytest.param((B, "c@1"), 0.0, id="not-listed-any-more"),
+        pytest.param((B,), 0.0, id="alone"),
+    ],
+)
+def test_an_owner_that_says_nothing_is_waited_for_within_a_limit(members: tuple[str, ...], waited: float) -> None:
+    async def story() -> None:
+        broker = Broker(offset=LOW)
+        await Owner(broker, member=A, members=MEMBERS).begin()
+        successor = Owner(broker, member=B, members=members)
+        await successor.progress.handed_over()
+        assert waited == pytest.approx(asyncio.get_running_loop().time(), abs=0.15)
+        await successor.progress.handed_over()  # asked for its position once more, it does not wait again
+        assert waited == pytest.approx(asyncio.get_running_loop().time(), abs=0.15)
+
+    play(story)
+
+
+def test_what_had_ended_above_a_gap_survives_the_release() -> None:
+    """Also what was inherited and not passed over yet."""
+
+    async def story() -> None:
+        broker = Broker()
+        owner = await stuck_at_low(broker)
+        await owner.progress.release(owner.window)
+        second = await Owner(broker).begin()
+        assert ((LOW + 1, END),) == second.passed
+        await second.progress.release(None)
+        third = await Owner(broker).begin()
+        assert ((LOW + 1, END),) == third.passed
+        third.pull(LOW + 1)
+        third.end(LOW)
+        await third.progress.release(third.window)
+        broker.offset = third.offsets.committable(QUEUE)
+        assert LOW + 1 == broker.offset
+        assert ((LOW + 1, END),) == (await Owner(broker).begin()).passed
+
+    play(story)
+
+
+def test_a_queue_that_was_moved_is_released_without_what_was_kept() -> None:
+    async def story() -> None:
+        broker = Broker()
+        owner = await stuck_at_low(broker)
+        owner.goes_on_at(5)
+        await owner.progress.release(owner.window)
+        broker.offset = LOW
+        assert () == (await Owner(broker).begin()).passed
+
+    play(story)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framework.testing.errors import Violation
-from framework.testing.history import Acquired, Finished, History, Life, Started
+from framework.testing.history import Acquired, Fault, Finished, History, Life, Said, Started
 
 NAME = "calm runs do not repeat"
+JUST_TAKEN_S = 1.0
 
 
 def calm_runs_do_not_repeat(history: History) -> Iterator[Violation]:
@@ -15,6 +16,8 @@ def calm_runs_do_not_repeat(history: History) -> Iterator[Violation]:
 
     Nothing is started again that a process had finished which left before the present owner took the queue. A joining
     member may repeat what the old owner is still at: members do not vote, and for a moment two of them own one queue.
+    Not so in groups that announce what they let go (`progress`): there a newcomer waits for its word, and nothing comes
+    twice, unless the old owner had itself only just taken the queue, or could not keep a record of it.
     What failed in an orderly group is tried again in place, by whoever owns the queue then: that is no repeat. Where
     the order of keys is kept it holds the offset while other keys go on, so that their ends are repeated with it.
     """
@@ -22,11 +25,17 @@ def calm_runs_do_not_repeat(history: History) -> Iterator[Violation]:
         return
     finished: dict[tuple[str, str, int], Finished] = {}
     gone: dict[str, float] = {}
+    mute: dict[str, str] = {}
+    is_healed = False
     acquired: dict[tuple[str, str, str], float] = {}
     for fact in history.facts:
         match fact:
             case Life(event="left"):
                 gone[fact.who] = fact.at
+            case Fault(kind="healed"):
+                is_healed = True  # by which topics may get queues, of which members hear within half a minute
+            case Said(event="progress not kept"):
+                mute[fact.who] = fact.fields["group"]
             case Acquired():
                 acquired[fact.who, fact.group, fact.queue] = fact.at
             case Finished() if fact.group not in history.orderly or (fact.is_ok and history.orderly[fact.group] == 1):
@@ -37,8 +46,12 @@ def calm_runs_do_not_repeat(history: History) -> Iterator[Violation]:
                     continue
                 since = acquired.get((fact.who, fact.group, str(fact.queue)), 0.0)
                 left = gone.get(before.who, since)
-                if left < since:
-                    what = f"{fact.who} started {fact.message_id} for {fact.group} again"
+                what = f"{fact.who} started {fact.message_id} for {fact.group} again"
+                owned = acquired.get((before.who, fact.group, str(fact.queue)), since)
+                announced = not is_healed and fact.group in history.announcing - {mute.get(before.who)}
+                if announced and since - owned > JUST_TAKEN_S:
+                    yield Violation(NAME, f"{what}; {before.who} had finished it and let the queue go", fact.at)
+                elif left < since:
                     yield Violation(NAME, f"{what}; {before.who} finished it and left at {left:.3f}s", fact.at)
             case _:
                 pass

@@ -24,6 +24,7 @@ QUEUES = 4
 """On each broker; as many as a topic gets that a send creates."""
 AT_ONCE = 32
 NO_TOPIC = 17
+NO_SUCH_QUEUE = 29
 
 
 class TopicStore:
@@ -81,8 +82,14 @@ class _Topic:
         await self._send(queue, content, {EPOCH: str(epoch)})
 
     async def _send(self, queue: MessageQueue, content: bytes, properties: dict[str, str]) -> int:
-        place = self._place(queue, await self._means.queues(self._topic))
-        return await self._means.send(Message(self._topic, content, keys=(str(queue),), properties=properties), place)
+        message = Message(self._topic, content, keys=(str(queue),), properties=properties)
+        try:
+            return await self._means.send(message, self._place(queue, await self._means.queues(self._topic)))
+        except Refused as error:
+            if error.code != NO_SUCH_QUEUE:
+                raise
+            # It was made by this very send, on a broker that gives a topic fewer queues than most.
+            return await self._means.send(message, self._place(queue, await self._means.queues(self._topic)))
 
     def _place(self, queue: MessageQueue, queues: Sequence[MessageQueue]) -> MessageQueue:
         """Always the same one for a queue, on its own broker: where that is away, so is what would be repeated."""
