@@ -102,6 +102,10 @@ class StoreError(FrameworkError):
     """A broker's data folder that is taken, damaged, full, or not ours."""
 
 
+class Superseded(StoreError):
+    """A record that counts no more: another member has taken the queue since its epoch was given."""
+
+
 def shorten(value: object, limit: int = 80) -> str:
     """The value as it may stand in an error: its repr, cut, so that a hostile peer cannot flood a log."""
     text = repr(value)

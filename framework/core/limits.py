@@ -33,6 +33,7 @@ RANGES_SMALL = 32  # offsets ended above a gap that has just come up: less than 
 RECORD_REFRESH_MS = 30_000  # an unchanged record is written again, so that those of others do not bury it
 HANDOVER_MS = 2_000  # how long a queue waits for its former owner's word; a Java member never gives it
 HANDOVER_LOOK_MS = 100
+TAKE_AGAIN_MS = 5_000  # two that both take a queue for theirs do so no faster than this
 RECORDS_READ_MAX = 1_024  # how far back the last record of a queue is looked for: 32 pulls of a stock broker
 
 # Membership

@@ -124,7 +124,9 @@ class KeepsProgress(Protocol):
         ...
 
     async def write(self, queue: MessageQueue, epoch: int, content: bytes) -> None:
-        """Keep a later one, durable when this returns. It counts no more once a higher epoch has been given."""
+        """Keep a later one, durable when this returns. It counts no more once a higher epoch has been given, of which
+        Superseded tells at once, or with a later record.
+        """
         ...
 
 

@@ -32,7 +32,7 @@ from framework.core.ranges import (
     within_limit,
 )
 from framework.core.window import Window
-from framework.errors import FrameworkError, StoreError
+from framework.errors import FrameworkError, StoreError, Superseded
 from framework.model.contracts import KeepsProgress
 from framework.model.message import Message
 from framework.model.pulled import Found
@@ -95,6 +95,7 @@ class QueueProgress:
         self._kept_ms = 0
         self._low = -1
         """Where the gap was a flush ago."""
+        self._taken_ms = 0
         self._is_failing = False
         self._is_writing = asyncio.Lock()
 
@@ -209,9 +210,11 @@ class QueueProgress:
             return mark_of(message) if message.queue_offset == offset else None
         return None
 
-    async def _take(self, found: Finished | None) -> None:
-        _, content = within_limit(replace(self._record(found), epoch=-1))
+    async def _take(self, found: Finished | None) -> Record:
+        record, content = within_limit(replace(self._record(found), epoch=-1))
         self.epoch = await self._store.take(self.queue, content)
+        self._taken_ms = self._clock.monotonic_ms()
+        return record
 
     # Moved by somebody: an administrator's reset, an offset that the broker named
 
@@ -321,10 +324,33 @@ class QueueProgress:
             if self._window is not None:
                 self._begun(self._window)
         record, content = within_limit(self._record(found))
-        await self._store.write(self.queue, self.epoch, content)
+        try:
+            await self._store.write(self.queue, self.epoch, content)
+        except Superseded:
+            if not self._is_still_ours():
+                raise
+            record = await self._take(found)
         self._counts.kept += 1
         self._counts.folded += record.finished is None
         return record.finished is not None
+
+    def _is_still_ours(self) -> bool:
+        """Whether to take the queue anew. Members whose lists differ own one together for a while; whoever keeps it
+        must have the highest epoch, or nothing that it writes would ever count. But two that both stay do not outbid
+        each other with each flush, and who is on its way out lets the other be.
+        """
+        window = self._window
+        if (
+            window is None
+            or window.is_draining
+            or not marks.safeguard("an owner that was superseded takes its queue anew")
+        ):
+            return False
+        if self._clock.monotonic_ms() - self._taken_ms < limits.TAKE_AGAIN_MS:
+            return False
+        marks.sometimes("an owner was superseded by one that is gone again")
+        log.info("queue taken anew", group=self.group, queue=str(self.queue), epoch=self.epoch)
+        return True
 
     def _failed(self, error: FrameworkError) -> None:
         if not self._is_failing:

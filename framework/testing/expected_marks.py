@@ -35,6 +35,7 @@ ELSEWHERE: dict[str, str] = {
     "blocked lines held a whole window": "seldom; tests of orderly services",
     "a process that had been stopped looked around before it started anything": "seldom; stories of order",
     "a hand-over was not announced in time": "an owner must be stopped while it is listed; tests of progress",
+    "an owner was superseded by one that is gone again": "lists must differ while a gap stays; tests of progress",
     "a take-over passed over what had ended above a gap": "a stuck handler and a kill must meet; stories of progress",
     "a record of ranges was thrown away": "a reset must meet a gap; tests of progress",
     "ranges were folded for their size": "some eight hundred gaps; tests of the ranges",

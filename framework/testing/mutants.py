@@ -207,6 +207,12 @@ MUTANTS: tuple[Mutant, ...] = (
         test="tests/services/test_progress.py",
     ),
     Mutant(
+        "an owner that was superseded takes its queue anew",
+        "after a split view the owner that stays writes records that count for nothing",
+        (),
+        test="tests/services/test_progress.py",
+    ),
+    Mutant(
         "each acquisition has an epoch of its own",
         "what a former owner still writes counts, also where its successor has voided it",
         (),

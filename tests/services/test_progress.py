@@ -315,6 +315,45 @@ def test_what_a_former_owner_still_writes_counts_no_more(safeguard: str | None) 
     holds(story, safeguard)
 
 
+@pytest.mark.parametrize("safeguard", [None, "an owner that was superseded takes its queue anew"])
+def test_an_owner_that_another_one_has_superseded_for_a_moment_takes_its_queue_anew(safeguard: str | None) -> None:
+    """The lists of two members differed: the second one took the queue, found itself wrong, and is gone again."""
+
+    async def story() -> None:
+        broker = Broker()
+        owner = await stuck_at_low(broker)
+        first = owner.progress.epoch
+        passer_by = await Owner(broker).begin()
+        broker.append(END)
+        owner.pull(END + 1)
+        owner.end(END)
+        await asyncio.sleep(limits.TAKE_AGAIN_MS / 1000)
+        await owner.flush()
+        assert first < passer_by.progress.epoch < owner.progress.epoch
+        assert ((LOW + 1, END + 1),) == (await Owner(broker).begin()).passed
+
+    holds(story, safeguard)
+
+
+@pytest.mark.parametrize("is_leaving", [True, False])
+def test_who_is_leaving_or_has_just_taken_its_queue_outbids_nobody(is_leaving: bool) -> None:
+    async def story() -> None:
+        broker = Broker()
+        owner = await stuck_at_low(broker)
+        successor = await Owner(broker).begin()
+        broker.append(END)
+        owner.pull(END + 1)
+        owner.end(END)
+        if is_leaving:
+            await asyncio.sleep(limits.TAKE_AGAIN_MS / 1000)
+            owner.window.is_draining = True
+        await owner.flush()
+        assert owner.progress.epoch < successor.progress.epoch
+        assert ((LOW + 1, END),) == (await Owner(broker).begin()).passed
+
+    play(story)
+
+
 def test_a_queue_that_cannot_be_voided_is_not_begun() -> None:
     async def story() -> None:
         broker = Broker()

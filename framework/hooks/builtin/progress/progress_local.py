@@ -10,7 +10,7 @@ import re
 import zlib
 from collections.abc import Callable
 
-from framework.errors import StoreError
+from framework.errors import StoreError, Superseded
 from framework.hooks.markers import hookimpl
 from framework.model.contracts import KeepsProgress, Kept, ProgressMeans, ProgressStore
 from framework.model.queue import MessageQueue
@@ -50,7 +50,7 @@ class _Files:
         def job() -> int:
             before = self._read(queue)
             if before is not None and before.epoch > epoch:
-                raise StoreError(f"progress of {queue}: another process of this machine has taken the queue since")
+                raise Superseded(f"progress of {queue}: another process of this machine has taken the queue since")
             self._replace(queue, epoch, content)
             return epoch
 

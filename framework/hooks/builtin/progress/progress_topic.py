@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from framework import marks
 from framework.core import limits
-from framework.errors import Refused
+from framework.errors import Refused, Superseded
 from framework.hooks.markers import hookimpl
 from framework.model.contracts import KeepsProgress, Kept, ProgressMeans, ProgressStore
 from framework.model.message import Message
@@ -37,6 +37,10 @@ class TopicStore:
 class _Topic:
     def __init__(self, means: ProgressMeans) -> None:
         self._means, self._topic = means, progress_topic(means.group)
+        self._looked: dict[MessageQueue, int] = {}
+        """Place -> up to where its records were looked at for acquisitions by others."""
+        self._newest: dict[str, int] = {}
+        """Queue -> the highest epoch that was seen there."""
 
     async def read(self, queue: MessageQueue) -> Kept | None:
         # Asked also where no route names it: another member may have made it a moment ago.
@@ -76,20 +80,38 @@ class _Topic:
         if not marks.safeguard("each acquisition has an epoch of its own"):
             await self._send(queue, content, {EPOCH: "0"})
             return 0
-        return await self._send(queue, content, {})
+        place, epoch = await self._send(queue, content, {})
+        self._looked.setdefault(place, epoch + 1)
+        return epoch
 
     async def write(self, queue: MessageQueue, epoch: int, content: bytes) -> None:
-        await self._send(queue, content, {EPOCH: str(epoch)})
+        place, end = await self._send(queue, content, {EPOCH: str(epoch)})
+        await self._look(place, end)
+        if self._newest.get(str(queue), -1) > epoch:
+            raise Superseded(f"progress of {queue}: another member has taken the queue since")
 
-    async def _send(self, queue: MessageQueue, content: bytes, properties: dict[str, str]) -> int:
+    async def _look(self, place: MessageQueue, end: int) -> None:
+        """Hear who has acquired what among the records up to this one. Each is read once, and none where nobody else
+        writes.
+        """
+        begin = max(self._looked.get(place, end), end - limits.RECORDS_READ_MAX)
+        for message in await self._between(place, begin, end):
+            if EPOCH not in message.properties:
+                for key in message.keys:
+                    self._newest[key] = message.queue_offset
+        self._looked[place] = max(self._looked.get(place, 0), end + 1)
+
+    async def _send(self, queue: MessageQueue, content: bytes, properties: dict[str, str]) -> tuple[MessageQueue, int]:
         message = Message(self._topic, content, keys=(str(queue),), properties=properties)
+        place = self._place(queue, await self._means.queues(self._topic))
         try:
-            return await self._means.send(message, self._place(queue, await self._means.queues(self._topic)))
+            return place, await self._means.send(message, place)
         except Refused as error:
             if error.code != NO_SUCH_QUEUE:
                 raise
             # It was made by this very send, on a broker that gives a topic fewer queues than most.
-            return await self._means.send(message, self._place(queue, await self._means.queues(self._topic)))
+            place = self._place(queue, await self._means.queues(self._topic))
+            return place, await self._means.send(message, place)
 
     def _place(self, queue: MessageQueue, queues: Sequence[MessageQueue]) -> MessageQueue:
         """Always the same one for a queue, on its own broker: where that is away, so is what would be repeated."""
