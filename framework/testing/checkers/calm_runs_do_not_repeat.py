@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framework.testing.errors import Violation
-from framework.testing.history import Acquired, Fault, Finished, History, Life, Said, Started
+from framework.testing.history import Acquired, Fact, Fault, Finished, History, Life, Reassigned, Said, Started
 
 NAME = "calm runs do not repeat"
 JUST_TAKEN_S = 1.0
@@ -24,34 +24,55 @@ def calm_runs_do_not_repeat(history: History) -> Iterator[Violation]:
     if not history.is_calm:
         return
     finished: dict[tuple[str, str, int], Finished] = {}
-    gone: dict[str, float] = {}
-    mute: dict[str, str] = {}
-    is_healed = False
-    acquired: dict[tuple[str, str, str], float] = {}
+    members = _Members(history)
     for fact in history.facts:
         match fact:
-            case Life(event="left"):
-                gone[fact.who] = fact.at
-            case Fault(kind="healed"):
-                is_healed = True  # by which topics may get queues, of which members hear within half a minute
-            case Said(event="progress not kept"):
-                mute[fact.who] = fact.fields["group"]
-            case Acquired():
-                acquired[fact.who, fact.group, fact.queue] = fact.at
             case Finished() if fact.group not in history.orderly or (fact.is_ok and history.orderly[fact.group] == 1):
                 finished.setdefault((fact.group, fact.message_id, fact.attempt), fact)
             case Started():
                 before = finished.get((fact.group, fact.message_id, fact.attempt))
-                if before is None:
-                    continue
-                since = acquired.get((fact.who, fact.group, str(fact.queue)), 0.0)
-                left = gone.get(before.who, since)
-                what = f"{fact.who} started {fact.message_id} for {fact.group} again"
-                owned = acquired.get((before.who, fact.group, str(fact.queue)), since)
-                announced = not is_healed and fact.group in history.announcing - {mute.get(before.who)}
-                if announced and since - owned > JUST_TAKEN_S:
-                    yield Violation(NAME, f"{what}; {before.who} had finished it and let the queue go", fact.at)
-                elif left < since:
-                    yield Violation(NAME, f"{what}; {before.who} finished it and left at {left:.3f}s", fact.at)
+                if before is not None:
+                    yield from members.repeated(fact, before)
+            case _:
+                members.hear(fact)
+
+
+class _Members:
+    """Who has left when, who took which queue when, and who announces what it lets go."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._gone: dict[str, float] = {}
+        self._given: dict[tuple[str, str, str], float] = {}
+        self._taken: dict[tuple[str, str, str], float] = {}
+        self._mute: dict[str, str] = {}
+        self._is_healed = False
+
+    def hear(self, fact: Fact) -> None:
+        match fact:
+            case Life(event="left"):
+                self._gone[fact.who] = fact.at
+            case Fault(kind="healed"):
+                self._is_healed = True  # by which topics may get queues, of which members hear within half a minute
+            case Said(event="progress not kept"):
+                self._mute[fact.who] = fact.fields["group"]
+            case Reassigned():
+                self._given.update(dict.fromkeys(((fact.who, fact.group, queue) for queue in fact.gained), fact.at))
+            case Acquired():
+                # The offset was asked for at some time since the queue was given, and answered by now.
+                key = (fact.who, fact.group, fact.queue)
+                self._taken[key] = self._given.pop(key, fact.at)
             case _:
                 pass
+
+    def repeated(self, fact: Started, before: Finished) -> Iterator[Violation]:
+        """Whether it may be started though somebody had finished it."""
+        since = self._taken.get((fact.who, fact.group, str(fact.queue)), 0.0)
+        owned = self._taken.get((before.who, fact.group, str(fact.queue)), since)
+        left = self._gone.get(before.who, since)
+        what = f"{fact.who} started {fact.message_id} for {fact.group} again; {before.who}"
+        announces = not self._is_healed and fact.group in self._history.announcing - {self._mute.get(before.who)}
+        if announces and since - owned > JUST_TAKEN_S:
+            yield Violation(NAME, f"{what} had finished it and let the queue go", fact.at)
+        elif left < since:
+            yield Violation(NAME, f"{what} finished it and left at {left:.3f}s", fact.at)
