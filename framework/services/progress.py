@@ -104,7 +104,9 @@ class QueueProgress:
     async def handed_over(self) -> None:
         """Return when the former owner has announced that it is done, need not, or was waited for long enough."""
         began_ms = self._clock.monotonic_ms()
-        while self._has_ranges and not self._is_handed_over and any(member != self._member for member in self._members()):
+        if not self._has_ranges:
+            return
+        while not self._is_handed_over and any(member != self._member for member in self._members()):
             owner = await self._still_owned_by()
             waited_ms = self._clock.monotonic_ms() - began_ms
             if owner is None or waited_ms >= limits.HANDOVER_MS:
@@ -327,24 +329,22 @@ class QueueProgress:
         try:
             await self._store.write(self.queue, self.epoch, content)
         except Superseded:
-            if not self._is_still_ours():
+            window = self._window
+            if window is None or not self._is_still_ours(window):
                 raise
             record = await self._take(found)
+            if window is self._window:
+                self._begun(window)
         self._counts.kept += 1
         self._counts.folded += record.finished is None
         return record.finished is not None
 
-    def _is_still_ours(self) -> bool:
+    def _is_still_ours(self, window: Window) -> bool:
         """Whether to take the queue anew. Members whose lists differ own one together for a while; whoever keeps it
         must have the highest epoch, or nothing that it writes would ever count. But two that both stay do not outbid
         each other with each flush, and who is on its way out lets the other be.
         """
-        window = self._window
-        if (
-            window is None
-            or window.is_draining
-            or not marks.safeguard("an owner that was superseded takes its queue anew")
-        ):
+        if window.is_draining or not marks.safeguard("an owner that was superseded takes its queue anew"):
             return False
         if self._clock.monotonic_ms() - self._taken_ms < limits.TAKE_AGAIN_MS:
             return False
