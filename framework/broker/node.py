@@ -67,7 +67,7 @@ class Node:
         for table in (self.rules.topics, self.rules.groups, self.offsets.table, self.offsets.resets, locks):
             if table is not None:
                 store.writer.attach(table)
-        self.started_ms = world.clock.now_ms()
+        self.started_ms, self.began_ms = world.clock.now_ms(), world.clock.monotonic_ms()
         self.is_write_wiped = False
         """Whether the name server shows none of our topics as writable."""
         self.puts = Rate()

@@ -44,11 +44,13 @@ LINKS_MAX = 1_024  # above that, those without a connection are forgotten
 class _Link:
     """One address and purpose: its channel, the attempt under way, or the last failure."""
 
-    __slots__ = ("attempt", "channel", "failures", "reason", "until")
+    __slots__ = ("attempt", "channel", "failures", "has_ended", "reason", "until")
 
     def __init__(self) -> None:
         self.channel: Channel | None = None
         self.attempt: asyncio.Future[Channel] | None = None
+        self.has_ended = False
+        """There was a channel before."""
         self.failures = 0
         self.until = 0.0
         """Not dialled before."""
@@ -159,6 +161,9 @@ class Pool:
             attempt.set_result(channel)
             if purpose == "requests" and self._on_connected is not None:
                 self._on_connected(address)
+            elif link.has_ended and self._on_disconnected is not None:
+                # Who answers here may be another process than the one to which a channel for requests is half open.
+                self._on_disconnected(address)
         finally:
             link.attempt = None
             _settle(attempt, _closed(address))  # cancelled, for the pool is being closed: nobody may wait for ever
@@ -204,6 +209,7 @@ class Pool:
     def _ended(self, address: str, purpose: Purpose, link: _Link, channel: Channel, _: asyncio.Future[None]) -> None:
         if link.channel is channel:
             link.channel = None
+        link.has_ended = True
         reason = channel.close_reason or "closed"
         if channel.has_heard and not channel.is_faulty:
             link.failures = 0

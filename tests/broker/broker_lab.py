@@ -58,8 +58,9 @@ class BrokerLab(Lab):
         database: Database | None = None,
         verify: Verify | None = None,
         is_prompt: bool = True,
+        skew_ms: int = 0,
     ) -> None:
-        super().__init__(database or open_memory(), is_prompt=is_prompt)
+        super().__init__(database or open_memory(), is_prompt=is_prompt, skew_ms=skew_ms)
         self.settings = settings or BrokerSettings()
         self.troubles: list[str] = []
         self.interceptors = Interceptors()

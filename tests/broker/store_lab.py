@@ -128,8 +128,11 @@ class HandWorkers:
 class Lab:
     """A store on a clock of its own."""
 
-    def __init__(self, database: Database, *, is_prompt: bool = True, now_ms: int = 1_700_000_000_000) -> None:
+    def __init__(
+        self, database: Database, *, is_prompt: bool = True, now_ms: int = 1_700_000_000_000, skew_ms: int = 0
+    ) -> None:
         self.clock = HandClock(now_ms)
+        self.clock.skew_ms = skew_ms
         self.timers = HandTimers(self.clock)
         self.workers = HandWorkers(is_prompt=is_prompt)
         self.database = database

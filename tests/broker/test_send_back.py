@@ -106,6 +106,16 @@ def test_a_repetition_is_forgotten_after_an_hour() -> None:
     assert len(lab.records("%DLQ%g")) == 2
 
 
+def test_a_wall_clock_set_before_a_restart_lets_no_repetition_through() -> None:
+    """Nothing waited for a delay at the restart, so that nobody knows of the step any more."""
+    lab, record = _sent()
+    lab.ask(send_back_command(record, level=-1))
+    again = BrokerLab(database=lab.database, skew_ms=7_200_000)
+    again.ask(send_back_command(record, level=-1))
+
+    assert len(again.records("%DLQ%g")) == 1
+
+
 @pytest.mark.parametrize(
     ("group", "topic", "code"),
     [

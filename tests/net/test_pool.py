@@ -161,6 +161,29 @@ def test_a_lost_connection_that_had_worked_is_made_again_at_once() -> None:
     assert [A, A, A] == virtually(story)
 
 
+def test_pulls_that_connect_again_put_the_other_connection_in_doubt() -> None:
+    """It may be half open to a process that is gone, with whatever that one had granted."""
+
+    async def story() -> list[int]:
+        network = MemoryNetwork()
+        network.scripts[A] = echo
+        lost: list[str] = []
+        told = []
+        pool = pool_on(network, on_disconnected=lost.append)
+        await pool.request(A, ask(), timeout_ms=3000)
+        await pool.request(A, ask(), timeout_ms=3000, purpose="pulls")
+        told.append(len(lost))
+        network.peers[-1][1].pipe.cut(ConnectionResetError(104, "reset"))
+        await asyncio.sleep(0.01)
+        told.append(len(lost))
+        await pool.channel(A, "pulls")
+        told.append(len(lost))
+        await pool.close()
+        return told
+
+    assert [0, 1, 2] == virtually(story)
+
+
 def test_go_away_sends_the_request_once_more_on_a_fresh_connection() -> None:
     def first_connection_goes(peer: Peer, request: Command) -> Command:
         is_first = peer is network_of[0].peers[0][1]

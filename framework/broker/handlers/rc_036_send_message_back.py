@@ -102,11 +102,14 @@ def _target(node: Node, group: ConsumerGroup, *, is_dead: bool) -> Topic:
 
 
 def _is_first(transaction: Transaction, key: tuple[str, str, str, int], node: Node) -> bool:
-    """Note the send-back down; whether it was not there yet."""
-    now_ms = node.delays.now_ms()  # a wall clock set forward would forget what was just done
-    transaction.connection.execute(
-        "DELETE FROM sent_back WHERE done_ms < ?", (now_ms - node.settings.sent_back_kept_ms,)
-    )
+    """Note the send-back down; whether it was not there yet.
+
+    A wall clock that was set forward must not forget what was just done: its steps are taken out, and what was written
+    before this process began is kept for as long again, for nobody knows how the clock was set meanwhile.
+    """
+    now_ms, kept_ms = node.delays.now_ms(), node.settings.sent_back_kept_ms
+    if node.world.clock.monotonic_ms() - node.began_ms >= kept_ms:
+        transaction.connection.execute("DELETE FROM sent_back WHERE done_ms < ?", (now_ms - kept_ms,))
     noted = transaction.connection.execute(
         "INSERT OR IGNORE INTO sent_back (broker, consumer_group, origin, reconsumed, done_ms) VALUES (?, ?, ?, ?, ?)",
         (*key, now_ms),
