@@ -3,6 +3,7 @@
     FrameworkError
     +-- ConfigurationError        the user's: settings, handlers, plugins, command line
     |   +-- ConfigurationMistakes several of them, found in one go
+    |   +-- Forked                an application or producer used in a child process of its own
     |   +-- Sql92Error            a filter expression that RocketMQ would not understand, or not as it was meant
     +-- StrategyFault             a plugin's: an allocation that names strangers or names twice; the round is void
     +-- ProtocolError             the peer's: bytes that are not RocketMQ remoting, or lie about their own lengths
@@ -42,6 +43,10 @@ class ConfigurationMistakes(ConfigurationError):
     def __init__(self, mistakes: Iterable[ConfigurationError]) -> None:
         self.mistakes = tuple(mistakes)
         super().__init__("\n".join(str(mistake) for mistake in self.mistakes))
+
+
+class Forked(ConfigurationError):
+    """What was started in one process was used in another that was forked from it."""
 
 
 class Sql92Error(ConfigurationError):

@@ -21,7 +21,7 @@ REASON_MAX = 300
 _NEVER = frozenset({int, float, complex, bool, object, type(None), None, bytearray, memoryview, set, tuple})
 KINDS = (
     "a handler is given the body (bytes, str, dict, list, a pydantic model, dataclass, TypedDict or msgspec struct), "
-    "a Message or a Delivery"
+    "a Message, a Delivery or the App"
 )
 
 

@@ -143,6 +143,8 @@ def find(
             annotation = resolved(annotation, inspect.unwrap(function), names, parameter.name)
         except ConfigurationError:
             return named  # what it gives may be known to type checkers only
+    if getattr(annotation, "IS_APPLICATION", False) is True:
+        return APPLICATION
     if get_origin(annotation) is Annotated:
         for each in get_args(annotation)[1:]:
             if isinstance(each, Resource):
@@ -213,3 +215,11 @@ def _provided(function: Callable[..., object], names: Mapping[str, Any], *, yiel
         inside = get_args(annotation)
         annotation = inside[0] if inside and get_origin(annotation) in _YIELDING else None
     return annotation if isinstance(annotation, type) and annotation is not inspect.Parameter.empty else None
+
+
+def _of_the_application() -> object:
+    raise AssertionError("an application is given to its handlers, and never opened by them")
+
+
+APPLICATION: Resource[..., Any] = Resource(_of_the_application, "app", {}, "framework")
+"""What a parameter annotated `App` is given: the application that runs the handler."""

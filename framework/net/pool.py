@@ -20,6 +20,7 @@ import structlog
 
 from framework import marks
 from framework.errors import BrokerUnreachable, ConfigurationError
+from framework.net import forks
 from framework.net.address import Address, AllowList, parse_address
 from framework.net.channel import DEFAULT_LIMITS, Channel
 from framework.net.credentials import Credentials
@@ -93,6 +94,9 @@ class Pool:
         self._links: dict[tuple[str, Purpose], _Link] = {}
         self._tree = TaskTree()
         self.pulls_paused = False
+        self._parent: int | None = None
+        """Whose connections these are, where this process was forked from theirs."""
+        forks.tell(self)
         self._is_closed = False
 
     # Channels
@@ -111,6 +115,8 @@ class Pool:
             return channel
         if self._is_closed:
             raise _closed(address)
+        if self._parent is not None:
+            raise forks.misused(f"the connection to {address}", self._parent)
         link = self._links.get((address, purpose)) or self._new_link(address, purpose)
         if link.attempt is None:
             wait = link.until - self._now()
@@ -143,6 +149,10 @@ class Pool:
     def is_connected(self, address: str) -> bool:
         """Whether requests could be sent there now."""
         return self.open_channel(address) is not None
+
+    def forked(self, parent: int) -> None:
+        """In a child: none of the connections is this process's."""
+        self._parent, self._links = parent, {}
 
     # Connecting
 

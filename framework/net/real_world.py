@@ -14,12 +14,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from functools import cached_property, partial
+from contextvars import Context, copy_context
+from functools import cached_property
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from framework import marks
+from framework.net import forks
 from framework.ports import DiskUsage, Listening, PipeOwner, World
 
 T = TypeVar("T")
@@ -28,6 +30,7 @@ Done = Callable[[Any, BaseException | None], None]
 
 THREAD_IDLE_SECONDS = 10.0  # a thread that nobody needed for so long ends
 LISTEN_BACKLOG = 256
+THREADS = "the thread of this handler"
 
 
 def real_world() -> World:
@@ -62,7 +65,10 @@ class RealNetwork:
         def make_owner() -> Any:  # it has asyncio.Protocol's shape without being of its class
             return owner
 
-        await asyncio.get_running_loop().create_connection(make_owner, host, port, ssl=tls, server_hostname=name)
+        transport, _ = await asyncio.get_running_loop().create_connection(
+            make_owner, host, port, ssl=tls, server_hostname=name
+        )
+        forks.cut_off(transport)
 
     async def listen(self, make_owner: Callable[[], PipeOwner], host: str, port: int, *, tls: Any = None) -> Listening:
         server = await asyncio.get_running_loop().create_server(
@@ -90,7 +96,8 @@ class _Thread:
     """One thread and its next job. Daemonic, for a handler that never returns must not keep the process alive."""
 
     def __init__(self, free: deque[_Thread], lock: threading.Lock) -> None:
-        self._jobs: SimpleQueue[tuple[asyncio.AbstractEventLoop, Job, Done]] = SimpleQueue()
+        self._jobs: SimpleQueue[tuple[asyncio.AbstractEventLoop, Context, Job, Done]] = SimpleQueue()
+        self._process = os.getpid()
         self._free = free
         self._lock = lock
 
@@ -98,12 +105,12 @@ class _Thread:
         threading.Thread(target=self._serve, name=f"worker-{number}", daemon=True).start()
 
     def give(self, loop: asyncio.AbstractEventLoop, job: Job, done: Done) -> None:
-        self._jobs.put((loop, job, done))
+        self._jobs.put((loop, copy_context(), job, done))
 
     def _serve(self) -> None:
         while True:
             try:
-                loop, job, done = self._jobs.get(timeout=THREAD_IDLE_SECONDS)
+                loop, context, job, done = self._jobs.get(timeout=THREAD_IDLE_SECONDS)
             except Empty:
                 with self._lock:
                     if self._jobs.empty() and self in self._free:
@@ -113,13 +120,15 @@ class _Thread:
             result: Any = None
             error: BaseException | None = None
             try:
-                result = job()
+                result = context.run(job)
             except BaseException as caught:  # noqa: BLE001 - border: the job's; its owner is told
                 error = caught
+            if os.getpid() != self._process:
+                forks.leave(THREADS, self._process)
             with self._lock:
                 self._free.append(self)
             _tell(loop, done, result, error)
-            del loop, job, done, result, error  # nothing of a job is kept alive while waiting for the next
+            del loop, context, job, done, result, error  # nothing of a job is kept alive while waiting for the next
 
 
 def _tell(loop: asyncio.AbstractEventLoop, *callback: Any) -> None:
@@ -139,6 +148,13 @@ class RealWorkers:
         self._lock = threading.Lock()
         self._started = 0
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._parent: int | None = None
+        forks.tell(self)
+
+    def forked(self, parent: int) -> None:
+        """In a child: the threads are gone, and whoever held the lock with them."""
+        self._parent, self._loop = parent, None
+        self._free, self._lock = deque(), threading.Lock()
 
     def submit(self, job: Callable[[], T], done: Callable[[T | None, BaseException | None], None]) -> None:
         loop = self._loop = asyncio.get_running_loop()
@@ -165,6 +181,8 @@ class RealWorkers:
         return future
 
     def call_soon(self, callback: Callable[[], None]) -> None:
+        if self._loop is None and self._parent is not None:
+            forks.leave(THREADS, self._parent)
         assert self._loop is not None, "call_soon is for jobs, and no job was ever submitted"
         _tell(self._loop, callback)
 
@@ -245,4 +263,10 @@ class RealFiles:
         except BlockingIOError:
             os.close(file)
             return None
-        return partial(os.close, file)
+        forks.keep_file(file)
+
+        def let_go() -> None:
+            forks.forget_file(file)
+            os.close(file)
+
+        return let_go

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import structlog
 
@@ -28,11 +28,12 @@ from framework.net.task_tree import TaskTree
 from framework.ports import World
 from framework.runtime import build
 from framework.runtime.asked import AskedApp
-from framework.runtime.connect import cluster_options, heartbeat_of, profile_of, wait_for_a_broker
+from framework.runtime.connect import cluster_options, heartbeat_of, member_id, profile_of, wait_for_a_broker
 from framework.runtime.dormant import Dormant
 from framework.runtime.group import ConsumerGroup
+from framework.runtime.life import Life
 from framework.runtime.observe import picture
-from framework.runtime.plan import GroupPlan
+from framework.runtime.plan import PLAN_FIELDS, GroupPlan
 from framework.runtime.remembering import Onces, close_onces
 from framework.runtime.reports import OnEvent, Reports
 from framework.runtime.stalls import StallWatch
@@ -55,22 +56,12 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-# Live settings of a group -> the part of its plan that they are in.
-PLAN_FIELDS = {
-    "cache_bytes": "flow_limits",
-    "cache_count": "flow_limits",
-    "concurrency": "concurrency",
-    "expiry": "expiry",
-    "paused": "is_paused",
-    "rate": "rate",
-    "timeout": "timeout_ms",
-    "topic_bytes": "flow_limits",
-    "topic_count": "flow_limits",
-}
-
 
 class App:
     """Handlers, settings and plugins that run together, as one member of their groups."""
+
+    IS_APPLICATION: ClassVar = True
+    """For `declare`, which knows no runtime: a parameter that is annotated so is given the application."""
 
     def __init__(
         self,
@@ -87,8 +78,7 @@ class App:
         self.plugins.calls.now = self.world.clock.monotonic
         self.on_event: OnEvent | None = None
         """Told of each settled delivery. Set it before `run`; None costs nothing."""
-        identity = self.world.identity
-        self.member = f"{identity.host}@{identity.process}#{self.world.chance.token(6).hex()}"
+        self.member = member_id(self.world)
         """How brokers and other members know this process (the client id)."""
         self.worker = 0
         """Which of several processes with one parent; broadcasting groups keep their offsets by it."""
@@ -101,13 +91,12 @@ class App:
         self._onces: Onces = {}
         self._dormant = Dormant()
         self._censuses: list[CensusLoop] = []
-        self._resources = Resources(resource for consumer in consumers for resource in asked_by(consumer))
+        self._resources = Resources([each for consumer in consumers for each in asked_by(consumer)], self)
         self._budget = Budget(settings.app.budget, self._budget_changed)
         self._drain_ms = settings.app.drain
-        self._stop_asked = asyncio.Event()
-        self._stopped = asyncio.Event()
         self._accepted = asyncio.Event()
-        self._is_running = False
+        # A start that still waits for a broker does so no longer when its end is asked for.
+        self._life = Life(f"application {settings.app.name!r}", self._accepted.set, self._forked)
         self._started_ms = 0
 
     @classmethod
@@ -123,14 +112,9 @@ class App:
 
     async def run(self) -> None:
         """Consume until `stop` is called, then drain. Cancelling it stops at once, without draining."""
-        assert not self._is_running, "an App runs once; make another"
-        self._is_running = True
-        self._started_ms = self.world.clock.now_ms()
-        try:
+        with self._life.lived():
+            self._started_ms = self.world.clock.now_ms()
             await self._run()
-        finally:
-            self._is_running = False
-            self._stopped.set()
 
     async def _run(self) -> None:
         tree = TaskTree()
@@ -173,7 +157,7 @@ class App:
             await wait_for_a_broker(self._accepted, self.settings.cluster)
             log.info("app started", app=self.settings.app.name, member=self.member, groups=len(plans))
             self.plugins.calls.app_started(self)
-            await self._stop_asked.wait()
+            await self._life.asked.wait()
             log.info("app stopping", app=self.settings.app.name, drain_ms=self._drain_ms)
             self.plugins.calls.app_stopping(self)
             self._dormant.join = None
@@ -196,12 +180,28 @@ class App:
         await self._producer.send(message)
 
     async def stop(self, drain: str | float | None = None) -> None:
-        """Let running handlers end within the limit, confirm offsets, leave the groups; returns when that is done."""
+        """Let running handlers end within the limit, confirm offsets, leave the groups; returns when that is done.
+
+        Within a handler, a hook or a resource it returns at once: what runs there is itself waited for.
+        """
         if drain is not None:
             self._drain_ms = to_ms(drain)
-        self._stop_asked.set()
-        if self._is_running:
-            await self._stopped.wait()
+        await self._life.over()
+
+    def stop_soon(self, drain: str | float | None = None) -> None:
+        """Ask for the same without waiting: from plain handlers, other threads and signal handlers."""
+        if drain is not None:
+            self._drain_ms = to_ms(drain)
+        self._life.ask()
+
+    def _forked(self) -> None:
+        """In a child process: another member, or none. Whoever comes back from a handler there starts no other."""
+        self.member = member_id(self.world)
+        for group in self._groups:
+            if group.order is not None:
+                group.order.crew.resize(0)
+            else:
+                group.crews.adopt(group.plan, 0)
 
     # Changes while it runs
 
@@ -270,6 +270,7 @@ class App:
         log.info("group changed", group=name, **fields)
 
     def _running_group(self, name: str) -> ConsumerGroup:
+        self._life.check_process()
         for group in self._groups:
             if name in {group.plan.own_name, group.plan.name}:
                 return group

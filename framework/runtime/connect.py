@@ -10,6 +10,7 @@ from framework.core.census import Profile
 from framework.errors import BrokerUnreachable
 from framework.net.credentials import Credentials
 from framework.net.tls import TlsOptions
+from framework.ports import World
 from framework.runtime.plan import GroupPlan
 from framework.services.position import First, Since
 from framework.settings.schema import AppSettings, Tls
@@ -29,6 +30,11 @@ from framework.wire.bodies.heartbeat import (
 
 # The producer's name in heartbeats of an application that also sends; the Java client announces the same one.
 INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
+
+
+def member_id(world: World) -> str:
+    """What brokers and other members know a process by; another one at each call."""
+    return f"{world.identity.host}@{world.identity.process}#{world.chance.token(6).hex()}"
 
 
 def cluster_options(settings: AppSettings, client_id: str) -> ClusterOptions:

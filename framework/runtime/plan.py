@@ -26,6 +26,19 @@ from framework.services.order_desk import InOrder
 from framework.services.position import StartPolicy
 from framework.services.undecodable import Undecodable
 
+# Live settings of a group -> the part of its plan that they are in.
+PLAN_FIELDS = {
+    "cache_bytes": "flow_limits",
+    "cache_count": "flow_limits",
+    "concurrency": "concurrency",
+    "expiry": "expiry",
+    "paused": "is_paused",
+    "rate": "rate",
+    "timeout": "timeout_ms",
+    "topic_bytes": "flow_limits",
+    "topic_count": "flow_limits",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Handling:

@@ -34,9 +34,14 @@ def draining(
     So `drain` runs between two instructions of whatever is going on; it may set a flag or call `call_soon_threadsafe`.
     """
     first: float | None = None
+    process = os.getpid()
 
     def received(number: int, frame: FrameType | None) -> None:
         nonlocal first
+        if os.getpid() != process:  # a child that a handler forked: whoever ends it means it, and not us
+            signal.signal(number, before[signal.Signals(number)])
+            os.kill(os.getpid(), number)
+            return
         now = RealClock.monotonic()
         if first is None:
             first = now

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import structlog
 
-from framework.declare.resources import Resource, in_order
+from framework.declare.resources import APPLICATION, Resource, in_order
 from framework.errors import ConfigurationError
 
 log = structlog.get_logger()
@@ -25,10 +25,10 @@ Given: TypeAlias = Mapping[Any, object]
 class Resources:
     """The application's own resources, and their values while it runs."""
 
-    def __init__(self, asked: Iterable[AnyResource]) -> None:
-        self._order = [each for each in in_order(asked) if each.scope == "app"]
+    def __init__(self, asked: Iterable[AnyResource], app: object = None) -> None:
+        self._order = [each for each in in_order(asked) if each.scope == "app" and each is not APPLICATION]
         self._open: list[tuple[AnyResource, AsyncExitStack]] = []
-        self.values: dict[AnyResource, object] = {}
+        self.values: dict[AnyResource, object] = {APPLICATION: app}
 
     async def open(self) -> None:
         """Open all, each behind what it needs. Raises ConfigurationError for the first that cannot be opened."""

@@ -12,17 +12,18 @@ import pytest
 from framework.runtime import signals
 from framework.runtime.signals import LEAVE_NOW, draining
 
-# Held up between the signals by reading a line, so that nothing depends on how fast this machine is.
+# Held up between the signals until a line comes, so that nothing depends on how fast this machine is. It looks again
+# and again: a signal that comes a moment before a read that blocks is handled only behind that read.
 PROGRAM = """
-import signal, sys
+import select, signal, sys
 from framework.runtime import signals
 if sys.argv[2] == "patient":
     signals.ECHO_SECONDS = 0.0
 with signals.draining(lambda: print("draining", flush=True), leave=lambda: print("leaving", flush=True)):
     print("ready", flush=True)
-    for line in sys.stdin:
-        if line == "end\\n":
-            break
+    while not select.select([sys.stdin], [], [], 0.05)[0]:
+        pass
+    sys.stdin.readline()
 print("ended", flush=True)
 """
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from framework.runtime.app import PLAN_FIELDS
+from framework.runtime.plan import PLAN_FIELDS
 from framework.settings.changes import CODE, GUARDS, LIVE, Kind, changes, taken_over
 from framework.settings.schema import AppSettings, ConsumerSettings
 
