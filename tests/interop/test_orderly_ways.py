@@ -31,6 +31,18 @@ def numbers_of(received: Iterable[Received], queue: int) -> list[int]:
     return [int(each.body.split()[1]) for each in received if each.queue == queue]
 
 
+def by_start(members: Iterable[Application], queue: int) -> tuple[list[int], list[int]]:
+    """Of handlers of `clock`, in the order of their beginnings: how far the next offset is, and whose each is."""
+    starts = sorted(
+        (float(each.properties["at"]), number, each.offset)
+        for number, application in enumerate(members)
+        for each in application.so_far()
+        if each.queue == queue
+    )
+    steps = [offset - before for (_, _, before), (_, _, offset) in pairwise(starts)]
+    return steps, [number for _, number, _ in starts]
+
+
 def test_a_failing_key_holds_its_lane_and_every_key_is_in_order(
     stock: Stock,  # noqa: F811 - the fixture
     nursery: Nursery,
@@ -142,16 +154,10 @@ def test_a_member_that_hung_beyond_its_lease_starts_nothing_under_another_s(
     second.stop()
     assert any(float(each.properties["at"]) > thawed for each in first.so_far()), "it had its share again"
     for queue in range(QUEUES):
-        starts = sorted(
-            (float(each.properties["at"]), number, each.offset)
-            for number, application in enumerate((first, second))
-            for each in application.so_far()
-            if each.queue == queue
-        )
-        steps = [offset - before for (_, _, before), (_, _, offset) in pairwise(starts)]
+        steps, owners = by_start((first, second), queue)
         assert max(steps) == 1, "whoever takes a queue skips nothing"
         assert sum(step != 1 for step in steps) <= 2, "it goes back to what is stored with a new lease, and else not"
-        turns = [number for number, _ in groupby(owner for _, owner, _ in starts)]
+        turns = [number for number, _ in groupby(owners)]
         assert turns in ([0], [1], [0, 1], [1, 0], [0, 1, 0]), "whoever lost a queue starts nothing there"
 
 
