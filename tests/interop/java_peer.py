@@ -94,7 +94,8 @@ class JavaPeer:
         """`properties` are Java's -D: the header encoding is chosen by one, once for the life of a JVM."""
         self._nursery = nursery
         self._home = tempfile.TemporaryDirectory(prefix="interop-java-")
-        home = Path(self._home.name)
+        home = self.home = Path(self._home.name)
+        """What its JVM takes for the user's home."""
         self._errors = home / "errors.log"
         flags = [*FLAGS, f"-Duser.home={home}", *(f"-D{name}={value}" for name, value in (properties or {}).items())]
         command = jars.java("Peer", classes=jars.compiled(), flags=flags)
@@ -165,15 +166,19 @@ class JavaPeer:
         orderly: bool = False,
         broadcast: bool = False,
         strategy: str | None = None,
+        queues: Sequence[int] = (),
         failures: int = 0,
         namespace: str | None = None,
     ) -> Member:
-        """Start a DefaultMQPushConsumer from the first offset; it fails each message's first `failures` attempts."""
+        """Start a DefaultMQPushConsumer from the first offset; it fails each message's first `failures` attempts.
+
+        `queues` are what the strategy `by_config` lists for it, on broker-a.
+        """
         words: dict[str, Any] = {"tags": tags} if sql is None else {"sql": sql}
         words |= {"names": name_server, "group": group, "topic": topic, "orderly": orderly, "failures": failures}
         words |= {"broadcast": broadcast, "namespace": namespace}
         if strategy is not None:
-            words["strategy"] = strategy
+            words |= {"strategy": strategy, "queues": list(queues)}
         answer = self.call("consume", **words)
         return Member(self, answer["member"])
 

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, MutableMapping
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,8 +18,10 @@ from framework.hooks.host import PluginHost
 from framework.model.queue import MessageQueue
 from framework.net.real_world import real_world
 from framework.settings.schema import AppSettings
-from tests.interop.cluster import Addresses
+from tests.interop.cluster import Addresses, Cluster, Shape
 from tests.interop.java_peer import JavaPeer
+from tests.interop.mqadmin import Admin
+from tests.interop.processes import Nursery
 
 pytestmark = pytest.mark.interop
 
@@ -83,12 +86,16 @@ def test_java_and_we_divide_a_topic_alike(
     strategy: str, cluster: Addresses, java: JavaPeer, new_topic: Callable[..., str]
 ) -> None:
     """Java's own class says what each of the three is to have; and that is what each of them has."""
-    topic = new_topic(queues=QUEUES)
+    divide_alike(java, cluster.name_server, new_topic(queues=QUEUES), strategy, ALLOCATIONS[strategy])
+
+
+def divide_alike(java: JavaPeer, name_server: str, topic: str, strategy: str, allocation: object) -> None:
+    """One Java member and two of ours: until each of them has what Java's class says."""
     group = f"sharers-of-{topic}"
 
     async def scenario() -> None:
-        ours = [Ours(cluster.name_server, group, topic, ALLOCATIONS[strategy]) for _ in range(2)]
-        theirs = await asyncio.to_thread(java.consume, cluster.name_server, group, topic, strategy=strategy)
+        ours = [Ours(name_server, group, topic, allocation) for _ in range(2)]
+        theirs = await asyncio.to_thread(java.consume, name_server, group, topic, strategy=strategy)
         for _ in range(300):
             share = await asyncio.to_thread(theirs.share, topic)
             found = {member.app.member: member.owned for member in ours} | {share.client_id: share.owned}
@@ -102,6 +109,19 @@ def test_java_and_we_divide_a_topic_alike(
         assert list(range(QUEUES)) == sorted(number for numbers in found.values() for number in numbers)
 
     asyncio.run(scenario())
+
+
+@pytest.mark.slow
+def test_java_and_we_divide_the_rooms_named_brokers_alike(
+    java: JavaPeer, nursery: Nursery, numbers: Callable[[], str], tmp_path: Path
+) -> None:
+    """Its broker must be named after its room, so it has a cluster of its own: `make slow PART=rooms_named`."""
+    with Cluster(tmp_path, nursery, Shape(settings={"brokerName": "east@broker-a"})) as cluster:
+        topic = f"rooms-{numbers()}"
+        Admin(java, cluster.name_server).run(
+            "updateTopic", "-c", "DefaultCluster", "-t", topic, "-r", str(QUEUES), "-w", str(QUEUES)
+        )
+        divide_alike(java, cluster.name_server, topic, "machine_room", {"machine_room": {"rooms": ["east", "west"]}})
 
 
 @asynccontextmanager
@@ -197,6 +217,55 @@ def test_a_surplus_member_says_so_and_takes_over_when_another_leaves(
     with capture_logs() as lines:
         asyncio.run(scenario())
     assert {(group, 2, 3)} == {(each["group"], each["queues"], each["members"]) for each in surplus_lines(lines)[-1:]}
+
+
+HOST = real_world().identity.host
+
+
+def test_by_config_java_lists_its_queues_and_we_ours_and_what_nobody_lists_is_said_once(
+    cluster: Addresses, java: JavaPeer, new_topic: Callable[..., str]
+) -> None:
+    """Java's class checks nothing, so both sides write the same table: 0 to 3 are Java's, 4 to 7 ours.
+    When Java's member has left, its queues have no owner either, and that is said in turn.
+    """
+    topic = new_topic(queues=QUEUES)
+    group = f"sharers-of-{topic}"
+    ours_begin, theirs_begin = f"{HOST}@{real_world().identity.process}#", f"{HOST}@member-"
+    table = {ours_begin: [f"{topic}@broker-a:4-7"], theirs_begin: [f"{topic}@broker-a:0-3"]}
+    allocation = {"by_config": {"members": table}}
+
+    async def scenario() -> None:
+        ours = Ours(cluster.name_server, group, topic, allocation)
+        theirs = await asyncio.to_thread(
+            java.consume, cluster.name_server, group, topic, strategy="by_config", queues=[0, 1, 2, 3]
+        )
+        await until(lambda: any(each.startswith("2 of 10") for each in remarks(lines)))
+        async with Producer(name_servers=[cluster.name_server]) as producer:
+            for number in range(8):
+                await producer.send(topic, str(number), queue=MessageQueue(topic, "broker-a", number))
+        in_java = await asyncio.to_thread(theirs.received, 4)
+        await until(lambda: len(ours.handled) == 4)
+        share = await asyncio.to_thread(theirs.share, topic)
+        owned = ours.owned
+        await asyncio.to_thread(theirs.leave)
+        await until(lambda: remarks(lines)[-1].startswith("6 of 10"))
+        await ours.leave()
+        assert ([0, 1, 2, 3], [4, 5, 6, 7]) == (share.owned, owned)
+        assert {b"0", b"1", b"2", b"3"} == {each.body for each in in_java}
+        assert {b"4", b"5", b"6", b"7"} == {body for body, _ in ours.handled}
+
+    with capture_logs() as lines:
+        asyncio.run(scenario())
+    told = remarks(lines)
+    unnamed = [each for each in told if each.startswith("2 of 10 queues are named by nobody")]
+    assert 1 == len(unnamed), told
+    assert f"{topic}@broker-a:8, {topic}@broker-a:9" in unnamed[0]
+    assert told[-1].startswith("6 of 10 queues are named by nobody"), told
+
+
+def remarks(lines: list[MutableMapping[str, Any]]) -> list[str]:
+    """What the strategy remarked, in order; a line a change."""
+    return [remark for line in lines if line["event"] == "strategy remarked" for remark in line["remarks"]]
 
 
 def surplus_lines(lines: list[MutableMapping[str, Any]]) -> list[MutableMapping[str, Any]]:

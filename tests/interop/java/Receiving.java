@@ -5,6 +5,7 @@ import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
@@ -19,6 +20,8 @@ import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.consumer.rebalance.AllocateMachineRoomNearby;
 import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragelyByCircle;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueByConfig;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueByMachineRoom;
 import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueConsistentHash;
 import org.apache.rocketmq.client.impl.consumer.DefaultMQPushConsumerImpl;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
@@ -36,8 +39,8 @@ final class Receiving {
     private final int failures;
 
     /**
-     * {"names", "group", "topic", "tags" or "sql", "orderly": bool, "broadcast": bool, "strategy" or none, "namespace" or
-     * none, "failures": attempts of each message that fail}
+     * {"names", "group", "topic", "tags" or "sql", "orderly": bool, "broadcast": bool, "strategy" or none, "queues" for
+     * by_config, "namespace" or none, "failures": attempts of each message that fail}
      */
     static Map<String, ?> start(JSONObject command) throws Exception {
         Receiving member = new Receiving(command);
@@ -95,6 +98,14 @@ final class Receiving {
         return queues.stream().map(MessageQueue::getQueueId).sorted().collect(Collectors.toList());
     }
 
+    private static AllocateMessageQueueStrategy byConfig(JSONObject command) {
+        AllocateMessageQueueByConfig fixed = new AllocateMessageQueueByConfig();
+        fixed.setMessageQueueList(command.getList("queues", Integer.class).stream()
+            .map(number -> new MessageQueue(command.getString("topic"), "broker-a", number))
+            .collect(Collectors.toList()));
+        return fixed;
+    }
+
     private static AllocateMessageQueueStrategy strategy(String name) {
         switch (name) {
             case "averaging":
@@ -103,6 +114,10 @@ final class Receiving {
                 return new AllocateMessageQueueAveragelyByCircle();
             case "consistent_hash":
                 return new AllocateMessageQueueConsistentHash();
+            case "machine_room":
+                AllocateMessageQueueByMachineRoom rooms = new AllocateMessageQueueByMachineRoom();
+                rooms.setConsumeridcs(Set.of("east"));
+                return rooms;
             case "nearby":
                 return new AllocateMachineRoomNearby(strategy("circle"),
                     new AllocateMachineRoomNearby.MachineRoomResolver() {
@@ -140,7 +155,8 @@ final class Receiving {
             consumer.setMessageModel(MessageModel.BROADCASTING);
         }
         if (command.containsKey("strategy")) {
-            consumer.setAllocateMessageQueueStrategy(strategy(command.getString("strategy")));
+            String name = command.getString("strategy");
+            consumer.setAllocateMessageQueueStrategy(name.equals("by_config") ? byConfig(command) : strategy(name));
         }
         consumer.setConsumeThreadMin(4);
         consumer.setConsumeThreadMax(4);
