@@ -15,10 +15,10 @@ from framework.wire.stored import Record, decode_records, encode_record
 _UNKNOWN_HOST = "0.0.0.0"
 
 
-def encode(record: Record) -> bytes:
+def encode(record: Record, texts: bytes | None = None) -> bytes:
     """The record's bytes, or a Refusal (13) where its properties do not fit."""
     try:
-        return encode_record(record)
+        return encode_record(record, texts)
     except ConfigurationError as error:
         raise Refusal(ResponseCode.MESSAGE_ILLEGAL, f"the message is illegal: {error}") from error
 

@@ -5,8 +5,9 @@ A message is checked and put together when its request arrives; its offset, plac
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from framework.broker.delay_wishes import OUT, DelayWish, Level, wish_of
@@ -35,13 +36,14 @@ ENQUEUED, DEQUEUED = "TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS"
 POP_RECEIPT = "POP_CK"
 # Java's client reads both of every answer to a send, of failed ones too.
 ANSWER_EXTRAS = {"MSG_REGION": REGION, "TRACE_ON": "true"}
+_MADE_HERE = {*ANSWER_EXTRAS, "CLUSTER", POP_RECEIPT}
 # From this version on the sender's own maximum of retries counts (V3_4_9).
 _OWN_MAXIMUM_VERSION = 121
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Sent:
-    """A send's header, whichever of the three requests brought it."""
+    """A send's header, whichever of the three requests brought it. Never changed; freezing it costs each send."""
 
     topic: str
     default_topic: str
@@ -76,6 +78,21 @@ class Planned(NamedTuple):
 
     stored: Stored
     due_ms: int | None
+
+
+@lru_cache(maxsize=16)
+def _extras(cluster: str) -> str:
+    """What a message gets from the broker, as text."""
+    return texts.encode({**ANSWER_EXTRAS, "CLUSTER": cluster})
+
+
+def unchanged(text: str, properties: Mapping[str, str]) -> str | None:
+    """The text of a producer's properties, if it can be stored as it came: nothing in it is dropped or made here."""
+    text = texts.ended(text)
+    is_whole = (
+        UNIQUE_KEY in properties and properties.keys().isdisjoint(_MADE_HERE) and texts.is_plain(text, properties)
+    )
+    return text if is_whole else None
 
 
 def check_send(request: Request, sent: Sent) -> tuple[Topic, int]:
@@ -154,19 +171,25 @@ def draft(request: Request, sent: Sent, number: int, body: bytes, properties: di
     )
 
 
-def write(node: Node, message: Record, wish: DelayWish | None = None) -> Callable[[Transaction], Planned]:
-    """A change that stores the message: at once in its queue, or on the schedule first."""
+def write(
+    node: Node, message: Record, wish: DelayWish | None = None, text: str | None = None
+) -> Callable[[Transaction], Planned]:
+    """A change that stores the message: at once in its queue, or on the schedule first.
+
+    `text` is its properties where they are at hand as `unchanged` has them.
+    """
     if wish is None:
         tag, hashes = tag_hash(message.properties.get(TAGS)), key_hashes(message)
-    else:
-        message = _waiting(node, message, wish)
-        tag, hashes = NO_TAG, []  # on the schedule nobody looks for it
+        record = encode(message, None if text is None else text.encode())
+        return lambda transaction: Planned(
+            transaction.append(node.name, message.topic, message.queue_id, record, tag, hashes), None
+        )
+    message = _waiting(node, message, wish)
     record = encode(message)
 
     def change(transaction: Transaction) -> Planned:
-        stored = transaction.append(node.name, message.topic, message.queue_id, record, tag, hashes)
-        if wish is None:
-            return Planned(stored, None)
+        # On the schedule nobody looks for it: it has no tag and no keys.
+        stored = transaction.append(node.name, message.topic, message.queue_id, record, NO_TAG)
         if isinstance(wish, Level):
             return Planned(stored, node.delays.plan(transaction, stored, message.queue_id + 1))
         return Planned(stored, node.delays.plan_at(transaction, stored, wish.due_ms))
@@ -235,14 +258,17 @@ def send(request: Request, sent: Sent) -> AfterCommit | Command:
         _, number = check_send(request, sent)
         check_body(node, request.command.body, sent.properties)
         check_room(node)
-        properties = texts.decode(sent.properties)
+        properties, text = texts.decode(sent.properties), None
         if sent.topic.startswith(DEAD_LETTER_PREFIX):
             properties[DELAY_LEVEL] = "-1"
             properties = {name: value for name, value in properties.items() if not name.startswith("TIMER_")}
+        else:
+            text = unchanged(sent.properties, properties)
+            text = None if text is None else text + _extras(node.settings.cluster)
         properties.update(ANSWER_EXTRAS)
         properties["CLUSTER"] = node.settings.cluster
         message = draft(request, sent, number, request.command.body, properties, sent.flag)
-        change = write(node, message, wish_of(node, message.properties))
+        change = write(node, message, wish_of(node, message.properties), text)
     except Refusal as refusal:
         return refuse(refusal.code, refusal.remark, ANSWER_EXTRAS)
     key = message.properties[UNIQUE_KEY]

@@ -142,6 +142,9 @@ def _joined(arguments: list[str]) -> list[str]:
 
 
 def _explained(error: Exception) -> ExitCode:
+    if isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}:
+        sys.stderr.write(f"error: {error}; raise the limit (ulimit -n)\n")
+        return ExitCode.TAKEN
     mistakes: Sequence[Exception] = error.mistakes if isinstance(error, ConfigurationMistakes) else [error]
     for mistake in mistakes:
         sys.stderr.write(f"error: {str(mistake) or type(mistake).__name__}\n")

@@ -6,6 +6,7 @@ It decides nothing. What it offers is written in `ports.py`; the simulation offe
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import os
 import random
@@ -78,6 +79,11 @@ class RealNetwork:
             ssl=tls,
             backlog=LISTEN_BACKLOG,
         )
+        if not server.sockets:
+            # asyncio takes a socket that the system refuses for a kind that it lacks, and says nothing.
+            server.close()
+            socket.socket().close()  # says it: too many open files
+            raise OSError(errno.EADDRNOTAVAIL, f"no socket for {host}")
         return RealListening(server)
 
 

@@ -82,6 +82,8 @@ def from_fields(kind: type[H], fields: Mapping[str, str]) -> H:
         if text is None:
             if is_required:
                 raise ProtocolError(f"{kind.__name__}: field {wire_name} is missing")
+        elif read is _text:
+            values[name] = text
         else:
             try:
                 values[name] = read(text)
@@ -159,11 +161,12 @@ def int_of(text: str, bits: int) -> int:
 
 
 def _int64(text: str) -> int:
-    return int_of(text, 64)
+    # Short and nothing but digits, as nearly all are: no more to be asked.
+    return int(text) if len(text) < 19 and text.isdecimal() and text.isascii() else int_of(text, 64)
 
 
 def _int32(text: str) -> int:
-    return int_of(text, 32)
+    return int(text) if len(text) < 10 and text.isdecimal() and text.isascii() else int_of(text, 32)
 
 
 def _bool(text: str) -> bool:

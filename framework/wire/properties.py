@@ -36,6 +36,20 @@ def encode(properties: Mapping[str, str]) -> str:
     return text
 
 
+def ended(text: str) -> str:
+    """The text with a separator at its end, so that more may follow: newer clients leave the last one out."""
+    return text + PAIR_END if text and text[-1] != PAIR_END else text
+
+
+def is_plain(text: str, properties: Mapping[str, str]) -> bool:
+    """Whether `encode` would make just this text of these pairs, which `decode` read from it: no need to make it again.
+
+    A name given twice, a pair that was dropped, a separator too many: each changes one of the counts.
+    """
+    count = len(properties)
+    return count == text.count(PAIR_END) == text.count(NAME_END) and count < COUNT_MAX // 2
+
+
 def _with_separator(properties: Mapping[str, str]) -> ConfigurationError:
     name, value = next(pair for pair in properties.items() if set("".join(pair)) & {NAME_END, PAIR_END})
     return ConfigurationError(

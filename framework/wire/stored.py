@@ -286,8 +286,12 @@ class Records:
 
 # The plain way, for whoever writes records or wants every field at once: brokers, tools, tests.
 
-_HEAD = Struct(">iiiiiqqiq")  # size to born ms
-_AFTER_HOSTS = Struct(">iqi")  # reconsume times, prepared transaction offset, body length
+# Size to born ms, born host, stored ms, store host, reconsume times, prepared transaction offset, body length.
+_HEADS = {
+    (born, store): Struct(f">iiiiiqqiq{born}sq{store}siqi")
+    for born in (ids.IPV4_HOST_BYTES, ids.IPV6_HOST_BYTES)
+    for store in (ids.IPV4_HOST_BYTES, ids.IPV6_HOST_BYTES)
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,26 +315,36 @@ class Record:
     prepared_transaction_offset: int = 0
 
 
-def encode_record(record: Record) -> bytes:
-    """The record's bytes; V2 where the topic is too long for V1, as brokers do."""
-    topic, texts = record.topic.encode(), properties.encode(record.properties).encode()
+def encode_record(record: Record, texts: bytes | None = None) -> bytes:
+    """The record's bytes; V2 where the topic is too long for V1, as brokers do.
+
+    `texts` are its properties where the caller has them as they are to be stored; their size is all that is checked.
+    """
+    topic, body = record.topic.encode(), record.body
+    if texts is None:
+        texts = properties.encode(record.properties).encode()
+    elif len(texts) > properties.BYTES_MAX:
+        raise ConfigurationError(f"properties of {len(texts)} bytes exceed the {properties.BYTES_MAX} of a message")
     is_long = len(topic) > V1_TOPIC_BYTES_MAX
     if len(topic) > 0x7FFF:
         raise ConfigurationError(f"topic {shorten(record.topic)} of {len(topic)} bytes does not fit a record")
-    parts = (
-        record.born_host, _LONG.pack(record.stored_ms), record.store_host,
-        _AFTER_HOSTS.pack(record.reconsume_times, record.prepared_transaction_offset, len(record.body)), record.body,
-        _UNSIGNED_SHORT.pack(len(topic)) if is_long else bytes((len(topic),)), topic,
-        _SHORT.pack(len(texts)), texts,
-    )  # fmt: skip
+    born_host, store_host = record.born_host, record.store_host
     sys_flag = record.sys_flag & ~(BORN_HOST_V6 | STORE_HOST_V6)
-    sys_flag |= BORN_HOST_V6 if len(record.born_host) == ids.IPV6_HOST_BYTES else 0
-    sys_flag |= STORE_HOST_V6 if len(record.store_host) == ids.IPV6_HOST_BYTES else 0
-    head = _HEAD.pack(
-        _HEAD.size + sum(map(len, parts)), MAGIC_V2 if is_long else MAGIC_V1, crc32(record.body) & 0x7FFF_FFFF,
-        record.queue_id, record.flag, record.queue_offset, record.commit_log_offset, sys_flag, record.born_ms,
+    sys_flag |= BORN_HOST_V6 if len(born_host) == ids.IPV6_HOST_BYTES else 0
+    sys_flag |= STORE_HOST_V6 if len(store_host) == ids.IPV6_HOST_BYTES else 0
+    head = _HEADS[len(born_host), len(store_host)]
+    topic_head = _UNSIGNED_SHORT.pack(len(topic)) if is_long else bytes((len(topic),))
+    size = head.size + len(body) + len(topic_head) + len(topic) + _SHORT.size + len(texts)
+    return b"".join(
+        (
+            head.pack(
+                size, MAGIC_V2 if is_long else MAGIC_V1, crc32(body) & 0x7FFF_FFFF, record.queue_id, record.flag,
+                record.queue_offset, record.commit_log_offset, sys_flag, record.born_ms, born_host,
+                record.stored_ms, store_host, record.reconsume_times, record.prepared_transaction_offset, len(body),
+            ),
+            body, topic_head, topic, _SHORT.pack(len(texts)), texts,
+        )
     )  # fmt: skip
-    return b"".join((head, *parts))
 
 
 def decode_records(data: bytes) -> list[Record]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from struct import pack
 from typing import Any
 
 import pytest
 
+from framework.broker.sending import ANSWER_EXTRAS
 from framework.broker.settings import BrokerSettings
 from framework.broker.store.topics import Topic
 from framework.model.message import DELAY_LEVEL, TAGS, UNIQUE_KEY
@@ -235,3 +237,37 @@ def test_a_pull_gives_what_was_sent() -> None:
 
     assert (answer.code, answer.remark) == (0, "FOUND")
     assert answer.fields == {"suggestWhichBrokerId": "0", "nextBeginOffset": "3", "minOffset": "0", "maxOffset": "3"}
+
+
+@pytest.mark.parametrize(
+    ("text", "stored"),
+    [
+        ("UNIQ_KEY\x01k\x02A\x01x\x02", {"A": "x"}),
+        ("UNIQ_KEY\x01k\x02A\x01x", {"A": "x"}),  # as newer clients end it
+        ("UNIQ_KEY\x01k\x02A\x01x\x02A\x01y\x02", {"A": "y"}),
+        ("UNIQ_KEY\x01k\x02A\x01\x02B\x01x\x02", {"B": "x"}),
+        ("UNIQ_KEY\x01k\x02A\x01x\x01y\x02", None),
+        ("UNIQ_KEY\x01k\x02MSG_REGION\x01far\x02CLUSTER\x01theirs\x02", {}),
+        ("UNIQ_KEY\x01k\x02POP_CK\x01forged\x02A\x01x\x02", {"A": "x"}),
+        ("A\x01\x02B\x01x\x02", {"B": "x"}),  # one pair dropped, one made here: as many as there were
+    ],
+)
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_properties_are_stored_as_they_were_meant(text: str, stored: dict[str, str] | None, is_batch: bool) -> None:
+    lab = BrokerLab()
+    if is_batch:
+        part = pack(">iiiii", 20 + 1 + 2 + len(text), 0, 0, 0, 1) + b"b" + pack(">h", len(text)) + text.encode()
+        answer = lab.send(body=part, batch=True)
+    else:
+        answer = lab.send(properties=text)
+
+    if stored is None:
+        assert (answer.code, lab.records("t")) == (13, [])
+        return
+    (record,) = lab.records("t")
+    properties = dict(record.properties)
+    assert properties.pop(UNIQUE_KEY) == ("k" if "UNIQ_KEY" in text else answer.fields["transactionId"])
+    if is_batch:
+        assert properties == {**stored, **({"MSG_REGION": "far", "CLUSTER": "theirs"} if "far" in text else {})}
+    else:
+        assert properties == {**stored, **ANSWER_EXTRAS, "CLUSTER": "DefaultCluster"}

@@ -98,7 +98,7 @@ def test_no_more_files_is_said_so(tmp_path: Path) -> None:
                 break
         for each in [opened.pop() for _ in range(spare)]:  # enough for the lock and the file, not for SQLite
             os.close(each)
-        with pytest.raises(StoreError, match=r"too many open files; raise the limit \(ulimit -n\)"):
+        with pytest.raises(StoreError, match=r"Too many open files; raise the limit \(ulimit -n\)"):
             open_folder(tmp_path / "data")
     finally:
         for each in opened:
@@ -143,7 +143,7 @@ def test_a_read_only_folder_is_refused_and_left_as_it_was(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("number", "remedy"),
     [
-        (errno.EMFILE, "too many open files; raise the limit"),
+        (errno.EMFILE, "Too many open files; raise the limit"),
         (errno.ENOSPC, "make room"),
         (errno.EROFS, "make the folder and what is in it ours and writable"),
         (errno.EIO, "Input/output error"),

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import os
 import signal
+import socket
 import stat
+import subprocess
+import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -14,7 +20,9 @@ from framework.broker.store.database import open_folder
 from framework.cli import main
 from framework.cli.commands import broker as broker_command
 from framework.cli.exit_codes import ExitCode
-from tests.cli.processes import command
+from tests.cli.processes import ROOT, command
+from tests.interop import probe
+from tests.interop.processes import wait_until
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -115,3 +123,38 @@ def test_a_folder_of_a_newer_version_is_73_and_says_so(tmp_path: Path, capsys: p
 
     assert ExitCode.TAKEN == main.run(["broker", "--data", str(tmp_path / "data")])
     assert "newer version (schema 99" in capsys.readouterr().err
+
+
+def test_with_few_files_it_serves_whom_it_can_and_says_once_why_not_all(tmp_path: Path) -> None:
+    limit = "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24)); "
+    program = limit + "from framework.cli.main import run; sys.exit(run(['broker', '--data', 'box']))"
+    said = tmp_path / "said"
+    with said.open("w") as stream, subprocess.Popen(
+        [sys.executable, "-c", program], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE, stderr=stream, text=True,
+    ) as broker:  # fmt: skip
+        assert broker.stdout is not None
+        address = broker.stdout.readline().split("namesrv=")[1].split()[0]
+        host, _, port = address.rpartition(":")
+        connections = [socket.create_connection((host, int(port))) for _ in range(30)]
+        wait_until(lambda: "ulimit -n" in said.read_text(), "the line that says so", 60)
+        for each in connections:
+            each.close()
+        wait_until(lambda: probe.ask(address, probe.GET_CLUSTER)[0] == 0, "an answer with files again", 60)
+        broker.terminate()
+
+    assert 0 == broker.returncode
+    (line,) = said.read_text().splitlines()
+    assert "connections wait to be accepted" in line
+
+
+def test_a_limit_on_files_that_is_reached_at_the_start_is_73(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def listen(*_: object, **__: object) -> NoReturn:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr("framework.net.real_world.RealNetwork.listen", listen)
+
+    assert ExitCode.TAKEN == main.run(["broker", "--memory"])
+    assert "error: [Errno 24] Too many open files; raise the limit (ulimit -n)\n" in capsys.readouterr().err

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import resource
 import threading
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -157,3 +160,26 @@ def test_a_machine_without_a_route_is_known_by_loopback(monkeypatch: pytest.Monk
     monkeypatch.setattr("framework.net.real_world.socket.socket", NoRoute)
 
     assert "127.0.0.1" == module.RealIdentity().host
+
+
+def test_a_port_for_which_there_are_no_files_left_says_so() -> None:
+    """asyncio itself makes a server without a socket then."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    opened: list[int] = []
+
+    async def story() -> None:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, soft), hard))
+            while True:
+                try:
+                    opened.append(os.open(os.devnull, os.O_RDONLY))
+                except OSError:
+                    break
+            await real_world().network.listen(Mock, "127.0.0.1", 0)
+        finally:
+            for each in opened:
+                os.close(each)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    with pytest.raises(OSError, match="Too many open files"):
+        asyncio.run(story())

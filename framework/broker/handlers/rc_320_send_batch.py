@@ -5,8 +5,6 @@ Differences: batch consume queues (BatchCQ) do not exist, so a batch is always t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from framework.broker.request import AfterCommit, Answer, Refusal, Request, refuse
 from framework.broker.sending import (
     ANSWER_EXTRAS,
@@ -18,6 +16,7 @@ from framework.broker.sending import (
     send_answer,
     sent_of,
     store_failed,
+    unchanged,
     write,
 )
 from framework.broker.store.writer import Stored, Transaction
@@ -48,31 +47,31 @@ def send_batch(request: Request, sent: Sent) -> Answer:
         drafts = _take_apart(request, sent, number)
     except Refusal as refusal:
         return refuse(refusal.code, refusal.remark, ANSWER_EXTRAS)
-    changes = [write(node, each) for each in drafts]
+    changes = [write(node, message, text=text) for message, text in drafts]
+    first, _ = drafts[0]
 
     def change(transaction: Transaction) -> list[Stored]:
         return [each(transaction).stored for each in changes]
 
     def answer(stored: list[Stored]) -> Command:
-        return send_answer(node, stored, number, drafts[0].properties[UNIQUE_KEY])
+        return send_answer(node, stored, number, first.properties[UNIQUE_KEY])
 
     return AfterCommit(change, answer, store_failed)
 
 
-def _take_apart(request: Request, sent: Sent, number: int) -> list[Record]:
+def _take_apart(request: Request, sent: Sent, number: int) -> list[tuple[Record, str | None]]:
+    """The messages, each with the text of its properties where that is its own alone."""
     outer = texts.decode(sent.properties)
-    drafts = []
-    for inner in batch.decode(request.command.body):
-        if not inner.body:
+    outer.pop(UNIQUE_KEY, None)
+    drafts: list[tuple[Record, str | None]] = []
+    for body, stored, flag in batch.cut(request.command.body):
+        if not body:
             raise Refusal(ResponseCode.SYSTEM_ERROR, "message body is empty")
-        properties = _joined(outer, inner.properties)
-        drafts.append(draft(request, sent, number, inner.body, properties, inner.flag))
+        properties = texts.decode_stored(stored)
+        text = unchanged(stored.decode("utf-8", "replace"), properties)
+        if outer and not outer.keys() <= properties.keys():
+            properties, text = {**outer, **properties}, None
+        drafts.append((draft(request, sent, number, body, properties, flag), text))
     if not drafts:
         raise Refusal(ResponseCode.MESSAGE_ILLEGAL, "the batch holds no message")
     return drafts
-
-
-def _joined(outer: Mapping[str, str], inner: Mapping[str, str]) -> dict[str, str]:
-    """A message's own properties over the batch's; keys that are the batch's alone are left out."""
-    kept = {name: value for name, value in outer.items() if name != UNIQUE_KEY}
-    return {**kept, **inner}

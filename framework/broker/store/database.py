@@ -96,8 +96,9 @@ def open_folder(folder: Path, *, is_relaxed: bool = False) -> Database:
         _prepare(opened[0], str(path), is_relaxed=is_relaxed)
         _set_up(opened[1])
     except (OSError, sqlite3.Error) as error:
+        reason = explained(error)  # before anything is closed: files that have run out are noticed by another try
         _close_all(opened, lock)
-        raise StoreError(f"data folder {folder}: {FILE_NAME} cannot be opened: {explained(error)}") from error
+        raise StoreError(f"data folder {folder}: {FILE_NAME} cannot be opened: {reason}") from error
     except UnicodeDecodeError as error:  # SQLite quotes what is damaged
         _close_all(opened, lock)
         raise StoreError(f"{path}: not a readable database; {SALVAGE}") from error

@@ -34,14 +34,15 @@ def explained(error: sqlite3.Error | OSError) -> str:
         return f"{error.strerror or error}{_files_left(error.errno)}"
     name = getattr(error, "sqlite_errorname", None) or ""
     if name.startswith(("SQLITE_CANTOPEN", "SQLITE_IOERR_SHMOPEN")):
-        return f"{error}{_files_left(_trial())}"
+        number = _trial()
+        return f"{error}: {os.strerror(number)}{_files_left(number)}" if number else str(error)
     advice = _ADVICE.get(name) or _ADVICE.get("_".join(name.split("_")[:2]), "")
     return f"{error}; {advice}" if advice else str(error)
 
 
 def _files_left(number: int | None) -> str:
     if number in {errno.EMFILE, errno.ENFILE}:
-        return ": too many open files; raise the limit (ulimit -n)"
+        return "; raise the limit (ulimit -n)"
     if number in {errno.ENOSPC, errno.EDQUOT}:
         return f"; {_NO_ROOM}"
     if number in {errno.EROFS, errno.EACCES, errno.EPERM}:

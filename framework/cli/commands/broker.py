@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
     from framework.broker.rules import User
     from framework.broker.settings import BrokerSettings
     from framework.net.tls import TlsOptions
-    from framework.ports import World
+    from framework.ports import Clock, World
 
 KEY_BYTES = 16
+_QUIET_MS = 60_000
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -122,7 +124,9 @@ def execute(arguments: argparse.Namespace) -> int:
         return transfer.execute(arguments)
     transfer.refuse_options(arguments)
     try:
-        return asyncio.run(_serve(arguments))
+        with asyncio.Runner() as runner:
+            runner.get_loop()  # before there is anything to run: it opens files
+            return runner.run(_serve(arguments))
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise
@@ -148,6 +152,7 @@ async def _serve(arguments: argparse.Namespace) -> ExitCode:
         settings=_settings(arguments),
     )
     asked, loop = asyncio.Event(), asyncio.get_running_loop()
+    loop.set_exception_handler(_out_of_files(world.clock))
     with draining(lambda: loop.call_soon_threadsafe(asked.set)):
         await broker.start()
         try:
@@ -160,6 +165,27 @@ async def _serve(arguments: argparse.Namespace) -> ExitCode:
         finally:
             await broker.stop()
     return ExitCode.CLEAN
+
+
+def _out_of_files(clock: Clock) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
+    """One line a minute where connections cannot be taken for want of files; asyncio tries on, and says each time."""
+    import structlog
+
+    quiet_ms = 0
+
+    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        nonlocal quiet_ms
+        error = context.get("exception")
+        if isinstance(error, ValueError) and "_start_serving" in context["message"]:
+            return  # its next try, after the port was closed
+        if not isinstance(error, OSError) or error.errno not in {errno.EMFILE, errno.ENFILE}:
+            loop.default_exception_handler(context)
+        elif clock.monotonic_ms() >= quiet_ms:
+            quiet_ms = clock.monotonic_ms() + _QUIET_MS
+            reason = f"{error.strerror}; raise the limit (ulimit -n)"
+            structlog.get_logger().error("connections wait to be accepted", reason=reason)
+
+    return handle
 
 
 def _tls(arguments: argparse.Namespace) -> TlsOptions | None:
