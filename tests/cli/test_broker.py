@@ -18,6 +18,7 @@ import pytest
 from framework.broker.settings import BrokerSettings
 from framework.broker.store.database import open_folder
 from framework.cli import main
+from framework.cli.box_limits import LIMITS
 from framework.cli.commands import broker as broker_command
 from framework.cli.exit_codes import ExitCode
 from tests.cli.processes import ROOT, command
@@ -158,3 +159,30 @@ def test_a_limit_on_files_that_is_reached_at_the_start_is_73(
 
     assert ExitCode.TAKEN == main.run(["broker", "--memory"])
     assert "error: [Errno 24] Too many open files; raise the limit (ulimit -n)\n" in capsys.readouterr().err
+
+
+def test_limits_are_chosen_by_name() -> None:
+    parser = argparse.ArgumentParser()
+    broker_command.add_options(parser)
+    words = [word for name in LIMITS for word in ("--limit", f"{name}={'2MiB' if LIMITS[name].is_size else 7}")]
+
+    settings = broker_command._settings(parser.parse_args(["--memory", *words]))
+
+    for chosen in LIMITS.values():
+        assert getattr(settings, chosen.setting) == (2 << 20 if chosen.is_size else 7)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("connection=7", "did you mean"),
+        ("connections", "connections is a whole number, from 1 to 65,536"),
+        ("connections=0", "from 1 to 65,536"),
+        ("message=4000", "message is a size such as 4MiB, from 1B to 15MiB"),
+        ("message=16MiB", "from 1B to 15MiB"),
+        ("disk=1GiB", "there are: connections"),
+    ],
+)
+def test_limits_that_will_not_do_are_refused(text: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ExitCode.USAGE == main.run(["broker", "--memory", "--limit", text])
+    assert reason in capsys.readouterr().err

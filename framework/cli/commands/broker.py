@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from framework.cli import options, output, transfer
+from framework.cli.box_limits import LIMITS, limit
 from framework.cli.exit_codes import ExitCode
 from framework.errors import ConfigurationError, StoreError, shorten
 from framework.model import durations
@@ -77,6 +78,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strict-sql", action="store_true", help="refuse SQL92 filters that RocketMQ takes and misreads"
     )
+    parser.add_argument(
+        "--limit", metavar="NAME=VALUE", type=limit, action="append", default=[],
+        help=f"another limit than the usual, refused beyond it; repeatable: {', '.join(LIMITS)}",
+    )  # fmt: skip
     parser.add_argument("--ready-file", metavar="FILE", type=Path, help="gets the ready line once it listens")
 
 
@@ -204,7 +209,7 @@ def _settings(arguments: argparse.Namespace) -> BrokerSettings:
 
     from framework.broker.settings import BrokerSettings
 
-    chosen: dict[str, Any] = {"is_relaxed": arguments.durability == "relaxed"}
+    chosen: dict[str, Any] = {"is_relaxed": arguments.durability == "relaxed", **dict(arguments.limit)}
     if arguments.delay_levels:
         chosen["delays_ms"] = arguments.delay_levels
     chosen["is_sql_strict"] = arguments.strict_sql

@@ -1,0 +1,68 @@
+"""`framework-app broker --limit NAME=VALUE`: which limits of the box can be chosen, and in which bounds.
+
+Knows the names that users write; what is answered beyond each is the broker's affair.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import NamedTuple
+
+from framework.errors import nearest, shorten
+
+_SIZE = re.compile(r"(\d{1,15})(B|KiB|MiB|GiB)")
+_UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+_MIB, _GIB = 1 << 20, 1 << 30
+
+
+class _Limit(NamedTuple):
+    setting: str
+    """Its field in BrokerSettings."""
+    least: int
+    most: int
+    is_size: bool = False
+
+
+LIMITS = {
+    "connections": _Limit("channels_max", 1, 65_536),
+    "waiting-pulls": _Limit("waiting_pulls_max", 1, 1_000_000),
+    "writes": _Limit("writes_max", 1, 1_000_000),
+    "write-bytes": _Limit("write_bytes_max", _MIB, 64 * _GIB, is_size=True),
+    "answer-bytes": _Limit("unread_bytes_max", _MIB, 64 * _GIB, is_size=True),
+    "connection-bytes": _Limit("unsent_bytes_max", 64 << 10, 64 * _GIB, is_size=True),
+    # With its header it must fit into a frame, and those have 16 MiB.
+    "message": _Limit("body_bytes_max", 1, 15 * _MIB, is_size=True),
+    "topics": _Limit("topics_max", 1, 1_000_000),
+    "groups": _Limit("groups_max", 1, 1_000_000),
+}
+
+
+def limit(text: str) -> tuple[str, int]:
+    """One option's value: the setting that it is about, and what it is to be."""
+    name, separator, value = text.partition("=")
+    known = LIMITS.get(name)
+    if known is None:
+        there_are = nearest(name, LIMITS) or f"; there are: {', '.join(LIMITS)}"
+        raise argparse.ArgumentTypeError(f"there is no limit {shorten(name)}{there_are}")
+    wanted = "a size such as 4MiB" if known.is_size else "a whole number"
+    found = _number(value, is_size=known.is_size) if separator else None
+    if found is None or not known.least <= found <= known.most:
+        raise argparse.ArgumentTypeError(
+            f"{shorten(text)}: {name} is {wanted}, from {_shown(known.least, known)} to {_shown(known.most, known)}"
+        )
+    return known.setting, found
+
+
+def _number(text: str, *, is_size: bool) -> int | None:
+    if not is_size:
+        return int(text) if text.isascii() and text.isdecimal() and len(text) <= 15 else None
+    found = _SIZE.fullmatch(text)
+    return None if found is None else int(found[1]) * _UNITS[found[2]]
+
+
+def _shown(count: int, of: _Limit) -> str:
+    if not of.is_size:
+        return f"{count:,}"
+    unit = next(unit for unit in ("GiB", "MiB", "KiB", "B") if count % _UNITS[unit] == 0)
+    return f"{count // _UNITS[unit]}{unit}"
