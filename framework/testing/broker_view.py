@@ -11,9 +11,11 @@ from framework.broker.node import Node
 from framework.broker.server import Broker
 from framework.broker.store import delayed
 from framework.broker.store.queues import Queue
+from framework.client.copies import RECONSUME_TIME
 from framework.model.message import ORIGIN_MESSAGE_ID, Message
 from framework.model.queue import MessageQueue
 from framework.model.reserved import DEAD_LETTER_PREFIX, PROGRESS_PREFIX, RETRY_PREFIX, dead_letter_topic, retry_topic
+from framework.testing.history import BY_A_MEMBER
 from framework.wire.stored import decode
 
 READ_COUNT = 1000
@@ -56,13 +58,18 @@ def dead_messages(broker: Broker, group: str) -> list[Message]:
 
 
 def copies(broker: Broker, groups: list[str]) -> list[tuple[str, str, int, str]]:
-    """(group, message copied, which retry, broker) of every copy that was made of a failed message."""
+    """(group, message copied, which retry, by whom) of every copy that was made of a failed message: by a broker that
+    was asked to send back, or by a member that sent it as a message.
+    """
     return [
-        (group, message.properties.get(ORIGIN_MESSAGE_ID, message.message_id), message.attempt, message.queue.broker)
+        (
+            group, message.properties.get(ORIGIN_MESSAGE_ID, message.message_id), message.attempt,
+            BY_A_MEMBER if RECONSUME_TIME in message.properties else message.queue.broker,
+        )
         for group in groups
         for topic in (retry_topic(group), dead_letter_topic(group))
         for message in _all_of(broker, topic)
-    ]
+    ]  # fmt: skip
 
 
 def _all_of(broker: Broker, topic: str) -> list[Message]:

@@ -15,6 +15,10 @@ from framework.model.queue import MessageQueue
 F = TypeVar("F", bound="Fact")
 
 
+BY_A_MEMBER = "a member"
+"""Who made a copy, where no broker was asked to."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fact:
     """`at` is the virtual second; `who` the life of a process, such as `app-1.2` for its third life."""
@@ -223,7 +227,7 @@ class History:
     dead_letters: set[tuple[str, str]] = field(default_factory=set)
     """(group, message id) of what is among the dead letters at the end."""
     copies: list[tuple[str, str, int, str]] = field(default_factory=list)
-    """(group, message copied, which retry it is) of every copy that brokers made of failed messages."""
+    """(group, message copied, which retry it is, by which broker or BY_A_MEMBER) of every copy of a failed message."""
     stored: dict[MessageQueue, dict[int, str]] = field(default_factory=dict)
     """What the brokers have at the end: queue -> offset -> message id."""
     resets: set[str] = field(default_factory=set)
