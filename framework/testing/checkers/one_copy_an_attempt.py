@@ -15,7 +15,7 @@ def one_copy_an_attempt(history: History) -> Iterator[Violation]:
     """INVARIANTS R2, for the box. Asked of the brokers' own logs, at the end.
 
     An orderly group's dead letters are plain sends, which brokers cannot tell from new ones when they are repeated. A
-    group that was reset may fail the same message again. And a broker knows only of copies that it was asked to make: if
+    group that was reset may fail the same message again. A broker knows only of copies that it was asked to make: if
     its answer is lost, and it can then not be had again, the copy that a member sends as a message is the second one.
     """
     end = history.facts[-1].at if history.facts else 0.0
