@@ -306,6 +306,8 @@ def test_there_is_nothing_to_clean_and_everything_is_exported(scene: Scene, tmp_
         "checkRocksdbCqWriteProgress -c DefaultCluster",
         "exportPopRecord -b {address}",
         "getBrokerLiteInfo -b {address}",
+        "rocksDBConfigToJson -c DefaultCluster -t topics",
+        "electMaster -a {address} -b 0 -bn broker-a -c DefaultCluster",
     ],
 )
 def test_what_does_not_exist_here_is_refused_with_its_number(scene: Scene, line: str) -> None:
@@ -313,6 +315,29 @@ def test_what_does_not_exist_here_is_refused_with_its_number(scene: Scene, line:
     refused = _denied(scene, *line.format(address=scene.address).split())
 
     assert re.search(r"CODE: 3 +DESC: +request type \d+ not supported", refused)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "getParentTopicInfo -p {topic}",
+        "getLiteTopicInfo -p {topic} -l x",
+        "getLiteClientInfo -p {topic} -g g -c c",
+        "getLiteGroupInfo -p {topic} -g g",
+        "triggerLiteDispatch -p {topic} -g g",
+    ],
+)
+def test_of_lite_topics_mqadmin_says_that_the_broker_has_an_error(scene: Scene, line: str) -> None:
+    """It keeps the broker's words for itself."""
+    printed = scene.run(*line.format(topic=scene.topic).split())
+
+    assert re.search(rf"\[?{BROKER}\]? +error", printed)
+
+
+def test_a_topic_of_ours_is_no_static_one_that_could_be_remapped(scene: Scene) -> None:
+    refused = _denied(scene, "remappingStaticTopic", "-t", scene.topic, "-b", BROKER)
+
+    assert f"Mapping info should not be null in broker {BROKER}" in refused
 
 
 def _denied(scene: Scene, command: str, *words: str) -> str:

@@ -80,3 +80,32 @@ def test_delays_of_every_kind_come_at_their_time(box: Place, java: JavaPeer, how
     assert message.body == b"x"
     assert elapsed >= (1.0 if how == "level" else 1.5)
     assert elapsed < 10, "a loaded machine may be slow to start a JVM's threads; ten seconds is no delay any more"
+
+
+def test_members_whose_subscriptions_have_different_versions_both_go_on(box: Place, java: JavaPeer) -> None:
+    """Java takes the time of its start for the version: the box knows the newer one, and serves the older one too."""
+    topic, group = box.new_topic(), "readers-with-two-versions"
+    java.send(box.name_server, topic, [Outgoing(body=b"first")])
+    older = java.consume(box.name_server, group, topic)
+    bodies = [message.body for message in older.received(1)]
+    newer = java.consume(box.name_server, group, topic)
+    sent, taken = [b"first"], {"older": 0, "newer": 0}
+    for number in range(40):  # until both have a share: the queues are divided a second or two after the second joined
+        batch = [b"%d-%d" % (number, i) for i in range(8)]
+        java.send(box.name_server, topic, [Outgoing(body=body) for body in batch])
+        sent += batch
+        for name, member in (("older", older), ("newer", newer)):
+            received = member.received(8, timeout_s=0.5)
+            bodies += [message.body for message in received]
+            taken[name] += len(received) if taken["newer"] or name == "newer" else 0
+        if all(taken.values()):
+            break
+    while len(set(bodies)) < len(sent):
+        more = older.received(1, timeout_s=10) + newer.received(1, timeout_s=10)
+        assert more, f"{len(sent) - len(set(bodies))} of {len(sent)} did not come"
+        bodies += [message.body for message in more]
+    older.leave()
+    newer.leave()
+
+    assert all(taken.values()), f"after the newer one had begun: {taken}"
+    assert set(sent) == set(bodies)
