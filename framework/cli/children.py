@@ -29,6 +29,10 @@ class Child:
         """Its number among its siblings; whoever replaces it has the same."""
         self.code: int | None = None
         self.is_ready = False
+        self.is_asked = False
+        """Whether it was asked to end."""
+        self.worn: str | None = None
+        """Why it should be replaced, as it says itself."""
         self.is_seen = False
         """Whether whoever supervises has dealt with its end."""
 
@@ -38,6 +42,7 @@ class Child:
         self._process.stdin.write(f"{line}\n".encode())
 
     def ask_to_end(self) -> None:
+        self.is_asked = True
         self._signal(signal.SIGTERM)
 
     def ask_to_reload(self) -> None:
@@ -96,6 +101,7 @@ class Children:
         child = Child(process, worker)
         self.all.append(child)
         self._tree.start(self._follow(child), name=f"child {process.pid}")
+        self._changed()
         return child
 
     async def _spawn(self, worker: int) -> Process:
@@ -117,8 +123,9 @@ class Children:
             self.totals.add(totals)
             return
         event = event_in(line)
-        if event is not None and event.get("event") == "ready":
+        if event is not None and event["event"] in {"ready", "worn"}:
             child.is_ready = True
+            child.worn = event.get("reason")
             self._changed()
             return
         self._on_line(line)
@@ -137,10 +144,6 @@ class Children:
         for child in ended:
             child.is_seen = True
         return ended
-
-    def ask_to_end(self) -> None:
-        for child in self.running:
-            child.ask_to_end()
 
     def ask_to_reload(self) -> None:
         for child in self.running:

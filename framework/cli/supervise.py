@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from framework.cli.children import Children
+from framework.cli.children import Child, Children
 from framework.cli.exit_codes import ExitCode
 from framework.cli.output import Totals
 from framework.net.task_tree import TaskTree
@@ -29,6 +29,10 @@ log = structlog.get_logger()
 LOOK_SECONDS = 0.4
 RESTART_SECONDS = 1.0
 RESTART_SECONDS_MAX = 30.0
+# Children drain one after the other, so that queues change hands one member at a time; whoever has much to end does not
+# hold the others up for long, and all of them together are not held up for much longer than one.
+TURN_SECONDS = 1.0
+TURNS_SECONDS_MAX = 5.0
 
 # Ends that another start would only repeat.
 _FINAL = frozenset({ExitCode.USAGE, ExitCode.UNREACHABLE, ExitCode.TAKEN, ExitCode.CONFIGURATION})
@@ -66,6 +70,8 @@ class _State:
     """Every child has ended over a mistake, and the next change of a file starts them again."""
     restart_seconds: float = RESTART_SECONDS
     codes: list[int] = field(default_factory=list)
+    coming: Child | None = None
+    """Who takes the place of one that was worn; one at a time is replaced."""
 
 
 async def supervise(plan: Plan) -> tuple[int, Totals]:
@@ -120,6 +126,9 @@ async def _until_the_end(plan: Plan, children: Children, state: _State, bell: Wa
             continue
         for child in children.newly_ended():
             assert child.code is not None
+            if child.worn is not None and child.code in {ExitCode.CLEAN, ExitCode.ABANDONED}:
+                state.coming = await children.start()
+                continue
             if child.code in _FINAL and plan.files is None:
                 await _end(children, bell)
                 return child.code
@@ -133,8 +142,9 @@ async def _until_the_end(plan: Plan, children: Children, state: _State, bell: Wa
             else:
                 why = "its handlers hang" if child.code == ExitCode.HUNG else "it crashed"
                 log.error("child ended; starting another", reason=why, code=child.code, after_s=state.restart_seconds)
-                tree.start(_start_later(plan, children, state.restart_seconds), name="restart")
+                tree.start(_start_later(plan, children, state, state.restart_seconds), name="restart")
                 state.restart_seconds = min(state.restart_seconds * 2, RESTART_SECONDS_MAX)
+        _replace_one(children, state)
         if not children.running and len(state.codes) >= plan.workers and not state.is_waiting:
             return _verdict(children, state)
 
@@ -147,15 +157,37 @@ async def _start(plan: Plan, children: Children, count: int) -> None:
             child.tell(line)
 
 
-async def _start_later(plan: Plan, children: Children, seconds: float) -> None:
+async def _start_later(plan: Plan, children: Children, state: _State, seconds: float) -> None:
     await asyncio.sleep(seconds)
-    await _start(plan, children, 1)
+    if not state.is_asked:
+        await _start(plan, children, 1)
+
+
+def _replace_one(children: Children, state: _State) -> None:
+    """Have a worn child drain, unless another one's place is still empty; who comes is started when it has ended."""
+    coming = state.coming
+    is_coming = coming is not None and coming.code is None and not coming.is_ready
+    if is_coming or any(child.worn and child.is_asked for child in children.running):
+        return
+    for child in children.running:
+        if child.worn is not None:
+            log.info("worker worn; replacing it", worker=child.worker, reason=child.worn)
+            child.ask_to_end()
+            return
 
 
 async def _end(children: Children, bell: Wakeup) -> None:
-    children.ask_to_end()
+    loop = asyncio.get_running_loop()
+    turn = min(TURN_SECONDS, TURNS_SECONDS_MAX / max(len(children.running), 1))
     while children.running:
-        await bell.wait()
+        child = next((each for each in children.running if not each.is_asked), None)
+        if child is None:
+            await bell.wait()
+            continue
+        child.ask_to_end()
+        until = loop.time() + turn
+        while child.code is None and loop.time() < until:
+            await bell.wait(until)
 
 
 async def _restart(plan: Plan, children: Children, state: _State, bell: Wakeup) -> None:

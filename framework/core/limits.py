@@ -24,6 +24,7 @@ BUSY_DELAY_MS = 20  # as the Java client, where a broker answers that it has too
 BUSY_DELAY_MAX_MS = 1_000  # Java's stays 20 ms: fifty refused pulls a second from each queue keep such a broker busy
 
 # Offsets
+STANDSTILL_MS = 60_000  # twice what a pull may take to be answered: who moved nothing for so long has stopped
 FLUSH_MS = 1_000  # Java flushes each 5 s; a crash repeats what was not flushed
 RETELL_MS = 30_000  # an offset that a former owner moved back late, or a broker lost, is told again after this
 

@@ -7,13 +7,14 @@ other effect: no registry, no thread, no connection; the function stays callable
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
 
 from framework.declare.arguments import PLAIN, Argument, arguments_of
 from framework.declare.publishing import topics_of
+from framework.declare.resources import Resource
 from framework.errors import ConfigurationError, nearest, shorten
 from framework.model import sql92
 from framework.model.durations import to_ms
@@ -39,6 +40,7 @@ _OPTIONS = (
     "linger",
     "retry",
     "once",
+    "ready_when",
     "name",
 )
 # One message beyond what a queue may hold by default would never come together.
@@ -86,6 +88,8 @@ class ConsumerSpec:
     """Topics that what it returns is sent to."""
     once_ms: int = 0
     """For how long a message that was handled is not handled again; 0: it is."""
+    ready: Resource[..., Any] | None = None
+    """What says whether its group may join; a function with what it needs, asked until it answers True."""
     engine: str = ""
     """Which runner of a plugin calls the function, in its own way; empty: we do."""
 
@@ -125,6 +129,7 @@ if TYPE_CHECKING:
         linger: str | float = 0,
         retry: Retry | None = None,
         once: str | float | None = None,
+        ready_when: Callable[..., Awaitable[object] | object] | None = None,
         name: str | None = None,
     ) -> Callable[[Callable[P, R]], Consumer[P, R]]:
         """Consume `topic` as a member of `group`.
@@ -144,6 +149,9 @@ if TYPE_CHECKING:
 
         With `once="30m"` what was handled less than 30 minutes ago is dropped: the same message id, or the same `key`
         where a function names it. A retry is no repeat. `consumers.GROUP.once_store` says where that is remembered.
+
+        With `ready_when` its group joins when that function answers True: it is asked each second, is given resources
+        by their names, and any other answer says why not.
 
         With `orderly`, each queue's messages are handled one after the other, in the order in which they were stored,
         by one member of the group at a time. A message that fails is tried again where it is, and holds its queue.
@@ -216,6 +224,7 @@ def _spec(
         raise ConfigurationError(f"name={shorten(name)}: write a text")
     _check_function(function)
     engine, batch, linger_ms = _manner(given, function)
+    ready = _ready(given.get("ready_when"), names, place)
     retry = given.get("retry")
     if retry is not None and not isinstance(retry, Retry):
         raise ConfigurationError(f"retry={shorten(retry)}: write retry=Retry(max=5, ...), from framework")
@@ -240,7 +249,19 @@ def _spec(
         publishes=_publishes(function, commit, batch),
         engine=engine,
         once_ms=once_ms,
+        ready=ready,
     )
+
+
+def _ready(value: object, names: Mapping[str, Any], place: str) -> Resource[..., Any] | None:
+    if value is None:
+        return None
+    if not inspect.isfunction(value) or inspect.isgeneratorfunction(value) or inspect.isasyncgenfunction(value):
+        raise ConfigurationError(f"ready_when={shorten(value)}: write a function that answers whether it may start")
+    try:
+        return Resource(value, "app", names, place)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"ready_when: {error}") from None
 
 
 def _once(given: dict[str, object]) -> int:

@@ -38,6 +38,7 @@ class Delivery:
 
     @property
     def attempt(self) -> int:
+        """The message's: 1 on first delivery."""
         return self.message.attempt
 
     @property

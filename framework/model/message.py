@@ -147,10 +147,12 @@ class Message:
 
     @property
     def tags(self) -> str | None:
+        """What the sender filed it under, and consumers choose by; None where there is nothing."""
         return self.properties.get(TAGS)
 
     @property
     def keys(self) -> list[str]:
+        """What the sender says it can be found by."""
         return self.properties.get(KEYS, "").split()
 
     @property
@@ -165,6 +167,7 @@ class Message:
 
     @property
     def queue(self) -> MessageQueue:
+        """Where it was pulled from: topic, broker and number; of a retry, the group's retry topic."""
         return self._source.queue
 
     @property

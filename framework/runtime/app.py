@@ -28,8 +28,9 @@ from framework.net.task_tree import TaskTree
 from framework.ports import World
 from framework.runtime import build
 from framework.runtime.asked import AskedApp
-from framework.runtime.connect import cluster_options, heartbeat_of, member_id, profile_of, wait_for_a_broker
+from framework.runtime.connect import cluster_options, heartbeat_of, member_id, wait_for_a_broker
 from framework.runtime.dormant import Dormant
+from framework.runtime.gates import Gates
 from framework.runtime.group import ConsumerGroup
 from framework.runtime.life import Life
 from framework.runtime.observe import picture
@@ -39,6 +40,7 @@ from framework.runtime.reports import OnEvent, Reports
 from framework.runtime.stalls import StallWatch
 from framework.runtime.subscribing import asked_by, changed, check_open, with_consumer, without_topic
 from framework.runtime.tracing import close_traces, start_traces
+from framework.runtime.watching import start_census, start_standstill
 from framework.services.census import CensusLoop
 from framework.services.consume_trace import ConsumeTrace
 from framework.services.heartbeat import HeartbeatLoop
@@ -46,6 +48,7 @@ from framework.services.inbound import Inbound
 from framework.services.publishing import Means
 from framework.services.pull import Pulls
 from framework.services.resources import Resources
+from framework.services.standstill import Standstill
 from framework.services.supervise import supervised
 from framework.services.work import Counts
 from framework.settings.changes import Kind, changes, taken_over
@@ -90,6 +93,7 @@ class App:
         self._traces: dict[str, ConsumeTrace] = {}
         self._onces: Onces = {}
         self._dormant = Dormant()
+        self._standstill: Standstill | None = None
         self._censuses: list[CensusLoop] = []
         self._resources = Resources([each for consumer in consumers for each in asked_by(consumer)], self)
         self._budget = Budget(settings.app.budget, self._budget_changed)
@@ -154,6 +158,8 @@ class App:
                 group.start()
                 self._start_census(group, cluster, tree)
             self._dormant.join = lambda plan: self._join(plan, cluster, reports, tree)
+            Gates(self._dormant, self._resources.values, self.world.workers).start(tree)
+            self._standstill = start_standstill(lambda: self._groups, cluster, self.world, tree)
             await wait_for_a_broker(self._accepted, self.settings.cluster)
             log.info("app started", app=self.settings.app.name, member=self.member, groups=len(plans))
             self.plugins.calls.app_started(self)
@@ -330,13 +336,7 @@ class App:
         )
 
     def _start_census(self, group: ConsumerGroup, cluster: Cluster, tree: TaskTree) -> None:
-        plan, world = group.plan, self.world
-        census = CensusLoop(
-            plan.name, plan.subscriptions[0].topic, self.member, lambda: profile_of(group.plan), cluster.inquiries,
-            world.clock, members=lambda: group.members,
-        )  # fmt: skip
-        self._censuses.append(census)
-        tree.start(supervised(f"census {plan.name}", census.run, world.chance), name=f"census {plan.name}")
+        self._censuses.append(start_census(group, self.member, cluster, self.world, tree))
 
     async def _introduce(self, cluster: Cluster, plans: list[GroupPlan], tree: TaskTree) -> None:
         """Find the brokers and tell them who we are, so that the first rebalance already counts us.
@@ -423,8 +423,8 @@ class App:
 
     @property
     def is_ready(self) -> bool:
-        """Every group has joined and is balanced, with all its workers; brokers take back what fails, and no group is
-        orderly in part.
+        """Every group has joined and is balanced, with all its workers, and none waits for its `ready_when`; brokers
+        take back what fails, no group is orderly in part, and no queue stands still.
         """
         return (
             self._accepted.is_set()
@@ -433,6 +433,8 @@ class App:
                 group.is_balanced and not group.cannot_send_back and not group.crews.hanging for group in self._groups
             )
             and not any(census.is_mixed_up for census in self._censuses)
+            and not self._dormant.gated
+            and not (self._standstill is not None and self._standstill.named)
         )
 
     def snapshot(self) -> Snapshot:

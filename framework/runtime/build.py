@@ -34,6 +34,7 @@ from framework.services.once import Once
 from framework.services.order_keys import contained, sharding_key
 from framework.services.position import First, Last, Since, StartPolicy
 from framework.services.publishing import Means
+from framework.services.resources import AnyResource
 from framework.services.undecodable import Undecodable
 from framework.settings.schema import AppSettings, ConsumerSettings, Start
 
@@ -161,6 +162,7 @@ def _plan(
         skip=_skip(chosen),
         is_paused=chosen.paused,
         autostart=chosen.autostart,
+        gates=_gates(group, specs, settings),
         rate=chosen.rate,
         broadcasting=_place(name, settings, worker) if broadcasting else None,
         progress=_keeping(group, settings, host.progress_stores, specs[0]),
@@ -194,6 +196,17 @@ def _keeping(
         folder,
         has_ranges=not spec.orderly,
     )
+
+
+def _gates(group: str, specs: Sequence[ConsumerSpec], settings: AppSettings) -> tuple[AnyResource, ...]:
+    gates = tuple(spec.ready for spec in specs if spec.ready is not None)
+    if gates and not settings.consumer(group).autostart:
+        raise ConfigurationError(
+            f"consumers.{group}.autostart: false, and ready_when ({gates[0].place}): who says when it starts, the code "
+            "or the function? remove one of them",
+            place=settings.place("consumers", group, "autostart"),
+        )
+    return gates
 
 
 def _place(group: str, settings: AppSettings, worker: int) -> Place:

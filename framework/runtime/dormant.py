@@ -1,4 +1,5 @@
-"""Dormant: groups that `autostart: false` keeps back until somebody asks for them. They are plans and nothing else.
+"""Dormant: groups that `autostart: false` keeps back until somebody asks for them, and those that wait for their
+`ready_when` (`gates.py`). They are plans and nothing else.
 
 Brokers hear nothing of such a group, or other members would leave queues to it that nobody pulls.
 """
@@ -23,8 +24,13 @@ class Dormant:
 
     def keep(self, plans: Sequence[GroupPlan]) -> list[GroupPlan]:
         """Keep back those that wait; the others come back."""
-        self._plans = {plan.own_name: plan for plan in plans if not plan.autostart}
-        return [plan for plan in plans if plan.autostart]
+        self._plans = {plan.own_name: plan for plan in plans if not plan.autostart or plan.gates}
+        return [plan for plan in plans if plan.autostart and not plan.gates]
+
+    @property
+    def gated(self) -> list[GroupPlan]:
+        """Those that start by themselves, when they may."""
+        return [plan for plan in self._plans.values() if plan.gates]
 
     @property
     def names(self) -> tuple[str, ...]:

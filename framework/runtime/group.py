@@ -152,7 +152,7 @@ class ConsumerGroup:
         for pull in self.owned.values():
             was_paused, pull.flow.is_paused = pull.flow.is_paused, plan.is_paused
             if plan.is_paused and not was_paused and pull.flow.state is QueueState.FLOWING:
-                self._restart(pull)  # the long poll under way would bring messages for a while yet
+                self.start_anew(pull)  # the long poll under way would bring messages for a while yet
                 self.offsets.untold(pull.queue)
         self._divide()
 
@@ -296,7 +296,7 @@ class ConsumerGroup:
         if pull is None or not pull.flow.can_reset or not 0 <= offset <= OFFSET_MAX:
             return False
         pull.reset(offset)
-        self._restart(pull)
+        self.start_anew(pull)
         self._tree.start(self._commits.store(queue, offset), name=f"reset {queue}")
         return True
 
@@ -379,11 +379,11 @@ class ConsumerGroup:
             plan.name, member, concurrency=plan.concurrency, max_retries=plan.max_retries,
             stuck_after_ms=plan.stuck_after_ms, brokers=self._cluster.brokers, world=self._world, tree=self._tree,
             reports=self._reports, side=self, counts=self.counts, offsets=self.offsets, owned=self.owned,
-            restart=self._restart, decide=decide_alone if plan.broadcasting else decide_in_order,
+            restart=self.start_anew, decide=decide_alone if plan.broadcasting else decide_in_order,
             no_leases=NoLeases() if plan.broadcasting else None,
         )  # fmt: skip
 
-    def _restart(self, pull: PullLoop) -> None:
+    def start_anew(self, pull: PullLoop) -> None:
         """End what the loop is at, and have it ask its flow anew."""
         self._tasks.pop(pull.queue).cancel()
         self._run(pull)
@@ -428,6 +428,10 @@ class ConsumerGroup:
         if self.crews.hanging:
             return f"{self.crews.hanging} places are empty: handlers that were given up do not end"
         return self._settler.stuck_because(pull.flow.window) if pull.flow.has_position else None
+
+    def blocked_because(self, pull: PullLoop) -> str | None:
+        """What keeps the queue's messages from ending."""
+        return self.stuck_because(pull) if self.order is None else self.order.reason(pull.queue)
 
     def connection_lost(self, address: str) -> None:
         """A broker may have been started anew, and have forgotten who holds which queue."""

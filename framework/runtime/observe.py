@@ -97,7 +97,7 @@ def shown(settings: ConsumerSettings) -> dict[str, str]:
 
 def _queue(pull: PullLoop, group: ConsumerGroup, clock: Clock) -> QueueSnapshot:
     flow, order = pull.flow, group.order
-    blocked = group.stuck_because(pull) if order is None else order.reason(pull.queue)
+    blocked = group.blocked_because(pull)
     lease = None if order is None else order.leases.of(pull.queue)
     window = flow.window if flow.has_position else None
     held = [chunk.messages for chunk in window.chunks if chunk.count] if window else []

@@ -24,6 +24,7 @@ from framework.services.local_offsets import Place
 from framework.services.once import Once
 from framework.services.order_desk import InOrder
 from framework.services.position import StartPolicy
+from framework.services.resources import AnyResource
 from framework.services.undecodable import Undecodable
 
 # Live settings of a group -> the part of its plan that they are in.
@@ -95,6 +96,8 @@ class GroupPlan:
     is_paused: bool = False
     autostart: bool = True
     """Whether the group joins when the application starts, or when it is asked to."""
+    gates: tuple[AnyResource, ...] = ()
+    """It joins when each of these answers True."""
     rate: Rate | None = None
     """How many messages are handed to handlers in so much time; None: as many as they take."""
     skip: SkipRules | None = None

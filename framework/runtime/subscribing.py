@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from framework.declare import Consumer
-from framework.declare.resources import in_order
+from framework.declare.resources import Resource, in_order
 from framework.errors import ConfigurationError, nearest
 from framework.model.namespaces import wrap
 from framework.runtime.plan import GroupPlan
@@ -17,12 +17,19 @@ Consumers = tuple[Consumer[..., Any], ...]
 
 
 def asked_by(consumer: Consumer[..., Any]) -> list[AnyResource]:
-    """The resources that its arguments name."""
-    return [each.resource for each in consumer.spec.arguments if each.resource is not None]
+    """The resources that its arguments name, and those that say whether it may start."""
+    of_gate = consumer.spec.ready.needs.values() if consumer.spec.ready is not None else ()
+    found = [each.resource for each in consumer.spec.arguments if each.resource is not None]
+    return found + [need for need in of_gate if isinstance(need, Resource)]
 
 
 def check_open(consumer: Consumer[..., Any], values: Values) -> None:
     """Resources of the application are opened before anything is consumed, so none can come with a late handler."""
+    if consumer.spec.ready is not None:
+        raise ConfigurationError(
+            f"subscribe({consumer.spec.name}): ready_when has nothing to hold back, for the group runs; remove it",
+            place=consumer.spec.place,
+        )
     for each in in_order(asked_by(consumer)):
         if each.scope == "app" and each not in values:
             raise ConfigurationError(

@@ -158,6 +158,17 @@ class Application(Part):
     """How long running handlers may take to end when the application stops; what is left then is delivered again."""
 
 
+class Workers(Part):
+    max_messages: Annotated[int, Field(ge=1)] | None = None
+    """Messages after which a process of `run` drains and another takes its place, one after the other. Empty: never."""
+    max_memory: Annotated[Size, Field(ge=1 << 24)] | None = None
+    """Memory with which it does, likewise; looked at twice a second. Empty: never."""
+
+    @property
+    def is_recycled(self) -> bool:
+        return self.max_messages is not None or self.max_memory is not None
+
+
 class Credentials(Part):
     access_key: str = ""
     """The key that names us. Empty: requests are not signed."""
@@ -321,6 +332,8 @@ class AppSettings(BaseSettings):
 
     app: Application = Application()
     """The application as a whole."""
+    workers: Workers = Workers()
+    """The processes of `framework-app run`."""
     cluster: Cluster = Cluster()
     """Where the messages are."""
     consumers: Mapping[GroupName, ConsumerSettings] = Field(default_factory=dict)

@@ -16,6 +16,8 @@ import pytest
 from framework.cli.exit_codes import ExitCode
 from tests.cli.processes import ROOT, command
 
+pytestmark = pytest.mark.timeout(300)  # each test starts several processes
+
 STRANGER = '''
 """What a company has of its own."""
 

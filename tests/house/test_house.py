@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,13 @@ from pydantic import BaseModel
 
 import framework
 from framework.hooks import specs
+from framework.hooks.host import PluginHost
+from framework.model.delivery import Delivery
+from framework.model.message import Message
 from framework.settings import document
 from framework.settings.schema import AppSettings, ConsumerSettings, Credentials
+from framework.testing.laws import check_expiry
+from tests.house.pages import PYTHON, SETTINGS, python_page, settings_page
 
 ROOT = Path(__file__).parents[2]
 LINES_MAX = 450
@@ -157,10 +163,43 @@ def test_every_hook_is_documented_tested_and_used(hook: str) -> None:
     users = [path for place in places for path in place.rglob("*.py") if f"def {hook}(" in path.read_text()]
 
     assert signature in (ROOT / "ARCHITECTURE.md").read_text()
+    assert signature in (ROOT / "docs" / "plugins.md").read_text()
     assert f"def {hook}" in tests
     assert re.search(rf"def test_\w*{hook}", tests)
     assert users
     assert getattr(specs.Hooks, hook).__doc__
+
+
+@pytest.mark.parametrize(("path", "page"), [(SETTINGS, settings_page), (PYTHON, python_page)])
+def test_the_reference_pages_say_what_the_sources_say(path: Path, page: Callable[[], str]) -> None:
+    """Every setting, and every public name with its arguments. `python -m tests.house.pages` writes them."""
+    assert page() == path.read_text(), "run: .venv/bin/python -m tests.house.pages"
+
+
+def test_the_settings_page_has_every_key() -> None:
+    text = SETTINGS.read_text()
+    for name in (*ConsumerSettings.model_fields, *Credentials.model_fields):
+        assert re.search(rf"^\| `(\w+\.)?{name}` \|", text, re.MULTILINE), name
+
+
+def test_every_result_and_public_method_stands_on_the_page_of_names() -> None:
+    text = PYTHON.read_text()
+    for name in framework.__all__:
+        assert re.search(rf"^### `{name}\(", text, re.MULTILINE), name
+    for method in [each for each in vars(framework.App) if not each.startswith("_") and each != "settings"]:
+        assert f"{method}(" in text or f"`{method}`" in text, method
+
+
+def test_the_plugin_page_s_example_is_a_plugin() -> None:
+    code = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "plugins.md").read_text(), re.DOTALL)[0]
+    names: dict[str, Any] = {}
+    exec(compile(code, "plugins.md", "exec", dont_inherit=True), names)
+    settings = AppSettings.parsed({"plugins": {"settings": {"night": {"patience": "5m"}}}}, {})
+    assert isinstance(settings, AppSettings)
+    host = PluginHost(settings.plugins, settings, discover=list, objects={"night": names["Night"]})
+
+    check_expiry(host.expiry_policies["patient"])
+    assert [None] == [before(Delivery("billing", Message("orders"), 0.0)) for before in host.calls.before]
 
 
 def test_nothing_names_a_machine_or_a_registry() -> None:

@@ -6,7 +6,7 @@ import base64
 import json
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,11 +58,12 @@ class Application:
         orderly: bool = False,
         handlers: Path = HANDLERS,
         environment: Mapping[str, str] | None = None,
+        options: Sequence[str] = (),
         **of_group: object,
     ) -> None:
         """`pause_s`: how long each handler takes; `failures`: attempts of each message that fail, but `fine` ones.
 
-        `handlers` is another module, which the `environment` tells the rest.
+        `handlers` is another module, which the `environment` tells the rest. `options` are more of `run`'s.
         """
         self._nursery = nursery
         self._record = folder / "record.jsonl"
@@ -81,6 +82,7 @@ class Application:
             **(environment or {}),
         }
         command = [sys.executable, "-m", "framework", "run", str(handlers), "--config", str(configuration), "--json"]
+        command += options
         self._child = nursery.start(command, cwd=ROOT, output=self._output, environment=variables)
 
     def received(self, count: int, *, timeout_s: float = 60) -> list[Received]:
@@ -105,6 +107,12 @@ class Application:
     def kill(self) -> None:
         """SIGKILL: not a word to anybody."""
         self._nursery.kill(self._child)
+
+    @property
+    def workers(self) -> list[int]:
+        """The numbers of the processes that it has started."""
+        number = self._child.pid
+        return [int(each) for each in Path(f"/proc/{number}/task/{number}/children").read_text().split()]
 
     def freeze(self) -> None:
         """SIGSTOP: as a machine that hangs; its connections stay open."""

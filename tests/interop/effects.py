@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,14 +27,15 @@ class Worker:
     """One application of a group; each handler takes `pause_s` and then leaves its effect."""
 
     def __init__(
-        self, nursery: Nursery, folder: Path, name_server: str, topic: str, *, pause_s: float = 0.01, concurrency: int
-    ) -> None:
+        self, nursery: Nursery, folder: Path, name_server: str, topic: str, *, pause_s: float = 0.01, concurrency: int,
+        options: Sequence[str] = (), group: str = "",
+    ) -> None:  # fmt: skip
         folder.mkdir()
         self._file = folder / "effects"
         self.application = Application(
-            nursery, folder, name_server, topic=topic, group=f"workers-of-{topic}", handlers=HANDLERS,
+            nursery, folder, name_server, topic=topic, group=group or f"workers-of-{topic}", handlers=HANDLERS,
             environment={"EFFECTS_FILE": str(self._file), "EFFECTS_PAUSE_S": str(pause_s)},
-            concurrency=concurrency,
+            concurrency=concurrency, options=options,
         )  # fmt: skip
 
     @property

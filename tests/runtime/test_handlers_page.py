@@ -31,6 +31,7 @@ TRIED: dict[str, tuple[list[str], dict[str, int]]] = {
     "receipt": (['{"number": "7", "cents": 5}', '{"number": "8", "cents": 0}'], {"handled": 2}),
     "book": (['{"cents": 5}', '{"cents": 5}'], {"handled": 1, "dropped": 1}),
     "move": (["x"], {"handled": 1}),
+    "convert": (['{"cents": 5}'], {"handled": 1}),
     "quote": (['{"cents": 5}'], {"handled": 1}),
     "store": (['{"sensor": "a", "value": 1}', '{"sensor": "a", "value": 2}'], {"handled": 2}),
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 IDLE_LOOK_SECONDS = 0.1
 HANGING_LOOK_SECONDS = 1.0
+WEAR_LOOK_SECONDS = 0.5
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -34,9 +36,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    if arguments.workers > 1 or arguments.reload:
+    if arguments.workers > 1 or arguments.reload or _is_recycled(arguments):
         return _supervised(arguments)
     return asyncio.run(_consume(*_prepared(arguments)))
+
+
+def _is_recycled(arguments: argparse.Namespace) -> bool:
+    """Whether processes are replaced in time: then even one of them has a parent."""
+    return not arguments.child and options.loaded(arguments).settings.workers.is_recycled
 
 
 def _prepared(arguments: argparse.Namespace) -> tuple[App, argparse.Namespace]:
@@ -94,6 +101,8 @@ async def _consume(app: App, arguments: argparse.Namespace) -> ExitCode:
         if arguments.child:
             tree.start(_say_ready(app), name="ready")
             tree.start(_watch_hanging(app, asked), name="hanging")
+            if app.settings.workers.is_recycled:
+                tree.start(_watch_wear(app), name="wear")
             await _watch_parent(asked)
         try:
             await app.run()
@@ -111,6 +120,15 @@ async def _watch_hanging(app: App, asked: Any) -> None:
     while not app.hanging:  # noqa: ASYNC110 - once in a process's life, if ever
         await asyncio.sleep(HANGING_LOOK_SECONDS)
     asked.ring()
+
+
+async def _watch_wear(app: App) -> None:
+    """Say it once when enough was handled, or so much memory is held; the parent asks us to end when it is our turn."""
+    from framework.cli.wear import worn
+
+    while (reason := worn(app.counts, app.settings.workers)) is None:  # noqa: ASYNC110 - memory rings no bell
+        await asyncio.sleep(WEAR_LOOK_SECONDS)
+    output.say(json.dumps({"event": "worn", "reason": reason}))
 
 
 async def _stop_when(asked: Any, app: App) -> None:

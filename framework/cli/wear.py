@@ -1,0 +1,31 @@
+"""When a worker process has done enough, or holds so much memory, that another should take its place."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from pathlib import Path
+
+from framework.services.work import Counts
+from framework.settings.schema import Workers
+
+_PAGES = Path("/proc/self/statm")
+
+
+def worn(counts: Counts, limits: Workers) -> str | None:
+    """Why this process should be replaced; None while it need not."""
+    ended = counts.handled + counts.retried + counts.dead_lettered + counts.dropped
+    if limits.max_messages is not None and ended >= limits.max_messages:
+        return f"{ended} messages"
+    if limits.max_memory is not None and (held := memory_bytes()) >= limits.max_memory:
+        return f"{held >> 20} MiB of memory"
+    return None
+
+
+def memory_bytes() -> int:
+    """What this process holds now; where the system does not say, the most that it ever held."""
+    try:
+        return int(_PAGES.read_text().split()[1]) * resource.getpagesize()
+    except OSError:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024

@@ -1,0 +1,34 @@
+"""What watches groups from outside, started: whether members fit their group, and whether queues get on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from framework.client.cluster import Cluster
+from framework.net.task_tree import TaskTree
+from framework.ports import World
+from framework.runtime.connect import profile_of
+from framework.runtime.group import ConsumerGroup
+from framework.services.census import CensusLoop
+from framework.services.standstill import Standstill
+from framework.services.supervise import supervised
+
+
+def start_census(group: ConsumerGroup, member: str, cluster: Cluster, world: World, tree: TaskTree) -> CensusLoop:
+    """Ask what this group's other members are."""
+    plan = group.plan
+    census = CensusLoop(
+        plan.name, plan.subscriptions[0].topic, member, lambda: profile_of(group.plan), cluster.inquiries,
+        world.clock, members=lambda: group.members,
+    )  # fmt: skip
+    tree.start(supervised(f"census {plan.name}", census.run, world.chance), name=f"census {plan.name}")
+    return census
+
+
+def start_standstill(
+    groups: Callable[[], Sequence[ConsumerGroup]], cluster: Cluster, world: World, tree: TaskTree
+) -> Standstill:
+    """Look whether every queue gets on."""
+    still = Standstill(lambda: [(group.plan.own_name, group) for group in groups()], cluster.brokers, world.clock)
+    tree.start(supervised("standstill", still.run, world.chance), name="standstill")
+    return still

@@ -1,0 +1,165 @@
+"""`run --workers N`: one parent over processes that it ends in turn, has read their settings anew, and replaces."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from framework.cli.exit_codes import ExitCode
+from framework.cli.wear import memory_bytes, worn
+from framework.services.work import Counts
+from framework.settings.schema import Workers
+from tests.cli.processes import Command, command
+
+SHOP = """
+import asyncio
+import os
+
+from framework import Message, Producer, consumer
+from framework.errors import RequestTimedOut
+from framework.hooks import hookimpl
+
+
+@consumer("orders", "billing")
+async def bill(order: Message) -> None:
+    print(f"handled in {os.getpid()} {order.queue} {order.queue_offset}", flush=True)
+    if order.body == b"slow":
+        await asyncio.sleep(3600)
+
+
+class Sends:
+    @hookimpl
+    def app_started(self, app):
+        self.task = asyncio.get_running_loop().create_task(self.send(app))
+
+    async def send(self, app):
+        async with Producer(cluster=app.cluster) as producer:
+            for body in BODIES:
+                while True:
+                    try:
+                        await producer.send("orders", body)
+                        break
+                    except RequestTimedOut:  # a machine that has much else to do
+                        continue
+"""
+SETTINGS = """
+app: {handlers: [shop], drain: DRAIN}
+consumers: {billing: {start: first}}
+plugins: {local: [shop]}
+"""
+WORKERS = ("--workers", "2")
+pytestmark = pytest.mark.timeout(300)  # each test starts three processes or more
+
+
+def shop(folder: Path, *bodies: str, drain: str = "30s") -> Path:
+    (folder / "shop.py").write_text(f"BODIES = {list(bodies)!r}\n{SHOP}")
+    (folder / "framework-app.yaml").write_text(SETTINGS.replace("DRAIN", drain))
+    return folder
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[str]:
+    """The address of a broker in the box."""
+    with command("broker", "--memory", folder=tmp_path) as broker:
+        yield broker.until("broker: ready").split("namesrv=")[1].split()[0]
+        assert 0 == broker.end()
+
+
+def test_settings_are_read_anew_by_every_worker_when_the_parent_is_told_to(
+    tmp_path: Path, box: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """SIGHUP: each worker says so, whether or not something differs."""
+    said = ""
+
+    def until(text: str, running: Command, *, asks: bool = True) -> None:
+        nonlocal said
+        while said.count(text) < 2:  # the test's own time-out is the bound
+            assert running.process.poll() is None, said
+            if asks:
+                running.process.send_signal(signal.SIGHUP)
+            time.sleep(0.3)
+            said += capfd.readouterr().err
+
+    folder = shop(tmp_path)
+    with command("run", "--name-server", box, *WORKERS, folder=folder) as running:
+        until("app started", running, asks=False)  # who has no handler for the signal yet dies of it
+        until("settings unchanged", running)
+        with (folder / "framework-app.yaml").open("a") as settings:
+            settings.write("logging: {level: debug}\n")
+        until("setting changed", running)
+        assert 0 == running.end()
+
+
+def test_messages_that_two_workers_leave_behind_are_75_and_counted(tmp_path: Path, box: str) -> None:
+    with command("run", "--name-server", box, *WORKERS, folder=shop(tmp_path, "slow", drain="100ms")) as running:
+        running.until("handled in ")
+        running.until("handled in ")
+        assert ExitCode.ABANDONED == running.end()
+    assert "drained: handled=0 retried=0 dead=0 left=2" == running.lines[-1]
+
+
+def test_the_second_signal_leaves_at_once(tmp_path: Path, box: str) -> None:
+    """Both workers are gone, too, though each would have drained for an hour."""
+    with command("run", "--name-server", box, *WORKERS, folder=shop(tmp_path, "slow", drain="1h")) as running:
+        workers = {int(running.until("handled in ").split()[2]) for _ in range(2)}
+        running.process.send_signal(signal.SIGTERM)
+        time.sleep(0.2)  # two in one moment are an echo of the same wish
+        assert ExitCode.LEFT_AT_ONCE == running.end(signal.SIGTERM)
+    while any(is_alive(each) for each in workers):
+        time.sleep(0.05)
+
+
+def is_alive(number: int) -> bool:
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (("--set", "consumers.biling.concurrency=2"), ExitCode.CONFIGURATION),
+        (("--name-server", "127.0.0.1:9", "--wait-broker", "300ms"), ExitCode.UNREACHABLE),
+    ],
+)
+def test_what_no_other_start_would_mend_ends_all_with_its_code(
+    tmp_path: Path, options: tuple[str, ...], code: ExitCode
+) -> None:
+    with command("run", *WORKERS, *options, folder=shop(tmp_path)) as running:
+        assert code == running.end(None)
+
+
+def test_a_worker_that_has_done_enough_is_replaced_and_its_work_is_not_repeated(tmp_path: Path, box: str) -> None:
+    """One process; its successor sends three more and does them, and so on."""
+    limit = ("--set", "workers.max_messages=3")
+    with command("run", "--name-server", box, *limit, folder=shop(tmp_path, "a", "b", "c")) as running:
+        lines = [running.until("handled in ") for _ in range(7)]
+        assert 0 == running.end()
+
+    assert [3, 3, 1] == list(Counter(line.split()[2] for line in lines).values())
+    handled = [line.split()[3:] for line in running.lines if line.startswith("handled in ")]
+    assert [] == [place for place in handled if handled.count(place) > 1]
+    assert f"drained: handled={len(handled)} retried=0 dead=0 left=0" == running.lines[-1]
+
+
+def test_a_process_is_worn_by_messages_or_by_memory_and_by_neither_unless_told() -> None:
+    counts = Counts()
+    counts.handled, counts.retried, counts.dead_lettered, counts.dropped = 4, 3, 2, 1
+
+    assert worn(counts, Workers()) is None
+    assert worn(counts, Workers(max_messages=11)) is None
+    assert "10 messages" == worn(counts, Workers(max_messages=10))
+    held = memory_bytes()
+    assert held > 1 << 20
+    assert worn(counts, Workers(max_memory=held + (1 << 30))) is None
+    reason = worn(counts, Workers(max_memory=1 << 24))
+    assert reason is not None
+    assert reason.endswith(" MiB of memory")

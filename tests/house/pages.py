@@ -1,0 +1,235 @@
+"""The reference pages, as the sources have them: `python -m tests.house.pages` writes them, a house test compares them.
+
+What a setting or a name means stands where it is defined, and nowhere else; here it is only laid out.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+import framework
+from framework.settings import json_schema
+from framework.settings.changes import CODE, GUARDS, LIVE
+from framework.settings.explain import spelled
+from framework.settings.schema import AppSettings, ConsumerSettings
+
+ROOT = Path(__file__).parents[2]
+SETTINGS, PYTHON = ROOT / "docs" / "settings.md", ROOT / "docs" / "python.md"
+
+SETTINGS_HEAD = """\
+# Settings
+
+Every key that `framework-app.yaml` may have, as `framework/settings/schema.py` defines it.
+This page is written from there.
+
+Durations have a unit (`500ms`, `30s`, `15m`, `1h30m`), sizes too (`512KiB`, `64MiB`).
+`${env:NAME}` takes a value from the environment.
+One over the other: defaults, the file, `--overlay` files, variables, and the command line.
+A variable is `FRAMEWORK_APP__CONSUMERS__BILLING__CONCURRENCY=4`, and an option `--set consumers.billing.concurrency=4`.
+`framework-app config explain` shows what is in force and where it was written.
+`framework-app check` says all that is wrong, with file and line.
+
+The file is watched, and SIGHUP has it read at once.
+**live**: what is written acts within a second. **restart**: it is named, and waits for one.
+**guarded**: an edit that opens this door, or brings other code, is refused as a whole.
+"""
+PYTHON_HEAD = """\
+# Python names
+
+What `from framework import ...` offers, as the sources define it; this page is written from there.
+How they are used stands in [handlers](handlers.md), [ordering](ordering.md) and [reliability](reliability.md).
+"""
+CONSTANTS = {
+    name: getattr(import_module(module), name)
+    for module, names in {
+        "framework.model.subscription": ("EVERYTHING",),
+        "framework.client.producer": ("RETRIES", "TIMEOUT", "COMPRESS_ABOVE"),
+    }.items()
+    for name in names
+}
+KINDS = {
+    "Declaring": ("consumer", "Consumer", "Retry", "publishes", "resource"),
+    "What a handler is given": ("Message", "Delivery"),
+    "What a handler answers": (
+        "Ack", "RetryLater", "DeadLetter", "Drop", "Suspend", "Commit", "Rollback", "BatchFailed", "Extend",
+    ),
+    "Running": ("App", "Producer"),
+}  # fmt: skip
+
+
+def settings_page() -> str:
+    said = json_schema._meanings()
+    parts = [SETTINGS_HEAD]
+    for name, field in AppSettings.model_fields.items():
+        kind = ConsumerSettings if name == "consumers" else field.annotation
+        assert isinstance(kind, type)
+        assert issubclass(kind, BaseModel)
+        title = "consumers.GROUP" if name == "consumers" else name
+        intro = said["AppSettings"][name] if name != "consumers" else (
+            "How each group runs; one that is not named here runs with the defaults."
+        )  # fmt: skip
+        parts.append(f"## `{title}`\n\n{_one_line(intro)}\n\n| key | default | changes | meaning |\n|---|---|---|---|")
+        parts.append("\n".join(_rows(kind, (title,), said)) + "\n")
+    return "\n".join(parts)
+
+
+def _rows(model: type[BaseModel], path: tuple[str, ...], said: dict[str, dict[str, str]]) -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        kind, here = field.annotation, (*path, name)
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from _rows(kind, here, said)
+            continue
+        key = ".".join(here[1:])
+        default = spelled(field.get_default(call_default_factory=True), here, field)
+        shown = f"`{default}`" if default not in {"", '""', "null", "none"} or name == "progress" else "none"
+        yield f"| `{key}` | {shown} | {_change(here)} | {_cell(said[model.__name__][name])} |"
+
+
+def _change(path: tuple[str, ...]) -> str:
+    general = ("consumers", "*", path[-1]) if path[0] == "consumers.GROUP" else path
+    if general in LIVE:
+        return "live"
+    return "guarded" if general in CODE | GUARDS else "restart"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _cell(text: str) -> str:
+    return _one_line(text).replace("|", "\\|").replace("<", "&lt;")
+
+
+# Public names
+
+
+def python_page() -> str:
+    assert sorted(name for names in KINDS.values() for name in names) == framework.__all__
+    parts = [PYTHON_HEAD]
+    for title, names in KINDS.items():
+        parts.append(f"## {title}\n")
+        parts += [_described(name) for name in names]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _described(name: str) -> str:
+    module = import_module(framework._HOME_OF[name])
+    value = getattr(module, name)
+    source = inspect.getsourcefile(inspect.unwrap(value)) or ""
+    tree = ast.parse(Path(source).read_text())
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name]
+    documented = [node for node in nodes if ast.get_docstring(node)]
+    assert documented, f"{name} has no docstring"
+    (node,) = documented
+    if isinstance(node, ast.FunctionDef):
+        shapes = [each for each in nodes if isinstance(each, ast.FunctionDef) and _is_shape(each, nodes)]
+        heads = " or ".join(f"`{_signature(each)}`" for each in shapes)
+        return f"### {heads}\n\n{_text(node)}\n"
+    assert isinstance(node, ast.ClassDef)
+    init = _init(node)
+    head = _signature(init, name=name) if init is not None else f"{name}({', '.join(_fields(node))})"
+    rows = [row for each, after in _pairs(node) if (row := _member(name, each, after))]
+    more = [_text(init)] if init is not None and ast.get_docstring(init) else []
+    return "\n\n".join([f"### `{head}`", _text(node), *more, *(["\n".join(rows)] if rows else [])]) + "\n"
+
+
+def _is_shape(node: ast.FunctionDef, nodes: list[Any]) -> bool:
+    """The way it is called: overloads where there are some, the documented one elsewhere."""
+    overloads = [each for each in nodes if any(ast.unparse(mark) == "overload" for mark in each.decorator_list)]
+    return node in overloads if overloads else bool(ast.get_docstring(node))
+
+
+def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef, *, name: str = "") -> str:
+    """Names and defaults; the types are the sources' and the editors'."""
+    given = ast.parse(ast.unparse(node)).body[0]
+    assert isinstance(given, ast.FunctionDef | ast.AsyncFunctionDef)
+    for each in ast.walk(given.args):
+        if isinstance(each, ast.arg):
+            each.annotation = None
+    given.args.defaults = [_plain(each) for each in given.args.defaults]
+    given.args.kw_defaults = [None if each is None else _plain(each) for each in given.args.kw_defaults]
+    kept = [each for each in given.args.args if each.arg not in {"self", "cls"}]
+    given.args.args = kept
+    return f"{name or node.name}({ast.unparse(given.args)})"
+
+
+def _plain(default: ast.expr) -> ast.expr:
+    """What a constant's name stands for, and what a field of a dataclass begins with."""
+    if isinstance(default, ast.Call) and ast.unparse(default.func) == "field":
+        return next(each.value for each in default.keywords if each.arg == "default")
+    if isinstance(default, ast.Name) and default.id in CONSTANTS:
+        return ast.Constant(CONSTANTS[default.id])
+    return default
+
+
+def _fields(node: ast.ClassDef) -> list[str]:
+    """Of a dataclass."""
+    keyword_only = any("kw_only=True" in ast.unparse(mark) for mark in node.decorator_list)
+    found = [
+        each.target.id + (f"={ast.unparse(_plain(each.value))}" if each.value is not None else "")
+        for each in node.body
+        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name) and each.target.id[0] != "_"
+    ]
+    return (["*", *found] if keyword_only else found) if found else []
+
+
+def _init(node: ast.ClassDef) -> ast.FunctionDef | None:
+    """Also one that only type checkers see."""
+    return next(
+        (each for each in ast.walk(node) if isinstance(each, ast.FunctionDef) and each.name == "__init__"), None
+    )
+
+
+def _pairs(node: ast.ClassDef) -> Iterator[tuple[ast.stmt, ast.stmt | None]]:
+    body, init = list(node.body), _init(node)
+    body += init.body if init is not None else []
+    yield from zip(body, [*body[1:], None], strict=True)
+
+
+def _member(owner: str, node: ast.stmt, after: ast.stmt | None) -> str | None:
+    """A line for a public method, property or documented attribute."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        if node.name.startswith("_"):
+            return None
+        said = ast.get_docstring(node)
+        assert said, f"{owner}.{node.name} has no docstring"
+        marks = {ast.unparse(mark) for mark in node.decorator_list}
+        if any(mark.endswith(".setter") for mark in marks):
+            return None
+        is_value = bool(marks & {"property", "cached_property"})
+        shown = node.name if is_value else _signature(node)
+        shown = f"await {shown}" if isinstance(node, ast.AsyncFunctionDef) else shown
+        return f"- `{shown}`: {_one_line(said.partition(chr(10) * 2)[0])}"
+    if not isinstance(node, ast.AnnAssign | ast.Assign):
+        return None
+    target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+    name = target.id if isinstance(target, ast.Name) else target.attr if isinstance(target, ast.Attribute) else "_"
+    is_said = (
+        isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and isinstance(after.value.value, str)
+    )
+    if name.startswith("_") or not is_said:
+        return None
+    assert isinstance(after, ast.Expr)
+    assert isinstance(after.value, ast.Constant)
+    return f"- `{name}`: {_one_line(str(after.value.value))}"
+
+
+def _text(node: ast.ClassDef | ast.FunctionDef) -> str:
+    paragraphs = (ast.get_docstring(node) or "").split("\n\n")
+    return "\n\n".join(each if each.startswith("    ") else _one_line(each) for each in paragraphs)
+
+
+def main() -> None:
+    SETTINGS.write_text(settings_page())
+    PYTHON.write_text(python_page())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""`ready_when`: a group joins when the function says so, and the application is not ready before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from framework import App, Message, consumer, resource
+from framework.errors import ConfigurationError
+from framework.model.snapshot import Snapshot
+from framework.settings.schema import AppSettings
+from framework.testing import Harness
+
+WAITS = "group waits until it is ready"
+
+
+class Cache:
+    """Warm after it was asked three times."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def answer(self) -> object:
+        self.asked += 1
+        if self.asked == 1:
+            raise OSError("no connection")
+        return "17 of 20 tables" if self.asked == 2 else self.asked == 4
+
+
+@resource
+def cache() -> Cache:
+    return Cache()
+
+
+def is_warm(cache: Cache) -> object:
+    return cache.answer()
+
+
+async def is_warm_some_time(cache: Cache) -> object:
+    await asyncio.sleep(0.1)
+    return cache.answer()
+
+
+@pytest.mark.parametrize("gate", [is_warm, is_warm_some_time])
+def test_a_group_joins_when_its_function_answers_true(gate: Callable[..., Any]) -> None:
+    @consumer("orders", "billing", ready_when=gate)
+    async def bill(message: Message) -> None: ...
+
+    with Harness(bill) as desk:
+        assert desk.now > 3, "it was asked four times, a second apart"
+        started = next(line for line in desk.logs if line["event"] == "app started")
+        joined = next(line for line in desk.logs if line["event"] == "group started")
+        waiting = [line for line in desk.logs if line["event"] == WAITS]
+        desk.send("orders", "tea")
+        assert ["handled"] == [event["event"] for event in desk.settle()]
+
+    assert started["at"] + 3 <= joined["at"]
+    assert ["OSError: no connection", "17 of 20 tables", "it answered False"] == [line["reason"] for line in waiting]
+    assert {gate.__name__} == {line["asked"] for line in waiting}
+
+
+def test_the_application_is_not_ready_and_names_the_group_until_then() -> None:
+    pictures: list[Snapshot] = []
+
+    async def look() -> bool:
+        pictures.append(desk.snapshot())
+        return len(pictures) == 4
+
+    @consumer("orders", "billing", ready_when=look)
+    async def bill(message: Message) -> None: ...
+
+    @consumer("parcels", "depot")
+    async def receive(message: Message) -> None: ...
+
+    desk = Harness([bill, receive])
+    with desk:
+        after = desk.snapshot()
+    last = pictures[-1]
+    assert (False, ("billing",), ["depot"]) == (last.is_ready, last.dormant, [each.group for each in last.groups])
+    assert last.groups[0].is_balanced, "the other group had joined meanwhile"
+    assert (True, ()) == (after.is_ready, after.dormant)
+
+
+def test_a_function_that_takes_too_long_has_answered_no() -> None:
+    calls = 0
+
+    async def hangs_once() -> bool:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            await asyncio.Event().wait()
+        return True
+
+    @consumer("orders", "billing", ready_when=hangs_once)
+    async def bill(message: Message) -> None: ...
+
+    with Harness(bill) as desk:
+        assert ["no answer within 10 s"] == [line["reason"] for line in desk.logs if line["event"] == WAITS]
+
+
+@pytest.mark.parametrize(
+    ("gate", "complaint"),
+    [
+        (True, "ready_when=True: write a function that answers whether it may start"),
+        (lambda cach: True, "ready_when: parameter 'cach' is no resource that is known here; did you mean 'cache'?"),
+        (lambda message: True, "ready_when: parameter 'message' is no resource that is known here"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_where_it_stands(gate: Any, complaint: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        consumer("orders", "billing", ready_when=gate)(lambda message: None)
+    assert complaint in str(caught.value)
+    assert "test_gates.py:" in str(caught.value)
+
+
+def test_it_goes_with_neither_autostart_false_nor_a_group_that_runs() -> None:
+    @consumer("orders", "billing", ready_when=lambda: True)
+    async def bill(message: Message) -> None: ...
+
+    @consumer("amendments", "billing", ready_when=lambda: True)
+    async def amend(message: Message) -> None: ...
+
+    settings = AppSettings.model_validate({"consumers": {"billing": {"autostart": False}}})
+    with pytest.raises(ConfigurationError, match="who says when it starts, the code or the function"):
+        asyncio.run(App(settings, [bill]).run())
+
+    with Harness(bill) as desk:
+        app = desk._cluster.apps[0].app
+        assert app is not None
+        with pytest.raises(ConfigurationError, match="ready_when has nothing to hold back"):
+            app.subscribe(amend)

@@ -1,0 +1,95 @@
+"""A queue that has stopped although messages wait is named, and its loop is started anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from framework import Message, consumer
+from framework.runtime.app import App
+from framework.runtime.group import ConsumerGroup
+from framework.testing import Harness
+
+STANDS, GOES_ON = "queue stands still though messages wait", "queue goes on"
+
+
+@consumer("orders", "billing")
+async def bill(message: Message) -> None: ...
+
+
+def app_of(desk: Harness) -> App:
+    app = desk._cluster.apps[0].app
+    assert app is not None
+    return app
+
+
+def group_of(desk: Harness) -> ConsumerGroup:
+    (group,) = app_of(desk)._groups
+    return group
+
+
+def end_loops(desk: Harness) -> None:
+    """As a defect would: nobody pulls any more, and nobody is told."""
+
+    async def ending() -> None:
+        group = group_of(desk)
+        for queue in group.owned:
+            group._tasks[queue].cancel()
+
+    desk._run(ending())
+
+
+def said(desk: Harness, event: str) -> list[dict[str, Any]]:
+    return [line for line in desk.logs if line["event"] == event]
+
+
+def test_queues_whose_loops_have_ended_are_named_once_and_go_on() -> None:
+    with Harness(bill) as desk:
+        end_loops(desk)
+        for _ in range(8):
+            desk.send("orders", "tea")
+        desk.sleep("50s")
+        assert [] == desk.events
+        assert desk.snapshot().is_ready, "a minute is not over"
+        for _ in range(60):
+            desk.sleep("500ms")
+            if said(desk, STANDS):
+                break
+        assert not desk.snapshot().is_ready
+        events = desk.settle(within="1m")
+        desk.sleep("30s")
+        assert desk.snapshot().is_ready
+
+        named = said(desk, STANDS)
+    assert 8 == len(events)
+    assert 8 == sum(line["lag"] for line in named)
+    assert len(named) == len({line["queue"] for line in named}) == len(said(desk, GOES_ON))
+    assert {("billing", "flowing", "error")} == {(line["group"], line["state"], line["level"]) for line in named}
+    assert all(line["pulled_s_ago"] >= 60 for line in named)
+
+
+def test_nobody_is_named_where_nothing_waits_or_somebody_is_at_it() -> None:
+    """Quiet queues, a paused group, and a message that takes long: three reasons to stand."""
+
+    @consumer("parcels", "depot")
+    async def receive(message: Message) -> None:
+        import asyncio
+
+        await asyncio.sleep(300)
+
+    with Harness([bill, receive], settings={"consumers": {"billing": {"paused": False}}}) as desk:
+        desk.send("parcels", "tea")
+        desk.sleep("4m")
+
+        async def pause() -> None:
+            app_of(desk).pause("billing")
+
+        desk._run(pause())
+        desk.send("orders", "tea")
+        desk.sleep("4m")
+        assert [] == said(desk, STANDS)
+
+        async def resume() -> None:
+            app_of(desk).resume("billing")
+
+        desk._run(resume())
+        desk.settle()
