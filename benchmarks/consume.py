@@ -16,11 +16,11 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks.consumers import HANDLERS, Side, SideEnded, Work, start_java, start_ours
+from benchmarks.consumers import FEATURES, HANDLERS, SideEnded, Work, start_java, start_ours
+from benchmarks.handlers.order import template
 from benchmarks.process_tree import Watch
 from benchmarks.report import Run, table, write_json
 from tests.interop import jars
@@ -36,8 +36,6 @@ JAVA_BATCH, TUNED_JAVA_BATCH = 1, 32
 TUNED_BROKER = {"maxTransferCountOnMessageInMemory": "1024", "maxTransferBytesOnMessageInMemory": str(4 << 20)}
 REPEATS_WAIT_S = 1.5
 """After the last message: a repeat that is under way comes within one pull."""
-
-START: Mapping[str, Callable[[Work, Nursery, Path], Side]] = {"ours": start_ours, "java": start_java}
 
 
 class Wrong(Exception):
@@ -85,7 +83,7 @@ def _filled(options: argparse.Namespace, cluster: Cluster, nursery: Nursery, fol
     topic = "benchmark"
     admin.run("updateTopic", "-c", "DefaultCluster", "-t", topic, "-r", str(options.queues), "-w", str(options.queues))
     began = time.monotonic()
-    java.fill(cluster.name_server, topic, options.messages, body_bytes=options.body)
+    java.fill(cluster.name_server, topic, options.messages, template=template(options.body))
     print(f"filled: {options.messages} messages in {time.monotonic() - began:.1f} s", file=sys.stderr)
     ends = [
         java.offsets(cluster.name_server, topic, broker="broker-a", queue=queue, time_ms=0)["max"]
@@ -106,7 +104,8 @@ def _filled(options: argparse.Namespace, cluster: Cluster, nursery: Nursery, fol
 
 
 def _all_runs(options: argparse.Namespace, field: Field) -> list[Run]:
-    sides = ["java", "ours"] if options.against == "java" else ["ours"]
+    ours = FEATURES if options.features else ["ours"]
+    sides = ["java", *ours] if options.against == "java" else ours
     runs = []
     for number in range(1, options.runs + 1):
         for who in sides:
@@ -119,10 +118,12 @@ def _all_runs(options: argparse.Namespace, field: Field) -> list[Run]:
 def _run(who: str, number: int, field: Field) -> Run:
     """One backlog consumed from the first to the last message, by a group that nobody had before."""
     work = replace(field.work, group=f"{who}-{number}")
+    if who in FEATURES:
+        work = replace(work, handler=who)
     folder = field.folder / work.group
     folder.mkdir()
     load = os.getloadavg()[0]
-    side = START[who](work, field.nursery, folder)
+    side = (start_java if who == "java" else start_ours)(work, field.nursery, folder)
     watch = Watch(side.pid)
     try:
         reached = side.wait_reached(timeout_s=60 + work.count / 1000)
@@ -172,6 +173,9 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--body", type=_positive, default=100, metavar="BYTES")
     parser.add_argument("--runs", type=_positive, default=5, metavar="R", help="of each side; default %(default)s")
     parser.add_argument("--handler", choices=sorted(HANDLERS), default="async", help="ours; default %(default)s")
+    parser.add_argument(
+        "--features", action="store_true", help="ours as async, pydantic, retry, hooks3 and full: what each adds"
+    )
     parser.add_argument("--queues", type=_positive, default=8, metavar="Q")
     parser.add_argument("--tuned", action="store_true", help="broker and clients move 1024 messages a pull")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there as well")

@@ -25,7 +25,13 @@ HANDLERS = {
     "async": "benchmarks.handlers.async_handler",
     "sync": "benchmarks.handlers.sync_handler",
     "hooks3": "benchmarks.handlers.async_handler",
+    "pydantic": "benchmarks.handlers.pydantic_handler",
+    "retry": "benchmarks.handlers.retry_handler",
+    "full": "benchmarks.handlers.full_handler",
 }
+FEATURES = ("async", "pydantic", "retry", "hooks3", "full")
+"""What `--features` takes in turns: the plain handler, one thing more each, and all together."""
+WITH_HOOKS = frozenset({"hooks3", "full"})
 HOOKS = [f"benchmarks.handlers.{place}_hooks" for place in ("first", "second", "third")]
 
 
@@ -108,7 +114,7 @@ def start_ours(work: Work, nursery: Nursery, folder: Path) -> Side:
         # Only what the benchmark asks for: a plugin that happens to be installed here would be measured too.
         "plugins": {
             "block": [entry.name for entry in entry_points(group="framework_app.plugins")],
-            "local": HOOKS if work.handler == "hooks3" else [],
+            "local": HOOKS if work.handler in WITH_HOOKS else [],
         },
     }
     configuration = folder / "settings.yaml"

@@ -23,7 +23,7 @@ class Run:
     """One run of one side."""
 
     who: str
-    """`ours` or `java`."""
+    """`ours` or `java`; where features are compared, the handler's name."""
     rate: float
     """Messages a second."""
     cpu_per_message_us: float
@@ -33,14 +33,14 @@ class Run:
 
     def __str__(self) -> str:
         return (
-            f"{self.who:5} {self.rate:10,.0f} msg/s {self.cpu_per_message_us:6.2f} us CPU a message "
+            f"{self.who:8} {self.rate:10,.0f} msg/s {self.cpu_per_message_us:6.2f} us CPU a message "
             f"{self.peak_memory_mb:6.0f} MB  load {self.load:.1f}"
         )
 
 
 def medians(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
     """`ours` and `java` -> figure -> median; a side that did not run has no figures."""
-    found: dict[str, dict[str, float]] = {"ours": {}, "java": {}}
+    found: dict[str, dict[str, float]] = {"ours": {}, "java": {}, **{run.who: {} for run in runs}}
     for who, figures in found.items():
         for name in FIGURES:
             if values := [getattr(run, name) for run in runs if run.who == who]:
@@ -56,6 +56,16 @@ def ratios(runs: Sequence[Run]) -> dict[str, float]:
     return {RATIO_NAMES[name]: both["ours"][name] / both["java"][name] for name in FIGURES}
 
 
+def features(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
+    """Handler -> its processor time a message over Java's, and what it adds to the plain async one's, in us."""
+    each = {who: figures["cpu_per_message_us"] for who, figures in medians(runs).items() if figures}
+    java, plain = each.pop("java", None), each.get("async")
+    if plain is None:
+        return {}
+    over = {} if java is None else {who: {"cpu_over_java": cpu / java} for who, cpu in each.items()}
+    return {who: {**over.get(who, {}), "adds_us": cpu - plain} for who, cpu in each.items()}
+
+
 def table(runs: Sequence[Run]) -> str:
     lines = [str(run) for run in runs]
     for who, figures in medians(runs).items():
@@ -63,6 +73,9 @@ def table(runs: Sequence[Run]) -> str:
             lines.append(f"median {Run(who=who, load=max(run.load for run in runs), **figures)}")
     if compared := ratios(runs):
         lines.append("ours over java: " + ", ".join(f"{name} {value:.2f}x" for name, value in compared.items()))
+    for who, found in features(runs).items():
+        java = f", {found['cpu_over_java']:.2f}x Java's" if "cpu_over_java" in found else ""
+        lines.append(f"{who}: adds {found['adds_us']:.2f} us CPU a message{java}")
     return "\n".join(lines)
 
 
@@ -74,6 +87,7 @@ def write_json(path: Path, runs: Sequence[Run], settings: Mapping[str, Any]) -> 
         "runs": [asdict(run) for run in runs],
         "medians": medians(runs),
         "ratios": ratios(runs),
+        **({"features": compared} if (compared := features(runs)) else {}),
     }
     path.write_text(json.dumps(content, indent=2) + "\n")
 

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from framework import Message, consumer
+from framework import consumer
 
 TOPIC = os.environ["BENCHMARK_TOPIC"]
 GROUP = os.environ["BENCHMARK_GROUP"]
@@ -58,7 +58,7 @@ class Tally:
 tally = Tally()
 
 
-def declared(function: Callable[[Message], Any], at_the_end: Callable[[], None]) -> Any:
+def declared(function: Callable[..., Any], at_the_end: Callable[[], None], **options: Any) -> Any:
     """The handler as an application declares it; when the process ends, the report does."""
 
     def report() -> None:
@@ -66,4 +66,4 @@ def declared(function: Callable[[Message], Any], at_the_end: Callable[[], None])
         tally.write("left")
 
     atexit.register(report)
-    return consumer(topic=TOPIC, group=GROUP)(function)
+    return consumer(topic=TOPIC, group=GROUP, **options)(function)

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import report
 from benchmarks.consume import main
-from benchmarks.report import Run, medians, ratios, write_json
+from benchmarks.report import Run, features, medians, ratios, write_json
 
 
 def run_of(who: str, rate: float, *, cpu: float = 1, memory: float = 10) -> Run:
@@ -58,3 +58,14 @@ def test_a_missing_peer_has_an_exit_code_of_its_own(
 
     assert 3 == main(["--messages", "10"])
     assert "java was not found" in capsys.readouterr().err
+
+
+def test_features_are_told_by_what_they_add_and_against_java() -> None:
+    runs = [run_of("java", 100, cpu=10), run_of("async", 300, cpu=2), run_of("full", 200, cpu=4)]
+
+    assert {"async": {"cpu_over_java": 0.2, "adds_us": 0}, "full": {"cpu_over_java": 0.4, "adds_us": 2}} == features(
+        runs
+    )
+    assert "full: adds 2.00 us CPU a message, 0.40x Java's" in report.table(runs)
+    assert {"async": {"adds_us": 0}, "full": {"adds_us": 2}} == features(runs[1:])
+    assert {} == features(RUNS)

@@ -151,9 +151,24 @@ class JavaPeer:
         )
         return [Sent(**result) for result in answer["results"]]
 
-    def fill(self, name_server: str, topic: str, count: int, *, body_bytes: int = 100, batch: int = 100) -> None:
-        """Send `count` numbered messages, m0 and on, as quickly as batches allow; keys are their numbers too."""
-        self.call("fill", names=name_server, topic=topic, count=count, bytes=body_bytes, batch=batch, timeout_s=600)
+    def fill(
+        self,
+        name_server: str,
+        topic: str,
+        count: int,
+        *,
+        body_bytes: int = 100,
+        batch: int = 100,
+        template: str | None = None,
+    ) -> None:
+        """Send `count` numbered messages, m0 and on, as quickly as batches allow; keys are their numbers too.
+
+        With a `template` that is the body, with the number for each @ in it.
+        """
+        words = {} if template is None else {"template": template}
+        self.call(
+            "fill", names=name_server, topic=topic, count=count, bytes=body_bytes, batch=batch, timeout_s=600, **words
+        )
 
     def consume(
         self,

@@ -72,12 +72,18 @@ final class Sending {
         int count = command.getIntValue("count");
         int size = command.getIntValue("bytes");
         int batch = command.getIntValue("batch");
+        String template = command.getString("template");
         List<Message> waiting = new ArrayList<>();
         for (int i = 0; i < count; i++) {
-            byte[] body = new byte[size];
-            Arrays.fill(body, (byte) 'x');
-            byte[] name = ("m" + i + " ").getBytes(StandardCharsets.US_ASCII);
-            System.arraycopy(name, 0, body, 0, Math.min(size, name.length));
+            byte[] body;
+            if (template != null) {
+                body = template.replace("@", Integer.toString(i)).getBytes(StandardCharsets.UTF_8);
+            } else {
+                body = new byte[size];
+                Arrays.fill(body, (byte) 'x');
+                byte[] name = ("m" + i + " ").getBytes(StandardCharsets.US_ASCII);
+                System.arraycopy(name, 0, body, 0, Math.min(size, name.length));
+            }
             waiting.add(new Message(command.getString("topic"), "fill", "m" + i, body));
             if (waiting.size() == batch || i == count - 1) {
                 producer.send(waiting);
