@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
+from framework import marks
 from framework.core.results import result_of
 from framework.errors import shorten
 from framework.model.contracts import RemembersKeys
@@ -56,7 +57,8 @@ class Once:
             if await self._asked(self._store.has(key)):
                 return self._repeat(message, key, keep_ms)
             value = await handle(message, delivery)
-            if _is_success(value) and not delivery.is_expired:
+            is_done = _is_success(value) and not delivery.is_expired
+            if is_done or not marks.safeguard("a key is recorded after success only"):
                 await self._asked(self._store.record(key, keep_ms))
             return value
         finally:

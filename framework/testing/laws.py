@@ -1,5 +1,5 @@
-"""Laws that a strategy must keep before members may trust it with their queues, and an expiry policy with messages. For
-the tests of plugin authors, too:
+"""Laws that a strategy must keep before members may trust it with their queues, an expiry policy with messages, and a
+store of `once` with what was handled. For the tests of plugin authors, too:
 
     def test_my_strategy_keeps_the_laws() -> None:
         check_allocation(MyStrategy())
@@ -7,17 +7,21 @@ the tests of plugin authors, too:
     def test_my_policy_keeps_the_laws() -> None:
         check_expiry(MyPolicy())
 
+    def test_my_store_keeps_the_laws(tmp_path: Path) -> None:
+        check_dedup(MyStore(), folder=str(tmp_path))
+
 A broken law is an AssertionError that names the law and the case. Strategies are asked as the framework asks them, with
 sorted lists; what they do with one member, none of the queues, or more members than queues is tried as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TypeVar
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from framework.core.assignment import allocate
-from framework.model.contracts import AllocationStrategy, ExpiryPolicy
+from framework.model.contracts import AllocationStrategy, DedupStore, ExpiryPolicy, RemembersKeys
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import Ack, DeadLetter, Drop, Extend, RetryLater, Suspend
@@ -143,3 +147,66 @@ def _decided(policy: ExpiryPolicy, message: Message, age_ms: int) -> object:
     answer = policy.decide(Delivery("billing", message, 1_000.0, run), age_ms)
     assert not run.is_extended, f"policy {policy.name!r}: hands off: answer Extend instead of calling extend()"
     return answer
+
+
+KEYS = ("4711", "", "a" * 300, "with 'quotes' and \x00", "\u5546\u54c1", "\ud800", "4711 ")
+"""What users' functions answer, and what producers write into messages."""
+
+
+class _Means:
+    """What a store is given, with a clock that stands still until it is moved."""
+
+    def __init__(self, group: str, folder: str) -> None:
+        self.group, self.folder = group, folder
+        self.at_ms = 1_700_000_000_000
+
+    def now_ms(self) -> int:
+        return self.at_ms
+
+    async def in_thread(self, job: Callable[[], Any]) -> Any:
+        return job()
+
+
+def check_dedup(store: DedupStore, *, folder: str = "", keys: Sequence[str] = KEYS, survives: bool = False) -> None:
+    """Raise AssertionError unless the store keeps the laws for these keys. `folder`: where it may write.
+
+    - memory: a key that was recorded is had, for as long as was said, and not any longer; until then nothing is had
+    - apart: neither another key nor another group has it
+    - again: recording it once more is no mistake, and counts from then
+    - kind: any text is a key
+    - survives (where `survives`): what was recorded is had by the store that is opened next
+    """
+    assert isinstance(store, DedupStore), f"{store!r} has no name or no open()"
+    asyncio.run(_check_dedup(store, folder, keys, survives=survives))
+
+
+async def _check_dedup(store: DedupStore, folder: str, keys: Sequence[str], *, survives: bool) -> None:
+    means, others = _Means("billing", folder), _Means("shipping", folder)
+    opened, other = store.open(means), store.open(others)
+    said = f"store {store.name!r}"
+    for key in keys:
+        case = f"{said}, key {key!r}"
+        assert not await opened.has(key), f"{case}: memory: it is had before it was recorded"
+        await opened.record(key, 1_000)
+        assert await opened.has(key), f"{case}: memory: it is not had after it was recorded"
+        assert not await other.has(key), f"{case}: apart: another group has it, too"
+        means.at_ms += 900
+        await opened.record(key, 1_000)
+        means.at_ms += 900
+        assert await opened.has(key), f"{case}: again: the time did not count anew"
+        means.at_ms += 101
+        assert not await opened.has(key), f"{case}: memory: it is had after its time was over"
+    first, *rest = keys
+    await opened.record(first, 60_000)
+    strange = [key for key in rest if await opened.has(key)]
+    assert not strange, f"{said}: apart: {strange[0]!r} is had where {first!r} was recorded"
+    await opened.close()
+    await other.close()
+    if survives:
+        await _check_survival(store.open(means), first, said)
+
+
+async def _check_survival(again: RemembersKeys, key: str, said: str) -> None:
+    had = await again.has(key)
+    await again.close()
+    assert had, f"{said}: survives: what was recorded is gone"

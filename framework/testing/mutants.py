@@ -224,6 +224,12 @@ MUTANTS: tuple[Mutant, ...] = (
         (),
         test="tests/scenarios/test_hand_over.py",
     ),
+    Mutant(
+        "a key is recorded after success only",
+        "what failed is a repeat when it comes again, and is dropped unhandled",
+        (),
+        test="tests/runtime/test_once.py",
+    ),
 )
 
 

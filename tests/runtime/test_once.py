@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from framework import Message, RetryLater, consumer, publishes
+from framework import Message, RetryLater, consumer, marks, publishes
 from framework.hooks import hookimpl
 from framework.hooks.host import PluginHost
 from framework.settings.schema import AppSettings
@@ -154,3 +154,24 @@ def test_a_topic_that_dropped_repeats_may_be_unsubscribed_and_settings_change_af
 
         desk._run(change())
         assert "3" == desk.snapshot().groups[0].settings["concurrency"]
+
+
+@pytest.mark.parametrize("is_mutant", [False, True])
+def test_what_failed_is_handled_when_it_comes_again(*, is_mutant: bool) -> None:
+    """The mutant without "a key is recorded after success only" drops it, and here is who notices."""
+    done: list[str] = []
+
+    @consumer("orders", "billing", once="30m", key=number)
+    async def bill(body: str, message: Message) -> None:
+        if message.attempt < 3:
+            raise OSError("the other side does not answer")
+        done.append(body)
+
+    marks.install(holds=lambda name: not is_mutant or name != "a key is recorded after success only")
+    try:
+        with Harness(bill) as desk:
+            desk.send("orders", "tea", keys="1")
+            found = outcomes(desk.settle())
+    finally:
+        marks.install()
+    assert (([], Counter(retry=1, dropped=1)) if is_mutant else (["tea"], Counter(retry=2, handled=1))) == (done, found)

@@ -1,17 +1,22 @@
-"""`check_allocation` finds each broken law, and names it."""
+"""`check_allocation` and its like find each broken law, and name it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from framework.errors import StrategyFault
 from framework.hooks.builtin.allocation.averaging import Averaging
 from framework.hooks.builtin.allocation.circle import Circle
-from framework.model.contracts import AllocationStrategy
+from framework.hooks.builtin.dedup.once_memory import MemoryStore
+from framework.hooks.builtin.dedup.once_sqlite import SqliteStore
+from framework.model.contracts import AllocationStrategy, DedupStore
 from framework.model.queue import MessageQueue
-from framework.testing.laws import check_allocation
+from framework.testing.laws import check_allocation, check_dedup
 
 Queues = Sequence[MessageQueue]
 
@@ -112,3 +117,64 @@ def test_a_queue_that_was_not_offered_is_found_by_the_framework_itself() -> None
 
 def test_cover_may_be_left_out() -> None:
     check_allocation(Broken(without_the_last), covers=False)
+
+
+@pytest.mark.parametrize(("store", "survives"), [(MemoryStore(), False), (SqliteStore(), True)])
+def test_both_stores_of_once_keep_the_laws(store: DedupStore, survives: bool, tmp_path: Path) -> None:
+    check_dedup(store, folder=str(tmp_path), survives=survives)
+
+
+class Remembers:
+    """A store with one thing wrong."""
+
+    name = "mine"
+
+    def __init__(self, wrong: str) -> None:
+        self.wrong = wrong
+        self.shared: dict[str, int] = {}
+
+    def open(self, means: Any) -> Opened:
+        return Opened(self, means)
+
+
+class Opened:
+    def __init__(self, store: Remembers, means: Any) -> None:
+        self._wrong, self._means = store.wrong, means
+        self._until = store.shared if store.wrong in {"groups", "forgetful"} else {}
+
+    def _named(self, key: str) -> str:
+        return key.strip() if self._wrong == "blunt" else key
+
+    async def has(self, key: str) -> bool:
+        if self._wrong == "eager":
+            return True
+        if self._wrong == "endless":
+            return self._named(key) in self._until
+        is_there: bool = self._until.get(self._named(key), 0) > self._means.now_ms()
+        return is_there
+
+    async def record(self, key: str, keep_ms: int) -> None:
+        if self._wrong == "first" and key in self._until:
+            return
+        if self._wrong != "deaf":
+            self._until[self._named(key)] = self._means.now_ms() + keep_ms
+
+    async def close(self) -> None:
+        self._until.clear()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "law"),
+    [
+        ("eager", "memory: it is had before it was recorded"),
+        ("deaf", "memory: it is not had after it was recorded"),
+        ("groups", "apart: another group has it, too"),
+        ("first", "again: the time did not count anew"),
+        ("endless", "memory: it is had after its time was over"),
+        ("blunt", "apart: '4711 ' is had where '4711' was recorded"),
+        ("", "survives: what was recorded is gone"),
+    ],
+)
+def test_a_store_that_breaks_a_law_is_named_with_it(wrong: str, law: str) -> None:
+    with pytest.raises(AssertionError, match=re.escape(law)):
+        check_dedup(Remembers(wrong), survives=True)

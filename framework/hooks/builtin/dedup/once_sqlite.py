@@ -53,7 +53,7 @@ class File:
         now_ms = self._means.now_ms()
 
         def look(connection: sqlite3.Connection) -> bool:
-            found = connection.execute("SELECT 1 FROM handled WHERE key = ? AND until_ms > ?", (key, now_ms))
+            found = connection.execute("SELECT 1 FROM handled WHERE key = ? AND until_ms > ?", (_kept(key), now_ms))
             return found.fetchone() is not None
 
         is_there: bool = await self._means.in_thread(lambda: self._with(look))
@@ -110,7 +110,7 @@ class File:
     def _write(self, connection: sqlite3.Connection, rows: Mapping[str, int], now_ms: int) -> None:
         connection.execute("BEGIN IMMEDIATE")
         try:
-            connection.executemany(_RECORD, rows.items())
+            connection.executemany(_RECORD, [(_kept(key), until_ms) for key, until_ms in rows.items()])
             if now_ms - self._swept_ms >= SWEEP_MS:
                 connection.execute("DELETE FROM handled WHERE until_ms <= ?", (now_ms,))
             connection.execute("COMMIT")
@@ -129,6 +129,15 @@ class File:
 
     def __repr__(self) -> str:
         return f"<File {self._path}>"
+
+
+def _kept(key: str) -> str | bytes:
+    """A producer's key need not be text that can be written: such a one is kept as its bytes, which no text equals."""
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        return key.encode("utf-8", "surrogatepass")
+    return key
 
 
 @hookimpl
