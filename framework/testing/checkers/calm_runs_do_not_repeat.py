@@ -17,7 +17,8 @@ def calm_runs_do_not_repeat(history: History) -> Iterator[Violation]:
     Nothing is started again that a process had finished which left before the present owner took the queue. A joining
     member may repeat what the old owner is still at: members do not vote, and for a moment two of them own one queue.
     Not so in groups that announce what they let go (`progress`): there a newcomer waits for its word, and nothing comes
-    twice, unless the old owner had itself only just taken the queue, or could not keep a record of it.
+    twice, unless the old owner had itself only just taken the queue, could not keep a record of it, or was superseded by
+    somebody who was given the queue in passing.
     What failed in an orderly group is tried again in place, by whoever owns the queue then: that is no repeat. Where
     the order of keys is kept it holds the offset while other keys go on, so that their ends are repeated with it.
     """
@@ -43,7 +44,10 @@ class _Members:
     def __init__(self, history: History) -> None:
         self._history = history
         self._gone: dict[str, float] = {}
+        self._owners: dict[tuple[str, str], list[tuple[str, float]]] = {}
+        """Group and queue -> who was given it, and when."""
         self._given: dict[tuple[str, str, str], float] = {}
+        self._asked: dict[tuple[str, str, str], float] = {}
         self._taken: dict[tuple[str, str, str], float] = {}
         self._mute: dict[str, str] = {}
         self._is_healed = False
@@ -57,22 +61,25 @@ class _Members:
             case Said(event="progress not kept"):
                 self._mute[fact.who] = fact.fields["group"]
             case Reassigned():
+                for queue in fact.gained:
+                    self._owners.setdefault((fact.group, queue), []).append((fact.who, fact.at))
                 self._given.update(dict.fromkeys(((fact.who, fact.group, queue) for queue in fact.gained), fact.at))
             case Acquired():
                 # The offset was asked for at some time since the queue was given, and answered by now.
                 key = (fact.who, fact.group, fact.queue)
-                self._taken[key] = self._given.pop(key, fact.at)
+                self._asked[key], self._taken[key] = self._given.pop(key, fact.at), fact.at
             case _:
                 pass
 
     def repeated(self, fact: Started, before: Finished) -> Iterator[Violation]:
         """Whether it may be started though somebody had finished it."""
-        since = self._taken.get((fact.who, fact.group, str(fact.queue)), 0.0)
+        since = self._asked.get((fact.who, fact.group, str(fact.queue)), 0.0)
         owned = self._taken.get((before.who, fact.group, str(fact.queue)), since)
         left = self._gone.get(before.who, since)
         what = f"{fact.who} started {fact.message_id} for {fact.group} again; {before.who}"
         announces = not self._is_healed and fact.group in self._history.announcing - {self._mute.get(before.who)}
-        if announces and since - owned > JUST_TAKEN_S:
+        passers_by = {who for who, at in self._owners.get((fact.group, str(fact.queue)), ()) if owned < at < since}
+        if announces and since - owned > JUST_TAKEN_S and not passers_by - {fact.who, before.who}:
             yield Violation(NAME, f"{what} had finished it and let the queue go", fact.at)
         elif left < since:
             yield Violation(NAME, f"{what} finished it and left at {left:.3f}s", fact.at)
