@@ -17,8 +17,8 @@ def calm_runs_do_not_repeat(history: History) -> Iterator[Violation]:
     Nothing is started again that a process had finished which left before the present owner took the queue. A joining
     member may repeat what the old owner is still at: members do not vote, and for a moment two of them own one queue.
     Not so in groups that announce what they let go (`progress`): there a newcomer waits for its word, and nothing comes
-    twice, unless the old owner had itself only just taken the queue, could not keep a record of it, or was superseded by
-    somebody who was given the queue in passing.
+    twice, unless the old owner had itself only just taken the queue, could not keep a record of it, or was superseded
+    by somebody who was given the queue in passing.
     What failed in an orderly group is tried again in place, by whoever owns the queue then: that is no repeat. Where
     the order of keys is kept it holds the offset while other keys go on, so that their ends are repeated with it.
     """
