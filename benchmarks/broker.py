@@ -36,7 +36,7 @@ from tests.interop.processes import Nursery
 
 DURABLE = {"flushDiskType": "SYNC_FLUSH"}
 FILL_BATCH = 256
-_START_S = 300  # on a busy machine
+_START_S = 600  # on a busy machine
 LOADS = {
     # Connections, requests under way on each.
     "batch": (4, 8),

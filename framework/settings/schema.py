@@ -200,6 +200,11 @@ class Tls(Part):
 class Cluster(Part):
     name_servers: Annotated[Addresses, Field(min_length=1)] = ("127.0.0.1:9876",)
     """Name servers, host:port. One after the other is tried."""
+    embedded: bool = False
+    """`framework-app run` brings a broker in the box along, which listens at the one name server named here, on this
+    machine. For a laptop or a small service; `dev` has one of its own in any case."""
+    embedded_data: str = ""
+    """The folder that the embedded broker keeps everything in, beside this file unless absolute. Empty: in memory."""
     address_map: Mapping[Address, Address] = Field(default_factory=dict)
     """{advertised: reachable}, for brokers in containers that advertise addresses which cannot be reached from here."""
     allow: Networks = ()

@@ -30,6 +30,7 @@ _KEYS_OF_CREDENTIALS = ("access_key", "secret_key", "security_token")
 
 # Values that name files: written beside the settings file, they are found from wherever the process runs.
 _FILES = (
+    ("cluster", "embedded_data"),
     ("cluster", "credentials", "file"),
     ("cluster", "tls", "ca_file"),
     ("cluster", "tls", "cert_file"),

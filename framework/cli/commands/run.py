@@ -14,11 +14,15 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from framework.cli import options, output
+from framework.cli.embedded import embedded
 from framework.cli.exit_codes import ExitCode
+from framework.errors import ConfigurationError
 from framework.model import durations
 from framework.model.namespaces import wrap
 
 if TYPE_CHECKING:
+    from framework.cli.output import Totals
+    from framework.cli.supervise import Plan
     from framework.runtime.app import App
 
 IDLE_LOOK_SECONDS = 0.1
@@ -80,6 +84,13 @@ def _prepared(arguments: argparse.Namespace) -> tuple[App, argparse.Namespace]:
 
 
 async def _consume(app: App, arguments: argparse.Namespace) -> ExitCode:
+    if arguments.child:  # its parent has the broker, where one is embedded
+        return await _consume_there(app, arguments)
+    async with embedded(app.settings.cluster, alone=True):
+        return await _consume_there(app, arguments)
+
+
+async def _consume_there(app: App, arguments: argparse.Namespace) -> ExitCode:
     from framework.net.task_tree import TaskTree
     from framework.net.wakeup import Wakeup
     from framework.runtime.reload import Reload
@@ -159,8 +170,19 @@ async def _watch_parent(asked: Any) -> None:
     await asyncio.get_running_loop().connect_read_pipe(Ending, sys.stdin)
 
 
+async def _with_broker(arguments: argparse.Namespace, plan: Plan) -> tuple[int, Totals]:
+    from framework.cli.supervise import supervise
+
+    try:
+        cluster = options.loaded(arguments).settings.cluster
+    except ConfigurationError:  # the children say what is wrong, and with --reload wait until it is mended
+        return await supervise(plan)
+    async with embedded(cluster, alone=False):
+        return await supervise(plan)
+
+
 def _supervised(arguments: argparse.Namespace) -> int:
-    from framework.cli.supervise import Plan, supervise
+    from framework.cli.supervise import Plan
     from framework.cli.watch import watched_files
 
     options.set_up_logs(arguments)
@@ -171,6 +193,6 @@ def _supervised(arguments: argparse.Namespace) -> int:
         files=watched_files(arguments) if arguments.reload else None,
         on_line=output.say,
     )
-    code, totals = asyncio.run(supervise(plan))
+    code, totals = asyncio.run(_with_broker(arguments, plan))
     output.say(output.stopped_event(totals) if arguments.json else output.drained_line(totals))
     return code

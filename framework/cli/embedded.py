@@ -1,0 +1,58 @@
+"""`cluster.embedded`: the broker in the box that `run` brings along, at the address of the one name server named.
+
+A parent of several processes has it, so that it stays while children come and go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from framework.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from framework.settings.schema import Cluster
+
+
+@asynccontextmanager
+async def embedded(cluster: Cluster, *, alone: bool) -> AsyncIterator[None]:
+    """Within, the broker listens, if the settings ask for one. `alone`: nobody but this process needs its locks.
+
+    A data folder or an address that is taken: StoreError, OSError.
+    """
+    if not cluster.embedded:
+        yield
+        return
+    import structlog
+
+    from framework.broker.server import Broker
+    from framework.broker.settings import BrokerSettings
+    from framework.net.address import parse_address
+    from framework.net.real_world import real_world
+
+    if len(cluster.name_servers) > 1:
+        raise ConfigurationError(
+            f"cluster.embedded: one name server is where it listens, and there are {', '.join(cluster.name_servers)}"
+        )
+    if cluster.tls.enabled or cluster.credentials.access_key:
+        raise ConfigurationError(
+            "cluster.embedded: it speaks no TLS and asks for no keys; leave cluster.tls and cluster.credentials out, "
+            "or start `framework-app broker` with --tls-cert and --auth"
+        )
+    host, port = parse_address(cluster.name_servers[0])
+    data = Path(cluster.embedded_data) if cluster.embedded_data else None
+    try:
+        broker = Broker(real_world(), data=data, host=host, port=port, settings=BrokerSettings(keeps_locks=not alone))
+    except ConfigurationError as error:
+        raise ConfigurationError(
+            f"cluster.embedded: it listens at cluster.name_servers, {cluster.name_servers[0]}, and only on this "
+            "machine: write 127.0.0.1:9876, or leave cluster.embedded out where that is a cluster"
+        ) from error
+    await broker.start()
+    structlog.get_logger().info("embedded broker", name_server=broker.address, data=str(data or "in memory"))
+    try:
+        yield
+    finally:
+        await broker.stop()

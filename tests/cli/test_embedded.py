@@ -1,0 +1,91 @@
+"""`cluster.embedded: true`: the box comes and goes with `run`, and keeps what it has where a folder is named."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from framework.cli.embedded import embedded
+from framework.cli.exit_codes import ExitCode
+from framework.errors import ConfigurationError
+from framework.settings.schema import Cluster
+from tests.cli.processes import command
+from tests.cli.test_run import shop
+from tests.interop import probe
+
+
+def free_address() -> str:
+    with socket.socket() as trial:
+        trial.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{trial.getsockname()[1]}"
+
+
+def embedding(folder: Path, *bodies: str, address: str = "", data: str = "box") -> Path:
+    shop(folder, *bodies)
+    settings = folder / "framework-app.yaml"
+    cluster = f"{{embedded: true, embedded_data: {data}, name_servers: ['{address or free_address()}']}}"
+    settings.write_text(f"{settings.read_text()}cluster: {cluster}\n")
+    return folder
+
+
+def test_an_application_brings_its_broker_along_and_finds_its_messages_again(tmp_path: Path) -> None:
+    with command("run", "--until-idle", "3s", folder=embedding(tmp_path, "a", "b")) as run:
+        assert 0 == run.end(None)
+    assert "drained: handled=2 retried=0 dead=0 left=0" == run.lines[-1]
+    assert (tmp_path / "box" / "broker.db").exists()
+
+    # What was handled is committed, and what comes now follows it.
+    with command("run", "--until-idle", "3s", folder=embedding(tmp_path, "c")) as run:
+        assert 0 == run.end(None)
+    assert "drained: handled=1 retried=0 dead=0 left=0" == run.lines[-1]
+
+
+def test_several_processes_share_the_one_that_their_parent_has(tmp_path: Path) -> None:
+    folder = embedding(tmp_path, "a", data="''")
+    with command("run", "--workers", "2", "--until-idle", "3s", folder=folder) as run:
+        assert 0 == run.end(None)
+
+    assert "drained: handled=2 retried=0 dead=0 left=0" == run.lines[-1], "each of the two sends one"
+
+
+def test_an_address_that_is_taken_is_73(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with command("run", folder=embedding(tmp_path, address=address)) as run:
+            assert ExitCode.TAKEN == run.end(None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"name_servers": ["127.0.0.1:1", "127.0.0.1:2"]}, "there are 127.0.0.1:1, 127.0.0.1:2"),
+        ({"name_servers": ["10.0.0.5:9876"]}, "only on this machine"),
+        ({"tls": {"enabled": True}}, "speaks no TLS"),
+        ({"credentials": {"access_key": "a", "secret_key": "b"}}, "asks for no keys"),
+    ],
+)
+def test_what_it_cannot_be_is_refused(changes: dict[str, Any], reason: str) -> None:
+    cluster = Cluster.model_validate({"embedded": True, **changes})
+
+    async def start() -> None:
+        async with embedded(cluster, alone=True):
+            pass
+
+    with pytest.raises(ConfigurationError, match=reason):
+        asyncio.run(start())
+
+
+def test_nothing_listens_where_none_is_asked_for() -> None:
+    address = free_address()
+
+    async def within() -> int:
+        async with embedded(Cluster.model_validate({"name_servers": [address]}), alone=True):
+            return (await asyncio.to_thread(probe.ask, address, probe.GET_CLUSTER))[0]
+
+    assert -1 == asyncio.run(within())
