@@ -5,7 +5,7 @@ A protocol arrives here with the first code that asks for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -216,4 +216,59 @@ class Runner(Protocol):
         Asked once a handler, when an application is put together, before anything is started. What the call answers or
         raises means what it means of a batch handler: None is success, a list has one outcome a message.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Taking:
+    """A group that its engine consumes by itself, with its one handler. Names are those that the cluster knows."""
+
+    name: str
+    """The handler's."""
+    function: Callable[..., object]
+    group: str
+    topic: str
+    tags: str
+    sql: str | None
+    batch: int
+    linger_ms: int
+    max_retries: int
+    start: Any
+    """`framework.settings.schema.Start`: where a group begins that the cluster has never seen."""
+    cluster: Any
+    """`framework.settings.schema.Cluster`: how it is reached."""
+
+
+class Taken(Protocol):
+    """One such group at work. `run` has a thread to itself; the others are quick, and asked on the event loop."""
+
+    def run(self) -> None:
+        """Consume until `stop`, and over all troubles that pass; returns when what ran has ended."""
+        ...
+
+    def stop(self, drain_ms: int) -> None:
+        """Begin nothing new, and let what runs take this long at most."""
+        ...
+
+    @property
+    def idle_ms(self) -> int:
+        """For how long there has been nothing to do; 0 while there is."""
+        ...
+
+    @property
+    def picture(self) -> Mapping[str, str]:
+        """What people should see of it, without a secret; `state` says in a word how it goes."""
+        ...
+
+
+@runtime_checkable
+class TakesGroups(Protocol):
+    """A runner that may also consume groups by itself, with what it has for reading: we join no such group."""
+
+    def takes(self, group: str) -> bool:
+        """Whether it does so with this group, named as in the settings."""
+        ...
+
+    def taken(self, taking: Taking) -> Taken:
+        """Asked once a group, before anything is started. ConfigurationError for what cannot work."""
         ...

@@ -91,6 +91,17 @@ class GroupSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class EngineSnapshot:
+    """A group that a plugin's engine consumes by itself."""
+
+    group: str
+    topic: str
+    engine: str
+    facts: Mapping[str, str]
+    """What the engine says of it; `state` among them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """The whole process."""
 
@@ -110,3 +121,5 @@ class Snapshot:
     """Plugin -> how often one of its hooks raised, or answered what it must not."""
     slow_hooks: Mapping[str, int] = field(default_factory=dict)
     """Plugin -> how often one of its hooks took longer than a tenth of a second."""
+    engines: tuple[EngineSnapshot, ...] = ()
+    """Groups that are consumed by engines of plugins, and not by us."""

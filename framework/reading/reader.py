@@ -21,6 +21,7 @@ from framework.reading.offsets_gone import OffsetsGone
 from framework.reading.pulls import EVERYTHING, Filter, Pulled, Pulls
 from framework.reading.reach import Reach
 from framework.reading.settings import ReaderSettings
+from framework.wire import stored
 from framework.wire.bodies.route import TopicList
 from framework.wire.codes import ResponseCode
 from framework.wire.command import Command
@@ -34,6 +35,7 @@ from framework.wire.requests.offset import (
     UpdateOffsetRequest,
 )
 from framework.wire.requests.route import SystemTopicsRequest, TopicListRequest
+from framework.wire.requests.send import SendBackRequest
 
 OFFSET_MAX = 1 << 56  # no queue has ever held so many; an answer above is a lie or a torn field
 ROWS = 8_192  # of one `Columns`: smaller ones cost an engine more than they save
@@ -116,14 +118,45 @@ class Reader:
             commit_offset=offset,
             broker_name=queue.broker,
         )
+        self._ask_for(group, queue, offset, command_for(header))
+
+    def send_back(
+        self, group: str, queue: MessageQueue, offset: int, *, delay_level: int = 0, max_retries: int = 16
+    ) -> None:
+        """Have the broker copy the message at this offset into the group's retry topic, with one attempt more; after so
+        many retries, or at once with level -1, into its dead letters. When this returns the copy is durable.
+
+        Level 0 leaves the delay to the broker, which takes a longer one each time. OffsetsGone where there is no such
+        message. Asked twice because an answer was lost, the broker makes two copies.
+        """
+        check_name("group", group, GROUP_LENGTH_MAX)
+        pulled = self.pull(queue, offset, offset + 1)
+        found = stored.decode(pulled.data, queue, offset_delta=pulled.offset_delta)
+        message = next((each for each in found if each.queue_offset == offset), None)
+        if message is None:
+            raise OffsetsGone(queue, offset, offset + 1)
+        header = SendBackRequest(
+            offset=message.commit_log_offset,
+            group=group,
+            delay_level=delay_level,
+            origin_msg_id=message.message_id,
+            origin_topic=queue.topic,
+            max_reconsume_times=max_retries,
+            broker_name=queue.broker,
+        )
+        self._ask_for(group, queue, offset, command_for(header))
+
+    def _ask_for(self, group: str, queue: MessageQueue, offset: int, request: Command) -> None:
+        """What a broker does only for a group that it knows: it makes one (where it may) when somebody first pulls."""
+        fields = dict(request.fields)
         try:
-            self._ask(queue, command_for(header))
+            self._ask(queue, request)
         except Refused as error:
             if error.code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
                 raise
-            # Brokers make a group when somebody first pulls for it (where they may), and not for a commit.
             Pulls(self._reach, replace(self.settings, group=group), queue, EVERYTHING).make_group_known(offset)
-            self._ask(queue, command_for(header))
+            request.fields = fields
+            self._ask(queue, request)
 
     def _ask(self, queue: MessageQueue, request: Command, *, ok: Sequence[int] = (ResponseCode.SUCCESS,)) -> Command:
         """Ask the queue's master; again by a fresh route where it does not answer."""

@@ -33,12 +33,13 @@ from framework.runtime.dormant import Dormant
 from framework.runtime.gates import Gates
 from framework.runtime.group import ConsumerGroup
 from framework.runtime.life import Life
-from framework.runtime.observe import picture
+from framework.runtime.observe import picture, total
 from framework.runtime.plan import PLAN_FIELDS, GroupPlan
 from framework.runtime.remembering import Onces, close_onces
 from framework.runtime.reports import OnEvent, Reports
 from framework.runtime.stalls import StallWatch
 from framework.runtime.subscribing import asked_by, changed, check_open, with_consumer, without_topic
+from framework.runtime.taken import TakenGroups
 from framework.runtime.tracing import close_traces, start_traces
 from framework.runtime.watching import start_census, start_standstill
 from framework.services.census import CensusLoop
@@ -92,6 +93,7 @@ class App:
         self._groups: list[ConsumerGroup] = []
         self._traces: dict[str, ConsumeTrace] = {}
         self._onces: Onces = {}
+        self._taken = TakenGroups(self.world.workers)
         self._dormant = Dormant()
         self._standstill: Standstill | None = None
         self._censuses: list[CensusLoop] = []
@@ -129,6 +131,7 @@ class App:
             onces=self._onces,
         )  # fmt: skip
         plans = self._planned(self.settings, self.consumers)
+        self._taken.take(self.settings, self.consumers, self.plugins)
         admin = self.settings.admin
         inbound = Inbound(
             AskedApp(lambda: self._groups, self.snapshot, self.world),
@@ -157,6 +160,7 @@ class App:
             for group in self._groups:
                 group.start()
                 self._start_census(group, cluster, tree)
+            self._taken.start(tree)
             self._dormant.join = lambda plan: self._join(plan, cluster, reports, tree)
             Gates(self._dormant, self._resources.values, self.world.workers).start(tree)
             self._standstill = start_standstill(lambda: self._groups, cluster, self.world, tree)
@@ -343,7 +347,7 @@ class App:
 
         Whatever fails here is tried again by the loops; a start never depends on it.
         """
-        topics = sorted({subscription.topic for plan in plans for subscription in plan.subscriptions})
+        topics = sorted({each.topic for plan in plans for each in plan.subscriptions}.union(self._taken.topics))
         for topic in (*topics, AUTO_CREATE_TOPIC):
             if topic == AUTO_CREATE_TOPIC and cluster.brokers.addresses():
                 break  # it is only asked for where no topic of ours exists yet, to find a broker at all
@@ -364,6 +368,7 @@ class App:
         """In this order: no new queues, no new handlers, running ones end, offsets confirmed, groups left."""
         tree = TaskTree()
         stopping = [tree.start(group.stop(self._drain_ms), name=f"stop {group.plan.name}") for group in self._groups]
+        stopping.append(tree.start(self._taken.stop(self._drain_ms), name="stop engines"))
         for task in stopping:
             await task
         for group in self._groups:
@@ -403,18 +408,16 @@ class App:
     @property
     def counts(self) -> Counts:
         """What became of messages, all groups together."""
-        total = Counts()
-        for group in self._groups:
-            for name in Counts.__slots__:
-                setattr(total, name, getattr(total, name) + getattr(group.counts, name))
-        return total
+        return total(group.counts for group in self._groups)
 
     def idle_ms(self) -> int:
         """For how long nothing was handled and nothing was left to handle; 0 while there is work."""
         if not self.is_ready or not all(group.is_caught_up for group in self._groups):
             return 0
         now = self.world.clock.monotonic()
-        return int((now - max((group.last_activity for group in self._groups), default=now)) * 1000)
+        return min(
+            [*self._taken.idle_ms, *(int((now - each.last_activity) * 1000) for each in self._groups)], default=0
+        )
 
     @property
     def hanging(self) -> int:
@@ -428,7 +431,7 @@ class App:
         """
         return (
             self._accepted.is_set()
-            and bool(self._groups or self._dormant.names)
+            and bool(self._groups or self._dormant.names or self._taken)
             and all(
                 group.is_balanced and not group.cannot_send_back and not group.crews.hanging for group in self._groups
             )
@@ -442,6 +445,7 @@ class App:
         return picture(
             self.settings, self.member, self._groups, self._budget, self.world.clock,
             is_ready=self.is_ready, started_ms=self._started_ms, dormant=self._dormant.names, calls=self.plugins.calls,
+            engines=self._taken.pictures(),
         )  # fmt: skip
 
     def __repr__(self) -> str:

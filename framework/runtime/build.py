@@ -26,6 +26,7 @@ from framework.runtime.namespaced import seen_from_inside
 from framework.runtime.plan import GroupPlan, Handling, Keeping
 from framework.runtime.remembering import Onces, once_for
 from framework.runtime.reports import Reports
+from framework.runtime.taken import takes
 from framework.services.batch_calls import batching_for, one_of
 from framework.services.consume_trace import ConsumeTrace
 from framework.services.deliver import Hooks, Rules, call_for, is_awaited
@@ -57,6 +58,8 @@ def plans(
     """
     by_group: dict[str, list[ConsumerSpec]] = {}
     for consumer in consumers:
+        if takes(consumer.spec, settings, host):
+            continue
         spec = _run(consumer.spec, host.runners)
         by_group.setdefault(unwrap(settings.cluster.namespace, spec.group), []).append(spec)
     version = world.clock.now_ms()

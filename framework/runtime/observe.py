@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from framework.core.budget import Budget
 from framework.core.queue_flow import QueueState
 from framework.hooks.calls import Calls
 from framework.model.allocation import Allocation
 from framework.model.rate import Rate
-from framework.model.snapshot import GroupSnapshot, QueueSnapshot, Snapshot
+from framework.model.snapshot import EngineSnapshot, GroupSnapshot, QueueSnapshot, Snapshot
 from framework.ports import Clock
 from framework.runtime.connect import consume_from
 from framework.runtime.group import ConsumerGroup
 from framework.services.pull import PullLoop
+from framework.services.work import Counts
 from framework.settings.schema import AppSettings, ConsumerSettings, Start
 
 
@@ -26,6 +29,7 @@ def picture(
     started_ms: int,
     dormant: tuple[str, ...] = (),
     calls: Calls | None = None,
+    engines: tuple[EngineSnapshot, ...] = (),
 ) -> Snapshot:
     """The application as it is now."""
     return Snapshot(
@@ -40,7 +44,17 @@ def picture(
         dormant=dormant,
         hook_failures=dict(calls.failures) if calls else {},
         slow_hooks=dict(calls.slow) if calls else {},
+        engines=engines,
     )
+
+
+def total(each: Iterable[Counts]) -> Counts:
+    """The sum of several groups' counts."""
+    found = Counts()
+    for counts in each:
+        for name in Counts.__slots__:
+            setattr(found, name, getattr(found, name) + getattr(counts, name))
+    return found
 
 
 def _group(group: ConsumerGroup, settings: ConsumerSettings, clock: Clock) -> GroupSnapshot:

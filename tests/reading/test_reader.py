@@ -16,6 +16,7 @@ from framework.model.queue import MessageQueue
 from framework.reading import Columns, Filter, OffsetsGone, Reader, ReaderSettings
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import Command
+from tests.interop.processes import wait_until
 from tests.reading.threads import ThreadBox, texts, thread_box
 
 
@@ -153,6 +154,32 @@ def test_a_commit_makes_its_group_known_where_the_broker_has_none(box: ThreadBox
 
     assert 1 == reader.committed("strangers", queue)
     assert pull.is_spent
+
+
+def test_what_is_sent_back_lies_on_the_retry_topic_with_one_attempt_more(
+    box: ThreadBox, reader: Reader, topic: str
+) -> None:
+    queue = filled(box, reader, topic, 3)
+    group = f"menders-of-{topic}"
+
+    def copies(of: str) -> list[tuple[bytes | None, int]]:
+        found: list[tuple[bytes | None, int]] = []
+        for each in reader.queues(of):
+            for columns in reader.read(each, 0, reader.max_offset(each)):
+                found += zip(columns.bodies, columns.reconsume_times, strict=True)
+        return found
+
+    reader.send_back(group, queue, 1)
+    wait_until(lambda: bool(copies(f"%RETRY%{group}")), "the copy on the retry topic", 30)
+    (place,) = [each for each in reader.queues(f"%RETRY%{group}") if reader.max_offset(each)]
+    reader.send_back(group, place, 0, max_retries=1)
+    reader.send_back(group, queue, 2, delay_level=-1)
+
+    assert [(b"m1", 1)] == copies(f"%RETRY%{group}")
+    wait_until(lambda: len(copies(f"%DLQ%{group}")) == 2, "both dead letters", 30)
+    assert {b"m1", b"m2"} == {body for body, _ in copies(f"%DLQ%{group}")}
+    with pytest.raises(OffsetsGone, match="offsets 3 to 3 are gone"):
+        reader.send_back(group, queue, 3)
 
 
 def test_retention_is_noticed_and_can_be_passed_over(box: ThreadBox, reader: Reader, topic: str) -> None:
