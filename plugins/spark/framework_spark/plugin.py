@@ -5,29 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from framework.hooks import hookimpl
 from framework_spark.runner import SparkRunner
+from framework_spark.settings import SparkSettings
 
 _DEFAULTS = {
     "spark.scheduler.mode": "FAIR",
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.showConsoleProgress": "false",
 }
-
-
-class SparkSettings(BaseModel):
-    """`plugins.settings.spark`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    master: str = "local[2,4]"
-    """Where jobs run; `local[2,4]` tries a task four times, a plain `local[2]` once."""
-    app_name: str = "framework-app"
-    """What Spark's UI calls it."""
-    conf: Mapping[str, str] = {}
-    """Settings of the session, such as `spark.driver.memory`. Ours are FAIR scheduling and two shuffle partitions."""
 
 
 class SessionsOfThisProcess:
@@ -71,7 +57,7 @@ class SparkPlugin:
     """Made once an application; the session only when the first batch comes."""
 
     def __init__(self, settings: SparkSettings) -> None:
-        self._runner = SparkRunner(SessionsOfThisProcess(settings))
+        self._runner = SparkRunner(SessionsOfThisProcess(settings), settings.groups)
 
     @staticmethod
     @hookimpl

@@ -1,47 +1,34 @@
-"""How handlers with `engine="spark"` are run: each batch becomes a DataFrame, and the answer becomes outcomes.
-
-One session for all of them, made when the first batch comes and made again when it has died. While there is none, the
-batch waits here on its worker thread: no attempt is lost to a Spark that is away, and its queues hold.
-"""
+"""How handlers with `engine="spark"` are run in `mode: driver`: each batch becomes a DataFrame, the answer outcomes."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from framework.model.contracts import Taken, Taking
 from framework.model.message import Message
+from framework_spark.session import PAUSE_S, Sessions, SharedSession, Stopping
+
+if TYPE_CHECKING:
+    from framework_spark.settings import GroupSettings
+
+__all__ = ["SparkRunner", "Stopping"]
 
 _log = structlog.get_logger(__name__)
 
-PAUSE_S, PAUSE_MAX_S = 1.0, 60.0
-
-
-class Stopping(Exception):
-    """The application ends while a batch waits for a session; it is delivered again."""
-
-
-class Sessions(Protocol):
-    """Where sessions come from."""
-
-    def make(self) -> Any:
-        """A session that works, or an error."""
-        ...
-
-    def is_alive(self, session: Any) -> bool: ...
-
 
 class SparkRunner:
-    """Shared by worker threads: one lock around the session, none around jobs."""
+    """One an application; `groups` are those that the settings say something about."""
 
-    def __init__(self, sessions: Sessions, *, pause_s: float = PAUSE_S) -> None:
-        self._sessions, self._pause_s = sessions, pause_s
-        self._lock = threading.Lock()
-        self._session: Any = None
-        self._generation = 0
-        self._stopping = threading.Event()
+    def __init__(
+        self, sessions: Sessions, groups: Mapping[str, GroupSettings] | None = None, *, pause_s: float = PAUSE_S
+    ) -> None:
+        self._shared = SharedSession(sessions, pause_s=pause_s)
+        self._groups = groups or {}
+
+    # Batches that the framework hands over
 
     def prepared(self, function: Callable[..., object], name: str) -> Callable[[list[Message]], object]:
         from framework_spark.frames import table_of  # pyarrow: only for applications with such a handler
@@ -49,33 +36,36 @@ class SparkRunner:
         own: list[tuple[int, Any]] = []
 
         def run(messages: list[Message]) -> object:
-            generation, shared = self._alive()
-            if not own or own[0][0] != generation:
-                own[:] = [(generation, shared.newSession())]  # views and settings of a handler are its own
-            frame = own[0][1].createDataFrame(table_of(messages))
-            return _answered(function(frame), messages, name)
+            while True:
+                generation, shared = self._shared.get()
+                if not own or own[0][0] != generation:
+                    own[:] = [(generation, shared.newSession())]  # views and settings of a handler are its own
+                try:
+                    return _answered(function(own[0][1].createDataFrame(table_of(messages))), messages, name)
+                except Exception as error:
+                    if self._shared.is_alive(shared):
+                        raise
+                    # Not the handler's fault: the batch runs again when there is a session, and no attempt is counted.
+                    _log.warning("spark session died", handler=name, cause=f"{type(error).__name__}: {error}"[:500])
 
         return run
 
+    # Groups that a query reads
+
+    def takes(self, group: str) -> bool:
+        found = self._groups.get(group)
+        return found is not None and found.mode == "source"
+
+    def taken(self, taking: Taking) -> Taken:
+        from framework.model.namespaces import unwrap
+        from framework_spark.managed import ManagedQuery
+
+        group = self._groups[unwrap(taking.cluster.namespace, taking.group)]
+        return ManagedQuery(taking, group, self._shared)
+
     def stop(self) -> None:
         """Let nobody wait for a session any more."""
-        self._stopping.set()
-
-    def _alive(self) -> tuple[int, Any]:
-        pause = self._pause_s
-        with self._lock:
-            while self._session is None or not self._sessions.is_alive(self._session):
-                if self._stopping.is_set():
-                    raise Stopping("no Spark session, and the application ends; the batch is delivered again")
-                self._session = None
-                try:
-                    self._session = self._sessions.make()
-                    self._generation += 1
-                except Exception as error:  # noqa: BLE001 - border: Spark's
-                    _log.warning("no spark session", cause=f"{type(error).__name__}: {error}"[:500], again_in_s=pause)
-                    self._stopping.wait(pause)
-                    pause = min(pause * 2, PAUSE_MAX_S)
-            return self._generation, self._session
+        self._shared.stop()
 
 
 def _answered(answer: object, messages: Sequence[Message], name: str) -> object:
@@ -83,8 +73,14 @@ def _answered(answer: object, messages: Sequence[Message], name: str) -> object:
 
     from framework_spark.frames import outcomes_of
 
-    if hasattr(answer, "toArrow"):
-        if getattr(answer, "isStreaming", False):
-            raise ValueError(f"handler {name} returned a streaming frame; return a batch one, or nothing")
-        answer = answer.toArrow()
-    return outcomes_of(answer, messages) if isinstance(answer, pa.Table) else answer
+    table = verdicts_in(answer, name)
+    return outcomes_of(table, messages) if isinstance(table, pa.Table) else table
+
+
+def verdicts_in(answer: object, name: str) -> object:
+    """What a handler returned, a frame as the Arrow table of its rows."""
+    if not hasattr(answer, "toArrow"):
+        return answer
+    if getattr(answer, "isStreaming", False):
+        raise ValueError(f"handler {name} returned a streaming frame; return a batch one, or nothing")
+    return answer.toArrow()

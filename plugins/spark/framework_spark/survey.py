@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 
 from framework.errors import BrokerUnreachable, ConfigurationError, FrameworkError
 from framework.model.queue import MessageQueue
+from framework.model.reserved import RETRY_PREFIX
 from framework.reading import Reader
 from framework_spark.options import EARLIEST, LATEST, Bound, SourceOptions
 
@@ -37,7 +38,9 @@ class Survey:
         if fresh or self._asked_at is None or now - self._asked_at >= REFRESH_SECONDS:
             self._queues = [queue for topic in self._topics() for queue in self._reader.queues(topic)]
             self._asked_at = now
-            missing = sorted(set(self._options.topics) - {queue.topic for queue in self._queues})
+            found = {queue.topic for queue in self._queues}
+            # A group has a retry topic once something of it is to be tried again.
+            missing = [each for each in self._options.topics if each not in found and not each.startswith(RETRY_PREFIX)]
             if missing and fresh:
                 servers = ", ".join(self._options.settings.name_servers)
                 raise ConfigurationError(f"topic {missing[0]}: no name server of {servers} knows it; create it first")

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from framework_spark import options
-from framework_spark.plugin import SessionsOfThisProcess, SparkSettings
+from framework_spark.plugin import SessionsOfThisProcess
 from framework_spark.runner import SparkRunner
 from framework_spark.schema import SCHEMA
+from framework_spark.settings import SparkSettings
 from framework_spark.sink import TYPES
 
 from framework import Message

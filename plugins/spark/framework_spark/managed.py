@@ -1,0 +1,291 @@
+"""A handler of `mode: source`: the function of a managed streaming query that also reads the group's retry topic.
+
+The checkpoint says what is done. A batch is done when its function returned and each row that failed has a copy on the
+retry topic (or, after its last attempt, among the dead letters); before that the query does not go on, and after a
+crash the batch runs again. The query is started anew, with growing pauses, whatever ended it: its session, its source
+process, an executor, a broker.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from typing import Any
+
+import pyarrow as pa
+import structlog
+
+from framework.errors import ConfigurationError, FrameworkError, shorten
+from framework.model.contracts import Taking
+from framework.model.delay_levels import TO_DEAD_LETTERS
+from framework.model.queue import MessageQueue
+from framework.model.reserved import RETRY_PREFIX
+from framework.reading import Reader
+from framework_spark.frames import ADDRESS, VERDICTS
+from framework_spark.offsets import flat, nested
+from framework_spark.options import EARLIEST, LATEST, SourceOptions, source_options
+from framework_spark.runner import verdicts_in
+from framework_spark.session import PAUSE_MAX_S, PAUSE_S, SharedSession, Stopping
+from framework_spark.settings import GroupSettings
+
+_log = structlog.get_logger(__name__)
+
+LOOK_S = 0.2  # between two looks at the query
+COMMIT_S = 10.0  # for a batch that ended to reach the checkpoint
+
+
+class ManagedQuery:
+    """One group's. `run` has a thread of its own; Spark calls `_handle` on one of its threads."""
+
+    def __init__(
+        self, taking: Taking, settings: GroupSettings, shared: SharedSession, *, pause_s: float = PAUSE_S
+    ) -> None:
+        self._taking, self._settings, self._shared, self._pause_s = taking, settings, shared, pause_s
+        self._given = {**_connection(taking), **settings.options}
+        self._options: SourceOptions = source_options(self._given, streaming=True)  # names what cannot work, now
+        self._session: Any = None
+        self._query: Any = None
+        self._gate = threading.Condition()
+        self._is_stopping = False
+        self._is_handling = False
+        self._deadline = 0.0
+        self._last_batch = -1
+        """The newest that the function was through with."""
+        self._busy_at = time.monotonic()
+        self._failures = 0
+        self._restarts = 0
+        self._reason = ""
+
+    # As the framework sees it
+
+    def run(self) -> None:
+        while not self._stops():
+            try:
+                self._session = self._shared.get()[1]
+                self._run_query(self._session.newSession())
+            except Stopping:
+                break
+            except Exception as error:  # noqa: BLE001 - border: Spark's, the JVM's and a broker's
+                if self._stops():
+                    break
+                self._wait(error)
+
+    def _stops(self) -> bool:
+        return self._is_stopping
+
+    def stop(self, drain_ms: int) -> None:
+        self._deadline = time.monotonic() + drain_ms / 1000
+        with self._gate:
+            self._is_stopping = True
+            self._gate.notify_all()
+
+    @property
+    def idle_ms(self) -> int:
+        query = self._query
+        if query is None or self._failures or self._is_handling:
+            return 0
+        return int((time.monotonic() - self._busy_at) * 1000)
+
+    @property
+    def picture(self) -> dict[str, str]:
+        facts = {
+            "state": "stopping" if self._is_stopping else "running" if self._query is not None else "waiting",
+            "batch": str(self._last_batch),
+            "restarts": str(self._restarts),
+            "checkpoint": self._settings.checkpoint,
+        }
+        return {**facts, "reason": self._reason} if self._reason else facts
+
+    # The query
+
+    def _run_query(self, session: Any) -> None:
+        taking = self._taking
+        source = session.readStream.format("rocketmq").options(**self._given, startingOffsets=self._starting())
+        query = (
+            source.load()
+            .writeStream.foreachBatch(self._handle)
+            .queryName(f"{taking.group} {taking.name}")
+            .option("checkpointLocation", self._settings.checkpoint)
+            .trigger(processingTime=f"{max(taking.linger_ms, 1)} milliseconds")
+            .start()
+        )
+        self._query = query
+        self._busy_at = time.monotonic()
+        _log.info("spark query started", group=taking.group, topic=taking.topic, checkpoint=self._settings.checkpoint)
+        try:
+            while not self._is_stopping:
+                if query.awaitTermination(LOOK_S):
+                    raise FrameworkError("the query was stopped by somebody else")
+                self._look(query)
+            self._drain(query)
+        finally:
+            self._query = None
+
+    def _look(self, query: Any) -> None:
+        if query.status["isDataAvailable"]:
+            self._busy_at = time.monotonic()
+        if self._failures and self._last_batch >= 0:
+            self._failures, self._reason = 0, ""
+
+    def _drain(self, query: Any) -> None:
+        """The batch that runs may end, and reaches the checkpoint; the group's offsets follow it."""
+        with self._gate:
+            self._gate.wait_for(lambda: not self._is_handling, max(self._deadline - time.monotonic(), 0))
+            ended = not self._is_handling
+        until = time.monotonic() + COMMIT_S
+        while ended and _done(query) < self._last_batch and time.monotonic() < until:
+            time.sleep(LOOK_S / 4)
+        try:
+            query.stop()
+        finally:
+            self._mirror(query)
+
+    def _mirror(self, query: Any) -> None:
+        progress = query.lastProgress
+        if not progress:
+            return
+        end = progress["sources"][0]["endOffset"]
+        with Reader(self._options.settings) as reader:
+            for queue, offset in flat(json.loads(end) if isinstance(end, str) else end).items():
+                try:
+                    if offset > (reader.committed(self._taking.group, queue) or 0):
+                        reader.commit(self._taking.group, queue, offset)
+                except FrameworkError as error:
+                    _log.warning("offset not mirrored", group=self._taking.group, cause=str(error))
+
+    def _wait(self, error: Exception) -> None:
+        """Something ended the query: again after a pause, which grows as long as no batch gets through."""
+        pause = min(self._pause_s * 2**self._failures, PAUSE_MAX_S)
+        self._failures += 1
+        self._restarts += 1
+        self._last_batch = -1
+        self._reason = f"{type(error).__name__}: {error}"[:500]
+        _log.warning("spark query ended", group=self._taking.group, cause=self._reason, again_in_s=pause)
+        with self._gate:
+            self._gate.wait_for(lambda: self._is_stopping, pause)
+
+    def _starting(self) -> str:
+        """For a query without a checkpoint: where the group is at the brokers, else where its settings let it begin."""
+        start, group = self._taking.start, self._taking.group
+        found = {}
+        with Reader(self._options.settings) as reader:
+            for topic in self._options.topics:
+                is_retry = topic.startswith(RETRY_PREFIX)
+                for queue in reader.queues(topic):
+                    offset = reader.committed(group, queue)
+                    if offset is None and not is_retry and start.policy in {"time", "age"}:
+                        since = start.ms if start.policy == "time" else time.time() * 1000 - start.ms
+                        offset = reader.offset_at(queue, int(since))
+                    elif offset is None:
+                        offset = EARLIEST if is_retry or start.policy == "first" else LATEST
+                    found[queue] = max(offset, reader.min_offset(queue)) if offset >= 0 else offset
+        return json.dumps(nested(found)) if found else "earliest"
+
+    # A batch
+
+    def _handle(self, frame: Any, number: int) -> None:
+        with self._gate:
+            if self._is_stopping:
+                raise Stopping("the application ends; the batch runs at the next start")
+            self._is_handling = True
+        try:
+            self._settle(self._rows_that_failed(frame))
+            self._last_batch = number
+        finally:
+            with self._gate:
+                self._busy_at = time.monotonic()
+                self._is_handling = False
+                self._gate.notify_all()
+
+    def _rows_that_failed(self, frame: Any) -> list[dict[str, Any]]:
+        """With `verdict` and `reason`; all rows where the function raised."""
+        try:
+            answer = verdicts_in(self._taking.function(frame), self._taking.name)
+            if not isinstance(answer, pa.Table):
+                return []
+            return self._checked(answer)
+        except Exception as error:
+            if not self._shared.is_alive(self._session):
+                raise  # not the handler's fault; the batch runs again when there is a session
+            reason = f"{type(error).__name__}: {error}"[:500]
+            _log.warning("handler failed", handler=self._taking.name, group=self._taking.group, cause=reason)
+            rows = frame.select(*ADDRESS).toArrow().to_pylist()
+            return [{**row, "verdict": "retry", "reason": reason} for row in rows]
+
+    def _checked(self, verdicts: pa.Table) -> list[dict[str, Any]]:
+        missing = [name for name in (*ADDRESS, "verdict") if name not in verdicts.column_names]
+        if missing:
+            raise ValueError(
+                f"the frame that the handler returned has no column {missing[0]}; verdicts have {', '.join(ADDRESS)}, "
+                "verdict, and perhaps reason"
+            )
+        found: dict[tuple[Any, ...], dict[str, Any]] = {}
+        for row in verdicts.to_pylist():
+            if row["verdict"] not in (*VERDICTS, None):
+                raise ValueError(f"verdict {shorten(row['verdict'])}: write one of {', '.join(VERDICTS)}")
+            address = tuple(row[name] for name in ADDRESS)
+            if row["topic"] not in self._options.topics:
+                raise ValueError(f"verdict for {address}, which is no message of the batch")
+            if row["verdict"] == "dead_letter" or (row["verdict"] == "retry" and address not in found):
+                found[address] = row  # of two for one message, the graver counts
+        return list(found.values())
+
+    def _settle(self, rows: list[dict[str, Any]]) -> None:
+        """A durable copy of each. Raises where a broker cannot make one: the batch then runs again."""
+        if not rows:
+            return
+        taking = self._taking
+        with Reader(self._options.settings) as reader:
+            for row in rows:
+                is_dead = row["verdict"] == "dead_letter"
+                reader.send_back(
+                    taking.group,
+                    MessageQueue(row["topic"], row["broker"], row["queueId"]),
+                    row["offset"],
+                    delay_level=TO_DEAD_LETTERS if is_dead else 0,
+                    max_retries=taking.max_retries,
+                )
+        _log.info("rows sent back", group=taking.group, rows=len(rows), reason=str(rows[0].get("reason") or "")[:200])
+
+
+def _done(query: Any) -> int:
+    """The newest batch that the checkpoint has."""
+    progress = query.lastProgress
+    return int(progress["batchId"]) if progress else -1
+
+
+def _connection(taking: Taking) -> dict[str, str]:
+    """The source's options that the handler and the settings of the cluster give. Secrets do not travel."""
+    cluster = taking.cluster
+    given = {
+        "nameServers": ",".join(cluster.name_servers),
+        "topic": f"{taking.topic},{RETRY_PREFIX}{taking.group}",
+        "group": taking.group,
+        "maxOffsetsPerTrigger": str(taking.batch),
+    }
+    if taking.sql is not None:
+        given["sql"] = taking.sql
+    elif taking.tags.strip() != "*":
+        given["tags"] = taking.tags
+    if cluster.credentials.access_key:
+        if not cluster.credentials.file:
+            raise ConfigurationError(
+                f"consumer {taking.name!r}: in mode: source each executor reads the keys by itself; write "
+                "cluster.credentials.file, a file that all of them have"
+            )
+        given["credentials"] = f"file:{cluster.credentials.file}"
+    if cluster.tls.enabled:
+        if not cluster.tls.verify or cluster.tls.key_password.reveal():
+            raise ConfigurationError(
+                f"consumer {taking.name!r}: mode: source verifies certificates and takes a key without a password"
+            )
+        files = {"tlsCaFile": "ca_file", "tlsCertFile": "cert_file", "tlsKeyFile": "key_file"}
+        given |= {"tls": "true"} | {
+            option: path for option, name in files.items() if (path := getattr(cluster.tls, name))
+        }
+    if cluster.address_map or cluster.allow:
+        raise ConfigurationError(
+            f"consumer {taking.name!r}: cluster.address_map and cluster.allow do not reach executors; use mode: driver"
+        )
+    return given

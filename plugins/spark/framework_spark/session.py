@@ -1,0 +1,66 @@
+"""The one session of a process, for all that need it: made when first asked for, and again when it has died.
+
+Whoever asks while there is none waits on its own thread, so no attempt is lost to a Spark that is away.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Protocol
+
+import structlog
+
+_log = structlog.get_logger(__name__)
+
+PAUSE_S, PAUSE_MAX_S = 1.0, 60.0
+
+
+class Stopping(Exception):
+    """The application ends; what was asked for is delivered again."""
+
+
+class Sessions(Protocol):
+    """Where sessions come from."""
+
+    def make(self) -> Any:
+        """A session that works, or an error."""
+        ...
+
+    def is_alive(self, session: Any) -> bool: ...
+
+
+class SharedSession:
+    """Asked by worker threads: one lock around the making, none around jobs."""
+
+    def __init__(self, sessions: Sessions, *, pause_s: float = PAUSE_S) -> None:
+        self._sessions, self._pause_s = sessions, pause_s
+        self._lock = threading.Lock()
+        self._session: Any = None
+        self._generation = 0
+        self._stopping = threading.Event()
+
+    def stop(self) -> None:
+        """Let nobody wait for a session any more."""
+        self._stopping.set()
+
+    def is_alive(self, session: Any) -> bool:
+        """Whether a failure of its was the job's, and not the session's."""
+        with self._lock:
+            return self._sessions.is_alive(session)
+
+    def get(self) -> tuple[int, Any]:
+        """The session, and the how manieth it is."""
+        pause = self._pause_s
+        with self._lock:
+            while self._session is None or not self._sessions.is_alive(self._session):
+                if self._stopping.is_set():
+                    raise Stopping("no Spark session, and the application ends; the batch is delivered again")
+                self._session = None
+                try:
+                    self._session = self._sessions.make()
+                    self._generation += 1
+                except Exception as error:  # noqa: BLE001 - border: Spark's
+                    _log.warning("no spark session", cause=f"{type(error).__name__}: {error}"[:500], again_in_s=pause)
+                    self._stopping.wait(pause)
+                    pause = min(pause * 2, PAUSE_MAX_S)
+            return self._generation, self._session

@@ -1,0 +1,214 @@
+"""`mode: source`: what settings and handler give to the query, what a batch's answer means, and a real query."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pytest
+from framework_spark.frames import ADDRESS
+from framework_spark.managed import ManagedQuery
+from framework_spark.plugin import SessionsOfThisProcess
+from framework_spark.session import SharedSession
+from framework_spark.settings import GroupSettings, SparkSettings
+from pydantic import ValidationError
+
+from framework.errors import ConfigurationError
+from framework.model.contracts import Taking
+from framework.reading import Reader
+from framework.settings.schema import Cluster, Start
+from tests.interop.processes import wait_until
+from tests.reading.threads import ThreadBox, texts
+
+
+class Given:
+    """One session, made by somebody else; `dead` when it is said so."""
+
+    def __init__(self, session: Any) -> None:
+        self._session, self.is_dead = session, False
+
+    def make(self) -> Any:
+        return self._session
+
+    def is_alive(self, session: Any) -> bool:
+        return not self.is_dead
+
+
+def taking(function: Callable[[Any], object], **changes: Any) -> Taking:
+    given = {
+        "name": "revenue", "function": function, "group": "revenue", "topic": "clicks", "tags": "*", "sql": None,
+        "batch": 100, "linger_ms": 0, "max_retries": 2, "start": Start("first"), "cluster": Cluster(),
+    }  # fmt: skip
+    return Taking(**{**given, **changes})
+
+
+def query(function: Callable[[Any], object], **changes: Any) -> ManagedQuery:
+    settings = GroupSettings(mode="source", checkpoint="/nowhere")
+    return ManagedQuery(taking(function, **changes), settings, SharedSession(Given(None)))
+
+
+def verdicts(*rows: tuple[int, str], topic: str = "clicks") -> pa.Table:
+    return pa.Table.from_pylist(
+        [{"topic": topic, "broker": "broker-a", "queueId": 3, "offset": at, "verdict": verdict} for at, verdict in rows]
+    )
+
+
+class Frame:
+    """As much of a DataFrame as a batch needs."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def toArrow(self) -> pa.Table:  # noqa: N802  # Spark's name
+        return self.table
+
+    def select(self, *names: str) -> Frame:
+        return Frame(self.table.select(names))
+
+
+ROWS = Frame(pa.table({"topic": ["clicks"] * 3, "broker": ["broker-a"] * 3, "queueId": [3] * 3, "offset": [0, 1, 2]}))
+
+
+def failed(answer: Callable[[Any], object], **changes: Any) -> list[tuple[int, str]]:
+    return [(row["offset"], row["verdict"]) for row in query(answer, **changes)._rows_that_failed(ROWS)]
+
+
+def test_rows_with_a_verdict_are_sent_back_and_all_others_are_well() -> None:
+    assert [] == failed(lambda frame: None)
+    named = verdicts((0, "ok"), (1, "retry"), (2, "retry"), (2, "dead_letter"), (1, "retry"))
+    assert [(1, "retry"), (2, "dead_letter")] == failed(lambda frame: Frame(named))
+    back = verdicts((7, "retry"), topic="%RETRY%revenue")
+    assert [(7, "retry")] == failed(lambda frame: Frame(back))
+
+
+@pytest.mark.parametrize(
+    "answer", [verdicts((0, "drop")), verdicts((0, "retry"), topic="views"), pa.table({"offset": [1]})]
+)
+def test_an_answer_that_fits_nothing_sends_the_whole_batch_back(answer: pa.Table) -> None:
+    assert [(0, "retry"), (1, "retry"), (2, "retry")] == failed(lambda frame: Frame(answer))
+
+
+def test_an_exception_is_the_handlers_fault_only_where_the_session_lives() -> None:
+    def broken(frame: Any) -> None:
+        raise OSError("no")
+
+    assert [(0, "retry"), (1, "retry"), (2, "retry")] == failed(broken)
+    given = Given(None)
+    ours = ManagedQuery(taking(broken), GroupSettings(mode="source", checkpoint="/nowhere"), SharedSession(given))
+    given.is_dead = True
+    with pytest.raises(OSError, match="no"):
+        ours._rows_that_failed(ROWS)
+
+
+def test_what_the_handler_and_the_cluster_say_becomes_options() -> None:
+    cluster = Cluster.model_validate(
+        {"name_servers": ["a:1", "b:2"], "tls": {"enabled": True, "ca_file": "ca.pem"},
+         "credentials": {"access_key": "k", "secret_key": "s", "file": "keys.yaml"}}
+    )  # fmt: skip
+    given = query(lambda frame: None, tags="a || b", cluster=cluster)._given
+    assert {
+        "nameServers": "a:1,b:2", "topic": "clicks,%RETRY%revenue", "group": "revenue", "maxOffsetsPerTrigger": "100",
+        "tags": "a || b", "tls": "true", "tlsCaFile": "ca.pem", "credentials": "file:keys.yaml",
+    } == given  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("cluster", "words"),
+    [
+        ({"credentials": {"access_key": "k", "secret_key": "s"}}, "each executor reads the keys by itself"),
+        ({"tls": {"enabled": True, "verify": False}}, "mode: source verifies certificates"),
+        ({"allow": ["10.0.0.0/8"]}, "do not reach executors"),
+    ],
+)
+def test_what_cannot_travel_to_executors_is_refused(cluster: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        query(lambda frame: None, cluster=Cluster.model_validate(cluster))
+
+
+def test_settings_that_cannot_work_are_refused() -> None:
+    with pytest.raises(ValidationError, match="needs checkpoint"):
+        GroupSettings(mode="source")
+    with pytest.raises(ValidationError, match="in mode: source only"):
+        GroupSettings(checkpoint="/somewhere")
+    settings = GroupSettings(mode="source", checkpoint="/nowhere", options={"failOnDataLos": "false"})
+    with pytest.raises(ConfigurationError, match="unknown option 'failOnDataLos'; did you mean 'failOnDataLoss'"):
+        ManagedQuery(taking(lambda frame: None), settings, SharedSession(Given(None)))
+
+
+def test_a_group_without_a_checkpoint_goes_on_where_the_brokers_have_it(
+    box: ThreadBox, reader: Reader, topic: str
+) -> None:
+    box.send(topic, texts(topic, 5), queue=0, broker="broker-a")
+    box.send(topic, texts(topic, 5), queue=1, broker="broker-a")
+    first, second, *_ = (each for each in reader.queues(topic) if reader.max_offset(each))
+    reader.commit(topic, first, 3)
+    cluster = Cluster.model_validate({"name_servers": [box.address]})
+
+    def starts(policy: Literal["first", "last"]) -> tuple[int, ...]:
+        ours = query(lambda frame: None, topic=topic, group=topic, cluster=cluster, start=Start(policy))
+        places = json.loads(ours._starting())[topic]["broker-a"]
+        return places[str(first.number)], places[str(second.number)]
+
+    assert (3, -2) == starts("first")
+    assert (3, -1) == starts("last")
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.xdist_group("spark")
+def test_a_real_query_sends_back_what_fails_and_goes_on_where_it_stopped(
+    spark: Any, box: ThreadBox, reader: Reader, topic: str, tmp_path: Path
+) -> None:
+    """m3 is poison, m4 fails once. The second run begins where the first ended; the group's offsets are the ends."""
+    seen: list[tuple[str, int]] = []
+
+    def handler(frame: Any) -> Any:
+        rows = frame.selectExpr("cast(body as string) body", "reconsumeTimes times", *ADDRESS)
+        found = rows.collect()
+        seen.extend((row.body, row.times) for row in found)
+        return rows.where("body = 'm3' or (body = 'm4' and times = 0)").selectExpr(
+            *ADDRESS, "'retry' verdict", "'no price' reason"
+        )
+
+    settings = GroupSettings(mode="source", checkpoint=str(tmp_path / "checkpoint"))
+    cluster = Cluster.model_validate({"name_servers": [box.address]})
+
+    class Suite(SessionsOfThisProcess):
+        def make(self) -> Any:
+            return spark
+
+    def run(until: Callable[[], bool], what: str) -> None:
+        shared = SharedSession(Suite(SparkSettings()))
+        managed = ManagedQuery(taking(handler, topic=topic, group=topic, cluster=cluster), settings, shared)
+        thread = threading.Thread(target=managed.run)
+        thread.start()
+        try:
+            wait_until(until, what, timeout_s=240)
+        finally:
+            managed.stop(60_000)
+            thread.join(120)
+        assert not thread.is_alive()
+
+    def dead() -> list[bytes | None]:
+        return [
+            body
+            for each in reader.queues(f"%DLQ%{topic}")
+            for columns in reader.read(each, 0, reader.max_offset(each))
+            for body in columns.bodies
+        ]
+
+    box.send(topic, texts(topic, 6), queue=0, broker="broker-a")
+    run(lambda: len(dead()) == 1 and ("m4", 1) in seen, "m3 among the dead letters, m4 handled")
+    box.send(topic, texts(topic, 2, start=6), queue=0, broker="broker-a")
+    run(lambda: ("m7", 0) in seen, "the second run's messages")
+
+    assert [b"m3"] == dead()
+    expected = [(f"m{n}", 0) for n in range(8)] + [("m3", 1), ("m3", 2), ("m4", 1)]
+    assert sorted(expected) == sorted(seen)
+    for name in (topic, f"%RETRY%{topic}"):
+        for queue in reader.queues(name):
+            end = reader.max_offset(queue)
+            assert end == (reader.committed(topic, queue) or 0), queue
