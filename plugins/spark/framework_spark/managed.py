@@ -16,12 +16,13 @@ from typing import Any
 import pyarrow as pa
 import structlog
 
-from framework.errors import ConfigurationError, FrameworkError, shorten
+from framework.errors import FrameworkError, shorten
 from framework.model.contracts import Taking
 from framework.model.delay_levels import TO_DEAD_LETTERS
 from framework.model.queue import MessageQueue
 from framework.model.reserved import RETRY_PREFIX
 from framework.reading import Reader
+from framework_spark.connection import options_of
 from framework_spark.frames import ADDRESS, VERDICTS
 from framework_spark.offsets import flat, nested
 from framework_spark.options import EARLIEST, LATEST, SourceOptions, source_options
@@ -256,10 +257,9 @@ def _done(query: Any) -> int:
 
 
 def _connection(taking: Taking) -> dict[str, str]:
-    """The source's options that the handler and the settings of the cluster give. Secrets do not travel."""
-    cluster = taking.cluster
+    """The source's options that the handler and the settings of the cluster give."""
     given = {
-        "nameServers": ",".join(cluster.name_servers),
+        **options_of(taking.cluster, f"consumer {taking.name!r}"),
         "topic": f"{taking.topic},{RETRY_PREFIX}{taking.group}",
         "group": taking.group,
         "maxOffsetsPerTrigger": str(taking.batch),
@@ -268,24 +268,4 @@ def _connection(taking: Taking) -> dict[str, str]:
         given["sql"] = taking.sql
     elif taking.tags.strip() != "*":
         given["tags"] = taking.tags
-    if cluster.credentials.access_key:
-        if not cluster.credentials.file:
-            raise ConfigurationError(
-                f"consumer {taking.name!r}: in mode: source each executor reads the keys by itself; write "
-                "cluster.credentials.file, a file that all of them have"
-            )
-        given["credentials"] = f"file:{cluster.credentials.file}"
-    if cluster.tls.enabled:
-        if not cluster.tls.verify or cluster.tls.key_password.reveal():
-            raise ConfigurationError(
-                f"consumer {taking.name!r}: mode: source verifies certificates and takes a key without a password"
-            )
-        files = {"tlsCaFile": "ca_file", "tlsCertFile": "cert_file", "tlsKeyFile": "key_file"}
-        given |= {"tls": "true"} | {
-            option: path for option, name in files.items() if (path := getattr(cluster.tls, name))
-        }
-    if cluster.address_map or cluster.allow:
-        raise ConfigurationError(
-            f"consumer {taking.name!r}: cluster.address_map and cluster.allow do not reach executors; use mode: driver"
-        )
     return given

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from framework.hooks import hookimpl
+from framework_spark.command import SparkCommand
 from framework_spark.runner import SparkRunner
 from framework_spark.settings import SparkSettings
 
@@ -57,6 +58,7 @@ class SparkPlugin:
     """Made once an application; the session only when the first batch comes."""
 
     def __init__(self, settings: SparkSettings) -> None:
+        self._settings = settings
         self._runner = SparkRunner(SessionsOfThisProcess(settings), settings.groups)
 
     @staticmethod
@@ -67,6 +69,10 @@ class SparkPlugin:
     @hookimpl
     def register_runners(self) -> Mapping[str, SparkRunner]:
         return {"spark": self._runner}
+
+    @hookimpl
+    def register_commands(self) -> Mapping[str, SparkCommand]:
+        return {"spark": SparkCommand(self._settings)}
 
     @hookimpl
     def app_stopping(self) -> None:

@@ -119,8 +119,8 @@ def test_what_the_handler_and_the_cluster_say_becomes_options() -> None:
 @pytest.mark.parametrize(
     ("cluster", "words"),
     [
-        ({"credentials": {"access_key": "k", "secret_key": "s"}}, "each executor reads the keys by itself"),
-        ({"tls": {"enabled": True, "verify": False}}, "mode: source verifies certificates"),
+        ({"credentials": {"access_key": "k", "secret_key": "s"}}, "each executor of Spark's reads the keys by itself"),
+        ({"tls": {"enabled": True, "verify": False}}, "verify certificates"),
         ({"allow": ["10.0.0.0/8"]}, "do not reach executors"),
     ],
 )
