@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 
-def _python(folder: Path) -> Path:
+def spark_python(folder: Path) -> Path:
     """This interpreter for Spark's processes.
 
     They take the installed pyspark: Spark puts a zip file first, which is compiled anew at each start (some seconds of
@@ -32,13 +32,13 @@ def _python(folder: Path) -> Path:
 
 
 @contextmanager
-def spark_session(folder: Path) -> Iterator[Any]:
+def spark_session(folder: Path, extra: Mapping[str, str] | None = None) -> Iterator[Any]:
     """Small and quiet, with workers of this interpreter. A quick compiler and one thread for garbage: half the CPU."""
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         pytest.skip("Spark needs Java 17")
     from pyspark.sql import SparkSession
 
-    os.environ.update(PYSPARK_PYTHON=str(_python(folder)), SPARK_LOCAL_IP="127.0.0.1")
+    os.environ.update(PYSPARK_PYTHON=str(spark_python(folder)), SPARK_LOCAL_IP="127.0.0.1")
     settings = {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
@@ -52,7 +52,7 @@ def spark_session(folder: Path) -> Iterator[Any]:
         "spark.ui.showConsoleProgress": "false",
     }
     builder = SparkSession.builder.master("local[2,3]").appName("tests")
-    for name, value in settings.items():
+    for name, value in {**settings, **(extra or {})}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     try:

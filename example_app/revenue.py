@@ -1,0 +1,63 @@
+"""Revenue: per minute and article, by Spark. From orders to a table on disk, and back to the topic `revenue`.
+
+Needs `framework-app-spark`, so it is no part of `framework-app.yaml`: `revenue.yaml` beside it runs it.
+
+The table of orders only grows, and is read by message id; so an order that comes twice counts once, and one that comes
+late is added to its minute, whose total is written and sent anew. Whoever reads `revenue` keeps the last total by key.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from framework import consumer
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pyspark.sql import DataFrame, SparkSession
+
+ORDER = "number string, article string, cents bigint"
+
+
+@consumer("orders", group="revenue", engine="spark", batch=1000, linger="5s")
+def revenue(orders: DataFrame) -> DataFrame:
+    """Orders without an article or a price are buried alone; all others are counted."""
+    from pyspark.sql import functions as f
+
+    spark = orders.sparkSession
+    table, name_servers = str(spark.conf.get("spark.revenue.table")), str(spark.conf.get("spark.revenue.nameServers"))
+    lines = orders.withColumn("order", f.from_json(f.col("body").cast("string"), ORDER))
+    is_sound = f.col("order.article").isNotNull() & f.col("order.cents").isNotNull()
+    counted = lines.where(is_sound).select(
+        f.window("bornTime", "1 minute").start.alias("minute"), "msgId", "order.article", "order.cents"
+    )
+    counted.write.mode("append").partitionBy("minute").parquet(f"{table}/orders")
+
+    minutes = [row.minute for row in counted.select("minute").distinct().collect()]
+    if minutes:
+        _write_totals(spark, table, name_servers, minutes)
+    return lines.where(~is_sound).selectExpr(
+        "topic", "broker", "queueId", "offset", "'dead_letter' verdict", "'no article or no price' reason"
+    )
+
+
+def _write_totals(spark: SparkSession, table: str, name_servers: str, minutes: list[datetime]) -> None:
+    """Of the minutes that have changed, from all their orders."""
+    from pyspark.sql import functions as f
+
+    totals = (
+        spark.read.parquet(f"{table}/orders")
+        .where(f.col("minute").isin(minutes))
+        .dropDuplicates(["msgId"])
+        .groupBy("minute", "article")
+        .agg(f.sum("cents").alias("cents"), f.count("*").alias("orders"))
+    )
+    totals.write.mode("overwrite").option("partitionOverwriteMode", "dynamic").partitionBy("minute").parquet(
+        f"{table}/revenue"
+    )
+    sent = totals.select(
+        f.to_json(f.struct("minute", "article", "cents", "orders")).alias("body"),
+        f.concat_ws("/", "minute", "article").alias("key"),
+    )
+    sent.write.format("rocketmq").options(nameServers=name_servers, topic="revenue").mode("append").save()

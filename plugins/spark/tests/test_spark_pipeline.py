@@ -1,0 +1,183 @@
+"""The example pipeline: revenue per minute and article, with repeats, late orders and broken ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from example_app.revenue import revenue
+from framework import Message
+from framework.reading import Reader, ReaderSettings
+from tests.interop.processes import wait_until
+from tests.reading.spark import spark_python
+from tests.reading.threads import ThreadBox, thread_box
+
+ROOT = Path(__file__).parents[3]
+
+
+def orders(count: int, start: int = 0) -> list[Message]:
+    """Every tenth one has no price."""
+    found = []
+    for number in range(start, start + count):
+        order: dict[str, Any] = {"number": f"n{number}", "article": ("tea", "cup")[number % 2], "cents": 100 + number}
+        if number % 10 == 9:
+            del order["cents"]
+        found.append(Message("orders", json.dumps(order), keys=order["number"]))
+    return found
+
+
+def expected(count: int) -> dict[str, tuple[int, int]]:
+    """Article -> cents, orders; all minutes together, since a test may run across two."""
+    cents, number = Counter[str](), Counter[str]()
+    for message in orders(count):
+        order = json.loads(message.body)
+        if "cents" in order:
+            cents[order["article"]] += order["cents"]
+            number[order["article"]] += 1
+    return {article: (cents[article], number[article]) for article in cents}
+
+
+def sent_totals(reader: Reader, topic: str = "revenue") -> dict[str, tuple[int, int]]:
+    """By the last total of each key."""
+    rows = [
+        (stored, json.loads(body or b""))
+        for queue in reader.queues(topic)
+        for columns in reader.read(queue, 0, reader.max_offset(queue))
+        for stored, body in zip(columns.stored_ms, columns.bodies, strict=True)
+    ]
+    last: dict[tuple[str, str], dict[str, Any]] = {}
+    for _, row in sorted(rows, key=lambda each: (each[0], each[1]["orders"])):
+        last[row["minute"], row["article"]] = row
+    cents, number = Counter[str](), Counter[str]()
+    for row in last.values():
+        cents[row["article"]] += row["cents"]
+        number[row["article"]] += row["orders"]
+    return {article: (cents[article], number[article]) for article in cents}
+
+
+def table_totals(spark: Any, table: Path) -> dict[str, tuple[int, int]]:
+    frame = spark.read.parquet(f"{table}/revenue").groupBy("article").agg({"cents": "sum", "orders": "sum"})
+    return {row.article: (row["sum(cents)"], row["sum(orders)"]) for row in frame.collect()}
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.xdist_group("spark")
+def test_repeats_count_once_and_late_orders_correct_their_minute(
+    spark: Any, box: ThreadBox, reader: Reader, tmp_path: Path
+) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.revenue.table", str(tmp_path / "table"))
+    session.conf.set("spark.revenue.nameServers", box.address)
+    begins = {queue: reader.max_offset(queue) for queue in reader.queues("orders")}
+
+    def handled(end: int) -> list[int]:
+        """The offsets that are buried of queue 3, up to `end`."""
+        frame = (
+            session.read.format("rocketmq")
+            .options(nameServers=box.address, topic="orders")
+            .load()
+            .where(f"broker = 'broker-b' and queueId = 3 and offset < {end}")
+        )
+        return sorted(row.offset for row in revenue.spec.function(frame).collect())  # type: ignore[attr-defined]
+
+    assert not any(begins.get(queue, 0) for queue in begins if queue.broker == "broker-b" and queue.number == 3)
+    box.send("orders", orders(30), queue=3, broker="broker-b")
+    assert [9, 19] == handled(25)
+    assert [9, 19, 29] == handled(30), "all again, with five more for a minute that was written"
+
+    assert expected(30) == table_totals(session, tmp_path / "table")
+    assert expected(30) == sent_totals(reader)
+
+
+@contextmanager
+def _program(words: list[str], log: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    with log.open("w") as out:
+        process = subprocess.Popen(words, env=environment, stdout=out, stderr=out, text=True, cwd=ROOT)
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                try:
+                    process.wait(90)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+
+
+def _cluster(stack: ExitStack, folder: Path, environment: dict[str, str]) -> str:
+    """A master and two workers from the pip package, on loopback."""
+    import pyspark
+
+    from tests.interop.roles import free_port
+
+    home = str(Path(pyspark.__file__).parent)
+    port = free_port("spark", [])
+    master = f"spark://127.0.0.1:{port}"
+    given = environment | {"SPARK_HOME": home, "SPARK_NO_DAEMONIZE": "1", "SPARK_DAEMON_MEMORY": "512m"}
+    deploy, program = "org.apache.spark.deploy", str(Path(home, "bin", "spark-class"))
+    log = folder / "master.log"
+    words = [program, f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
+    stack.enter_context(_program(words, log, given))
+    wait_until(lambda: "I have been elected leader" in log.read_text(), "a master", 240)
+    for number in range(2):
+        words = [program, f"{deploy}.worker.Worker", "--host", "127.0.0.1", "--cores", "1", "--memory", "1g"]
+        words += ["--webui-port", "0", "--work-dir", str(folder / f"worker-{number}"), master]
+        stack.enter_context(_program(words, folder / f"worker-{number}.log", given))
+    wait_until(lambda: log.read_text().count("Registering worker") == 2, "both workers", 240)
+    return master
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("where", ["local", "standalone"])
+def test_the_same_files_run_here_and_on_a_cluster(tmp_path: Path, where: str) -> None:
+    """`framework-app run --config example_app/revenue.yaml`, with another master and other places alone."""
+    environment = {**os.environ, "PYSPARK_PYTHON": str(spark_python(tmp_path)), "SPARK_LOCAL_IP": "127.0.0.1"}
+    with ExitStack() as stack:
+        box = stack.enter_context(thread_box())
+        reader = stack.enter_context(Reader(ReaderSettings((box.address,))))
+        master = "local[2,4]" if where == "local" else _cluster(stack, tmp_path, environment)
+        own = tmp_path / "own.yaml"
+        own.write_text(
+            json.dumps(
+                {
+                    "plugins": {
+                        "settings": {
+                            "spark": {
+                                "master": master,
+                                "conf": {
+                                    "spark.revenue.nameServers": box.address,
+                                    "spark.revenue.table": str(tmp_path / "table"),
+                                    "spark.driver.host": "127.0.0.1",
+                                    "spark.driver.bindAddress": "127.0.0.1",
+                                    "spark.executor.memory": "600m",
+                                    "spark.ui.enabled": "false",
+                                },
+                                "groups": {"revenue": {"checkpoint": str(tmp_path / "checkpoint")}},
+                            }
+                        }
+                    }
+                }
+            )
+        )
+        box.send("orders", orders(200), queue=0)
+        words = [sys.executable, "-m", "framework", "run", "--config", "example_app/revenue.yaml"]
+        words += ["--overlay", str(own), "--name-server", box.address]
+        log = tmp_path / "app.log"
+        with _program(words, log, environment) as app:
+            wait_until(lambda: app.poll() is not None or sent_totals(reader) == expected(200), "the totals", 600)
+            assert app.poll() is None, log.read_text()[-3000:]
+        assert 0 == app.returncode, log.read_text()[-3000:]
+        (queue,) = [each for each in reader.queues("orders") if reader.max_offset(each)]
+        assert reader.max_offset(queue) == reader.committed("revenue", queue), "drained, and mirrored"
