@@ -12,8 +12,8 @@ def options_of(cluster: Cluster, who: str) -> dict[str, str]:
     if cluster.credentials.access_key:
         if not cluster.credentials.file:
             raise ConfigurationError(
-                f"{who}: each executor of Spark's reads the keys by itself; write cluster.credentials.file, a file that "
-                "all of them have"
+                f"{who}: each executor of Spark's reads the keys by itself; write cluster.credentials.file, a file "
+                "that all of them have"
             )
         given["credentials"] = f"file:{cluster.credentials.file}"
     if cluster.tls.enabled:
@@ -27,6 +27,6 @@ def options_of(cluster: Cluster, who: str) -> dict[str, str]:
         given |= {"tls": "true"} | {option: path for option, path in files.items() if path}
     if cluster.address_map or cluster.allow:
         raise ConfigurationError(
-            f"{who}: cluster.address_map and cluster.allow do not reach executors of Spark's; only mode: driver has them"
+            f"{who}: cluster.address_map and cluster.allow do not reach executors of Spark's; use mode: driver"
         )
     return given
