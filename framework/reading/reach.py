@@ -9,7 +9,7 @@ from __future__ import annotations
 import ssl
 from threading import Event
 
-from framework.errors import BrokerUnreachable, ProtocolError, Refused
+from framework.errors import BrokerUnreachable, ConnectionLost, ProtocolError, Refused
 from framework.net.address import AllowList, parse_address
 from framework.net.channel import raise_for
 from framework.net.real_world import RealChance
@@ -116,7 +116,15 @@ class Reach:
         """The answer, whatever its code; once more on a fresh link where the peer went away without blame."""
         timeout_ms = self._settings.request_timeout_ms
         fields = dict(request.fields)  # signing adds some, which must not be signed again
-        answer = self.link(address).request(request, timeout_ms=timeout_ms)
+        kept = self._links.get(address)
+        try:
+            answer = self.link(address).request(request, timeout_ms=timeout_ms)
+        except ConnectionLost:
+            if kept is None or kept is not self._links[address]:
+                raise
+            # Servers close what was quiet for two minutes, which says nothing of how they are.
+            request.fields = dict(fields)
+            answer = self.link(address).request(request, timeout_ms=timeout_ms)
         if answer.code == ResponseCode.GO_AWAY:
             self._links.pop(address).close()
             request.fields = fields

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -132,6 +133,19 @@ def test_an_offset_is_found_by_time(box: ThreadBox, reader: Reader, topic: str) 
 
     assert 0 == reader.offset_at(queue, columns.stored_ms[0])
     assert 3 == reader.offset_at(queue, columns.stored_ms[-1] + 3_600_000)
+
+
+def test_a_connection_that_was_closed_while_it_was_quiet_is_made_anew(
+    box: ThreadBox, reader: Reader, topic: str
+) -> None:
+    queue = filled(box, reader, topic, 3)
+    before = list(reader._reach._links.values())
+    for link in before:
+        link._socket.shutdown(socket.SHUT_RDWR)
+
+    assert queue in reader.queues(topic)
+    assert 3 == reader.max_offset(queue)
+    assert not set(before) & set(reader._reach._links.values())
 
 
 def test_a_group_s_offset_is_stored_and_fetched(box: ThreadBox, reader: Reader, topic: str) -> None:

@@ -186,7 +186,7 @@ def test_a_real_query_sends_back_what_fails_and_goes_on_where_it_stopped(
         thread = threading.Thread(target=managed.run)
         thread.start()
         try:
-            wait_until(until, what, timeout_s=240)
+            wait_until(until, what, timeout_s=900)
         finally:
             managed.stop(60_000)
             thread.join(120)
