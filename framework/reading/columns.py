@@ -85,10 +85,11 @@ class Columns:
                     continue
                 offset += offset_delta
                 texts_at = body_end + data[body_end] + 3
-                if texts_at > following or texts_at + (data[texts_at - 2] << 8 | data[texts_at - 1]) > following:
+                texts_end = texts_at + (data[texts_at - 2] << 8 | data[texts_at - 1]) if texts_at <= following else stop
+                if texts_at > following or texts_end > following:
                     records.properties(at)  # says what is wrong
                     raise AssertionError("refused a record that is sound")
-                texts = data[texts_at : texts_at + (data[texts_at - 2] << 8 | data[texts_at - 1])]
+                texts = data[texts_at:texts_end]
                 at, this = following, at
                 if offset >= end or (tags and records.tag(this) not in tags):
                     continue

@@ -2,15 +2,16 @@ r"""Columns of a reader as an Arrow record batch in the shape that Spark asked f
 
 Properties are the dearest column. They are cut for a whole batch at once, by Arrow and without an object a text:
 brokers store `name \x01 value \x02`, repeated, so all rows joined and split at both separators are names and values in
-turn. Rows of another shape (an empty name, a value with a separator in it) send the batch the slow way.
+turn. Rows of another shape (an empty name, a value with a separator in it) send the batch the slow way. Where all rows
+name the same properties in the same order, as those of one producer mostly do, each name is a column found by counting.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property, lru_cache
-from itertools import accumulate
-from typing import Any
+from itertools import accumulate, repeat
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +20,16 @@ from framework.reading import Columns, decode_properties
 
 _NAME_END, _PAIR_END = b"\x01", b"\x02"
 _TEXT = bytes(byte for byte in range(256) if byte not in {1, 2})
+
+
+class _Pairs(NamedTuple):
+    """The properties of a batch, those of all rows in one line."""
+
+    starts: pa.Array
+    names: pa.Array
+    values: pa.Array
+    order: tuple[str, ...] = ()
+    """The names that every row has, in this order and no other; empty where rows differ."""
 
 
 class Rows:
@@ -38,8 +49,7 @@ class Rows:
         return pc.multiply(pa.array(values_ms, pa.int64()), 1000).view(kind)
 
     @cached_property
-    def _pairs(self) -> tuple[pa.Array, pa.Array, pa.Array]:
-        """Where each row's properties begin, and all names and values."""
+    def _pairs(self) -> _Pairs:
         rows = self.columns.properties
         if rows and rows[0].endswith(_PAIR_END):
             joined = b"".join(rows)
@@ -55,28 +65,35 @@ class Rows:
             else:
                 parts = pc.split_pattern(text, "\x01").flatten().slice(0, 2 * count)
                 if pc.min(pc.binary_length(parts)).as_py():
-                    evens = _upto(count, 2)
-                    starts = _starts([row.count(_NAME_END) for row in rows])
-                    return starts, parts.take(evens), parts.take(pc.add(evens, 1))
+                    names, values = parts.take(_upto(count, 2)), parts.take(_upto(count, 2, 1))
+                    if order := _order(rows, names):
+                        return _Pairs(_upto(len(rows) + 1, len(order)).cast(pa.int32()), names, values, order)
+                    return _Pairs(_starts([row.count(_NAME_END) for row in rows]), names, values)
         opened = [decode_properties(row) for row in self.columns.properties]
         names = [name for row in opened for name in row]
         values = [value for row in opened for value in row.values()]
-        return _starts([len(row) for row in opened]), pa.array(names, pa.string()), pa.array(values, pa.string())
+        return _Pairs(
+            _starts([len(row) for row in opened]), pa.array(names, pa.string()), pa.array(values, pa.string())
+        )
 
     @cached_property
     def _rows_of_pairs(self) -> pa.Array:
-        starts, names, _ = self._pairs
-        return pc.list_parent_indices(pa.ListArray.from_arrays(starts, names))
+        pairs = self._pairs
+        return pc.list_parent_indices(pa.ListArray.from_arrays(pairs.starts, pairs.names))
 
     @cached_property
     def _map(self) -> pa.MapArray:
-        return pa.MapArray.from_arrays(*self._pairs)
+        return pa.MapArray.from_arrays(*self._pairs[:3])
 
     def map(self, kind: pa.DataType) -> pa.Array:
-        return pa.MapArray.from_arrays(*self._pairs, type=kind)
+        return pa.MapArray.from_arrays(*self._pairs[:3], type=kind)
 
     def text_of(self, name: str, kind: pa.DataType) -> pa.Array:
-        _, names, values = self._pairs
+        _, names, values, order = self._pairs
+        if order:
+            if name not in order:
+                return pa.nulls(len(self.columns), kind)
+            return values.take(_upto(len(self.columns), len(order), order.index(name))).cast(kind)
         pairs = pc.indices_nonzero(pc.equal(names, name))
         if not len(pairs):
             return pa.nulls(len(self.columns), kind)
@@ -100,14 +117,35 @@ def _starts(counts: list[int]) -> pa.Array:
     return pa.array([0, *accumulate(counts)], pa.int32())
 
 
+def _order(rows: list[bytes], names: pa.Array) -> tuple[str, ...]:
+    """The names that each of the rows has, in their order; nothing where rows differ or say a name twice."""
+    width, rest = divmod(len(names), len(rows))
+    if rest or not width:
+        return ()
+    order = tuple(names.slice(0, width).to_pylist())
+    if len(set(order)) < width or not names.equals(_repeated(order, _room(len(rows))).slice(0, len(names))):
+        return ()
+    # The names come round and round; where each row begins with the first of them, each has one round.
+    return order if all(map(bytes.startswith, rows, repeat(order[0].encode() + _NAME_END))) else ()
+
+
 @lru_cache(maxsize=8)
-def _whole_numbers(count: int, step: int) -> pa.Array:
-    return pa.array(range(0, count * step, step), pa.int64())
+def _repeated(texts: tuple[str, ...], times: int) -> pa.Array:
+    return pa.array(texts * times, pa.string())
 
 
-def _upto(count: int, step: int) -> pa.Array:
-    """0, step, 2 * step, ..., `count` of them; cut from one that is kept, since most batches are about equally long."""
-    return _whole_numbers(1 << max(count - 1, 1).bit_length(), step).slice(0, count)
+@lru_cache(maxsize=64)
+def _whole_numbers(count: int, step: int, first: int) -> pa.Array:
+    return pa.array(range(first, first + count * step, step), pa.int64())
+
+
+def _upto(count: int, step: int, first: int = 0) -> pa.Array:
+    """`first`, `first` + step, ..., `count` of them, cut from one that is kept: most batches are about equally long."""
+    return _whole_numbers(_room(count), step, first).slice(0, count)
+
+
+def _room(count: int) -> int:
+    return 1 << max(count - 1, 1).bit_length()
 
 
 _BUILDERS: dict[str, Callable[[Rows, pa.DataType], pa.Array]] = {
