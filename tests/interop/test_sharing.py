@@ -112,16 +112,21 @@ def divide_alike(java: JavaPeer, name_server: str, topic: str, strategy: str, al
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_java_and_we_divide_the_rooms_named_brokers_alike(
     java: JavaPeer, nursery: Nursery, numbers: Callable[[], str], tmp_path: Path
 ) -> None:
     """Its broker must be named after its room, so it has a cluster of its own: `make slow PART=rooms_named`."""
-    with Cluster(tmp_path, nursery, Shape(settings={"brokerName": "east@broker-a"})) as cluster:
+    cluster = Cluster(tmp_path, nursery, Shape(settings={"brokerName": "east@broker-a"}))
+    try:
+        cluster.start(timeout_s=300)
         topic = f"rooms-{numbers()}"
         Admin(java, cluster.name_server).run(
             "updateTopic", "-c", "DefaultCluster", "-t", topic, "-r", str(QUEUES), "-w", str(QUEUES)
         )
         divide_alike(java, cluster.name_server, topic, "machine_room", {"machine_room": {"rooms": ["east", "west"]}})
+    finally:
+        cluster.stop()
 
 
 @asynccontextmanager
