@@ -33,7 +33,7 @@ from framework.runtime.dormant import Dormant
 from framework.runtime.gates import Gates
 from framework.runtime.group import ConsumerGroup
 from framework.runtime.life import Life
-from framework.runtime.observe import picture, total
+from framework.runtime.observe import least_idle_ms, picture, total
 from framework.runtime.plan import PLAN_FIELDS, GroupPlan
 from framework.runtime.remembering import Onces, close_onces
 from framework.runtime.reports import OnEvent, Reports
@@ -414,10 +414,7 @@ class App:
         """For how long nothing was handled and nothing was left to handle; 0 while there is work."""
         if not self.is_ready or not all(group.is_caught_up for group in self._groups):
             return 0
-        now = self.world.clock.monotonic()
-        return min(
-            [*self._taken.idle_ms, *(int((now - each.last_activity) * 1000) for each in self._groups)], default=0
-        )
+        return least_idle_ms(self._groups, self._taken.idle_ms, self.world.clock)
 
     @property
     def hanging(self) -> int:

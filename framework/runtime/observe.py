@@ -57,6 +57,12 @@ def total(each: Iterable[Counts]) -> Counts:
     return found
 
 
+def least_idle_ms(groups: list[ConsumerGroup], others: list[int], clock: Clock) -> int:
+    """For how long nobody has done anything, `others` being those of engines; 0 where there is nobody."""
+    now = clock.monotonic()
+    return min([*others, *(int((now - group.last_activity) * 1000) for group in groups)], default=0)
+
+
 def _group(group: ConsumerGroup, settings: ConsumerSettings, clock: Clock) -> GroupSnapshot:
     counts, now_ms = group.counts, clock.monotonic_ms()
     onces = [handling.once for handling in group.plan.handling.values() if handling.once is not None]
