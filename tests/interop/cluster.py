@@ -30,6 +30,8 @@ class Shape:
     """What a cluster consists of."""
 
     brokers: int = 1
+    replica: bool = False
+    """Whether each broker has one, as `broker-a-replica`; it copies the store and takes no messages."""
     proxy: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
     """Lines of every broker's configuration, above our defaults."""
@@ -38,7 +40,9 @@ class Shape:
 
     def roles(self) -> list[str]:
         """In the order of starting: each kind needs the one before."""
-        return ["namesrv", *(f"broker-{letter}" for letter in "abcdefgh"[: self.brokers]), *["proxy"] * self.proxy]
+        masters = [f"broker-{letter}" for letter in "abcdefgh"[: self.brokers]]
+        replicas = [f"{master}{roles.REPLICA}" for master in masters] if self.replica else []
+        return ["namesrv", *masters, *replicas, *["proxy"] * self.proxy]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

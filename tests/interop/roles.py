@@ -16,6 +16,7 @@ from tests.interop import jars
 from tests.interop.jars import InteropError
 
 HOST = "127.0.0.1"
+REPLICA = "-replica"
 CLUSTER_NAME = "DefaultCluster"
 
 MAINS = {
@@ -73,8 +74,10 @@ def write_configuration(
         return
     lines = {"listenPort": str(port), "bindAddress": HOST}
     if kind(role) == "broker":
-        lines |= {"brokerName": role, "namesrvAddr": name_server, "storePathRootDir": str(store)}
+        lines |= {"brokerName": role.removesuffix(REPLICA), "namesrvAddr": name_server, "storePathRootDir": str(store)}
         lines |= {**BROKER_SETTINGS, **settings}
+        if role.endswith(REPLICA):
+            lines |= {"brokerId": "1", "brokerRole": "SLAVE"}
     path.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
 
 
