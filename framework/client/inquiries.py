@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 from framework.client.routes import RouteTable
+from framework.core.broker_time import Reading
+from framework.errors import ProtocolError, shorten
 from framework.net.channel import raise_for
 from framework.net.pool import Pool
+from framework.wire.bodies.config import KeyValues
 from framework.wire.bodies.connections import ConsumerConnections
 from framework.wire.bodies.running import RunningInfo
 from framework.wire.command import Command
 from framework.wire.fields import command_for
-from framework.wire.requests.admin import ConsumerConnectionsRequest
+from framework.wire.requests.admin import BrokerRuntimeRequest, ConsumerConnectionsRequest
 from framework.wire.requests.inbound import RunningInfoRequest
 
+CLOCK_MS = 3_000
+_SINCE = re.compile(r"\[ ([\d,]+) days, (\d+) hours, (\d+) minutes, (\d+) seconds \]")
 PATIENCE_MS = 10_000  # the broker asks the member, and waits for it
 
 
@@ -31,9 +39,32 @@ class Inquiries:
         header = RunningInfoRequest(consumer_group=group, client_id=client_id)
         return RunningInfo.decode((await self._ask(topic, command_for(header))).body)
 
+    async def clock(self, address: str) -> Reading:
+        """What time it is by a broker's wall clock, at the moment at which it answers."""
+        request = command_for(BrokerRuntimeRequest())
+        answer = raise_for(await self._pool.request(address, request, timeout_ms=CLOCK_MS), request.code, address)
+        return _clock_in(KeyValues.decode(answer.body).table, address)
+
+    def addresses(self) -> list[str]:
+        """The masters', whose clocks date what is stored."""
+        return self._routes.masters()
+
     async def _ask(self, topic: str, request: Command) -> Command:
         if not self._routes.brokers_of(topic):
             await self._routes.queues(topic)
         broker = next(iter(self._routes.brokers_of(topic)), topic)
         answer = await self._pool.request(self._routes.address_of(broker), request, timeout_ms=PATIENCE_MS)
         return raise_for(answer, request.code, broker)
+
+
+def _clock_in(figures: Mapping[str, str], broker: str) -> Reading:
+    """A box says it; a stock broker says when it began, and in whole seconds how long ago that was."""
+    exact = figures.get("currentTimestamp", "")
+    if exact.isdecimal():
+        return Reading(int(exact), int(exact))
+    began, since = figures.get("bootTimestamp", ""), _SINCE.fullmatch(figures.get("runtime", ""))
+    if not began.isdecimal() or since is None:
+        raise ProtocolError(f"no time in bootTimestamp={shorten(began)} and runtime={shorten(str(since))}", peer=broker)
+    days, hours, minutes, seconds = (int(each.replace(",", "")) for each in since.groups())
+    low = int(began) + (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000
+    return Reading(low, low + 999)

@@ -102,6 +102,21 @@ class EngineSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class ClockSnapshot:
+    """How far this machine's wall clock is ahead of the brokers', at least and at most; behind where it is below 0."""
+
+    low_ms: int = 0
+    high_ms: int = 0
+    brokers: tuple[str, ...] = ()
+    """Who told; none where nobody did, and then nothing is known."""
+
+    @property
+    def off_ms(self) -> int:
+        """How far it is off at least; 0 where it may be right."""
+        return max(self.low_ms, -self.high_ms, 0)
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """The whole process."""
 
@@ -123,3 +138,5 @@ class Snapshot:
     """Plugin -> how often one of its hooks took longer than a tenth of a second."""
     engines: tuple[EngineSnapshot, ...] = ()
     """Groups that are consumed by engines of plugins, and not by us."""
+    clock: ClockSnapshot = ClockSnapshot()
+    """What is dated here is put right by as much."""

@@ -15,18 +15,17 @@ from framework.client.cluster import Cluster
 from framework.client.producer import Producer
 from framework.core.budget import Budget
 from framework.declare import Consumer
-from framework.errors import ConfigurationError, FrameworkError, nearest
+from framework.errors import ConfigurationError, nearest
 from framework.hooks.host import PluginHost
 from framework.model.durations import to_ms
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
-from framework.model.reserved import AUTO_CREATE_TOPIC
 from framework.model.snapshot import Snapshot
 from framework.model.subscription import Subscription
 from framework.net.real_world import real_world
 from framework.net.task_tree import TaskTree
 from framework.ports import World
-from framework.runtime import build
+from framework.runtime import build, connect
 from framework.runtime.asked import AskedApp
 from framework.runtime.connect import cluster_options, heartbeat_of, member_id, wait_for_a_broker
 from framework.runtime.dormant import Dormant
@@ -38,11 +37,12 @@ from framework.runtime.plan import PLAN_FIELDS, GroupPlan
 from framework.runtime.remembering import Onces, close_onces
 from framework.runtime.reports import OnEvent, Reports
 from framework.runtime.stalls import StallWatch
-from framework.runtime.subscribing import asked_by, changed, check_open, with_consumer, without_topic
+from framework.runtime.subscribing import asked_by, changed, check_open, dated, with_consumer, without_topic
 from framework.runtime.taken import TakenGroups
 from framework.runtime.tracing import close_traces, start_traces
 from framework.runtime.watching import start_census, start_standstill
 from framework.services.census import CensusLoop
+from framework.services.clocks import AlignedClock, ClockLoop
 from framework.services.consume_trace import ConsumeTrace
 from framework.services.heartbeat import HeartbeatLoop
 from framework.services.inbound import Inbound
@@ -77,7 +77,9 @@ class App:
     ) -> None:
         self.settings = settings
         self.consumers = tuple(consumers)
-        self.world = world or real_world()
+        given = world or real_world()
+        self._clock = AlignedClock(given.clock)
+        self.world = replace(given, clock=self._clock)
         self.plugins = plugins or PluginHost(settings.plugins, settings)
         self.plugins.calls.now = self.world.clock.monotonic
         self.on_event: OnEvent | None = None
@@ -220,7 +222,7 @@ class App:
         self._dormant.start(group, [each.plan for each in self._groups])
 
     def _join(self, plan: GroupPlan, cluster: Cluster, reports: Reports, tree: TaskTree) -> None:
-        group = self._group(plan, cluster, reports, tree)
+        group = self._group(dated(plan, self._clock.now_ms()), cluster, reports, tree)
         if group.alone is not None:
             group.alone.offsets.open()
         self._groups.append(group)
@@ -347,15 +349,12 @@ class App:
 
         Whatever fails here is tried again by the loops; a start never depends on it.
         """
-        topics = sorted({each.topic for plan in plans for each in plan.subscriptions}.union(self._taken.topics))
-        for topic in (*topics, AUTO_CREATE_TOPIC):
-            if topic == AUTO_CREATE_TOPIC and cluster.brokers.addresses():
-                break  # it is only asked for where no topic of ours exists yet, to find a broker at all
-            try:
-                await cluster.routes.queues(topic)
-            except FrameworkError as error:
-                log.warning("route not found", topic=topic, reason=str(error))
-                break  # no name server answers; each further topic would wait as long
+        await connect.find_brokers(cluster, plans, self._taken.topics)
+        clocks = ClockLoop(self._clock, cluster.inquiries)
+        await clocks.ask()
+        for group in self._groups:
+            group.redate(self._clock.now_ms())
+        tree.start(supervised("clocks", clocks.run, self.world.chance), name="clocks")
         tree.start(supervised("heartbeats", self._heartbeats.run, self.world.chance), name="heartbeats")
         if cluster.brokers.addresses():
             try:
@@ -440,7 +439,7 @@ class App:
     def snapshot(self) -> Snapshot:
         """The application as it is now."""
         return picture(
-            self.settings, self.member, self._groups, self._budget, self.world.clock,
+            self.settings, self.member, self._groups, self._budget, self._clock,
             is_ready=self.is_ready, started_ms=self._started_ms, dormant=self._dormant.names, calls=self.plugins.calls,
             engines=self._taken.pictures(),
         )  # fmt: skip

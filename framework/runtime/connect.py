@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+import structlog
+
+from framework.client.cluster import Cluster
 from framework.client.options import ClusterOptions
 from framework.core.census import Profile
-from framework.errors import BrokerUnreachable
+from framework.errors import BrokerUnreachable, FrameworkError
+from framework.model.reserved import AUTO_CREATE_TOPIC
 from framework.net.credentials import Credentials
 from framework.net.tls import TlsOptions
 from framework.ports import World
@@ -27,6 +31,8 @@ from framework.wire.bodies.heartbeat import (
     ProducerData,
     subscriptions_of,
 )
+
+log = structlog.get_logger()
 
 # The producer's name in heartbeats of an application that also sends; the Java client announces the same one.
 INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
@@ -107,6 +113,19 @@ def consume_from(plan: GroupPlan) -> str:
             return FROM_TIMESTAMP
         case _:
             return FROM_LAST
+
+
+async def find_brokers(cluster: Cluster, plans: Sequence[GroupPlan], more: Iterable[str] = ()) -> None:
+    """Ask for the routes of what is consumed. What fails is tried again by others."""
+    topics = sorted({each.topic for plan in plans for each in plan.subscriptions}.union(more))
+    for topic in (*topics, AUTO_CREATE_TOPIC):
+        if topic == AUTO_CREATE_TOPIC and cluster.brokers.addresses():
+            break  # it is only asked for where no topic of ours exists yet, to find a broker at all
+        try:
+            await cluster.routes.queues(topic)
+        except FrameworkError as error:
+            log.warning("route not found", topic=topic, reason=str(error))
+            break  # no name server answers; each further topic would wait as long
 
 
 async def wait_for_a_broker(accepted: asyncio.Event, cluster: ClusterSettings) -> None:

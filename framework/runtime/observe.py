@@ -13,6 +13,7 @@ from framework.model.snapshot import EngineSnapshot, GroupSnapshot, QueueSnapsho
 from framework.ports import Clock
 from framework.runtime.connect import consume_from
 from framework.runtime.group import ConsumerGroup
+from framework.services.clocks import AlignedClock
 from framework.services.pull import PullLoop
 from framework.services.work import Counts
 from framework.settings.schema import AppSettings, ConsumerSettings, Start
@@ -23,7 +24,7 @@ def picture(
     member: str,
     groups: list[ConsumerGroup],
     budget: Budget,
-    clock: Clock,
+    clock: AlignedClock,
     *,
     is_ready: bool,
     started_ms: int,
@@ -45,6 +46,7 @@ def picture(
         hook_failures=dict(calls.failures) if calls else {},
         slow_hooks=dict(calls.slow) if calls else {},
         engines=engines,
+        clock=clock.picture(),
     )
 
 

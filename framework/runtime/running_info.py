@@ -5,7 +5,7 @@ Everything comes from the snapshot, which holds no secrets; nothing is asked of 
 
 from __future__ import annotations
 
-from framework.model.snapshot import GroupSnapshot, Pace, QueueSnapshot, Snapshot
+from framework.model.snapshot import ClockSnapshot, GroupSnapshot, Pace, QueueSnapshot, Snapshot
 from framework.wire.bodies.heartbeat import BROADCASTING, CLUSTERING, PASSIVELY, SubscriptionData
 from framework.wire.bodies.running import (
     CLIENT_VERSION,
@@ -67,9 +67,16 @@ def _properties(picture: Snapshot, group: GroupSnapshot) -> dict[str, str]:
         **{f"settings.{name}": text for name, text in settings.items()},
         "app.name": picture.name,
         "app.budget": f"{picture.budget_used} of {picture.budget_limit} bytes",
+        "app.clock": _clock(picture.clock),
         "group.balanced": str(group.is_balanced).lower(),
         **{f"group.{name}": str(getattr(group, name)) for name in _COUNTS},
     }
+
+
+def _clock(clock: ClockSnapshot) -> str:
+    if not clock.brokers:
+        return "the brokers' is not known"
+    return f"{clock.low_ms} to {clock.high_ms} ms ahead of {', '.join(clock.brokers)}"
 
 
 _COUNTS = ("handled", "retried", "dead_lettered", "dropped", "late")

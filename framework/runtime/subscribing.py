@@ -56,6 +56,11 @@ def without_topic(consumers: Consumers, group: str, topic: str) -> Consumers:
     return tuple(each for each in consumers if (each.spec.topic, each.spec.group) != (topic, group))
 
 
+def dated(plan: GroupPlan, version: int) -> GroupPlan:
+    """The plan with subscriptions of this version, by which brokers tell the newer one, before they hear of it."""
+    return replace(plan, subscriptions=tuple(replace(each, version=version) for each in plan.subscriptions))
+
+
 def changed(running: GroupPlan, plans: Sequence[GroupPlan], topic: str) -> GroupPlan:
     """The running plan with the subscriptions and handlers of its successor; only this topic's are new.
 

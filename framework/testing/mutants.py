@@ -177,6 +177,18 @@ MUTANTS: tuple[Mutant, ...] = (
         test="tests/services/test_expiry.py",
     ),
     Mutant(
+        "durations are measured by a clock that nobody sets",
+        "a lease, a limit or a pause is an hour longer or shorter when somebody sets the wall clock",
+        (),
+        test="tests/scenarios/test_clocks.py",
+    ),
+    Mutant(
+        "what is dated goes by the brokers' clock",
+        "a subscription that is changed on a machine whose clock is slow is taken for the older one",
+        (),
+        test="tests/scenarios/test_clocks.py",
+    ),
+    Mutant(
         "a reset voids what was kept",
         "a queue that an administrator moved back skips what was to be handled anew, once it has come that far again",
         (),

@@ -132,7 +132,8 @@ def test_figures_are_real_ones() -> None:
     assert figures["putTps"].split()[1] == "0.10"
     assert int(figures["commitLogMaxOffset"]) == lab.store.writer.place
     assert int(figures["earliestMessageTimeStamp"]) == lab.clock.ms - 10_000
-    assert figures["runtime"] == "[ 10 seconds ]"
+    assert figures["runtime"] == "[ 0 days, 0 hours, 0 minutes, 10 seconds ]"
+    assert int(figures["currentTimestamp"]) == lab.clock.ms
     for name, key, total in (("TOPIC_PUT_NUMS", "t", 6), ("BROKER_PUT_NUMS", "", 6), ("BROKER_GET_NUMS", "", 4)):
         answer = ask(lab, RequestCode.VIEW_BROKER_STATS_DATA, statsName=name, statsKey=key)
         assert dialect.loads(answer.body)["statsMinute"]["sum"] == total

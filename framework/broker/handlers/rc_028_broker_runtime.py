@@ -1,7 +1,8 @@
 """GET_BROKER_RUNTIME_INFO (28): this broker's figures: what came and went, since when, how full the disk is.
 
 Differences: only figures that exist here; of queues of threads, page caches and timer wheels, which do not, those
-that mqadmin prints are 0. Totals count since the process began.
+that mqadmin prints are 0. Totals count since the process began. `currentTimestamp` is beside them, by which our members
+know this clock to the millisecond; of others they know it to the second, from `bootTimestamp` and `runtime`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def figures_of(node: Node) -> dict[str, str]:
         "brokerVersionDesc": _VERSION_NAME,
         "brokerActive": "true",
         "bootTimestamp": str(node.started_ms),
-        "runtime": f"[ {(now_ms - node.started_ms) // 1000} seconds ]",
+        "runtime": _since((now_ms - node.started_ms) // 1000),
+        "currentTimestamp": str(now_ms),
         "putTps": _per_second(node, puts),
         "getTransferredTps": _per_second(node, gets),
         "getFoundTps": _per_second(node, gets),
@@ -51,6 +53,11 @@ def figures_of(node: Node) -> dict[str, str]:
         "timerDequeueTps": "0.0",
         **dict.fromkeys(_ABSENT, "0"),
     }
+
+
+def _since(seconds: int) -> str:
+    minutes, hours = seconds // 60, seconds // 3600
+    return f"[ {hours // 24} days, {hours % 24} hours, {minutes % 60} minutes, {seconds % 60} seconds ]"
 
 
 def _per_second(node: Node, rates: list[Rate]) -> str:

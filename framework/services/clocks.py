@@ -1,0 +1,119 @@
+"""The brokers' clock: asked for at the start and each five minutes, and what an application's own clock makes of it.
+
+Everything that is dated or aged in an application goes by `AlignedClock`. Its monotonic time is the system's: how long
+something takes has nothing to do with what time it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+import structlog
+
+from framework import marks
+from framework.core.broker_time import BrokerTime, Reading
+from framework.errors import FrameworkError
+from framework.model.snapshot import ClockSnapshot
+from framework.net.task_tree import TaskTree
+from framework.ports import Clock
+
+log = structlog.get_logger()
+
+ASKED_MAX = 5
+"""Brokers whose clocks are asked for: the middle one of five is right when two are wrong."""
+EACH_SECONDS = 300.0
+AGAIN_SECONDS = 30.0
+"""How soon after nobody has answered."""
+OFF_MS = 1_000
+"""What is put right without a word: milliseconds are nobody's mistake."""
+
+
+class AlignedClock:
+    """ports.Clock: the time of day is the brokers', as far as they have told it; within their bounds the system's."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self.brokers = clock, BrokerTime()
+        self.monotonic = clock.monotonic
+        if not marks.safeguard("durations are measured by a clock that nobody sets"):
+            began, wall_ms = clock.monotonic(), clock.now_ms()
+            self.monotonic = lambda: began + (clock.now_ms() - wall_ms) / 1000
+
+    def monotonic_ms(self) -> int:
+        return int(self.monotonic() * 1000)
+
+    def now_ms(self) -> int:
+        wall_ms = self._clock.now_ms()
+        if not self.brokers.brokers or not marks.safeguard("what is dated goes by the brokers' clock"):
+            return wall_ms
+        return self.brokers.corrected(wall_ms, self._clock.monotonic_ms())
+
+    def picture(self) -> ClockSnapshot:
+        """How far this machine's wall clock is from the brokers'."""
+        wall_ms, bounds = self._clock.now_ms(), self.brokers.bounds(self._clock.monotonic_ms())
+        if bounds is None:
+            return ClockSnapshot()
+        return ClockSnapshot(wall_ms - bounds[1], wall_ms - bounds[0], self.brokers.brokers)
+
+
+class TellsTime(Protocol):
+    """The calls of the client that this needs."""
+
+    def addresses(self) -> list[str]: ...
+    async def clock(self, address: str) -> Reading: ...
+
+
+class ClockLoop:
+    """One an application. It never stands in anybody's way: without answers the system's clock counts."""
+
+    def __init__(self, clock: AlignedClock, brokers: TellsTime) -> None:
+        self._clock, self._brokers = clock, brokers
+        self._silent: dict[str, str] = {}
+        """Broker -> why it did not tell; logged on entering."""
+        self._is_off = False
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(EACH_SECONDS if self._clock.brokers.brokers else AGAIN_SECONDS)
+            await self.ask()
+
+    async def ask(self) -> None:
+        """Ask some brokers at once, and say so where this machine's clock is wrong."""
+        chosen = sorted(self._brokers.addresses())[:ASKED_MAX]
+        for gone in [each for each in self._clock.brokers.brokers if each not in chosen]:
+            self._clock.brokers.forget(gone)
+        tree = TaskTree()
+        try:
+            for task in [tree.start(self._ask(each), name=f"clock of {each}") for each in chosen]:
+                await task
+        finally:
+            await tree.close()
+        self._say()
+
+    async def _ask(self, address: str) -> None:
+        now: Callable[[], int] = self._clock.monotonic_ms
+        asked_ms = now()
+        try:
+            reading = await self._brokers.clock(address)
+        except FrameworkError as error:
+            if address not in self._silent:
+                self._silent[address] = str(error)
+                log.info("a broker does not tell its time", broker=address, reason=str(error))
+            return
+        self._silent.pop(address, None)
+        if not self._clock.brokers.answered(address, reading, asked_ms, now()):
+            marks.sometimes("a broker's clock was set")
+            log.warning("a broker's clock was set", broker=address)
+
+    def _say(self) -> None:
+        picture = self._clock.picture()
+        is_off = picture.off_ms >= OFF_MS
+        if is_off and not self._is_off:
+            log.warning(
+                "this machine's clock is off",
+                by_ms=picture.low_ms if picture.low_ms > 0 else picture.high_ms, brokers=list(picture.brokers),
+            )  # fmt: skip
+        elif self._is_off and not is_off:
+            log.info("this machine's clock is right again")
+        self._is_off = is_off

@@ -1,0 +1,212 @@
+"""Members whose machines' clocks are an hour off, or are set by one: nothing that they share or wait for is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from framework.declare import consumer
+from framework.testing.checkers import each_queue_has_one_owner, nothing_lost, order_kept, retries_bounded
+from framework.testing.cluster import Cluster
+from framework.testing.errors import Violation
+from framework.testing.history import Said
+from framework.testing.machine import Machine
+from framework.testing.story import Story, all_handled, tell
+from framework.testing.workload import GroupLoad, Workload
+
+HOUR_MS = 3_600_000
+BOUND_MS = 200
+"""An answer's way there and back, as links of a simulation are."""
+
+
+def step(machine: Machine, by_ms: int) -> None:
+    """Somebody sets its wall clock."""
+    machine.skew_ms += by_ms
+    if machine.node is not None:
+        machine.node.skew_ms += by_ms
+
+
+async def act(story: Story, machine: Machine, what: Callable[[], None]) -> None:
+    """As code of that process would."""
+
+    async def do() -> None:
+        what()
+
+    assert machine.node is not None
+    await story.cluster.loop.spawn(machine.node, do(), name="act")
+
+
+def known(story: Story) -> tuple[str, int]:
+    """What the broker takes the group to want, and of which version that is."""
+    broker = story.cluster.broker.broker
+    assert broker is not None
+    group = broker.nodes[0].members.find("billing")
+    assert group is not None
+    wanted = group.wanted["orders"]
+    return wanted.expression, wanted.version
+
+
+def refusals(story: Story) -> list[str]:
+    """Pulls that were refused because of a version and not taken again five seconds later."""
+    failed = [fact for fact in story.history.of(Said) if fact.event == "pull failed"]
+    reasons = [str(fact.fields["reason"]) for fact in failed if fact.at < story.now - 5]
+    return [reason for reason in reasons if "code 25" in reason]
+
+
+async def fast_and_slow(story: Story) -> tuple[Machine, Machine, Machine]:
+    """One is right, one an hour fast, one an hour slow. The fast one speaks first."""
+    cluster = story.cluster
+    right, fast, slow = (cluster.add_app() for _ in range(3))
+    step(fast, HOUR_MS)
+    step(slow, -HOUR_MS)
+    await cluster.start_broker()
+    await cluster.start_producer()
+    for machine in (fast, right, slow):
+        cluster.start_app(machine)
+        await story.sleep("1s")
+    return right, fast, slow
+
+
+async def come_and_go(story: Story) -> None:
+    """Five minutes of joins and leaves, and a change of tags at the slow one in the middle."""
+    right, fast, slow = await fast_and_slow(story)
+    for round_ in range(5):
+        await story.send("orders", 20, over="20s")
+        for machine in (fast, slow, right):
+            if round_ == 2 and machine is slow:
+                continue
+            await story.leave(machine)
+            await story.sleep("3s")
+            story.restart(machine)
+            await story.sleep("8s")
+        if round_ == 2:
+            await subscribe_to(story, slow, "a || b")
+            await story.sleep("2s")
+            assert "a || b" == known(story)[0], "the newest subscription counts"
+            await subscribe_to(story, slow, "*")
+    await story.within("2m").until(all_handled)
+    await story.sleep("30s")
+    assert story.now > 300
+    assert [] == refusals(story)
+    assert [1, 1, 2] == sorted(len(story.queues_of(machine, "orders")) for machine in (right, fast, slow))
+    story.check(nothing_lost, retries_bounded, each_queue_has_one_owner)
+
+
+async def subscribe_to(story: Story, machine: Machine, tags: str) -> None:
+    app = machine.app
+    assert app is not None
+    (only,) = app.consumers
+
+    def change() -> None:
+        app.subscribe(consumer("orders", "billing", tags=tags)(only.spec.function))
+
+    await act(story, machine, change)
+
+
+def cluster_with(*mutants: str) -> Cluster:
+    load = GroupLoad(fail_rate=0.05, poison_rate=0.0)
+    return Cluster(3, apps=0, workload=Workload(groups=(load,)), mutants=mutants)
+
+
+def test_members_that_are_an_hour_fast_and_slow_share_with_one_that_is_right() -> None:
+    tell(come_and_go, cluster_with())
+
+
+async def change_at_the_slow_one(story: Story) -> None:
+    right, fast, slow = await fast_and_slow(story)
+    await subscribe_to(story, slow, "a")
+    await story.sleep("2s")
+    assert "a" == known(story)[0], "the newest subscription counts"
+    await subscribe_to(story, right, "b")
+    await story.sleep("2s")
+    assert "b" == known(story)[0], "the newest subscription counts"
+    assert fast.app is not None
+    assert slow.app is not None
+    broker_ms = story.cluster.broker.skew_ms
+    for machine, off in ((fast, HOUR_MS), (slow, -HOUR_MS)):
+        assert machine.app is not None
+        clock = machine.app.snapshot().clock
+        truth = machine.skew_ms - broker_ms
+        assert clock.low_ms <= truth <= clock.high_ms
+        assert clock.high_ms - clock.low_ms < BOUND_MS
+        assert abs(truth - off) < BOUND_MS
+    assert any(fact.event == "this machine's clock is off" for fact in story.history.of(Said))
+
+
+@pytest.mark.parametrize("mutant", [None, "what is dated goes by the brokers' clock"])
+def test_a_change_at_the_slow_member_counts_at_once(mutant: str | None) -> None:
+    if mutant is None:
+        tell(change_at_the_slow_one, cluster_with())
+    else:
+        with pytest.raises(AssertionError, match="the newest subscription counts"):
+            tell(change_at_the_slow_one, cluster_with(mutant))
+
+
+def in_order(seed: int, *mutants: str) -> Cluster:
+    load = GroupLoad("inventory", orderly=True, fail_rate=0.0, poison_rate=0.0, pauses_s=(1.0,))
+    return Cluster(seed, apps=0, workload=Workload(groups=(load,)), mutants=mutants)
+
+
+async def set_back_while_stopped(story: Story) -> None:
+    """It wakes after its lock was given to another, and by the clock on the wall no time has passed."""
+    a, _ = await story.start_apps(2)
+    await story.send("orders", 120)
+    await story.sleep("5s")
+    step(a, -HOUR_MS)
+    story.stop(a, "65s")
+    await story.within("5m").until(all_handled)
+    story.check(order_kept, nothing_lost)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_wall_clock_that_is_set_back_makes_no_lease_longer(seed: int) -> None:
+    tell(set_back_while_stopped, in_order(seed))
+
+
+def test_a_lease_by_the_wall_clock_would_be_noticed() -> None:
+    told = in_order(0, "durations are measured by a clock that nobody sets")
+    with pytest.raises(Violation, match="order"):
+        tell(set_back_while_stopped, told)
+
+
+@pytest.mark.parametrize("by_ms", [HOUR_MS, -HOUR_MS])
+def test_a_step_of_an_hour_moves_no_limit_and_no_flush(by_ms: int) -> None:
+    """A handler's limit, and the flush of its offset."""
+    ended: list[tuple[float, float]] = []
+
+    async def scenario(story: Story) -> None:
+        (a,) = await story.start_apps(1)
+        await story.send("orders", 1)
+        await story.within("5s").until(lambda story: bool(story.handled()))
+        step(a, by_ms)
+        handled = story.now
+        await story.within("3s").until(lambda story: offsets(story) == 1)
+        ended.append((handled, story.now))
+
+    def offsets(story: Story) -> int:
+        broker = story.cluster.broker.broker
+        assert broker is not None
+        return sum(offset for key, offset in broker.nodes[0].offsets.table.items() if key.topic == "orders")
+
+    tell(scenario, cluster_with())
+    ((handled, committed),) = ended
+    assert committed - handled < 1.5
+
+
+def test_the_age_of_messages_goes_by_the_broker_s_clock() -> None:
+    """`skip_older_than` on a machine that is an hour fast: nothing new is skipped."""
+    load = GroupLoad(fail_rate=0.0, poison_rate=0.0)
+    cluster = Cluster(0, apps=0, workload=Workload(groups=(load,), settings={"skip_older_than": "5m"}))
+
+    async def scenario(story: Story) -> int:
+        machine = cluster.add_app()
+        step(machine, HOUR_MS)
+        await story.start_apps(1)
+        await story.send("orders", 10)
+        await story.within("1m").until(all_handled)
+        assert machine.app is not None
+        (group,) = machine.app.snapshot().groups
+        return group.skipped
+
+    assert 0 == tell(scenario, cluster)
