@@ -45,7 +45,7 @@ class AlignedClock:
 
     def now_ms(self) -> int:
         wall_ms = self._clock.now_ms()
-        if not self.brokers.brokers or not marks.safeguard("what is dated goes by the brokers' clock"):
+        if not self.brokers.brokers or not marks.safeguard("what is dated goes by the clock of the brokers"):
             return wall_ms
         return self.brokers.corrected(wall_ms, self._clock.monotonic_ms())
 

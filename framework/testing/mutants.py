@@ -183,7 +183,7 @@ MUTANTS: tuple[Mutant, ...] = (
         test="tests/scenarios/test_clocks.py",
     ),
     Mutant(
-        "what is dated goes by the brokers' clock",
+        "what is dated goes by the clock of the brokers",
         "a subscription that is changed on a machine whose clock is slow is taken for the older one",
         (),
         test="tests/scenarios/test_clocks.py",

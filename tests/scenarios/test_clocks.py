@@ -133,7 +133,7 @@ async def change_at_the_slow_one(story: Story) -> None:
     assert any(fact.event == "this machine's clock is off" for fact in story.history.of(Said))
 
 
-@pytest.mark.parametrize("mutant", [None, "what is dated goes by the brokers' clock"])
+@pytest.mark.parametrize("mutant", [None, "what is dated goes by the clock of the brokers"])
 def test_a_change_at_the_slow_member_counts_at_once(mutant: str | None) -> None:
     if mutant is None:
         tell(change_at_the_slow_one, cluster_with())
