@@ -37,7 +37,7 @@ from framework.runtime.plan import PLAN_FIELDS, GroupPlan
 from framework.runtime.remembering import Onces, close_onces
 from framework.runtime.reports import OnEvent, Reports
 from framework.runtime.stalls import StallWatch
-from framework.runtime.subscribing import asked_by, changed, check_open, dated, with_consumer, without_topic
+from framework.runtime.subscribing import asked_by, changed, check_open, dated, redate, with_consumer, without_topic
 from framework.runtime.taken import TakenGroups
 from framework.runtime.tracing import close_traces, start_traces
 from framework.runtime.watching import start_census, start_standstill
@@ -353,7 +353,7 @@ class App:
         clocks = ClockLoop(self._clock, cluster.inquiries)
         await clocks.ask()
         for group in self._groups:
-            group.redate(self._clock.now_ms())
+            redate(group, self._clock.now_ms())
         tree.start(supervised("clocks", clocks.run, self.world.chance), name="clocks")
         tree.start(supervised("heartbeats", self._heartbeats.run, self.world.chance), name="heartbeats")
         if cluster.brokers.addresses():

@@ -35,7 +35,6 @@ from framework.runtime.ordering import Ordering
 from framework.runtime.plan import GroupPlan, Handling, retry_handling
 from framework.runtime.progressing import Progressing
 from framework.runtime.reports import Reports
-from framework.runtime.subscribing import dated
 from framework.services import held
 from framework.services.commit import CommitLoop
 from framework.services.pacing import Pacing
@@ -156,11 +155,6 @@ class ConsumerGroup:
                 self.start_anew(pull)  # the long poll under way would bring messages for a while yet
                 self.offsets.untold(pull.queue)
         self._divide()
-
-    def redate(self, version: int) -> None:
-        """Before the brokers hear of it: they tell by versions which subscription is the newer one."""
-        self.plan = dated(self.plan, version)
-        self.subscriptions = self.plan.wanted
 
     def resubscribe(self, plan: GroupPlan) -> None:
         """Go on with these subscriptions and handlers. The brokers are told by the caller.
