@@ -77,9 +77,8 @@ class App:
     ) -> None:
         self.settings = settings
         self.consumers = tuple(consumers)
-        given = world or real_world()
-        self._clock = AlignedClock(given.clock)
-        self.world = replace(given, clock=self._clock)
+        self._clock = AlignedClock((world := world or real_world()).clock)
+        self.world = replace(world, clock=self._clock)
         self.plugins = plugins or PluginHost(settings.plugins, settings)
         self.plugins.calls.now = self.world.clock.monotonic
         self.on_event: OnEvent | None = None
