@@ -47,6 +47,7 @@ class Figure:
     cores: float = 0.0
     generator_cores: float = 0.0
     """Of the busiest generator."""
+    refused: int = 0
     load: float = 0.0
 
     def named(self, what: str) -> Figure:

@@ -34,7 +34,8 @@ from tests.interop import jars, probe
 from tests.interop.cluster import Cluster, Shape
 from tests.interop.processes import Nursery
 
-DURABLE = {"flushDiskType": "SYNC_FLUSH"}
+# As shipped it refuses what has waited 200 ms for its turn, which on a busy machine is all that it would do.
+DURABLE = {"flushDiskType": "SYNC_FLUSH", "waitTimeMillsInSendQueue": "5000"}
 FILL_BATCH = 256
 _START_S = 600  # on a busy machine
 LOADS = {
@@ -77,7 +78,8 @@ class Side:
         if any(child.returncode for child in began):
             raise Wrong(f"the generator failed at {what} on {self.who}")
         tallies = [Tally(**json.loads(each)) for each in said]
-        if refused := sum(each.refused for each in tallies):
+        refused = sum(each.refused for each in tallies)
+        if refused and self.who == "box":  # the real one's are its own affair, and count as nothing sent
             raise Wrong(f"{self.who} refused {refused} requests of {what}")
         if what != "pull":
             self.put[topic] += sum(each.total for each in tallies)
@@ -99,6 +101,7 @@ class Side:
             cpu_us=cpu_s / count * 1e6,
             cores=cpu_s / window_s,
             generator_cores=max(each.cpu_s for each in tallies) / window_s,
+            refused=sum(each.refused for each in tallies),
             load=os.getloadavg()[0],
         )
 
