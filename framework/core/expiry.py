@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from framework.core.chunk import Chunk
 from framework.core.window import Window
 from framework.model.durations import to_ms
+from framework.model.message import Message
 from framework.model.outcome import Outcome
 
 Member: TypeAlias = tuple[Chunk, int]
@@ -84,11 +85,13 @@ class BatchSlot(Slot):
 class LineSlot(Slot):
     """A worker that goes along a line of an orderly queue, where nothing expires: it tells the epoch alone."""
 
-    __slots__ = ("window",)
+    __slots__ = ("message", "window")
 
     def __init__(self, window: Window) -> None:
         super().__init__()
         self.window = window
+        self.message: Message | None = None
+        """The one that it is at; None where a batch is. For lines of the log."""
 
     def epoch(self, at: int = 0) -> int | None:
         return self.window.epoch

@@ -27,15 +27,25 @@ _ACCESS_KEY_SHOWN = 4
 
 def configure(settings: AppSettings, *, stream: Any = None) -> None:
     """Log as the settings say, from here on."""
+    from framework.runtime.log_places import with_place  # what consumes; the box does without
+
     as_json = settings.logging.format == "json"
-    begin(settings.logging.level, as_json=as_json, secrets=secrets_of(settings), stream=stream)
+    begin(settings.logging.level, as_json=as_json, secrets=secrets_of(settings), stream=stream, first=(with_place,))
 
 
-def begin(level: str, *, as_json: bool = False, secrets: Iterable[str] = (), stream: Any = None) -> None:
+def begin(
+    level: str,
+    *,
+    as_json: bool = False,
+    secrets: Iterable[str] = (),
+    stream: Any = None,
+    first: Iterable[Processor] = (),
+) -> None:
     """Log from here on, without settings: the box has none. Colours only where a person is looking."""
     target = stream if stream is not None else sys.stderr
     processors: list[Processor] = [
         structlog.contextvars.merge_contextvars,
+        *first,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         # As text before the redaction: a traceback may quote a secret. Locals are never shown.

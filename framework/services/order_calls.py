@@ -30,12 +30,15 @@ class OrderCalls:
         """From the portion's next message on, which is `message` as it is tried now."""
         entered = self._clock.monotonic()
         if lane.desk.how.is_async:
-            RUNNING.set(_slot_of(lane, portion.window))
+            slot = _slot_of(lane, portion.window)
+            RUNNING.set(slot)
+            slot.message = message
             result = await self._awaited(lane, message)
+            slot.message = None
             ended = int(result is None)
         else:
             slot = _slot_of(lane, portion.window)
-            ended, result = await self._workers.run(_held_by(slot, self._threaded(lane, portion, message)))
+            ended, result = await self._workers.run(_held_by(slot, self._threaded(lane, portion, message, slot)))
         portion.chunk.spent += self._clock.monotonic() - entered
         return ended, result
 
@@ -44,6 +47,7 @@ class OrderCalls:
         entered = lane.started = self._clock.monotonic()
         messages = [lane.line.as_tried(portion, index) for portion, index in places]
         slot = _slot_of(lane, places[0][0].window)
+        slot.message = None
         RUNNING.set(slot)
         results = await results_of(batching, messages, lambda call: self._workers.run(_held_by(slot, call)))
         places[0][0].chunk.spent += self._clock.monotonic() - entered
@@ -62,7 +66,9 @@ class OrderCalls:
             return RuntimeError(f"the handler was cancelled from within: {error}")
         return result
 
-    def _threaded(self, lane: Lane, portion: Portion, message: Message) -> Callable[[], tuple[int, object]]:
+    def _threaded(
+        self, lane: Lane, portion: Portion, message: Message, slot: LineSlot
+    ) -> Callable[[], tuple[int, object]]:
         """For a thread: messages in order for as long as each is plain success. It writes nothing that others write."""
         call, lease, clock, first = lane.desk.pull.call, lane.desk.lease, self._clock, portion.next
 
@@ -73,6 +79,7 @@ class OrderCalls:
                 started = lane.started = clock.monotonic()
                 if started > until or portion.window.is_draining or not lease.holds(int(started * 1000)):
                     return index - first, None
+                slot.message = current
                 try:
                     result: object = call(current)
                 except Exception as error:  # noqa: BLE001 - border: the handler's

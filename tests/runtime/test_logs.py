@@ -5,13 +5,21 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import structlog
 
+from framework import Message, consumer
+from framework.core.chunk import Chunk
+from framework.core.expiry import Slot
+from framework.model.queue import MessageQueue
 from framework.runtime import logs
+from framework.runtime.log_places import with_place
+from framework.services.work import RUNNING
 from framework.settings.schema import AppSettings, Cluster, Credentials, Logging, Tls
 from framework.settings.secret import Secret
+from framework.testing import Harness
 
 CANARY = "canary-8f3a1c"
 SECOND = "canary-8f3a1c-and-longer"
@@ -94,3 +102,48 @@ def test_a_short_secret_masks_no_ordinary_words() -> None:
     redaction = logs.Redaction(["", "a", "abc"])
 
     assert {"event": "abc a"} == redaction(None, "info", {"event": "abc a"})
+
+
+def test_a_line_of_a_handler_says_which_message_it_is_at() -> None:
+    """And none where nobody runs, or a worker is between two."""
+    stream = logged()
+    queue = MessageQueue("orders", "a", 1)
+    messages = [Message("orders", queue=queue, queue_offset=at, message_id=f"ID{at}") for at in (7, 8)]
+    slot = Slot()
+    slot.chunk, slot.index = Chunk(messages, 7, 9, 10), 1
+    log = structlog.get_logger()
+
+    log.info("idle")
+    token = RUNNING.set(slot)
+    try:
+        log.info("billing", cents=5)
+        log.info("another's", offset=3)
+        slot.index = -1
+        log.info("between two")
+    finally:
+        RUNNING.reset(token)
+
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    places = [{name: line[name] for name in line if name not in {"level", "timestamp", "event"}} for line in lines]
+    of_the_second = {"queue": "orders@a:1", "offset": 8, "message_id": "ID8", "attempt": 1}
+    assert [{}, {"cents": 5, **of_the_second}, {**of_the_second, "offset": 3}, {}] == places
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+@pytest.mark.parametrize("is_async", [True, False])
+def test_what_handlers_log_carries_their_message_in_a_whole_application(*, is_async: bool, orderly: bool) -> None:
+    seen: list[dict[str, Any]] = []
+
+    async def bill_async(message: Message) -> None:
+        seen.append(dict(with_place(None, "info", {})))
+
+    def bill(message: Message) -> None:
+        seen.append(dict(with_place(None, "info", {})))
+
+    handler: Any = bill_async if is_async else bill
+    with Harness(consumer("orders", "billing", orderly=orderly)(handler)) as desk:
+        sent = [desk.send("orders", "tea") for _ in range(3)]
+        desk.settle()
+    assert {(each.message_id, each.queue_offset) for each in sent} == {
+        (each["message_id"], each["offset"]) for each in seen
+    }
