@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from operator import itemgetter
 from typing import Any, Protocol, TypeVar
 
 import pluggy
@@ -300,8 +301,12 @@ def _all_arguments(function: Callable[..., Any], given: Sequence[str], taken: Se
     """The function as one that takes all the hook's arguments by position, whatever it left out of its signature."""
     if tuple(given) == tuple(taken):
         return function
-    at = tuple(given.index(name) for name in taken)
-    return lambda *arguments: function(*(arguments[index] for index in at))
+    if not taken:
+        return lambda *_: function()
+    picked = itemgetter(*(given.index(name) for name in taken))  # of one it is the argument, of several a tuple
+    if len(taken) == 1:
+        return lambda *arguments: function(picked(arguments))
+    return lambda *arguments: function(*picked(arguments))
 
 
 def _name(offered: object) -> str | None:
