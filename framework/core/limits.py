@@ -43,6 +43,16 @@ REBALANCE_SOON_MS = 1_000  # after an unbalanced round, and the least distance b
 MEMBER_CHECK_MS = 5_000  # a lost notice is noticed by asking for the member list, which is cheap
 HEARTBEAT_MS = 30_000  # as the Java client; the broker forgets a silent member after 120 s
 
+# Calm
+GRACE_MAX_MS = 600_000  # a name is the other side's word: no queue waits longer for its owner than this
+SHORT_LIFE_MS = 60_000  # whoever leaves sooner after its join is a flapper's first sign
+FORGIVEN_MS = 600_000  # for how long a short life is remembered
+CHANGES_MAX = 3  # joins and ends of one flapper that a group bears
+CHANGES_WINDOW_MS = 60_000
+QUARANTINE_MS = 10_000  # how long a flapper must be steady before it joins; doubles with each short life
+QUARANTINE_MAX_MS = 300_000
+FLAPPERS_MAX = 100
+
 # Retries
 MAX_RETRIES = 16  # as the Java client: 17 deliveries, then the dead-letter topic
 SETTLERS = 8  # send-backs under way at once in a group; each is one small request

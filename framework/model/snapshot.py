@@ -88,6 +88,12 @@ class GroupSnapshot:
     raised: int = 0
     nothing: int = 0
     timed_out: int = 0
+    awaited: int = 0
+    """Queues that were begun after their old owner was waited for."""
+    absent: Mapping[str, int] = field(default_factory=dict)
+    """Members that are not listed and keep their seat -> for how many more milliseconds."""
+    flaps: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Who was here for a short while -> how often, and how long ago (ms) it came and went."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,3 +146,8 @@ class Snapshot:
     """Groups that are consumed by engines of plugins, and not by us."""
     clock: ClockSnapshot = ClockSnapshot()
     """What is dated here is put right by as much."""
+    held_back: Mapping[str, int] = field(default_factory=dict)
+    """Groups that are not joined yet, since this member came and went too often -> for how long (ms) they are not."""
+    host: str = ""
+    session: str = ""
+    """Which life of the process this is; nobody else has the same."""

@@ -27,22 +27,23 @@ from framework.net.task_tree import TaskTree
 from framework.ports import World
 from framework.runtime import build, connect
 from framework.runtime.asked import AskedApp
-from framework.runtime.connect import cluster_options, heartbeat_of, member_id, wait_for_a_broker
+from framework.runtime.connect import cluster_options, heartbeat_of, wait_for_a_broker
 from framework.runtime.dormant import Dormant
 from framework.runtime.gates import Gates
 from framework.runtime.group import ConsumerGroup
+from framework.runtime.joining import Joining
 from framework.runtime.life import Life
-from framework.runtime.observe import least_idle_ms, picture, total
+from framework.runtime.observe import idle_ms, picture, total
 from framework.runtime.plan import PLAN_FIELDS, GroupPlan
 from framework.runtime.remembering import Onces, close_onces
 from framework.runtime.reports import OnEvent, Reports
 from framework.runtime.stalls import StallWatch
-from framework.runtime.subscribing import asked_by, changed, check_open, dated, redate, with_consumer, without_topic
+from framework.runtime.subscribing import asked_by, changed, check_open, dated, with_consumer, without_topic
 from framework.runtime.taken import TakenGroups
 from framework.runtime.tracing import close_traces, start_traces
-from framework.runtime.watching import start_census, start_standstill
+from framework.runtime.watching import start_census, start_clocks, start_standstill
 from framework.services.census import CensusLoop
-from framework.services.clocks import AlignedClock, ClockLoop
+from framework.services.clocks import AlignedClock
 from framework.services.consume_trace import ConsumeTrace
 from framework.services.heartbeat import HeartbeatLoop
 from framework.services.inbound import Inbound
@@ -83,8 +84,7 @@ class App:
         self.plugins.calls.now = self.world.clock.monotonic
         self.on_event: OnEvent | None = None
         """Told of each settled delivery. Set it before `run`; None costs nothing."""
-        self.member = member_id(self.world)
-        """How brokers and other members know this process (the client id)."""
+        self._joining = Joining(settings.app, self.world)
         self.worker = 0
         """Which of several processes with one parent; broadcasting groups keep their offsets by it."""
         self.cluster: Cluster | None = None
@@ -104,6 +104,7 @@ class App:
         self._accepted = asyncio.Event()
         # A start that still waits for a broker does so no longer when its end is asked for.
         self._life = Life(f"application {settings.app.name!r}", self._accepted.set, self._forked)
+        self._joining.life = self._life
         self._started_ms = 0
 
     @classmethod
@@ -157,10 +158,10 @@ class App:
             for group in self._groups:
                 if group.alone is not None:
                     group.alone.offsets.open()
-            await self._introduce(cluster, plans, tree)
+            await self._introduce(cluster, tree)
             for group in self._groups:
                 group.start()
-                self._start_census(group, cluster, tree)
+                self._censuses.append(start_census(group, self.member, cluster, self.world, tree))
             self._taken.start(tree)
             self._dormant.join = lambda plan: self._join(plan, cluster, reports, tree)
             Gates(self._dormant, self._resources.values, self.world.workers).start(tree)
@@ -174,6 +175,7 @@ class App:
             self._dormant.join = None
             await self._drain(cluster)
             await close_traces(plans)
+            self._joining.check()
         finally:
             stalls.stop()
             await tree.close()
@@ -207,7 +209,7 @@ class App:
 
     def _forked(self) -> None:
         """In a child process: another member, or none. Whoever comes back from a handler there starts no other."""
-        self.member = member_id(self.world)
+        self._joining = Joining(self.settings.app.model_copy(update={"instance": ""}), self.world)
         for group in self._groups:
             if group.order is not None:
                 group.order.crew.resize(0)
@@ -224,8 +226,11 @@ class App:
         group = self._group(dated(plan, self._clock.now_ms()), cluster, reports, tree)
         if group.alone is not None:
             group.alone.offsets.open()
+        self._join_late(group, cluster, tree)
+
+    def _join_late(self, group: ConsumerGroup, cluster: Cluster, tree: TaskTree) -> None:
         self._groups.append(group)
-        tree.start(self._start_late(group, cluster, tree), name=f"start {plan.name}")
+        tree.start(self._start_late(group, cluster, tree), name=f"start {group.plan.name}")
 
     async def _start_late(self, group: ConsumerGroup, cluster: Cluster, tree: TaskTree) -> None:
         self._accepted.clear()
@@ -234,7 +239,7 @@ class App:
             async with asyncio.timeout(self.settings.cluster.request_timeout / 1000):
                 await self._accepted.wait()  # so that the first rebalance already counts us
         group.start()
-        self._start_census(group, cluster, tree)
+        self._censuses.append(start_census(group, self.member, cluster, self.world, tree))
         log.info("group started", group=group.plan.own_name)
 
     def pause(self, group: str) -> None:
@@ -337,23 +342,16 @@ class App:
             pulls=pulls,
             reports=reports,
             heartbeat_now=self._heartbeats.now,
+            doubled=lambda group: tree.start(self._joining.doubled(cluster, group, self.member), name="doubled"),
             tree=tree,
         )
 
-    def _start_census(self, group: ConsumerGroup, cluster: Cluster, tree: TaskTree) -> None:
-        self._censuses.append(start_census(group, self.member, cluster, self.world, tree))
-
-    async def _introduce(self, cluster: Cluster, plans: list[GroupPlan], tree: TaskTree) -> None:
-        """Find the brokers and tell them who we are, so that the first rebalance already counts us.
-
-        Whatever fails here is tried again by the loops; a start never depends on it.
-        """
-        await connect.find_brokers(cluster, plans, self._taken.topics)
-        clocks = ClockLoop(self._clock, cluster.inquiries)
-        await clocks.ask()
-        for group in self._groups:
-            redate(group, self._clock.now_ms())
-        tree.start(supervised("clocks", clocks.run, self.world.chance), name="clocks")
+    async def _introduce(self, cluster: Cluster, tree: TaskTree) -> None:
+        """Find the brokers and say who we are, before the first rebalance. What fails is tried again by the loops."""
+        await connect.find_brokers(cluster, [group.plan for group in self._groups], self._taken.topics)
+        await start_clocks(self._clock, self._groups, cluster, self.world, tree)
+        self._groups, held = await self._joining.look_around(cluster, self._groups, self.member)
+        self._joining.start_held(held, lambda group: self._join_late(group, cluster, tree), tree)
         tree.start(supervised("heartbeats", self._heartbeats.run, self.world.chance), name="heartbeats")
         if cluster.brokers.addresses():
             try:
@@ -404,15 +402,18 @@ class App:
     # Pictures
 
     @property
+    def member(self) -> str:
+        """How brokers and other members know this process (the client id)."""
+        return self._joining.member(self.worker)
+
+    @property
     def counts(self) -> Counts:
         """What became of messages, all groups together."""
         return total(group.counts for group in self._groups)
 
     def idle_ms(self) -> int:
         """For how long nothing was handled and nothing was left to handle; 0 while there is work."""
-        if not self.is_ready or not all(group.is_caught_up for group in self._groups):
-            return 0
-        return least_idle_ms(self._groups, self._taken.idle_ms, self.world.clock)
+        return idle_ms(self._groups, self._taken.idle_ms, self.world.clock) if self.is_ready else 0
 
     @property
     def hanging(self) -> int:
@@ -430,6 +431,7 @@ class App:
             and all(
                 group.is_balanced and not group.cannot_send_back and not group.crews.hanging for group in self._groups
             )
+            and not self._joining.held
             and not any(census.is_mixed_up for census in self._censuses)
             and not self._dormant.gated
             and not (self._standstill is not None and self._standstill.named)
@@ -440,6 +442,7 @@ class App:
         return picture(
             self.settings, self.member, self._groups, self._budget, self._clock,
             is_ready=self.is_ready, started_ms=self._started_ms, dormant=self._dormant.names, calls=self.plugins.calls,
+            held_back=self._joining.held, host=self._joining.host, session=self._joining.session,
             engines=self._taken.pictures(),
         )  # fmt: skip
 

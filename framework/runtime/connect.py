@@ -14,7 +14,6 @@ from framework.errors import BrokerUnreachable, FrameworkError
 from framework.model.reserved import AUTO_CREATE_TOPIC
 from framework.net.credentials import Credentials
 from framework.net.tls import TlsOptions
-from framework.ports import World
 from framework.runtime.plan import GroupPlan
 from framework.services.position import First, Since
 from framework.settings.schema import AppSettings, Tls
@@ -36,11 +35,6 @@ log = structlog.get_logger()
 
 # The producer's name in heartbeats of an application that also sends; the Java client announces the same one.
 INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
-
-
-def member_id(world: World) -> str:
-    """What brokers and other members know a process by; another one at each call."""
-    return f"{world.identity.host}@{world.identity.process}#{world.chance.token(6).hex()}"
 
 
 def cluster_options(settings: AppSettings, client_id: str) -> ClusterOptions:

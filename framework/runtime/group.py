@@ -62,6 +62,7 @@ class ConsumerGroup:
         pulls: Callable[[Subscription, MessageQueue], Pulls],
         reports: Reports,
         heartbeat_now: Callable[..., None],
+        doubled: Callable[[ConsumerGroup], object],
         tree: TaskTree,
     ) -> None:
         self.plan = plan
@@ -111,11 +112,12 @@ class ConsumerGroup:
         self.order = self._ordering(member) if plan.orderly else None
         """Leases and single workers; None where messages are handled concurrently."""
         self._rebalancing: asyncio.Task[None] | None = None
-        self._rebalance = RebalanceLoop(
+        self.rebalance = RebalanceLoop(
             plan.name, member, tuple(self.subscriptions), plan.strategy, self.assignment,
             routes=cluster.routes, brokers=cluster.brokers if self.alone is None else self.alone.members,
             clock=world.clock, chance=world.chance,
             changed=self._assignment_changed, offered=self._queues_offered, not_a_member=heartbeat_now,
+            doubled=lambda: doubled(self),
         )  # fmt: skip
 
     # Life
@@ -133,9 +135,7 @@ class ConsumerGroup:
         start(supervised(f"commit {name}", self._commits.run, chance), name=f"commit {name}")
         if self.progress is not None:
             self.progress.start()
-        self._rebalancing = start(
-            supervised(f"rebalance {name}", self._rebalance.run, chance), name=f"rebalance {name}"
-        )
+        self._rebalancing = start(supervised(f"rebalance {name}", self.rebalance.run, chance), name=f"rebalance {name}")
 
     def adopt(self, plan: GroupPlan) -> None:
         """Go on as this plan says: how many handlers run at once, if any, and how much is held.
@@ -174,7 +174,7 @@ class ConsumerGroup:
                 self.assignment.put(topic, ())
         for topic in dict.fromkeys((*differs, *([] if plan.broadcasting else [self.retry_topic]))):
             self._leave([queue for queue in self.owned if queue.topic == topic])
-        self._rebalance.resubscribe(tuple(wanted))
+        self.rebalance.resubscribe(tuple(wanted))
 
     def _divide(self) -> None:
         """A topic's bounds among its owned queues, whose number may have changed; who waited for room looks again."""
@@ -186,23 +186,23 @@ class ConsumerGroup:
                 pull.bell.ring()
 
     def members_changed(self) -> None:
-        self._rebalance.now()
+        self.rebalance.now()
 
     def joined(self, address: str) -> None:
         """A broker accepted our heartbeat: what failed for want of it is tried again."""
-        if not self._rebalance.is_settled:
-            self._rebalance.now()
+        if not self.rebalance.is_settled:
+            self.rebalance.now()
         for pull in self.owned.values():
             if address in self._cluster.routes.replicas_of(pull.queue.broker).values():
                 pull.introduced()
 
     @property
     def members(self) -> list[str]:
-        return self._rebalance.members
+        return self.rebalance.members
 
     @property
     def is_balanced(self) -> bool:
-        return self._rebalance.is_settled
+        return self.rebalance.is_settled
 
     def not_a_member(self, queue: MessageQueue) -> None:
         for address in self._cluster.routes.replicas_of(queue.broker).values():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from framework.core.budget import Budget
 from framework.core.queue_flow import QueueState
@@ -31,6 +31,9 @@ def picture(
     dormant: tuple[str, ...] = (),
     calls: Calls | None = None,
     engines: tuple[EngineSnapshot, ...] = (),
+    held_back: Mapping[str, int],
+    host: str,
+    session: str,
 ) -> Snapshot:
     """The application as it is now."""
     return Snapshot(
@@ -47,6 +50,9 @@ def picture(
         slow_hooks=dict(calls.slow) if calls else {},
         engines=engines,
         clock=clock.picture(),
+        held_back=dict(held_back),
+        host=host,
+        session=session,
     )
 
 
@@ -59,10 +65,12 @@ def total(each: Iterable[Counts]) -> Counts:
     return found
 
 
-def least_idle_ms(groups: list[ConsumerGroup], others: list[int], clock: Clock) -> int:
-    """For how long nobody has done anything, `others` being those of engines; 0 where there is nobody."""
+def idle_ms(groups: Sequence[ConsumerGroup], engines: Iterable[int], clock: Clock) -> int:
+    """For how long nothing was handled and nothing was left to handle; 0 while there is work."""
+    if not all(group.is_caught_up for group in groups):
+        return 0
     now = clock.monotonic()
-    return min([*others, *(int((now - group.last_activity) * 1000) for group in groups)], default=0)
+    return min([*engines, *(int((now - each.last_activity) * 1000) for each in groups)], default=0)
 
 
 def _group(group: ConsumerGroup, settings: ConsumerSettings, clock: Clock) -> GroupSnapshot:
@@ -89,6 +97,9 @@ def _group(group: ConsumerGroup, settings: ConsumerSettings, clock: Clock) -> Gr
         is_orderly=group.plan.orderly,
         cannot_send_back=group.cannot_send_back,
         is_broadcasting=group.plan.broadcasting is not None,
+        awaited=group.progress.counts.awaited if group.progress is not None else 0,
+        absent=group.rebalance.absent,
+        flaps=group.rebalance.flaps,
         repeats=sum(once.dropped for once in onces),
         once_failures=sum(once.failures for once in onces),
         skipped=group.skipping.total if group.skipping is not None else 0,

@@ -6,12 +6,16 @@ Everything comes from the snapshot, which holds no secrets; nothing is asked of 
 from __future__ import annotations
 
 from framework.model.snapshot import ClockSnapshot, GroupSnapshot, Pace, QueueSnapshot, Snapshot
+from framework.runtime.joining import attendance_text
 from framework.wire.bodies.heartbeat import BROADCASTING, CLUSTERING, PASSIVELY, SubscriptionData
 from framework.wire.bodies.running import (
+    ATTENDANCE,
     CLIENT_VERSION,
     CONSUME_TYPE,
+    HOST,
     IS_ORDERLY,
     NAME_SERVERS,
+    SESSION,
     STARTED_AT,
     THREADS,
     ConsumeStatus,
@@ -68,6 +72,9 @@ def _properties(picture: Snapshot, group: GroupSnapshot) -> dict[str, str]:
         "app.name": picture.name,
         "app.budget": f"{picture.budget_used} of {picture.budget_limit} bytes",
         "app.clock": _clock(picture.clock),
+        HOST: picture.host,
+        SESSION: picture.session,
+        ATTENDANCE: attendance_text(group.absent, group.flaps),
         "group.balanced": str(group.is_balanced).lower(),
         **{f"group.{name}": str(getattr(group, name)) for name in _COUNTS},
     }

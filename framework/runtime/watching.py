@@ -1,4 +1,4 @@
-"""What watches groups from outside, started: whether members fit their group, and whether queues get on."""
+"""What watches groups from outside, started: whether members fit, whether queues get on, what time it is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from framework.net.task_tree import TaskTree
 from framework.ports import World
 from framework.runtime.connect import profile_of
 from framework.runtime.group import ConsumerGroup
+from framework.runtime.subscribing import redate
 from framework.services.census import CensusLoop
+from framework.services.clocks import AlignedClock, ClockLoop
 from framework.services.standstill import Standstill
 from framework.services.supervise import supervised
 
@@ -23,6 +25,17 @@ def start_census(group: ConsumerGroup, member: str, cluster: Cluster, world: Wor
     )  # fmt: skip
     tree.start(supervised(f"census {plan.name}", census.run, world.chance), name=f"census {plan.name}")
     return census
+
+
+async def start_clocks(
+    clock: AlignedClock, groups: Sequence[ConsumerGroup], cluster: Cluster, world: World, tree: TaskTree
+) -> None:
+    """Ask brokers for their time, now and then again; what these groups say of themselves is dated by it."""
+    clocks = ClockLoop(clock, cluster.inquiries)
+    await clocks.ask()
+    for group in groups:
+        redate(group, clock.now_ms())
+    tree.start(supervised("clocks", clocks.run, world.chance), name="clocks")
 
 
 def start_standstill(

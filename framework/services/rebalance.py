@@ -7,7 +7,7 @@ lost. What fails for one topic is named, leaves that topic's queues as they are,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import structlog
@@ -15,6 +15,7 @@ import structlog
 from framework import marks
 from framework.core import limits
 from framework.core.assignment import Assignment, Change, allocate
+from framework.core.attendance import Attendance
 from framework.errors import FrameworkError
 from framework.model.contracts import AllocationStrategy, Remarks
 from framework.model.queue import MessageQueue
@@ -53,16 +54,21 @@ class RebalanceLoop:
         changed: Callable[[str, Change], None],
         offered: Callable[[str, list[MessageQueue]], None],
         not_a_member: Callable[[], None],
+        doubled: Callable[[], object] = lambda: None,
     ) -> None:
         self._group, self._member, self._topics, self._strategy = group, member, topics, strategy
         self._assignment = assignment
         self._routes, self._brokers, self._clock, self._chance = routes, brokers, clock, chance
-        self._changed, self._offered, self._not_a_member = changed, offered, not_a_member
+        self._changed, self._offered, self._not_a_member, self._doubled = changed, offered, not_a_member, doubled
         self._bell = Wakeup()
         self._is_wanted = True
         self._has_run = False
         self._seen: list[str] = []
-        """The member list that the last round divided the first topic by."""
+        """The member list of the first topic's broker in the last round."""
+        self._attendance: dict[str, Attendance] = {}
+        """Topic -> who counts: one who was here a moment ago may keep its seat."""
+        self._adopted: dict[str, int] = {}
+        """Seats that are kept, as another member said before we joined, and until when."""
         self._complaints: dict[str, str] = {}
         """Topic -> why it could not be balanced; logged on entering and leaving."""
         self._idle: dict[str, None] = {}
@@ -82,6 +88,23 @@ class RebalanceLoop:
         """The member list of the last round that succeeded."""
         return self._seen
 
+    def adopt(self, absent: Mapping[str, int]) -> None:
+        """Count these members in, for so many milliseconds: another one keeps their seats."""
+        now_ms = self._clock.monotonic_ms()
+        self._adopted = {member: now_ms + left for member, left in absent.items()}
+
+    @property
+    def absent(self) -> dict[str, int]:
+        """Whose seats are kept, and for how much longer."""
+        found = self._attendance.get(self._topics[0]) if self._topics else None
+        return {} if found is None else found.absent(self._clock.monotonic_ms())
+
+    @property
+    def flaps(self) -> dict[str, tuple[int, ...]]:
+        """Who came and went: see `Attendance.flaps`."""
+        found = self._attendance.get(self._topics[0]) if self._topics else None
+        return {} if found is None else found.flaps(self._clock.monotonic_ms())
+
     def now(self) -> None:
         """A round is wanted at once; several wishes within a second are one round."""
         self._is_wanted = True
@@ -93,6 +116,8 @@ class RebalanceLoop:
         for known in (self._complaints, self._idle, self._remarks, self._missing):
             for topic in [topic for topic in known if topic not in topics]:
                 del known[topic]
+        for topic in [topic for topic in self._attendance if topic not in topics]:
+            del self._attendance[topic]
         self.now()
 
     async def run(self) -> None:
@@ -106,6 +131,8 @@ class RebalanceLoop:
                 is_settled = await self._round()
                 ended_ms = self._clock.monotonic_ms()
                 due_ms = ended_ms + (self._jittered(limits.REBALANCE_MS) if is_settled else limits.REBALANCE_SOON_MS)
+                seats = [seat.next_ms for seat in self._attendance.values() if seat.next_ms is not None]
+                due_ms = min([due_ms, *seats])
                 check_ms = ended_ms + self._jittered(limits.MEMBER_CHECK_MS)
                 continue
             if now_ms >= check_ms:
@@ -149,15 +176,21 @@ class RebalanceLoop:
                 self._missing[topic] = None
                 return "the name server knows no such topic yet"
             self._missing.pop(topic, None)
-            members = sorted(await self._brokers.members(self._group, topic))
+            listed = sorted(await self._brokers.members(self._group, topic))
         except FrameworkError as error:
             return str(error)
         if topic not in self._topics:
             return None  # nobody wants it any more, since a moment ago
-        if self._member not in members:
+        if self._member not in listed:
             # Others count without us; taking queues now would make two owners. Being asked again is a heartbeat away.
             self._not_a_member()
-            return f"the broker does not list this member among {len(members)}"
+            return f"the broker does not list this member among {len(listed)}"
+        if listed.count(self._member) > 1:
+            self._doubled()
+        attendance = self._attendance.get(topic)
+        if attendance is None:
+            attendance = self._attendance[topic] = Attendance(self._adopted)
+        members = attendance.counted(listed, self._clock.monotonic_ms())
         try:
             wanted = allocate(self._strategy, self._member, members, queues)
             remarks = (
@@ -166,7 +199,7 @@ class RebalanceLoop:
         except Exception as error:  # noqa: BLE001 - border: a strategy may be a plugin's
             return f"allocation {self._strategy.name!r} failed: {type(error).__name__}: {error}"
         if topic == self._topics[0]:
-            self._seen = members
+            self._seen = listed
         self._offered(topic, queues)
         change = self._assignment.put(topic, wanted)
         if change:

@@ -156,6 +156,17 @@ class Application(Part):
     """Bytes of pulled messages that this process may hold, all queues together."""
     drain: Duration = 30_000
     """How long running handlers may take to end when the application stops; what is left then is delivered again."""
+    instance: Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,99})?$")] = ""
+    """A name that this process keeps from start to start and no other process has, such as ${env:HOSTNAME}: started
+    again within `grace` it moves no queue. Empty: a new member at each start. The same choice in every member, and no
+    Java members beside. docs/reliability.md."""
+    grace: Annotated[Duration, Field(le=600_000)] = 10_000
+    """For how long others leave the queues of a process with a name to it when it is gone. 0s: not at all."""
+    protect: bool | None = None
+    """Join a group only after having been steady for a while (10s, then 20s, up to 5m), where this process has lately
+    come and gone too often. Empty: where it has a name; true: also by the name of its machine, one process on each."""
+    start_jitter: Annotated[Duration, Field(le=60_000)] = 0
+    """Wait up to this long, drawn at each start, before joining: 2s where dozens of processes start at once."""
 
 
 class Workers(Part):

@@ -16,7 +16,7 @@ from framework.broker.server import Broker
 from framework.broker.settings import BrokerSettings
 from framework.client.producer import Producer
 from framework.declare import Consumer
-from framework.errors import FrameworkError
+from framework.errors import ConfigurationError, FrameworkError
 from framework.hooks.host import PluginHost
 from framework.model.queue import MessageQueue
 from framework.runtime.app import App
@@ -178,7 +178,11 @@ class Cluster:
     def start_app(self, machine: Machine) -> None:
         node = self._begin(machine)
         world = sim_world(self.network, node, machine.disk)
-        machine.app = App(self.settings, self._consumers(self), world=world, plugins=self._plugins)
+        settings = self.settings
+        if self.workload.is_named:
+            named = settings.app.model_copy(update={"instance": machine.instance})
+            settings = settings.model_copy(update={"app": named})
+        machine.app = App(settings, self._consumers(self), world=world, plugins=self._plugins)
         self._members[machine.app.member] = node.name
         self.on_app(machine.app)
         machine.task = self.loop.spawn(node, self._live(machine, machine.app), name=f"{node.name} run")
@@ -189,6 +193,11 @@ class Cluster:
         assert node is not None
         try:
             await app.run()
+        except ConfigurationError as error:
+            if any(each is not machine and each.is_alive and each.instance == machine.instance for each in self.apps):
+                self.recorder.life(node.name, f"refused: {error}")
+            else:
+                self.recorder.unexpected(node.name, f"ended by {error!r}")
         except Exception as error:  # noqa: BLE001  # border: the process's
             self.recorder.unexpected(node.name, f"ended by {error!r}")
         else:
@@ -261,7 +270,7 @@ class Cluster:
             for load in workload.groups
         }
         return AppSettings.model_validate(
-            {"app": {"drain": workload.drain}, "cluster": reached, "consumers": consumers}
+            {"app": {"drain": workload.drain, **workload.app}, "cluster": reached, "consumers": consumers}
         )
 
     def _usual_consumers(self, _: Cluster) -> Sequence[Consumer[..., Any]]:

@@ -19,6 +19,8 @@ class Machine:
     def __init__(self, name: str, host: str) -> None:
         self.name = name
         self.host = host
+        self.instance = name
+        """What its process is called, where processes have names that stay."""
         self.disk = SimDisk()
         self.skew_ms = 0
         self.job_delay_max = JOB_DELAY_MAX_S

@@ -231,6 +231,24 @@ MUTANTS: tuple[Mutant, ...] = (
         test="tests/services/test_progress.py",
     ),
     Mutant(
+        "a seat is kept through a restart",
+        "a member with a name that is started again has its queues moved away and back",
+        (),
+        test="tests/scenarios/test_calm.py",
+    ),
+    Mutant(
+        "a quarantine ends",
+        "a member that came and went too often never joins its groups again",
+        (),
+        test="tests/scenarios/test_calm.py",
+    ),
+    Mutant(
+        "a name belongs to one process",
+        "two processes of one name both consume: part of the queues twice, part by nobody",
+        (),
+        test="tests/scenarios/test_calm.py",
+    ),
+    Mutant(
         "a hand-over is awaited",
         "a member that joins begins with a queue while its former owner is still at work on it",
         (),

@@ -60,6 +60,10 @@ class Workload:
     """How long a sync of a broker's disk may take."""
     drain: str = "5s"
     """How long a leaving application waits for its handlers; shorter than some of them take."""
+    is_named: bool = False
+    """Applications have the names of their machines, from start to start."""
+    app: dict[str, Any] = field(default_factory=dict)
+    """Settings of the applications."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Laid over each group's settings."""
 
@@ -102,7 +106,7 @@ def draw_workload(chance: Stream, *, is_calm: bool) -> Workload:
     if chance.happens(0.3):
         groups[0] = replace(groups[0], progress="topic")
         groups = [replace(each, progress="topic") if each.orderly else each for each in groups]
-    return replace(workload, groups=tuple(groups))
+    return replace(workload, groups=tuple(groups), is_named=chance.happens(0.25))
 
 
 def handlers(

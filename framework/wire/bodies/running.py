@@ -16,6 +16,10 @@ IS_ORDERLY = "PROP_CONSUMEORDERLY"
 CONSUME_TYPE = "PROP_CONSUME_TYPE"
 CLIENT_VERSION = "PROP_CLIENT_VERSION"
 STARTED_AT = "PROP_CONSUMER_START_TIMESTAMP"
+# Ours, which members of ours ask each other for.
+HOST = "app.host"
+SESSION = "app.session"
+ATTENDANCE = "group.attendance"
 
 
 @body

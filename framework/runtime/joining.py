@@ -1,0 +1,194 @@
+"""Joining: what a process with a name asks before it joins its groups, and when its name shows up twice.
+
+Other members are asked by way of a broker, as an administrator asks them; nothing of it needs more than a stock one.
+What they say is taken for what it costs at worst: a wait, or seats that are kept for nothing for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+import structlog
+
+from framework import marks
+from framework.client.cluster import Cluster
+from framework.core import limits
+from framework.core.attendance import grace_of, hold_ms, key_of, member_named
+from framework.core.census import asked
+from framework.errors import ConfigurationError, FrameworkError, shorten
+from framework.net.task_tree import TaskTree
+from framework.ports import World
+from framework.runtime.life import Life
+from framework.services.rebalance import RebalanceLoop
+from framework.settings.schema import Application
+from framework.wire.bodies.running import ATTENDANCE, HOST, SESSION, STARTED_AT, RunningInfo
+
+log = structlog.get_logger()
+
+ANSWER_S = 2.0  # a process that lives answers in milliseconds; a dead one's connection may take the broker's patience
+ASKED_MAX = 3
+AGAIN_S = 30.0  # a connection that broke without a word stays listed for up to 120 s
+ABSENT_MAX = 1_000
+
+
+class Group(Protocol):
+    """What joining needs of a group."""
+
+    plan: Any
+    rebalance: RebalanceLoop
+
+
+G = TypeVar("G", bound=Group)
+
+
+class Joining:
+    """One per application."""
+
+    def __init__(self, app: Application, world: World) -> None:
+        self._app, self._world = app, world
+        self.host = f"{world.identity.host} (process {world.identity.process})"
+        self.session = world.chance.token(6).hex()
+        """Tells two processes apart that go by one name."""
+        self.held: dict[str, int] = {}
+        """Groups that are not joined yet, since we came and went too often -> for how long they are not."""
+        self._asked_at: dict[str, float] = {}
+        self.failure: ConfigurationError | None = None
+        """Why the application stops by itself."""
+        self.life: Life | None = None
+        """The application's."""
+
+    def member(self, worker: int) -> str:
+        """How brokers and other members know this process (the client id)."""
+        name = self._app.instance
+        if not name:
+            return f"{self._world.identity.host}@{self._world.identity.process}#{self.session}"
+        return member_named(f"{name}.{worker}" if worker else name, self._app.grace)
+
+    @property
+    def _is_asking(self) -> bool:
+        return bool(self._app.instance) or bool(self._app.protect)
+
+    @property
+    def _is_protecting(self) -> bool:
+        return bool(self._app.instance) if self._app.protect is None else self._app.protect
+
+    # Before
+
+    async def look_around(self, cluster: Cluster, groups: Sequence[G], member: str) -> tuple[list[G], list[G]]:
+        """The groups that may be joined at once, and those in `held`. Raises where our name is taken."""
+        if self._app.start_jitter:
+            await asyncio.sleep(self._world.chance.random() * self._app.start_jitter / 1000)
+        if not self._is_asking:
+            return list(groups), []
+        for group in groups:
+            if not group.plan.broadcasting:
+                await self._look_at(cluster, group, member)
+        held = [group for group in groups if group.plan.name in self.held]
+        return [group for group in groups if group not in held], held
+
+    async def _look_at(self, cluster: Cluster, group: Group, member: str) -> None:
+        name, topic = group.plan.name, group.plan.subscriptions[0].topic
+        try:
+            listed = await cluster.brokers.members(name, topic)
+        except FrameworkError:
+            return  # nobody is there, or nobody can say
+        if grace_of(member) and member in listed and marks.safeguard("a name belongs to one process"):
+            other = await self._ask(cluster, name, topic, member)
+            if other is not None:
+                raise self.taken(name, other)
+        absent: dict[str, int] = {}
+        strikes, ages = 0, tuple[int, ...]()
+        for each in asked(member, listed, ASKED_MAX):
+            info = await self._ask(cluster, name, topic, each) if each != member else None
+            if info is None:
+                continue
+            seats, flaps = _attendance(info)
+            absent |= seats
+            mine = flaps.get(key_of(member), (0,))
+            if mine[0] > strikes:
+                strikes, ages = mine[0], mine[1:]
+        group.rebalance.adopt({seat: left for seat, left in absent.items() if seat not in listed})
+        wait_ms = hold_ms(strikes, ages) if self._is_protecting and member not in absent else 0
+        if wait_ms:
+            self.held[name] = wait_ms
+            marks.sometimes("a flapping member waited before it joined")
+            log.warning(
+                "join held back",
+                group=name, member=member, hold_ms=wait_ms, short_lives=strikes,
+                reason="this member came and went too often; the others keep its queues until it has been steady",
+            )  # fmt: skip
+
+    async def _ask(self, cluster: Cluster, group: str, topic: str, member: str) -> RunningInfo | None:
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                return await cluster.inquiries.running_info(group, topic, member)
+        except (FrameworkError, TimeoutError) as error:
+            log.debug("member did not answer", group=group, member=member, reason=str(error))
+            return None
+
+    def start_held(self, held: Sequence[G], join: Callable[[G], None], tree: TaskTree) -> None:
+        for group in held:
+            tree.start(self._join_held(group, join), name=f"join {group.plan.name}")
+
+    async def _join_held(self, group: G, join: Callable[[G], None]) -> None:
+        await self.wait(group.plan.name)
+        join(group)
+
+    async def wait(self, group: str) -> None:
+        """Until the group may be joined."""
+        await asyncio.sleep(self.held[group] / 1000)
+        is_over = self.life is not None and self.life.asked.is_set()
+        if is_over or not marks.safeguard("a quarantine ends"):
+            await asyncio.Event().wait()
+        del self.held[group]
+
+    # After
+
+    async def doubled(self, cluster: Cluster, group: Group, member: str) -> None:
+        """Our name is listed twice: whoever is not the one that the broker finds by it has to go."""
+        name, now = group.plan.name, self._world.clock.monotonic()
+        if now - self._asked_at.get(name, -AGAIN_S) < AGAIN_S:
+            return
+        self._asked_at[name] = now
+        if not marks.safeguard("a name belongs to one process"):
+            return
+        other = await self._ask(cluster, name, group.plan.subscriptions[0].topic, member)
+        if other is not None and other.properties.get(SESSION, self.session) != self.session:
+            self.failure = self.taken(name, other)
+            assert self.life is not None
+            self.life.ask()
+
+    def check(self) -> None:
+        """Raise what it stopped for by itself."""
+        if self.failure is not None:
+            raise self.failure
+
+    def taken(self, group: str, other: RunningInfo) -> ConfigurationError:
+        where = other.properties.get(HOST) or other.properties.get("clientIP") or "an unknown machine"
+        since = other.properties.get(STARTED_AT, "?")
+        return ConfigurationError(
+            f"app.instance: {self._app.instance!r} is the name of a process on {shorten(where, 200)} already, at work "
+            f"in group {group} since {shorten(since)}, and this one is on {self.host}. Give each process a name of its "
+            "own, such as ${env:HOSTNAME}"
+        )
+
+
+def attendance_text(absent: Mapping[str, int], flaps: Mapping[str, tuple[int, ...]]) -> str:
+    """What a member tells another one that is about to join."""
+    return json.dumps({"absent": dict(absent), "flaps": dict(flaps)}, separators=(",", ":"))
+
+
+def _attendance(info: RunningInfo) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
+    """What another member has seen; nothing where it says nothing that we understand."""
+    try:
+        told = json.loads(info.properties.get(ATTENDANCE, "{}"))
+        absent = {str(seat): min(int(left), grace_of(str(seat))) for seat, left in told.get("absent", {}).items()}
+        flaps = {str(key): tuple(map(int, numbers)) for key, numbers in told.get("flaps", {}).items() if numbers}
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return {}, {}
+    if len(absent) > ABSENT_MAX or len(flaps) > 2 * limits.FLAPPERS_MAX:
+        return {}, {}
+    return {seat: left for seat, left in absent.items() if left > 0}, flaps

@@ -1,0 +1,108 @@
+"""Who counts while member lists come and go, and for how long somebody stays out who came and went too often."""
+
+from __future__ import annotations
+
+import pytest
+
+from framework import marks
+from framework.core import limits
+from framework.core.attendance import Attendance, grace_of, hold_ms, key_of, member_named
+
+A, B, C = (member_named(name, 10_000) for name in "abc")
+PLAIN = "10.0.0.9@17#c0ffee"
+
+
+@pytest.mark.parametrize(
+    ("member", "grace_ms", "key"),
+    [
+        pytest.param("billing-3@stays-10s", 10_000, "billing-3@stays-10s", id="named"),
+        pytest.param("billing-3@stays-1m30s", 90_000, "billing-3@stays-1m30s", id="minutes"),
+        pytest.param("billing-3@stays-9h", limits.GRACE_MAX_MS, "billing-3@stays-9h", id="no-longer-than-allowed"),
+        pytest.param("billing-3@stays-0s", 0, "billing-3@stays-0s", id="named-without-a-seat"),
+        pytest.param("billing-3@stays-9x", 0, "billing-3@stays-9x", id="no-duration"),
+        pytest.param(PLAIN, 0, "10.0.0.9", id="of-ours-without-a-name"),
+        pytest.param("10.0.0.9@stays", 0, "10.0.0.9", id="java-instance-name"),
+    ],
+)
+def test_a_name_says_how_long_its_seat_is_kept(member: str, grace_ms: int, key: str) -> None:
+    assert (grace_ms, key) == (grace_of(member), key_of(member))
+
+
+def test_a_seat_is_kept_for_so_long_and_given_up_then() -> None:
+    seen = Attendance()
+    assert [A, B] == seen.counted([A, B], 0)
+    assert [A, B] == seen.counted([B], 5_000)
+    assert (15_000, {A: 10_000}) == (seen.next_ms, seen.absent(5_000))
+    assert [A, B] == seen.counted([B], 14_999)
+    assert [B] == seen.counted([B], 15_000)
+    assert seen.next_ms is None
+
+
+def test_whoever_comes_back_in_time_has_never_been_away() -> None:
+    seen = Attendance()
+    for second in range(0, 600, 4):
+        assert [A, B] == seen.counted([B] if second % 8 else [A, B], second * 1000)
+    assert {} == seen.flaps(600_000)
+
+
+def test_a_member_without_a_name_goes_at_once() -> None:
+    seen = Attendance()
+    seen.counted([A, PLAIN], 0)
+    assert [A] == seen.counted([A], 1)
+
+
+def test_seats_that_another_member_told_of_count() -> None:
+    seen = Attendance({C: 4_000})
+    assert [A, C] == seen.counted([A], 1_000)
+    assert [A] == seen.counted([A], 4_000)
+
+
+def test_without_the_safeguard_a_restart_moves_queues() -> None:
+    marks.install(holds=lambda name: name != "a seat is kept through a restart")
+    try:
+        seen = Attendance()
+        seen.counted([A, B], 0)
+        assert [B] == seen.counted([B], 1)
+    finally:
+        marks.install()
+
+
+def test_short_lives_are_told_and_long_ones_are_not() -> None:
+    seen = Attendance()
+    seen.counted([A, PLAIN], 0)
+    seen.counted([A], 100_000)
+    assert {} == seen.flaps(100_000)  # it was here before us, and nobody knows for how long
+    seen.counted([A, "10.0.0.9@18#beef"], 101_000)
+    seen.counted([A], 105_000)
+    assert {"10.0.0.9": (1, 6_000, 5_000, 1_000)} == seen.flaps(106_000)
+    assert {} == seen.flaps(105_000 + limits.FORGIVEN_MS)
+
+
+@pytest.mark.parametrize(
+    ("strikes", "ages", "seconds"),
+    [
+        pytest.param(0, (1_000, 500, 100), 0, id="no-flapper"),
+        pytest.param(1, (), 10, id="first"),
+        pytest.param(2, (), 20, id="second"),
+        pytest.param(3, (90_000, 80_000), 40, id="changes-of-long-ago"),
+        pytest.param(40, (), 300, id="longest"),
+        pytest.param(1, (30_000, 20_000, 5_000), 40, id="until-the-minute-has-room-for-a-join-and-an-end"),
+        pytest.param(1, (20_000,), 10, id="room-enough"),
+    ],
+)
+def test_how_long_a_flapper_stays_out(strikes: int, ages: tuple[int, ...], seconds: int) -> None:
+    assert seconds * 1000 == hold_ms(strikes, ages)
+
+
+def test_a_flapper_changes_a_group_three_times_a_minute_at_most() -> None:
+    """Whenever it is killed: its joins wait, so that no minute has more of them and of its ends."""
+    for life_ms in range(500, 59_000, 1_500):
+        now, strikes, changes = 0, 0, list[int]()
+        while now < 600_000:
+            now += hold_ms(strikes, [now - at for at in changes])
+            changes.append(now)
+            now += life_ms
+            changes.append(now)
+            strikes += 1
+            now += 200
+        assert all(sum(at <= other < at + limits.CHANGES_WINDOW_MS for other in changes) <= 3 for at in changes[2:])
