@@ -102,6 +102,7 @@ class Cluster:
         }
         self.history.announcing = {load.name for load in self.workload.groups if load.progress != "none"}
         self.history.max_retries = self.workload.max_retries
+        self.history.limits = {load.name: load.timeout_s for load in self.workload.groups if load.timeout_s}
 
     def __repr__(self) -> str:
         alive = [machine.name for machine in self.machines if machine.is_alive]
@@ -265,6 +266,7 @@ class Cluster:
                 "pull_batch": workload.pull_batch,
                 "start": "first",
                 "progress": load.progress,
+                **({"timeout": f"{load.timeout_s:g}s"} if load.timeout_s else {}),
                 **workload.settings,
             }
             for load in workload.groups

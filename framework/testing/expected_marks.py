@@ -8,6 +8,7 @@ from __future__ import annotations
 EXPECTED: tuple[str, ...] = (
     "a finished chunk waited behind a gap",
     "a half-open connection was closed",
+    "a handler expired",
     "a lease was lost",
     "a member came back to its seat",
     "a lost notice was found by asking for the member list",
@@ -27,8 +28,7 @@ ELSEWHERE: dict[str, str] = {
     "a broker's clock was set": "asked for each five minutes, a run takes one; tests of the clocks",
     "a copy took the other road": "a run has one broker; tests of settling, and of the group against boxes",
     "a dead letter of an orderly queue could not be sent": "seldom; tests of orderly services",
-    "a handler ended after its message had expired": "handlers of a run are quick; stories and tests of expiry",
-    "a handler expired": "the same",
+    "a handler ended after its message had expired": "those of a run heed it; stories and tests of expiry",
     "a handler ended after its lease was lost": "seldom; tests of orderly services, and stories of order",
     "a handler ended after its queue was gone": "a drain of 30 s must run out; tests of the group have it sooner",
     "a lock was granted that could not be believed any more": "seldom; tests of the lease",

@@ -224,6 +224,8 @@ class History:
     announcing: set[str] = field(default_factory=set)
     """Those whose members say when they are done with a queue."""
     max_retries: int = 16
+    limits: dict[str, float] = field(default_factory=dict)
+    """Group -> for how many seconds its handlers may run, where that is shorter than a run."""
     dead_letters: set[tuple[str, str]] = field(default_factory=set)
     """(group, message id) of what is among the dead letters at the end."""
     copies: list[tuple[str, str, int, str]] = field(default_factory=list)

@@ -51,7 +51,7 @@ class Plan:
         load = self.workload
         groups = " ".join(
             f"{group.name}({'async' if group.is_async else 'threads'} x{group.concurrency} fail={group.fail_rate:g} "
-            f"poison={group.poison_rate:g} stuck={group.stuck_rate:g})"
+            f"poison={group.poison_rate:g} stuck={group.stuck_rate:g} limit={group.timeout_s:g}s)"
             for group in load.groups
         )
         return (

@@ -21,6 +21,7 @@ DELAYS_MS = (100, 200, 300, 600, 1_000, 1_500, 2_000, 2_500, 3_000, *range(4_000
 """A ladder of eighteen short levels: a run of a minute shall see whole lives of retried messages."""
 
 
+EXPIRY_S = 3.0
 KEYS = 3
 """Where the order of keys is kept: so many keys a queue, in turn, so that an offset tells its key."""
 
@@ -42,6 +43,8 @@ class GroupLoad:
     stuck_s: float = 8.0
     progress: str = "none"
     """Where what has ended above a gap is kept."""
+    timeout_s: float = 0.0
+    """How long a handler may take; shorter than the stuck ones do. 0: as usual, which no run lasts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,10 @@ def draw_workload(chance: Stream, *, is_calm: bool) -> Workload:
     if chance.happens(0.3):
         groups[0] = replace(groups[0], progress="topic")
         groups = [replace(each, progress="topic") if each.orderly else each for each in groups]
-    return replace(workload, groups=tuple(groups), is_named=chance.happens(0.25))
+    is_named = chance.happens(0.25)
+    if groups[0].stuck_rate and chance.happens(0.5):
+        groups[0] = replace(groups[0], timeout_s=EXPIRY_S)
+    return replace(workload, groups=tuple(groups), is_named=is_named)
 
 
 def handlers(
@@ -136,9 +142,14 @@ def _handler(load: GroupLoad, recorder: Recorder, chance: Stream, is_healed: Cal
         recorder.started(load.name, message)
         await take_a_while(message)
 
-    async def handle_with_epoch(message: Message, delivery: Delivery) -> None:
+    async def handle_delivery(message: Message, delivery: Delivery) -> None:
         recorder.started(load.name, message, delivery.epoch)
-        await take_a_while(message)
+        try:
+            await take_a_while(message)
+        except asyncio.CancelledError:
+            if delivery.is_expired:
+                recorder.finished(load.name, message, "expired")
+            raise
 
     async def take_a_while(message: Message) -> None:
         is_stuck = load.stuck_rate and chance.happens(load.stuck_rate) and not is_healed()
@@ -155,10 +166,10 @@ def _handler(load: GroupLoad, recorder: Recorder, chance: Stream, is_healed: Cal
             raise HandlerFailed(message.message_id)
         recorder.finished(load.name, message, "ok")
 
-    def handle_at_once_with_epoch(message: Message, delivery: Delivery) -> None:
+    def handle_delivery_at_once(message: Message, delivery: Delivery) -> None:
         recorder.started(load.name, message, delivery.epoch)
         end(message)
 
-    if load.progress == "none":
-        return handle if load.is_async else handle_at_once
-    return handle_with_epoch if load.is_async else handle_at_once_with_epoch
+    plain: Callable[..., Any] = handle if load.is_async else handle_at_once
+    asking: Callable[..., Any] = handle_delivery if load.is_async else handle_delivery_at_once
+    return plain if load.progress == "none" and not load.timeout_s else asking

@@ -12,6 +12,7 @@ from framework.testing.checkers.calm_runs_do_not_repeat import calm_runs_do_not_
 from framework.testing.checkers.commit_never_passes_a_gap import commit_never_passes_a_gap
 from framework.testing.checkers.each_queue_has_one_owner import each_queue_has_one_owner
 from framework.testing.checkers.epochs_fence import epochs_fence
+from framework.testing.checkers.expired_in_time import expired_in_time
 from framework.testing.checkers.nothing_lost import nothing_lost
 from framework.testing.checkers.nothing_unexpected import nothing_unexpected
 from framework.testing.checkers.offsets_forward import offsets_forward
@@ -43,6 +44,7 @@ ALL: tuple[Checker, ...] = (
     what_was_kept_is_not_repeated,
     order_kept,
     epochs_fence,
+    expired_in_time,
     each_queue_has_one_owner,
     calm_runs_do_not_repeat,
 )
@@ -56,6 +58,7 @@ __all__ = [
     "commit_never_passes_a_gap",
     "each_queue_has_one_owner",
     "epochs_fence",
+    "expired_in_time",
     "nothing_lost",
     "nothing_unexpected",
     "offsets_forward",
