@@ -18,12 +18,14 @@ def expired_in_time(history: History) -> Iterator[Violation]:
     if not history.limits:
         return
     is_held = any(fact.kind in HOLDS for fact in history.of(Fault))
-    begun: dict[tuple[str, str, str, int], float] = {}
+    begun: dict[tuple[str, str, str, int], list[float]] = {}
+    """Several where a queue was moved back while a handler still ran: which of them ends is then not to be told."""
     for fact in history.facts:
         if type(fact) is Started and fact.group in history.limits:
-            begun[fact.who, fact.group, str(fact.queue), fact.offset] = fact.at
+            begun.setdefault((fact.who, fact.group, str(fact.queue), fact.offset), []).append(fact.at)
         elif type(fact) is Finished and fact.group in history.limits:
-            limit, ran = history.limits[fact.group], fact.at - begun[fact.who, fact.group, str(fact.queue), fact.offset]
+            limit, starts = history.limits[fact.group], begun[fact.who, fact.group, str(fact.queue), fact.offset]
+            ran = fact.at - (starts.pop(0) if fact.outcome == "expired" else starts.pop())
             said = f"{fact.who}: {fact.offset} of {fact.queue} for {fact.group}"
             if fact.outcome == "expired" and ran < limit:
                 yield Violation(NAME, f"{said} was given up after {ran:.3f} s of {limit:g}", fact.at)
