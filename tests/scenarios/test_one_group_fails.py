@@ -109,7 +109,7 @@ def test_the_other_group_is_divided_anew_meanwhile_and_all_is_healed_soon_after(
     async def scenario(story: Story) -> None:
         broker = await shop.open()
         await story.start_apps(2)
-        assert [3, 3] == shop.shares("billing") == shop.shares("audit")
+        await story.within(HEALED).until(lambda _: [3, 3] == shop.shares("billing") == shop.shares("audit"))
         shop.fragile.is_broken = trouble == "a strategy that raises"
         end = broker.intercept(
             Interceptor(
@@ -154,6 +154,7 @@ def test_a_topic_without_a_route_holds_up_nobody_and_is_taken_when_it_is_there()
             )
         )  # fmt: skip
         await story.start_apps(2)
+        await story.within(HEALED).until(lambda _: shop.shares("audit") == [3, 3])
         assert await story.send("orders", 40, over="4s")
         await story.within("5s").until(lambda _: len(shop.handled["audit"]) == 40)
         assert ([3, 3], [0, 0]) == (shop.shares("audit"), shop.shares("billing", "later"))
