@@ -103,8 +103,8 @@ class ClockLoop:
             return
         self._silent.pop(address, None)
         if not self._clock.brokers.answered(address, reading, asked_ms, now()):
-            marks.sometimes("a broker's clock was set")
-            log.warning("a broker's clock was set", broker=address)
+            marks.sometimes("the clock of a broker was set")
+            log.warning("the clock of a broker was set", broker=address)
 
     def _say(self) -> None:
         picture = self._clock.picture()

@@ -25,7 +25,7 @@ EXPECTED: tuple[str, ...] = (
 ELSEWHERE: dict[str, str] = {
     "a broker answered 0 for a group that it has never seen": "the box never does; tests of the brokers",
     "a connection was told to go away": "the box never says so; tests of the channel do",
-    "a broker's clock was set": "asked for each five minutes, a run takes one; tests of the clocks",
+    "the clock of a broker was set": "asked for each five minutes, a run takes one; tests of the clocks",
     "a copy took the other road": "a run has one broker; tests of settling, and of the group against boxes",
     "a dead letter of an orderly queue could not be sent": "seldom; tests of orderly services",
     "a handler ended after its message had expired": "those of a run heed it; stories and tests of expiry",
