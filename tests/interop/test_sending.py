@@ -50,12 +50,23 @@ def test_two_java_members_share_the_queues_of_the_box(box: Place, java: JavaPeer
 
     sent = 0
     given: tuple[list[bytes], list[bytes]] = ([], [])
-    while not given[1] and sent < 400:
+
+    def send() -> None:
+        nonlocal sent
         java.send(box.name_server, topic, [Outgoing(body=b"%d" % number) for number in range(sent, sent + 8)])
         sent += 8
+
+    def read() -> None:
         for member, bodies in zip((first, second), given, strict=True):
             bodies += [each.body for each in member.received(8, timeout_s=0.5)]
+
+    while not given[1] and sent < 400:
+        send()
+        read()
+    while len({*given[0], *given[1]}) < sent:  # what the second one has must have been read before it goes
+        read()
     second.leave()
+    send()
     while len({*given[0], *given[1]}) < sent:
         (message,) = first.received(1)
         given[0].append(message.body)
