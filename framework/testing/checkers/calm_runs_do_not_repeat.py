@@ -45,7 +45,7 @@ class _Members:
         self._history = history
         self._gone: dict[str, float] = {}
         self._owners: dict[tuple[str, str], list[tuple[str, float]]] = {}
-        """Group and queue -> who was given it, and when."""
+        """Group and queue -> who was given it or took it, and when."""
         self._given: dict[tuple[str, str, str], float] = {}
         self._asked: dict[tuple[str, str, str], float] = {}
         self._taken: dict[tuple[str, str, str], float] = {}
@@ -67,6 +67,7 @@ class _Members:
             case Acquired():
                 # The offset was asked for at some time since the queue was given, and answered by now.
                 key = (fact.who, fact.group, fact.queue)
+                self._owners.setdefault((fact.group, fact.queue), []).append((fact.who, fact.at))
                 self._asked[key], self._taken[key] = self._given.pop(key, fact.at), fact.at
             case _:
                 pass
