@@ -92,7 +92,7 @@ def draw_workload(chance: Stream, *, is_calm: bool) -> Workload:
     workload = Workload(
         queues=chance.pick((2, 4, 6)),
         groups=tuple(groups),
-        messages=chance.pick((50, 100, 150)),
+        messages=chance.pick((30, 70, 110)),
         pull_batch=chance.pick((2, 8, 32)),
         sync_s=chance.pick((0.002, 0.02, 0.2)),
     )
