@@ -129,10 +129,12 @@ def test_a_store_refuses_an_owner_that_was_stopped_while_its_queue_was_taken_ove
     example: dict[str, Any] = {}
     exec(compile(EXAMPLE, "reliability.md", "exec"), example)
     count, opened = example["count"], example["stock"]
+    connections: list[sqlite3.Connection] = []
     refused: list[tuple[int, int]] = []
 
     def handlers(cluster: Cluster) -> list[Consumer[..., Any]]:
         stock = next(opened())
+        connections.append(stock)
 
         async def slow(message: Message, delivery: Delivery) -> None:
             assert delivery.epoch is not None
@@ -165,6 +167,8 @@ def test_a_store_refuses_an_owner_that_was_stopped_while_its_queue_was_taken_ove
         story.check(epochs_fence, nothing_lost, order_kept)
 
     tell(scenario, cluster)
+    for each in connections:  # a process that is killed or stopped closes nothing
+        each.close()
     with closing(sqlite3.connect("stock.db")) as stock:
         assert [(4,)] == stock.execute("SELECT parcels FROM shelf").fetchall(), "each parcel is counted once"
         ((_, newest),) = stock.execute("SELECT queue, epoch FROM owners").fetchall()
