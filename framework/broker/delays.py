@@ -22,8 +22,6 @@ from framework.ports import Clock
 
 log = structlog.get_logger()
 
-SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
-"""Where messages with a delay level wait, a queue a level."""
 TIMER_TOPIC = "rmq_sys_wheel_timer"
 """Where those wait whose time is their own."""
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from framework.broker.delay_wishes import OUT, DelayWish, Level, wish_of
-from framework.broker.delays import SCHEDULE_TOPIC, TIMER_TOPIC
+from framework.broker.delays import TIMER_TOPIC
 from framework.broker.filters import NO_TAG, tag_hash
 from framework.broker.node import Node
 from framework.broker.records import decode, encode, host_of
@@ -23,7 +23,7 @@ from framework.broker.store.writer import Stored, Transaction
 from framework.broker.topic_rules import NOT_SENDABLE, check_topic_name
 from framework.errors import FrameworkError
 from framework.model.message import DELAY_LEVEL, KEYS, TAGS, UNIQUE_KEY
-from framework.model.reserved import DEAD_LETTER_PREFIX, RETRY_PREFIX
+from framework.model.reserved import DEAD_LETTER_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
 from framework.wire import properties as texts
 from framework.wire.codes import ResponseCode
 from framework.wire.command import Command

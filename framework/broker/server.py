@@ -13,7 +13,7 @@ from pathlib import Path
 
 import structlog
 
-from framework.broker.delays import SCHEDULE_TOPIC, TIMER_TOPIC, Delays
+from framework.broker.delays import TIMER_TOPIC, Delays
 from framework.broker.dispatch import Dispatch
 from framework.broker.intercept import Interceptor, Interceptors
 from framework.broker.node import Node
@@ -28,6 +28,7 @@ from framework.broker.store.queues import Queue
 from framework.broker.store.store import Store
 from framework.broker.users import Users
 from framework.errors import ConfigurationError, shorten
+from framework.model.reserved import SCHEDULE_TOPIC
 from framework.net.channel import Channel
 from framework.net.listener import Listener, Unread
 from framework.net.tls import TlsOptions, server_context

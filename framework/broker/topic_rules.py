@@ -6,7 +6,7 @@ answer that needed it.
 
 from __future__ import annotations
 
-from framework.broker.delays import SCHEDULE_TOPIC, TIMER_TOPIC
+from framework.broker.delays import TIMER_TOPIC
 from framework.broker.request import Refusal
 from framework.broker.settings import BrokerSettings
 from framework.broker.store.topics import PERM_INHERIT, PERM_READ_WRITE, ConsumerGroup, GroupTable, Topic, TopicTable
@@ -18,6 +18,7 @@ from framework.model.reserved import (
     GROUP_LENGTH_MAX,
     LONG_TOPIC_LENGTH_MAX,
     RETRY_PREFIX,
+    SCHEDULE_TOPIC,
     TOPIC_LENGTH_MAX,
     dead_letter_topic,
     is_legal,

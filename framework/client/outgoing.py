@@ -18,6 +18,7 @@ from framework.model.reserved import (
     DEAD_LETTER_PREFIX,
     LONG_TOPIC_LENGTH_MAX,
     RETRY_PREFIX,
+    SCHEDULE_TOPIC,
     TOPIC_LENGTH_MAX,
     check_name,
 )
@@ -34,7 +35,7 @@ COMPRESS_ABOVE = 4_096  # compressMsgBodyOverHowmuch
 
 # Brokers refuse these whatever their permissions say.
 NOT_SENDABLE = frozenset({
-    "OFFSET_MOVED_EVENT", "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "SCHEDULE_TOPIC_XXXX",
+    "OFFSET_MOVED_EVENT", "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", SCHEDULE_TOPIC,
     "SELF_TEST_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC",
 })  # fmt: skip
 # Properties that RocketMQ writes or reads itself (MessageConst.STRING_HASH_SET), but for those that a sender may give.

@@ -12,9 +12,10 @@ PROGRESS_PREFIX = "%ACK%"
 """Of our own topics for what a group has finished above a gap; no name of RocketMQ's, but nobody else's either."""
 AUTO_CREATE_TOPIC = "TBW102"
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"  # RocketMQ's own name: the four X are part of it
 SYSTEM_TOPICS = frozenset({
     AUTO_CREATE_TOPIC, TRACE_TOPIC, "BenchmarkTest", "CHECKPOINT_TOPIC", "OFFSET_MOVED_EVENT",
-    "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "SCHEDULE_TOPIC_XXXX", "SELF_TEST_TOPIC",
+    "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", SCHEDULE_TOPIC, "SELF_TEST_TOPIC",
     "TRANS_CHECK_MAX_TIME_TOPIC",
 })  # fmt: skip
 

@@ -14,7 +14,7 @@ from typing import Self
 
 from framework.errors import BrokerUnreachable, ConfigurationError, ProtocolError, Refused, shorten
 from framework.model.queue import MessageQueue
-from framework.model.reserved import GROUP_LENGTH_MAX, check_name, check_topic
+from framework.model.reserved import AUTO_CREATE_TOPIC, GROUP_LENGTH_MAX, SCHEDULE_TOPIC, check_name, check_topic
 from framework.net.channel import raise_for
 from framework.reading.columns import Columns
 from framework.reading.offsets_gone import OffsetsGone
@@ -42,7 +42,7 @@ ROWS = 8_192  # of one `Columns`: smaller ones cost an engine more than they sav
 BYTES_MAX = 32 * 1024 * 1024  # pulled for one `Columns`, whatever the rows: bodies may have 4 MiB each
 
 # What RocketMQ makes for itself, as far as brokers do not name it when they are asked.
-_PREFIXES = ("%", "RMQ_SYS_", "rmq_sys_", "SCHEDULE_TOPIC_XXXX", "TBW102", "OFFSET_MOVED_EVENT", "SELF_TEST_TOPIC")
+_PREFIXES = ("%", "RMQ_SYS_", "rmq_sys_", SCHEDULE_TOPIC, AUTO_CREATE_TOPIC, "OFFSET_MOVED_EVENT", "SELF_TEST_TOPIC")
 
 
 class Reader:

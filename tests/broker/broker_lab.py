@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from framework.broker.delays import SCHEDULE_TOPIC, TIMER_TOPIC, Delays
+from framework.broker.delays import TIMER_TOPIC, Delays
 from framework.broker.dispatch import Dispatch, Verify
 from framework.broker.intercept import Interceptors
 from framework.broker.node import Node
@@ -15,6 +15,7 @@ from framework.broker.retention import Retention
 from framework.broker.sending import deliver_due
 from framework.broker.settings import BrokerSettings
 from framework.broker.store.database import Database, open_memory
+from framework.model.reserved import SCHEDULE_TOPIC
 from framework.net.listener import Unread
 from framework.ports import World
 from framework.wire.codes import RequestCode

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from framework.broker.delays import SCHEDULE_TOPIC, Delays
+from framework.broker.delays import Delays
 from framework.broker.store.writer import Transaction
 from framework.errors import StoreError
 from framework.model.delay_levels import DELAYS_MS
+from framework.model.reserved import SCHEDULE_TOPIC
 from tests.broker.store_lab import Lab, fake_record, fake_text, folder_lab, memory_lab
 
 

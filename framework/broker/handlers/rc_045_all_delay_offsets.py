@@ -5,9 +5,9 @@ Differences: messages fire by their time, not by their place, so those behind th
 
 from __future__ import annotations
 
-from framework.broker.delays import SCHEDULE_TOPIC
 from framework.broker.request import Answer, Request, ok
 from framework.broker.store import delayed
+from framework.model.reserved import SCHEDULE_TOPIC
 from framework.wire import dialect
 
 
