@@ -21,6 +21,7 @@ SECONDS, MILLISECONDS, INSTANT = "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DEL
 OUT = "TIMER_OUT_MS"
 """In every message that was delayed by its own time: when it was due. A copy of such a message is not delayed again."""
 _DIGITS_MAX = 18
+_WISHES = frozenset({DELAY_LEVEL, SECONDS, MILLISECONDS, INSTANT})
 
 
 class Level(NamedTuple):
@@ -41,6 +42,8 @@ DelayWish: TypeAlias = Level | Instant
 
 def wish_of(node: Node, properties: Mapping[str, str]) -> DelayWish | None:
     """How long the message is to wait, None for not at all; a Refusal (13) for what is no time or too far away."""
+    if _WISHES.isdisjoint(properties):
+        return None
     level = _level(properties.get(DELAY_LEVEL, ""))
     if level > 0:
         return Level(level)

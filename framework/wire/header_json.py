@@ -19,8 +19,8 @@ INT32_MAX = 0x7FFF_FFFF
 
 _LANGUAGE_NAMES = tuple(language.name for language in Language)
 _LANGUAGE_BY_NAME = {language.name: int(language) for language in Language}
-_quoted = json.JSONEncoder(ensure_ascii=False).encode
-_object = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+# The encoder itself looks for every kind of value and at every level; a header has texts on one.
+_quoted = json.encoder.encode_basestring
 
 
 def encode(command: Command) -> bytes:
@@ -33,7 +33,8 @@ def encode(command: Command) -> bytes:
     if remark is not None:
         text += f',"remark":{_quoted(remark)}'
     if command.fields:
-        text += f',"extFields":{_object(command.fields)}'
+        pairs = [f"{_quoted(name)}:{_quoted(value)}" for name, value in command.fields.items()]
+        text += f',"extFields":{{{",".join(pairs)}}}'
     try:
         return f"{text}}}".encode()
     except UnicodeEncodeError as error:
@@ -69,7 +70,7 @@ def decode(header: bytes, body: bytes) -> Command:
     remark = values.get("remark")
     if remark is not None and type(remark) is not str:
         raise ProtocolError(f"JSON header: remark={shorten(remark)} is not a text")
-    if "\\u" in text:
+    if "\\ud" in text or "\\uD" in text:
         _refuse_lone_surrogates(fields, remark)
     if "code" not in values:
         raise ProtocolError("JSON header has no code")
@@ -138,7 +139,7 @@ def _without_nulls(value: dict[str, Any]) -> dict[str, str]:
 
 
 def _refuse_lone_surrogates(fields: dict[str, str], remark: str | None) -> None:
-    """Only escapes can make them, so only headers with an escape are looked through."""
+    """Only escapes of that range can make them, so only headers that may hold one are looked through."""
     try:
         "".join((*fields, *fields.values(), remark or "")).encode()
     except UnicodeEncodeError as error:
