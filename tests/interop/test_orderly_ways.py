@@ -127,6 +127,7 @@ def test_a_kill_before_the_commit_repeats_in_order(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_a_member_that_hung_beyond_its_lease_starts_nothing_under_another_s(
     stock: Stock,  # noqa: F811 - the fixture
     nursery: Nursery,
