@@ -17,29 +17,37 @@ from framework.broker.timers import Timer, Timers
 SILENCE_MAX_S = 120.0
 SCAN_S = 10.0
 
+# Newcomers whose watching ends this close together count from the same moment, the last one's: so their joining is one
+# change of the group and not ten.
+TOGETHER_S = 1.0
+
 BROADCASTING = "BROADCASTING"
 
 
 class Member:
     """One connection in one group."""
 
-    __slots__ = ("admitted_by", "client", "client_id", "counts", "heard", "language", "version")
+    __slots__ = ("client", "client_id", "counts_at", "heard", "language", "version")
 
     def __init__(self, client: Client, client_id: str, language: int, version: int, heard: float) -> None:
         self.client = client
-        self.counts = True
-        """Whether the others divide queues with it; not while it is watched."""
-        self.admitted_by: Timer | None = None
+        self.counts_at: float | None = None
+        """When the others are to divide queues with it; None: they do."""
         self.client_id = client_id
         self.language = language
         self.version = version
         self.heard = heard
 
+    @property
+    def counts(self) -> bool:
+        """Whether the others divide queues with it; not while it is watched."""
+        return self.counts_at is None
+
 
 class Group:
     """One group with at least one member."""
 
-    __slots__ = ("consume_from", "consume_type", "members", "message_model", "name", "wanted")
+    __slots__ = ("admits", "consume_from", "consume_type", "members", "message_model", "name", "wanted")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -48,6 +56,8 @@ class Group:
         self.consume_type = ""
         self.message_model = ""
         self.consume_from = ""
+        self.admits: Timer | None = None
+        """Which ends the watching of the newcomers who are next."""
 
     def __repr__(self) -> str:
         return f"<Group {self.name}: {len(self.members)} members, topics {sorted(self.wanted)}>"
@@ -110,7 +120,7 @@ class Members:
             member = self._came(found, client, client_id, language, version)
         member.language, member.version, member.heard = language, version, self._timers.time()
         topics_changed = _update(found.wanted, {each.topic: each for each in subscriptions})
-        if (is_new and member.counts) or topics_changed:
+        if (is_new and member.counts) or (topics_changed and self.client_ids(group)):
             self._tell(self.arrived, found)
         self._start_scan()
         return is_new or topics_changed
@@ -130,7 +140,9 @@ class Members:
         self._went(found, member)
         if not found.members:
             del self._groups[group]
-        if member.counts:
+        if not member.counts:
+            self._watch(found)
+        else:
             self._tell(self.departed, found)
 
     def producer_left(self, client: Client, group: str) -> None:
@@ -152,6 +164,8 @@ class Members:
         for group in self._groups.values():
             for member in group.members.values():
                 self._went(group, member)
+            if group.admits is not None:
+                group.admits.cancel()
         self._groups.clear()
         self._producers.clear()
         self._admission.clear()
@@ -166,19 +180,30 @@ class Members:
         member = group.members[client] = Member(client, client_id, language, version, self._timers.time())
         wait_s = self._admission.came(group.name, client_id)
         if wait_s > 0:
-            member.counts = False
-            member.admitted_by = self._timers.call_later(wait_s, self._admit, group, member)
+            member.counts_at = self._timers.time() + wait_s
+            self._watch(group)
         return member
 
-    def _admit(self, group: Group, member: Member) -> None:
-        member.counts, member.admitted_by = True, None
+    def _watch(self, group: Group) -> None:
+        """See to it that newcomers count in time, those together whose times lie together."""
+        if group.admits is not None:
+            group.admits.cancel()
+            group.admits = None
+        times = [member.counts_at for member in group.members.values() if member.counts_at is not None]
+        if times:
+            first = min(times)
+            last = max(at for at in times if at <= first + TOGETHER_S)
+            group.admits = self._timers.call_later(max(last - self._timers.time(), 0), self._admit, group, last)
+
+    def _admit(self, group: Group, until: float) -> None:
+        for member in group.members.values():
+            if member.counts_at is not None and member.counts_at <= until:
+                member.counts_at = None
+        self._watch(group)
         self._tell(self.arrived, group)
 
     def _went(self, group: Group, member: Member) -> None:
         self._admission.went(group.name, member.client_id)
-        if member.admitted_by is not None:
-            member.admitted_by.cancel()
-            member.admitted_by = None
 
     @staticmethod
     def _tell(callback: Callable[[Group], None] | None, group: Group) -> None:

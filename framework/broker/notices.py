@@ -1,7 +1,9 @@
 """Telling members that their group changed: a departure at once, arrivals together with those that follow closely.
 
-A notice makes every member ask for the list of all, so ten arrivals in a second need not cost a hundred questions. A
-departure waits for nobody, since its queues are read by nobody until the others know; it takes waiting arrivals along.
+A notice makes every member ask for the list of all, so ten arrivals in a second need not cost a hundred questions. Who
+was just told of something looks again after a second at the soonest, in Java as here: so arrivals until then share one
+more notice, and none comes to anything later for it. A departure waits for nobody, since its queues are read by nobody
+until the others know; it takes waiting arrivals along.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from framework.wire.command import ONE_WAY_BIT, Command
 QUIET_S = 0.08
 # However long the stream of arrivals is, the first of them waits no longer.
 BURST_MAX_S = 1.0
+# Between a notice and one of an arrival: members do not divide their queues anew more often than that.
+LOOK_S = 1.0
 # A departure is told at once; those that follow it within this time share one more notice.
 DEPARTURES_S = 0.1
 
@@ -24,11 +28,13 @@ DEPARTURES_S = 0.1
 class _Due:
     """A notice on its way."""
 
-    __slots__ = ("at", "since", "timer")
+    __slots__ = ("at", "is_urgent", "since", "timer")
 
     def __init__(self, since: float) -> None:
         self.since = since
         self.at = 0.0
+        self.is_urgent = False
+        """Of a departure: no arrival puts it off."""
         self.timer: Timer | None = None
 
 
@@ -42,6 +48,8 @@ class Notices:
         self._due: dict[str, _Due] = {}
         self._departed: dict[str, float] = {}
         """When a departure was last told of."""
+        self._told: dict[str, float] = {}
+        """When a group was last told of anything."""
 
     def arrived(self, group: Group) -> None:
         """Tell all members, the newcomer too, once nobody else has come for a moment."""
@@ -50,7 +58,10 @@ class Notices:
         now = self._timers.time()
         due = self._due.get(group.name) or _Due(now)
         at = min(now + QUIET_S, due.since + BURST_MAX_S)
-        if due.timer is None or at > due.at > now:
+        told = self._told.get(group.name)
+        if told is not None:
+            at = max(at, told + LOOK_S)
+        if due.timer is None or (at > due.at > now and not due.is_urgent):
             self._set(group.name, due, at)
 
     def departed(self, group: Group) -> None:
@@ -62,8 +73,7 @@ class Notices:
         told = self._departed.get(group.name)
         at = now if told is None else max(told + DEPARTURES_S, now)
         if due.timer is None or at < due.at:
-            # Said now and not when it is sent: an arrival in between does not put it off.
-            due.since = at - BURST_MAX_S
+            due.is_urgent = True
             self._departed[group.name] = at
             self._set(group.name, due, at)
 
@@ -72,8 +82,8 @@ class Notices:
         for due in self._due.values():
             if due.timer is not None:
                 due.timer.cancel()
-        self._due.clear()
-        self._departed.clear()
+        for times in (self._due, self._departed, self._told):
+            times.clear()
 
     def _is_told(self, group: Group) -> bool:
         return group.message_model != BROADCASTING and self._is_wanted(group.name)
@@ -89,7 +99,9 @@ class Notices:
         self._due.pop(name, None)
         group = self._find(name)
         if group is None:
-            self._departed.pop(name, None)
+            for times in (self._departed, self._told):
+                times.pop(name, None)
             return
+        self._told[name] = self._timers.time()
         for client in list(group.members):
             client.send(Command(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": name}, flag=ONE_WAY_BIT))

@@ -129,6 +129,63 @@ def test_who_was_steady_for_seven_minutes_begins_anew() -> None:
     assert group.listed() == ["a"]
 
 
+@pytest.mark.parametrize("apart_ms", [0, 37, 100, 111])
+def test_ten_joins_within_a_second_give_one_notice_to_each_member(apart_ms: int) -> None:
+    """Whether they come at once or evenly spread: those watched together count from the same moment."""
+    group = _Group()
+    members = [FakeClient() for _ in range(3)]
+    for i, client in enumerate(members):
+        group.heartbeat(client, f"member-{i}")
+    group.lab.timers.advance(20_000)
+    for client in members:
+        client.sent.clear()
+    newcomers = [FakeClient() for _ in range(10)]
+    lists = set()
+    for i, client in enumerate(newcomers):
+        group.heartbeat(client, f"newcomer-{i}")
+        group.lab.timers.advance(apart_ms)
+    for _ in range(200):
+        group.lab.timers.advance(100)
+        lists.add(len(group.listed()))
+
+    assert [len(client.sent) for client in members + newcomers] == [1] * 13
+    assert lists == {3, 13}, "one change, and the told have the full list"
+
+
+def test_ten_that_begin_a_group_within_a_second_are_told_once() -> None:
+    group = _Group()
+    newcomers = [FakeClient() for _ in range(10)]
+    for i, client in enumerate(newcomers):
+        group.heartbeat(client, f"newcomer-{i}")
+        group.lab.timers.advance(100)
+    group.lab.timers.advance(20_000)
+
+    assert [len(client.sent) for client in newcomers] == [1] * 10
+
+
+def test_nobody_waits_longer_than_a_second_for_those_who_came_behind() -> None:
+    group = _Group()
+    for i in range(30):
+        group.heartbeat(FakeClient(), str(i))
+        group.lab.timers.advance(100)
+    group.lab.timers.advance(8_050)  # eleven seconds since the first
+
+    assert group.listed()[:11] == [str(i) for i in range(11)]
+
+
+def test_a_newcomer_that_leaves_holds_up_nobody() -> None:
+    group = _Group()
+    first, second = FakeClient(), FakeClient()
+    group.heartbeat(first, "first")
+    group.lab.timers.advance(500)
+    group.heartbeat(second, "second")
+    group.lab.timers.advance(5_000)
+    group.lab.node.gone(second)
+    group.lab.timers.advance(4_600)
+
+    assert group.listed() == ["first"]
+
+
 def test_a_group_of_newcomers_only_has_no_list_yet() -> None:
     group = _Group()
     group.heartbeat(FakeClient(), "a")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from framework.broker.filters import Wanted, wanted
 from framework.broker.members import BROADCASTING, Group, Members
 from framework.broker.notices import Notices
@@ -64,7 +66,7 @@ def test_a_heartbeat_that_changes_nothing_tells_nobody() -> None:
     assert client.sent == []
 
 
-def test_ten_joins_within_a_second_give_one_notice_to_each_member() -> None:
+def test_ten_joins_that_follow_closely_give_one_notice_to_each_member() -> None:
     lab = _Lab()
     clients = [FakeClient() for _ in range(10)]
     for i, client in enumerate(clients):
@@ -73,6 +75,41 @@ def test_ten_joins_within_a_second_give_one_notice_to_each_member() -> None:
     lab.timers.advance(1000)
 
     assert [len(client.sent) for client in clients] == [1] * 10
+
+
+@pytest.mark.parametrize("apart_ms", [100, 111, 250, 450])
+def test_a_join_is_told_at_once_and_all_that_come_within_the_next_second_together(apart_ms: int) -> None:
+    """Nobody can know at the first one that more will come; and a member looks no more than once a second."""
+    lab = _Lab()
+    member = FakeClient()
+    lab.heartbeat(member, "member")
+    lab.timers.advance(5000)
+    member.sent.clear()
+    told_at: list[int] = []
+    for _ in range(0, 1000, apart_ms):
+        lab.heartbeat(FakeClient(), "newcomer")
+        for _ in range(apart_ms):
+            lab.timers.advance(1)
+            told_at += [lab.clock.ms] * (len(member.sent) - len(told_at))
+    lab.timers.advance(5000)
+
+    assert told_at[0] - 5000 <= 100
+    assert len(member.sent) == 2, "the second has the full list"
+
+
+def test_a_departure_between_two_arrivals_is_put_off_by_neither() -> None:
+    lab = _Lab()
+    stays, leaves = FakeClient(), FakeClient()
+    for client in (stays, leaves):
+        lab.heartbeat(client, client.peer)
+    lab.timers.advance(200)  # an arrival would now wait for the second after that notice
+    stays.sent.clear()
+    lab.heartbeat(FakeClient(), "x")
+    lab.members.left(leaves, "g")
+    lab.heartbeat(FakeClient(), "y")
+    lab.timers.turn()
+
+    assert len(stays.sent) == 1
 
 
 def test_joins_that_do_not_end_are_told_after_a_second_all_the_same() -> None:
