@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from framework.errors import ConfigurationError
 
@@ -31,6 +31,7 @@ async def embedded(cluster: Cluster, *, alone: bool) -> AsyncIterator[None]:
     from framework.broker.settings import BrokerSettings
     from framework.net.address import parse_address
     from framework.net.real_world import real_world
+    from framework.settings import box_limits
 
     if len(cluster.name_servers) > 1:
         raise ConfigurationError(
@@ -43,8 +44,10 @@ async def embedded(cluster: Cluster, *, alone: bool) -> AsyncIterator[None]:
         )
     host, port = parse_address(cluster.name_servers[0])
     data = Path(cluster.embedded_data) if cluster.embedded_data else None
+    chosen: dict[str, Any] = dict(box_limits.limits(cluster.embedded_limits))
     try:
-        broker = Broker(real_world(), data=data, host=host, port=port, settings=BrokerSettings(keeps_locks=not alone))
+        settings = BrokerSettings(keeps_locks=not alone, **chosen)
+        broker = Broker(real_world(), data=data, host=host, port=port, settings=settings)
     except ConfigurationError as error:
         raise ConfigurationError(
             f"cluster.embedded: it listens at cluster.name_servers, {cluster.name_servers[0]}, and only on this "

@@ -32,6 +32,7 @@ from framework.model.allocation import Allocation, written
 from framework.model.rate import PATTERN as RATE_PATTERN
 from framework.model.rate import Rate, to_rate
 from framework.model.reserved import GROUP_LENGTH_MAX, TOPIC_LENGTH_MAX, TRACE_TOPIC, is_legal
+from framework.settings import box_limits
 from framework.settings.mistakes import Places, translated
 from framework.settings.secret import Secret
 from framework.settings.units import DURATION_PATTERN, Duration, Size
@@ -66,6 +67,11 @@ def _topic(text: str) -> str:
     if not is_legal(text, TOPIC_LENGTH_MAX):
         raise ValueError(f"a topic's name has 1 to {TOPIC_LENGTH_MAX} of the characters A-Z a-z 0-9 _ - % |")
     return text
+
+
+def _box_limits(values: Mapping[str, str]) -> Mapping[str, str]:
+    box_limits.limits(values)
+    return values
 
 
 Address = Annotated[str, AfterValidator(_address)]
@@ -216,6 +222,8 @@ class Cluster(Part):
     machine. For a laptop or a small service; `dev` has one of its own in any case."""
     embedded_data: str = ""
     """The folder that the embedded broker keeps everything in, beside this file unless absolute. Empty: in memory."""
+    embedded_limits: Annotated[Mapping[str, str], AfterValidator(_box_limits)] = Field(default_factory=dict)
+    """Other limits of the embedded broker than the usual: {connections: 1024, message: 1MiB}. See docs/broker.md."""
     address_map: Mapping[Address, Address] = Field(default_factory=dict)
     """{advertised: reachable}, for brokers in containers that advertise addresses which cannot be reached from here."""
     allow: Networks = ()

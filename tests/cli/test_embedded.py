@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from framework.cli.embedded import embedded
 from framework.cli.exit_codes import ExitCode
@@ -79,6 +81,36 @@ def test_what_it_cannot_be_is_refused(changes: dict[str, Any], reason: str) -> N
 
     with pytest.raises(ConfigurationError, match=reason):
         asyncio.run(start())
+
+
+def test_limits_are_those_of_the_settings() -> None:
+    address = free_address()
+    cluster = Cluster.model_validate(
+        {"embedded": True, "name_servers": [address], "embedded_limits": {"connections": "1", "message": "1KiB"}}
+    )
+
+    async def within() -> int:
+        async with embedded(cluster, alone=True):
+            host, port = address.split(":")
+            _, taken = await asyncio.open_connection(host, int(port))
+            code = (await asyncio.to_thread(probe.ask, address, probe.GET_CLUSTER))[0]
+            taken.close()
+            return code
+
+    assert 2 == asyncio.run(within()), "one connection is one too many"
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        ({"connection": "1"}, "no limit 'connection'; did you mean 'connections'"),
+        ({"message": "16MiB"}, "'message: 16MiB': message is a size such as 4MiB, from 1B to 15MiB"),
+        ({"topics": "many"}, "topics is a whole number, from 1 to 1,000,000"),
+    ],
+)
+def test_limits_that_will_not_do_are_mistakes_of_the_settings(limits: dict[str, str], reason: str) -> None:
+    with pytest.raises(ValidationError, match=re.escape(reason)):
+        Cluster.model_validate({"embedded": True, "embedded_limits": limits})
 
 
 def test_nothing_listens_where_none_is_asked_for() -> None:

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from framework.cli import options, output, transfer
-from framework.cli.box_limits import LIMITS, limit
 from framework.cli.exit_codes import ExitCode
 from framework.errors import ConfigurationError, StoreError, shorten
 from framework.model import durations
+from framework.settings import box_limits
 
 if TYPE_CHECKING:
     from framework.broker.rules import User
@@ -79,8 +79,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--strict-sql", action="store_true", help="refuse SQL92 filters that RocketMQ takes and misreads"
     )
     parser.add_argument(
-        "--limit", metavar="NAME=VALUE", type=limit, action="append", default=[],
-        help=f"another limit than the usual, refused beyond it; repeatable: {', '.join(LIMITS)}",
+        "--limit", metavar="NAME=VALUE", type=_limit, action="append", default=[],
+        help=f"another limit than the usual, refused beyond it; repeatable: {', '.join(box_limits.LIMITS)}",
     )  # fmt: skip
     parser.add_argument("--ready-file", metavar="FILE", type=Path, help="gets the ready line once it listens")
 
@@ -88,6 +88,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def _duration(text: str) -> int:
     try:
         return durations.to_ms(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _limit(text: str) -> tuple[str, int]:
+    try:
+        return box_limits.limit(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -153,6 +160,7 @@ async def _serve(arguments: argparse.Namespace) -> ExitCode:
         port=arguments.port,
         brokers=arguments.brokers,
         auth=_users(arguments.auth, world) if arguments.auth else None,
+        auth_place=f"--auth {arguments.auth}",
         tls=_tls(arguments),
         settings=_settings(arguments),
     )

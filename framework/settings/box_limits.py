@@ -1,12 +1,13 @@
-"""`framework-app broker --limit NAME=VALUE`: which limits of the box can be chosen, and in which bounds.
+"""Which limits of the box can be chosen, and in which bounds: `--limit NAME=VALUE` and `cluster.embedded_limits`.
 
-Knows the names that users write; what is answered beyond each is the broker's affair.
+Knows the names that users write, and no pydantic, for the box starts without it; what is answered beyond each is the
+broker's affair.
 """
 
 from __future__ import annotations
 
-import argparse
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from framework.errors import nearest, shorten
@@ -39,16 +40,25 @@ LIMITS = {
 
 
 def limit(text: str) -> tuple[str, int]:
-    """One option's value: the setting that it is about, and what it is to be."""
-    name, separator, value = text.partition("=")
+    """`NAME=VALUE`: the field that it is about, and what it is to be; ValueError with what is wrong."""
+    name, _, value = text.partition("=")
+    return _chosen(name, value, text)
+
+
+def limits(values: Mapping[str, str]) -> dict[str, int]:
+    """Values by field; ValueError with what is wrong."""
+    return dict(_chosen(name, value, f"{name}: {value}") for name, value in values.items())
+
+
+def _chosen(name: str, value: str, text: str) -> tuple[str, int]:
     known = LIMITS.get(name)
     if known is None:
         there_are = nearest(name, LIMITS) or f"; there are: {', '.join(LIMITS)}"
-        raise argparse.ArgumentTypeError(f"there is no limit {shorten(name)}{there_are}")
-    wanted = "a size such as 4MiB" if known.is_size else "a whole number"
-    found = _number(value, is_size=known.is_size) if separator else None
+        raise ValueError(f"there is no limit {shorten(name)}{there_are}")
+    found = _number(value, is_size=known.is_size)
     if found is None or not known.least <= found <= known.most:
-        raise argparse.ArgumentTypeError(
+        wanted = "a size such as 4MiB" if known.is_size else "a whole number"
+        raise ValueError(
             f"{shorten(text)}: {name} is {wanted}, from {_shown(known.least, known)} to {_shown(known.most, known)}"
         )
     return known.setting, found
