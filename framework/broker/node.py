@@ -25,6 +25,7 @@ from framework.broker.store.topics import load_groups, load_topics
 from framework.broker.switches import Switches
 from framework.broker.timers import Timer, Timers
 from framework.broker.topic_rules import TopicRules
+from framework.broker.users import Users
 from framework.ports import World
 from framework.wire.ids import UniqueKeys
 
@@ -44,6 +45,7 @@ class Node:
         settings: BrokerSettings,
         neighbours: Callable[[], list[Node]],
         wake: Callable[[Request], None],
+        users: Users | None = None,
     ) -> None:
         self.name = name
         self.address = ""
@@ -54,6 +56,8 @@ class Node:
         self.delays = delays
         self.retention = retention
         self.settings = settings
+        self.users = users
+        """Who may ask for what; None where everybody may."""
         self.neighbours = neighbours
         """All logical brokers of the process, this one among them: what a name server knows."""
         connection = store.database.writing

@@ -49,7 +49,7 @@ class Broker:
     `open_database` stands in for the folder where a simulation plays the disk. Several logical brokers share the store;
     with a port of its own for the first, the others take those that follow. With `tls` ports speak TLS and nothing
     else; a `ca_file` in it lets in only clients with a certificate of that authority. With `auth` these users are
-    served and nobody else, each as far as his rules go.
+    served and nobody else, each as far as his rules go; `auth_place` is where they are written, for people.
     """
 
     def __init__(
@@ -61,6 +61,7 @@ class Broker:
         port: int = 0,
         brokers: int = 1,
         auth: Sequence[User] | None = None,
+        auth_place: str = "the --auth file",
         tls: TlsOptions | None = None,
         advertise: str | None = None,
         settings: BrokerSettings | None = None,
@@ -79,7 +80,8 @@ class Broker:
         self._tls = None if tls is None else server_context(tls, client_certificates=bool(tls.ca_file))
         self._interceptors = Interceptors()
         self._unread = Unread()
-        verify = None if auth is None else Users(auth, self._settings.cluster).refusal
+        self._users = None if auth is None else Users(auth, self._settings.cluster, auth_place)
+        verify = None if self._users is None else self._users.refusal
         quotas = Quotas(self._settings, self._unread)
         self._dispatch = Dispatch(self._interceptors, verify, quotas, self._trouble)
         self._nodes: list[Node] = []
@@ -106,6 +108,7 @@ class Broker:
                 node = Node(
                     _name_of(i), world=world, timers=loop, store=store, delays=delays, retention=retention,
                     settings=settings, neighbours=lambda: self._nodes, wake=self._dispatch.resume,
+                    users=self._users,
                 )  # fmt: skip
                 listener = self._listener(node, port)
                 node.address = _address(self._advertised, await listener.start())

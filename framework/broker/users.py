@@ -22,9 +22,14 @@ Places = Mapping[tuple[str, ...], str]
 class Users:
     """All users of a broker."""
 
-    def __init__(self, users: Iterable[User], cluster: str) -> None:
+    def __init__(self, users: Iterable[User], cluster: str, place: str = "the --auth file") -> None:
         self._users = {user.name: user for user in users}
         self._cluster = cluster
+        self.place = place
+        """Where they stand, for people who want to change them."""
+
+    def all(self) -> list[User]:
+        return list(self._users.values())
 
     def refusal(self, command: Command, peer: str) -> str | None:
         """Why the request is not served; None where it is."""

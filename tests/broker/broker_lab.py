@@ -15,6 +15,7 @@ from framework.broker.retention import Retention
 from framework.broker.sending import deliver_due
 from framework.broker.settings import BrokerSettings
 from framework.broker.store.database import Database, open_memory
+from framework.broker.users import Users
 from framework.model.reserved import SCHEDULE_TOPIC
 from framework.net.listener import Unread
 from framework.ports import World
@@ -60,6 +61,7 @@ class BrokerLab(Lab):
         verify: Verify | None = None,
         is_prompt: bool = True,
         skew_ms: int = 0,
+        users: Users | None = None,
     ) -> None:
         super().__init__(database or open_memory(), is_prompt=is_prompt, skew_ms=skew_ms)
         self.settings = settings or BrokerSettings()
@@ -83,6 +85,7 @@ class BrokerLab(Lab):
         self.node = Node(
             "broker-a", world=world, timers=self.timers, store=self.store, delays=delays, retention=self.retention,
             settings=self.settings, neighbours=lambda: [self.node], wake=self.dispatch.resume,
+            users=users,
         )  # fmt: skip
         self.node.address = ADDRESS
         self.store.writer.on_arrival = self.node.arrived

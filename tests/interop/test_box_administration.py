@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.processes import command
 from tests.interop.java_peer import JavaPeer, Member, Outgoing, Sent
 from tests.interop.mqadmin import Admin, AdminError
 from tests.interop.places import Place
@@ -262,8 +263,8 @@ def test_the_name_server_keeps_values(scene: Scene) -> None:
 
 
 def test_there_is_nothing_to_clean_and_everything_is_exported(scene: Scene, tmp_path: Path) -> None:
-    for command in ("cleanExpiredCQ", "cleanUnusedTopic", "deleteExpiredCommitLog"):
-        assert "success" in scene.run(command, "-b", scene.address)
+    for each in ("cleanExpiredCQ", "cleanUnusedTopic", "deleteExpiredCommitLog"):
+        assert "success" in scene.run(each, "-b", scene.address)
     folder = str(tmp_path)
     assert "success" in scene.run("exportMetadata", "-c", CLUSTER, "-t", "-f", folder)
     assert "success" in scene.run("exportConfigs", "-c", CLUSTER, "-f", folder)
@@ -273,21 +274,66 @@ def test_there_is_nothing_to_clean_and_everything_is_exported(scene: Scene, tmp_
     assert BROKER in json.dumps(exported["configs.json"])
 
 
+USERS = """
+users:
+  root: {password: secret-of-root, type: super}
+  billing:
+    password: secret-of-billing
+    rules:
+      - {resources: ["Topic:orders-*", "Group:billing"], actions: "Pub, Sub"}
+"""
+
+
+@pytest.fixture
+def guarded(java: JavaPeer, tmp_path: Path) -> Iterator[tuple[str, Admin]]:
+    """A box with users, and mqadmin as their administrator: it signs as its `tools.yml` says."""
+    users, tools = tmp_path / "users.yaml", java.home / "conf" / "tools.yml"
+    users.touch(mode=0o600)
+    users.write_text(USERS)
+    tools.parent.mkdir(exist_ok=True)
+    tools.write_text("accessKey: root\nsecretKey: secret-of-root\n")
+    try:
+        with command("broker", "--memory", "--auth", "users.yaml", folder=tmp_path) as box:
+            address = box.until("broker: ready").split("namesrv=")[1].split()[0]
+            yield address, Admin(java, address)
+            assert box.end() == 0
+    finally:
+        tools.unlink()
+
+
+def test_users_and_rules_are_shown_and_changed_in_their_file_alone(guarded: tuple[str, Admin]) -> None:
+    address, admin = guarded
+    where = ("-b", address)
+    listed = _rows(admin.run("listUser", *where))
+    assert [["root", "null", "Super", "enable"], ["billing", "null", "Normal", "enable"]] == listed[1:]
+    assert listed[2] == _rows(admin.run("getUser", *where, "-u", "billing"))[1]
+    rules = [
+        ["User:billing", "Custom", "Topic:orders-*", "[Pub,", "Sub]", "[]", "Allow"],
+        ["User:billing", "Custom", "Group:billing", "[Pub,", "Sub]", "[]", "Allow"],
+    ]
+    assert rules == _rows(admin.run("getAcl", *where, "-s", "User:billing"))[1:]
+    assert rules[:1] == _rows(admin.run("listAcl", *where, "-r", "orders"))[1:]
+    for line in (
+        "createUser {b} -u x -p y -t Normal", "updateUser {b} -u billing -p y", "deleteUser {b} -u billing",
+        "createAcl {b} -s User:billing -r Topic:a -a Pub -d Allow", "deleteAcl {b} -s User:billing",
+        "updateAcl {b} -s User:billing -r Topic:a -a Pub -d Allow", "copyUser -f {address} -t {address} -u billing",
+        "copyAcl -f {address} -t {address} -s User:billing",
+    ):  # fmt: skip
+        with pytest.raises(AdminError) as refused:
+            admin.run(*line.format(b=f"-b {address}", address=address).split())
+        assert "CODE: 29" in str(refused.value)
+        assert "those of --auth users.yaml: edit it" in str(refused.value)
+
+
+def test_a_broker_that_everybody_may_use_says_that_it_has_no_users(scene: Scene) -> None:
+    for line in ("listUser", "listAcl", "createUser -u x -p y -t Normal"):
+        refused = _denied(scene, *line.split(), "-b", scene.address)
+        assert "started without --auth" in refused
+
+
 @pytest.mark.parametrize(
     "line",
     [
-        "listUser -b {address}",
-        "getUser -b {address} -u x",
-        "createUser -b {address} -u x -p y -t Normal",
-        "updateUser -b {address} -u x -p y",
-        "deleteUser -b {address} -u x",
-        "copyUser -f {address} -t {address} -u x",
-        "listAcl -b {address}",
-        "getAcl -b {address} -s User:x",
-        "createAcl -b {address} -s User:x -r Topic:a -a Pub -d Allow",
-        "updateAcl -b {address} -s User:x -r Topic:a -a Pub -d Allow",
-        "deleteAcl -b {address} -s User:x",
-        "copyAcl -f {address} -t {address} -s User:x",
         "addBroker -c {address} -b /none",
         "removeBroker -c {address} -b DefaultCluster:broker-a:0",
         "resetMasterFlushOffset -b {address} -o 0",

@@ -81,6 +81,16 @@ from framework.broker.handlers import (
     rc_401_request_mode,
     rc_901_broker_members,
     rc_907_ha_status,
+    rc_3001_create_user,
+    rc_3002_update_user,
+    rc_3003_delete_user,
+    rc_3004_get_user,
+    rc_3005_list_users,
+    rc_3006_create_acl,
+    rc_3007_update_acl,
+    rc_3008_delete_acl,
+    rc_3009_get_acl,
+    rc_3010_list_acls,
 )
 from framework.broker.request import Handler
 from framework.wire.codes import RequestCode
@@ -161,4 +171,14 @@ HANDLERS: dict[int, Handler] = {
     RequestCode.SET_MESSAGE_REQUEST_MODE: rc_401_request_mode.handle,
     RequestCode.GET_BROKER_MEMBER_GROUP: rc_901_broker_members.handle,
     RequestCode.GET_BROKER_HA_STATUS: rc_907_ha_status.handle,
+    RequestCode.AUTH_CREATE_USER: rc_3001_create_user.handle,
+    RequestCode.AUTH_UPDATE_USER: rc_3002_update_user.handle,
+    RequestCode.AUTH_DELETE_USER: rc_3003_delete_user.handle,
+    RequestCode.AUTH_GET_USER: rc_3004_get_user.handle,
+    RequestCode.AUTH_LIST_USER: rc_3005_list_users.handle,
+    RequestCode.AUTH_CREATE_ACL: rc_3006_create_acl.handle,
+    RequestCode.AUTH_UPDATE_ACL: rc_3007_update_acl.handle,
+    RequestCode.AUTH_DELETE_ACL: rc_3008_delete_acl.handle,
+    RequestCode.AUTH_GET_ACL: rc_3009_get_acl.handle,
+    RequestCode.AUTH_LIST_ACL: rc_3010_list_acls.handle,
 }

@@ -200,6 +200,16 @@ CATALOGUE = {
     "DeleteCommitLogRequest": (329, ""),
     "TimerCheckPointRequest": (60, ""),
     "TimerMetricsRequest": (61, ""),
+    "CreateUserRequest": (3001, "username!"),
+    "UpdateUserRequest": (3002, "username!"),
+    "DeleteUserRequest": (3003, "username!"),
+    "UserRequest": (3004, "username"),
+    "UserListRequest": (3005, "filter"),
+    "CreateAclRequest": (3006, "subject!"),
+    "UpdateAclRequest": (3007, "subject!"),
+    "DeleteAclRequest": (3008, "subject! policyType resource"),
+    "AclRequest": (3009, "subject!"),
+    "AclListRequest": (3010, "subjectFilter resourceFilter"),
 }
 SAMPLES = {"": "text", "i": str(-(2**31)), "l": str(2**63 - 1), "b": "true"}
 TOO_WIDE = {"i": str(2**31), "l": str(2**63)}
