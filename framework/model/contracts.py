@@ -210,11 +210,12 @@ class Command(Protocol):
 class Runner(Protocol):
     """How handlers are run that name an engine: `@consumer(..., engine="spark")`."""
 
-    def prepared(self, function: Callable[..., object], name: str) -> Callable[[list[Message]], object]:
+    def prepared(self, function: Callable[..., object], name: str, group: str) -> Callable[[list[Message]], object]:
         """What is called, on worker threads and perhaps several at once, with each batch in the function's place.
 
-        Asked once a handler, when an application is put together, before anything is started. What the call answers or
-        raises means what it means of a batch handler: None is success, a list has one outcome a message.
+        Asked once a handler, when an application is put together, before anything is started; `group` is what settings
+        call its group. What the call answers or raises means what it means of a batch handler: None is success, a list
+        has one outcome a message.
         """
         ...
 

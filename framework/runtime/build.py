@@ -60,7 +60,7 @@ def plans(
     for consumer in consumers:
         if takes(consumer.spec, settings, host):
             continue
-        spec = _run(consumer.spec, host.runners)
+        spec = _run(consumer.spec, settings, host.runners)
         by_group.setdefault(unwrap(settings.cluster.namespace, spec.group), []).append(spec)
     version = world.clock.now_ms()
     return [
@@ -268,7 +268,7 @@ def _handling(
     )
 
 
-def _run(spec: ConsumerSpec, runners: Mapping[str, Runner]) -> ConsumerSpec:
+def _run(spec: ConsumerSpec, settings: AppSettings, runners: Mapping[str, Runner]) -> ConsumerSpec:
     """The consumer with the function that its engine has called; most have none."""
     if not spec.engine:
         return spec
@@ -279,7 +279,8 @@ def _run(spec: ConsumerSpec, runners: Mapping[str, Runner]) -> ConsumerSpec:
             f"consumer {spec.name!r}: there is no engine {spec.engine!r}{offered}", place=spec.place
         )
     arguments = (Argument("messages", "message", many=list),)
-    return replace(spec, function=runner.prepared(spec.function, spec.name), arguments=arguments)
+    group = unwrap(settings.cluster.namespace, spec.group)
+    return replace(spec, function=runner.prepared(spec.function, spec.name, group), arguments=arguments)
 
 
 def _key_of(spec: ConsumerSpec) -> Callable[[Message], str] | None:

@@ -277,7 +277,7 @@ class Runs:
     def register_runners(self) -> dict[str, Any]:
         return self.engines
 
-    def prepared(self, function: Callable[..., object], name: str) -> Callable[..., object]:
+    def prepared(self, function: Callable[..., object], name: str, group: str) -> Callable[..., object]:
         return function
 
 

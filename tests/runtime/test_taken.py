@@ -23,7 +23,7 @@ class Engine:
         self.took: list[Taking] = []
         self.told: list[str] = []
 
-    def prepared(self, function: Callable[..., object], name: str) -> Callable[[list[Message]], object]:
+    def prepared(self, function: Callable[..., object], name: str, group: str) -> Callable[[list[Message]], object]:
         return function
 
     def takes(self, group: str) -> bool:

@@ -52,7 +52,7 @@ class SparkCommand:
 
     def execute(self, arguments: argparse.Namespace, settings: AppSettings) -> int:
         from framework_spark.backfill import planned, run
-        from framework_spark.plugin import SessionsOfThisProcess
+        from framework_spark.sessions import SessionsOfThisProcess
 
         if arguments.piece < 1:
             raise ConfigurationError(f"--piece {arguments.piece}: write how many rows, 1 or more")

@@ -46,14 +46,19 @@ def table_of(messages: Sequence[Message]) -> pa.Table:
 
 def outcomes_of(verdicts: pa.Table, messages: Sequence[Message]) -> list[Outcome | None]:
     """One outcome a message. Messages without a row are well. ValueError for rows that fit no message of the batch."""
+    return outcomes_at(verdicts, [(*message.queue, message.queue_offset) for message in messages])
+
+
+def outcomes_at(verdicts: pa.Table, addresses: Sequence[tuple[Any, ...]]) -> list[Outcome | None]:
+    """The same, of messages that are known by their addresses alone."""
     missing = [name for name in (*ADDRESS, "verdict") if name not in verdicts.column_names]
     if missing:
         raise ValueError(
             f"the frame that the handler returned has no column {missing[0]}; verdicts have {', '.join(ADDRESS)}, "
             "verdict, and perhaps reason"
         )
-    rows = {(*message.queue, message.queue_offset): index for index, message in enumerate(messages)}
-    found: list[Outcome | None] = [None] * len(messages)
+    rows = {address: index for index, address in enumerate(addresses)}
+    found: list[Outcome | None] = [None] * len(addresses)
     for verdict in verdicts.to_pylist():
         address = tuple(verdict[name] for name in ADDRESS)
         index = rows.get(address)

@@ -11,28 +11,28 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any
 
-import pyarrow as pa
 import structlog
 
-from framework.errors import FrameworkError, shorten
+from framework.errors import FrameworkError
 from framework.model.contracts import Taking
-from framework.model.delay_levels import TO_DEAD_LETTERS
 from framework.model.queue import MessageQueue
 from framework.model.reserved import RETRY_PREFIX
 from framework.reading import Reader
 from framework_spark.connection import options_of
-from framework_spark.frames import ADDRESS, VERDICTS
 from framework_spark.offsets import flat, nested
 from framework_spark.options import EARLIEST, LATEST, SourceOptions, source_options
-from framework_spark.runner import verdicts_in
-from framework_spark.session import PAUSE_MAX_S, PAUSE_S, SharedSession, Stopping
+from framework_spark.session import PAUSE_MAX_S, PAUSE_S, SharedSession
 from framework_spark.settings import GroupSettings
+from framework_spark.settling import Batches, settle
+from framework_spark.trouble import Stopping
 
 _log = structlog.get_logger(__name__)
 
 LOOK_S = 0.2  # between two looks at the query
+ASK_S, TELL_S = 1.0, 60.0  # between two questions for its figures, and two lines of the log about them
 COMMIT_S = 10.0  # for a batch that ended to reach the checkpoint
 
 
@@ -45,6 +45,7 @@ class ManagedQuery:
         self._taking, self._settings, self._shared, self._pause_s = taking, settings, shared, pause_s
         self._given = {**_connection(taking), **settings.options}
         self._options: SourceOptions = source_options(self._given, streaming=True)  # names what cannot work, now
+        self._batches = Batches(taking, self._options.topics, shared, job_timeout=settings.job_timeout)
         self._session: Any = None
         self._query: Any = None
         self._gate = threading.Condition()
@@ -57,6 +58,9 @@ class ManagedQuery:
         self._failures = 0
         self._restarts = 0
         self._reason = ""
+        self._facts: dict[str, str] = {}
+        """What Spark said of the query when it was last asked."""
+        self._asked_at = self._told_at = time.monotonic()
 
     # As the framework sees it
 
@@ -96,7 +100,7 @@ class ManagedQuery:
             "restarts": str(self._restarts),
             "checkpoint": self._settings.checkpoint,
         }
-        return {**facts, "reason": self._reason} if self._reason else facts
+        return {**facts, **self._facts, **({"reason": self._reason} if self._reason else {})}
 
     # The query
 
@@ -113,7 +117,14 @@ class ManagedQuery:
         )
         self._query = query
         self._busy_at = time.monotonic()
-        _log.info("spark query started", group=taking.group, topic=taking.topic, checkpoint=self._settings.checkpoint)
+        self._facts = _page(session, query)
+        _log.info(
+            "spark query started",
+            group=taking.group,
+            topic=taking.topic,
+            checkpoint=self._settings.checkpoint,
+            **self._facts,
+        )
         try:
             while not self._is_stopping:
                 if query.awaitTermination(LOOK_S):
@@ -128,6 +139,20 @@ class ManagedQuery:
             self._busy_at = time.monotonic()
         if self._failures and self._last_batch >= 0:
             self._failures, self._reason = 0, ""
+        now = time.monotonic()
+        if now - self._asked_at >= ASK_S:
+            self._asked_at = now
+            self._ask(query, now)
+
+    def _ask(self, query: Any, now: float) -> None:
+        """What the snapshot shows of the query, and each minute the log, while batches come."""
+        progress = query.lastProgress
+        found = {"doing": str(query.status["message"]), **(progress_facts(progress) if progress else {})}
+        is_news = found.get("spark_batch") != self._facts.get("spark_batch")
+        self._facts = {**self._facts, **found}
+        if is_news and now - self._told_at >= TELL_S:
+            self._told_at = now
+            _log.info("spark query", group=self._taking.group, **self._facts)
 
     def _drain(self, query: Any) -> None:
         """The batch that runs may end, and reaches the checkpoint; the group's offsets follow it."""
@@ -146,9 +171,8 @@ class ManagedQuery:
         progress = query.lastProgress
         if not progress:
             return
-        end = progress["sources"][0]["endOffset"]
         with Reader(self._options.settings) as reader:
-            for queue, offset in flat(json.loads(end) if isinstance(end, str) else end).items():
+            for queue, offset in _offsets(progress["sources"][0]["endOffset"]).items():
                 try:
                     if offset > (reader.committed(self._taking.group, queue) or 0):
                         reader.commit(self._taking.group, queue, offset)
@@ -191,63 +215,13 @@ class ManagedQuery:
                 raise Stopping("the application ends; the batch runs at the next start")
             self._is_handling = True
         try:
-            self._settle(self._rows_that_failed(frame))
+            settle(self._batches.failed(frame, self._session), self._taking, self._options.settings)
             self._last_batch = number
         finally:
             with self._gate:
                 self._busy_at = time.monotonic()
                 self._is_handling = False
                 self._gate.notify_all()
-
-    def _rows_that_failed(self, frame: Any) -> list[dict[str, Any]]:
-        """With `verdict` and `reason`; all rows where the function raised."""
-        try:
-            answer = verdicts_in(self._taking.function(frame), self._taking.name)
-            if not isinstance(answer, pa.Table):
-                return []
-            return self._checked(answer)
-        except Exception as error:
-            if not self._shared.is_alive(self._session):
-                raise  # not the handler's fault; the batch runs again when there is a session
-            reason = f"{type(error).__name__}: {error}"[:500]
-            _log.warning("handler failed", handler=self._taking.name, group=self._taking.group, cause=reason)
-            rows = frame.select(*ADDRESS).toArrow().to_pylist()
-            return [{**row, "verdict": "retry", "reason": reason} for row in rows]
-
-    def _checked(self, verdicts: pa.Table) -> list[dict[str, Any]]:
-        missing = [name for name in (*ADDRESS, "verdict") if name not in verdicts.column_names]
-        if missing:
-            raise ValueError(
-                f"the frame that the handler returned has no column {missing[0]}; verdicts have {', '.join(ADDRESS)}, "
-                "verdict, and perhaps reason"
-            )
-        found: dict[tuple[Any, ...], dict[str, Any]] = {}
-        for row in verdicts.to_pylist():
-            if row["verdict"] not in (*VERDICTS, None):
-                raise ValueError(f"verdict {shorten(row['verdict'])}: write one of {', '.join(VERDICTS)}")
-            address = tuple(row[name] for name in ADDRESS)
-            if row["topic"] not in self._options.topics:
-                raise ValueError(f"verdict for {address}, which is no message of the batch")
-            if row["verdict"] == "dead_letter" or (row["verdict"] == "retry" and address not in found):
-                found[address] = row  # of two for one message, the graver counts
-        return list(found.values())
-
-    def _settle(self, rows: list[dict[str, Any]]) -> None:
-        """A durable copy of each. Raises where a broker cannot make one: the batch then runs again."""
-        if not rows:
-            return
-        taking = self._taking
-        with Reader(self._options.settings) as reader:
-            for row in rows:
-                is_dead = row["verdict"] == "dead_letter"
-                reader.send_back(
-                    taking.group,
-                    MessageQueue(row["topic"], row["broker"], row["queueId"]),
-                    row["offset"],
-                    delay_level=TO_DEAD_LETTERS if is_dead else 0,
-                    max_retries=taking.max_retries,
-                )
-        _log.info("rows sent back", group=taking.group, rows=len(rows), reason=str(rows[0].get("reason") or "")[:200])
 
 
 def _done(query: Any) -> int:
@@ -269,3 +243,29 @@ def _connection(taking: Taking) -> dict[str, str]:
     elif taking.tags.strip() != "*":
         given["tags"] = taking.tags
     return given
+
+
+def _page(session: Any, query: Any) -> dict[str, str]:
+    """Where Spark's UI shows the query, where there is a UI."""
+    url = session.sparkContext.uiWebUrl
+    return {"ui": f"{url}/StreamingQuery/statistics/?id={query.runId}"} if url else {}
+
+
+def progress_facts(progress: Mapping[str, Any]) -> dict[str, str]:
+    """The newest batch of a query in a few figures; `lag` is what had not been read when it ended."""
+    source = progress["sources"][0]
+    latest, end = (_offsets(source.get(name)) for name in ("latestOffset", "endOffset"))
+    behind = {queue: max(offset - end.get(queue, 0), 0) for queue, offset in latest.items()}
+    found = {
+        "spark_batch": str(progress["batchId"]),
+        "rows": str(progress["numInputRows"]),
+        "batch_ms": str(progress["durationMs"].get("triggerExecution", 0)),
+        "lag": str(sum(behind.values())),
+    }
+    most = max(behind, key=lambda queue: behind[queue], default=None)
+    return {**found, "lag_most": f"{most} {behind[most]}"} if most is not None and behind[most] else found
+
+
+def _offsets(given: Any) -> Mapping[MessageQueue, int]:
+    found = json.loads(given) if isinstance(given, str) else given
+    return flat(found) if isinstance(found, dict) else {}

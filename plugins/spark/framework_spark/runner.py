@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from framework.model.contracts import Taken, Taking
 from framework.model.message import Message
-from framework_spark.session import PAUSE_S, Sessions, SharedSession, Stopping
+from framework_spark.limit import JobOverLimit, limited
+from framework_spark.session import PAUSE_S, Sessions, SharedSession
+from framework_spark.settings import GroupSettings
+from framework_spark.splitting import blamed, runs_of
+from framework_spark.trouble import SessionDied, Stopping
 
 if TYPE_CHECKING:
-    from framework_spark.settings import GroupSettings
-
-__all__ = ["SparkRunner", "Stopping"]
+    import pyarrow as pa
 
 _log = structlog.get_logger(__name__)
 
@@ -30,25 +32,8 @@ class SparkRunner:
 
     # Batches that the framework hands over
 
-    def prepared(self, function: Callable[..., object], name: str) -> Callable[[list[Message]], object]:
-        from framework_spark.frames import table_of  # pyarrow: only for applications with such a handler
-
-        own: list[tuple[int, Any]] = []
-
-        def run(messages: list[Message]) -> object:
-            while True:
-                generation, shared = self._shared.get()
-                if not own or own[0][0] != generation:
-                    own[:] = [(generation, shared.newSession())]  # views and settings of a handler are its own
-                try:
-                    return _answered(function(own[0][1].createDataFrame(table_of(messages))), messages, name)
-                except Exception as error:
-                    if self._shared.is_alive(shared):
-                        raise
-                    # Not the handler's fault: the batch runs again when there is a session, and no attempt is counted.
-                    _log.warning("spark session died", handler=name, cause=f"{type(error).__name__}: {error}"[:500])
-
-        return run
+    def prepared(self, function: Callable[..., object], name: str, group: str) -> Callable[[list[Message]], object]:
+        return _Handler(function, name, self._groups.get(group, GroupSettings()), self._shared)
 
     # Groups that a query reads
 
@@ -66,6 +51,90 @@ class SparkRunner:
     def stop(self) -> None:
         """Let nobody wait for a session any more."""
         self._shared.stop()
+
+
+class _Handler:
+    """One handler's function; called on worker threads, several at once."""
+
+    def __init__(
+        self, function: Callable[..., object], name: str, settings: GroupSettings, shared: SharedSession
+    ) -> None:
+        self._function, self._name, self._settings, self._shared = function, name, settings, shared
+        self._own: tuple[int, Any] | None = None
+        """The handler's session, and of the how manieth shared one it is a branch."""
+
+    def __call__(self, messages: list[Message]) -> object:
+        parts = list(_parts(messages, self._settings.batch_bytes))
+        if len(parts) == 1:
+            return self._settled(messages)
+        results: list[Any] = []
+        for part in parts:
+            try:
+                answer = self._settled(part)
+            except Stopping:
+                raise
+            except Exception as error:  # noqa: BLE001 - border: the handler's; the other parts have their own end
+                answer = [error] * len(part)
+            results += answer if isinstance(answer, list) else [answer] * len(part)
+        return results
+
+    def _settled(self, messages: list[Message]) -> object:
+        while True:
+            generation, shared = self._shared.get()
+            own = self._own
+            if own is None or own[0] != generation:
+                own = self._own = (generation, self._shared.branch(shared))  # its views and settings are its own
+            try:
+                return self._outcomes(shared, own[1], messages)
+            except SessionDied as error:
+                # Not the handler's fault: the batch runs again when there is a session, and no attempt is counted.
+                cause = error.__cause__
+                _log.warning("spark session died", handler=self._name, cause=f"{type(cause).__name__}: {cause}"[:500])
+
+    def _outcomes(self, shared: Any, session: Any, messages: list[Message]) -> object:
+        from framework_spark.frames import table_of  # pyarrow: only for applications with such a handler
+
+        table = table_of(messages)
+
+        def part(begin: int, end: int) -> list[Any]:
+            answer = self._answer(shared, session, table.slice(begin, end - begin), messages[begin:end])
+            return answer if isinstance(answer, list) else [answer] * (end - begin)
+
+        try:
+            return self._answer(shared, session, table, messages)
+        except Exception as error:
+            runs = runs_of(self._function)
+            if not runs or isinstance(error, SessionDied | JobOverLimit):
+                raise
+            results, used = blamed(len(messages), error, runs, part)
+            bad = sum(isinstance(each, Exception) for each in results)
+            _log.warning("batch split", handler=self._name, messages=len(messages), failed=bad, runs=used)
+            return results
+
+    def _answer(self, shared: Any, session: Any, table: pa.Table, messages: Sequence[Message]) -> object:
+        try:
+            with limited(session, self._settings.job_timeout, self._name):
+                return _answered(self._function(session.createDataFrame(table)), messages, self._name)
+        except Exception as error:
+            if self._shared.is_alive(shared):
+                raise
+            raise SessionDied(self._name) from error
+
+
+def _parts(messages: list[Message], most: int | None) -> Iterator[list[Message]]:
+    """The messages in their order, in parts whose bodies are not more than so many bytes; a larger one is alone."""
+    if most is None:
+        yield messages
+        return
+    part: list[Message] = []
+    size = 0
+    for message in messages:
+        size += len(message.body)
+        if part and size > most:
+            yield part
+            part, size = [], len(message.body)
+        part.append(message)
+    yield part
 
 
 def _answered(answer: object, messages: Sequence[Message], name: str) -> object:

@@ -10,13 +10,11 @@ from typing import Any, Protocol
 
 import structlog
 
+from framework_spark.trouble import Stopping
+
 _log = structlog.get_logger(__name__)
 
 PAUSE_S, PAUSE_MAX_S = 1.0, 60.0
-
-
-class Stopping(Exception):
-    """The application ends; what was asked for is delivered again."""
 
 
 class Sessions(Protocol):
@@ -24,6 +22,10 @@ class Sessions(Protocol):
 
     def make(self) -> Any:
         """A session that works, or an error."""
+        ...
+
+    def branch(self, session: Any) -> Any:
+        """One beside it whose views and settings are its own."""
         ...
 
     def is_alive(self, session: Any) -> bool: ...
@@ -47,6 +49,10 @@ class SharedSession:
         """Whether a failure of its was the job's, and not the session's."""
         with self._lock:
             return self._sessions.is_alive(session)
+
+    def branch(self, session: Any) -> Any:
+        """A handler's own, of the shared one."""
+        return self._sessions.branch(session)
 
     def get(self) -> tuple[int, Any]:
         """The session, and the how manieth it is."""

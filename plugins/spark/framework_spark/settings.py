@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from framework.settings.units import Duration, Size
+
+_REMOTE = re.compile(r"sc://[^/:;]+(:\d+)?(/.*)?")
+_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 class GroupSettings(BaseModel):
@@ -19,6 +25,10 @@ class GroupSettings(BaseModel):
     """Where the query of `mode: source` keeps its offsets: a path or URL that the driver and all executors reach."""
     options: Mapping[str, str] = {}
     """Options of the source beside those that the handler gives, such as `failOnDataLoss`."""
+    job_timeout: Annotated[Duration, Field(ge=1)] | None = None
+    """What the handler runs in Spark is cancelled after so long; its batch is then tried again. None: no limit."""
+    batch_bytes: Annotated[Size, Field(ge=1)] | None = None
+    """In `mode: driver`: bodies of at most so many bytes become one frame; a batch with more is run in parts."""
 
     @model_validator(mode="after")
     def _fits(self) -> GroupSettings:
@@ -26,6 +36,8 @@ class GroupSettings(BaseModel):
             raise ValueError("mode: source needs checkpoint, where its query keeps its offsets")
         if self.mode == "driver" and (self.checkpoint or self.options):
             raise ValueError("checkpoint and options have a meaning in mode: source only; remove them")
+        if self.mode == "source" and self.batch_bytes is not None:
+            raise ValueError("batch_bytes has a meaning in mode: driver only; remove it, or lower the handler's batch=")
         return self
 
 
@@ -36,9 +48,30 @@ class SparkSettings(BaseModel):
 
     master: str = "local[2,4]"
     """Where jobs run; `local[2,4]` tries a task four times, a plain `local[2]` once."""
+    remote: str = ""
+    """`sc://HOST:15002`: a server of Spark Connect in place of `master`. Needs `framework-app-spark[connect]`."""
+    session: str = ""
+    """`module:function`, which answers the session: one of your own in place of `master`."""
     app_name: str = "framework-app"
     """What Spark's UI calls it."""
     conf: Mapping[str, str] = {}
     """Settings of the session, such as `spark.driver.memory`. Ours are FAIR scheduling and two shuffle partitions."""
     groups: Mapping[str, GroupSettings] = {}
     """How handlers of a group are run; those that are not named, in `mode: driver`."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> SparkSettings:
+        if self.remote and not _REMOTE.fullmatch(self.remote):
+            raise ValueError(f"remote: {self.remote!r}: write sc://HOST:PORT")
+        if self.session and not _FUNCTION.fullmatch(self.session):
+            raise ValueError(f"session: {self.session!r}: write module:function")
+        chosen = [name for name in ("master", "remote", "session") if name in self.model_fields_set]
+        if len([name for name in chosen if getattr(self, name)]) > 1:
+            raise ValueError(f"{' and '.join(chosen)}: give one of them")
+        for group, each in self.groups.items():
+            if self.remote and each.mode == "source":
+                raise ValueError(
+                    f"groups.{group}: mode: source wants a driver in this process, and the functions of a query of "
+                    "Spark Connect run in the server; use mode: driver, or master"
+                )
+        return self

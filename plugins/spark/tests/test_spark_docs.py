@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 from framework_spark import options
-from framework_spark.plugin import SessionsOfThisProcess
 from framework_spark.runner import SparkRunner
 from framework_spark.schema import SCHEMA
+from framework_spark.sessions import SessionsOfThisProcess
 from framework_spark.settings import SparkSettings
 from framework_spark.sink import TYPES
 
 from framework import Message
 from framework.model.outcome import DeadLetter
 from framework.model.queue import MessageQueue
-from framework.reading import Reader
-from tests.reading.threads import ThreadBox
+from framework.reading import Reader, ReaderSettings
+from tests.reading.threads import ThreadBox, thread_box
 
 TEXT = (Path(__file__).parents[3] / "docs" / "spark.md").read_text()
 
@@ -30,8 +30,13 @@ def test_everything_has_its_place_in_the_page(name: str) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.xdist_group("spark")
-def test_the_examples_run(spark: Any, box: ThreadBox, reader: Reader, tmp_path: Path) -> None:
-    batch, stream, handler = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+def test_the_examples_run(spark: Any, tmp_path: Path) -> None:
+    with thread_box() as box, Reader(ReaderSettings((box.address,))) as reader:  # for its topics have plain names
+        _run_examples(spark, box, reader, tmp_path)
+
+
+def _run_examples(spark: Any, box: ThreadBox, reader: Reader, tmp_path: Path) -> None:
+    batch, stream, handler, splitting = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
     box.send("orders", [Message("orders", f"m{n}", tags="red" if n % 2 else "blue") for n in range(6)], queue=0)
     names: dict[str, Any] = {
         "spark": spark, "name_servers": box.address, "checkpoint": str(tmp_path / "checkpoint")
@@ -45,12 +50,16 @@ def test_the_examples_run(spark: Any, box: ThreadBox, reader: Reader, tmp_path: 
     assert 6 == sum(reader.max_offset(queue) for queue in reader.queues("paid"))
 
     exec(handler, names)
-    run = SparkRunner(_Given(spark)).prepared(names["revenue"].spec.function, "revenue")
+    run = SparkRunner(_Given(spark)).prepared(names["revenue"].spec.function, "revenue", "revenue")
     queue = MessageQueue("clicks", "broker-a", 0)
     bodies = ["1.5", "free", "2"]
     clicks = [Message("clicks", body, tags="a", queue=queue, queue_offset=n) for n, body in enumerate(bodies)]
 
     assert [None, DeadLetter("no price"), None] == run(clicks)
+
+    exec(splitting, names)
+    split: Any = SparkRunner(_Given(spark)).prepared(names["totals"].spec.function, "totals", "totals")(clicks)
+    assert [None, "CAST_INVALID_INPUT", None] == [each and each.getCondition() for each in split]
 
 
 class _Given:
@@ -61,6 +70,9 @@ class _Given:
 
     def make(self) -> Any:
         return self._session
+
+    def branch(self, session: Any) -> Any:
+        return session.newSession()
 
     def is_alive(self, session: Any) -> bool:
         return SessionsOfThisProcess(SparkSettings()).is_alive(session)

@@ -10,11 +10,13 @@ from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
+from framework_spark import side_effect_free
 from framework_spark.frames import ADDRESS
-from framework_spark.managed import ManagedQuery
-from framework_spark.plugin import SessionsOfThisProcess
+from framework_spark.managed import ManagedQuery, progress_facts
 from framework_spark.session import SharedSession
+from framework_spark.sessions import SessionsOfThisProcess
 from framework_spark.settings import GroupSettings, SparkSettings
+from framework_spark.trouble import SessionDied
 from pydantic import ValidationError
 
 from framework.errors import ConfigurationError
@@ -33,6 +35,9 @@ class Given:
 
     def make(self) -> Any:
         return self._session
+
+    def branch(self, session: Any) -> Any:
+        return session
 
     def is_alive(self, session: Any) -> bool:
         return not self.is_dead
@@ -74,7 +79,7 @@ ROWS = Frame(pa.table({"topic": ["clicks"] * 3, "broker": ["broker-a"] * 3, "que
 
 
 def failed(answer: Callable[[Any], object], **changes: Any) -> list[tuple[int, str]]:
-    return [(row["offset"], row["verdict"]) for row in query(answer, **changes)._rows_that_failed(ROWS)]
+    return [(row["offset"], row["verdict"]) for row in query(answer, **changes)._batches.failed(ROWS, None)]
 
 
 def test_rows_with_a_verdict_are_sent_back_and_all_others_are_well() -> None:
@@ -100,8 +105,9 @@ def test_an_exception_is_the_handlers_fault_only_where_the_session_lives() -> No
     given = Given(None)
     ours = ManagedQuery(taking(broken), GroupSettings(mode="source", checkpoint="/nowhere"), SharedSession(given))
     given.is_dead = True
-    with pytest.raises(OSError, match="no"):
-        ours._rows_that_failed(ROWS)
+    with pytest.raises(SessionDied) as died:
+        ours._batches.failed(ROWS, None)
+    assert isinstance(died.value.__cause__, OSError)
 
 
 def test_what_the_handler_and_the_cluster_say_becomes_options() -> None:
@@ -137,6 +143,92 @@ def test_settings_that_cannot_work_are_refused() -> None:
     settings = GroupSettings(mode="source", checkpoint="/nowhere", options={"failOnDataLos": "false"})
     with pytest.raises(ConfigurationError, match="unknown option 'failOnDataLos'; did you mean 'failOnDataLoss'"):
         ManagedQuery(taking(lambda frame: None), settings, SharedSession(Given(None)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"remote": "localhost:15002"}, "write sc://HOST:PORT"),
+        ({"session": "shop.spark"}, "write module:function"),
+        ({"remote": "sc://a", "master": "local[2]"}, "master and remote: give one of them"),
+        (
+            {"remote": "sc://a", "groups": {"revenue": {"mode": "source", "checkpoint": "/c"}}},
+            "groups.revenue: mode: source wants a driver in this process",
+        ),
+        (
+            {"groups": {"revenue": {"mode": "source", "checkpoint": "/c", "batch_bytes": "1MiB"}}},
+            "in mode: driver only",
+        ),
+    ],
+)
+def test_sessions_that_cannot_work_are_refused(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        SparkSettings.model_validate(settings)
+
+
+MADE: list[str] = []
+
+
+def own_session() -> Any:
+    """What `plugins.settings.spark.session` names below."""
+    MADE.append("session")
+
+    class Context:
+        master, uiWebUrl, applicationId = "local", None, "app"  # noqa: N815  # Spark's names
+
+    class Session:
+        sparkContext = Context()  # noqa: N815
+
+    return Session()
+
+
+def test_a_session_of_one_s_own_is_asked_for() -> None:
+    settings = SparkSettings(session=f"{__name__}:own_session")
+
+    session = SessionsOfThisProcess(settings).make()
+
+    assert ["session"] == MADE
+    assert "Session" == type(session).__name__
+
+
+def test_the_picture_has_what_spark_says_of_the_newest_batch() -> None:
+    source: dict[str, Any] = {
+        "endOffset": json.dumps({"clicks": {"broker-a": {"0": 10, "1": 5}}}),
+        "latestOffset": {"clicks": {"broker-a": {"0": 12, "1": 105, "2": 3}}},
+    }
+    progress = {"batchId": 7, "numInputRows": 15, "durationMs": {"triggerExecution": 230}, "sources": [source]}
+
+    assert {
+        "spark_batch": "7", "rows": "15", "batch_ms": "230", "lag": "105", "lag_most": "clicks@broker-a:1 100"
+    } == progress_facts(progress)  # fmt: skip
+    source["latestOffset"] = None
+    assert "0" == progress_facts(progress)["lag"]
+
+
+def test_rows_to_blame_are_found_of_a_function_that_may_run_again() -> None:
+    sizes: list[int] = []
+
+    class Whole(Frame):
+        @property
+        def sparkSession(self) -> Any:  # noqa: N802  # Spark's names
+            return self
+
+        def createDataFrame(self, table: pa.Table) -> Frame:  # noqa: N802
+            return Frame(table)
+
+    @side_effect_free()
+    def handler(frame: Any) -> Any:
+        offsets = frame.table.column("offset").to_pylist()
+        sizes.append(len(offsets))
+        if 2 in offsets:
+            raise ValueError("no price")
+        return Frame(verdicts((1, "dead_letter"))) if 1 in offsets else None
+
+    rows = query(handler)._batches.failed(Whole(ROWS.table), None)
+
+    assert [(1, "dead_letter"), (2, "retry")] == [(row["offset"], row["verdict"]) for row in rows]
+    assert "ValueError: no price" == rows[-1]["reason"]
+    assert 3 == sizes[0]
 
 
 def test_a_group_without_a_checkpoint_goes_on_where_the_brokers_have_it(

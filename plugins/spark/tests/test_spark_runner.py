@@ -8,42 +8,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from framework_spark.frames import ADDRESS, SHAPE, outcomes_of, table_of
-from framework_spark.runner import SparkRunner, Stopping
+from framework_spark.runner import SparkRunner
+from framework_spark.trouble import Stopping
 
-from framework import Message, consumer
+from framework import consumer
 from framework.hooks import hookimpl
 from framework.hooks.host import PluginHost
 from framework.model.outcome import DeadLetter, RetryLater
-from framework.model.queue import MessageQueue
 from framework.testing import Harness
 from framework.testing.errors import Violation
-
-
-class Tables:
-    """Sessions whose frames are Arrow tables; the first `failures` cannot be made."""
-
-    def __init__(self, failures: int = 0) -> None:
-        self.failures, self.made, self.dead = failures, 0, set[int]()
-
-    def make(self) -> Tables.Session:
-        if self.failures:
-            self.failures -= 1
-            raise OSError("no cluster")
-        self.made += 1
-        return Tables.Session(self.made)
-
-    def is_alive(self, session: Tables.Session) -> bool:
-        return session.number not in self.dead
-
-    class Session:
-        def __init__(self, number: int) -> None:
-            self.number = number
-
-        def newSession(self) -> Tables.Session:  # noqa: N802  # Spark's names
-            return self
-
-        def createDataFrame(self, table: pa.Table) -> pa.Table:  # noqa: N802
-            return table
+from tests.reading.tables import Tables, messages
 
 
 class Plugin:
@@ -52,11 +26,6 @@ class Plugin:
     @hookimpl
     def register_runners(self) -> dict[str, SparkRunner]:
         return {"spark": SparkRunner(Tables())}
-
-
-def messages(count: int, topic: str = "clicks") -> list[Message]:
-    queue = MessageQueue(topic, "broker-a", 3)
-    return [Message("clicks", f"m{n}", queue=queue, queue_offset=n, keys=["k"]) for n in range(count)]
 
 
 def verdicts(*rows: tuple[int, str | None], topic: str = "clicks", broker: str = "broker-a") -> pa.Table:
@@ -143,7 +112,7 @@ def test_an_engine_that_nobody_offers_is_named_at_the_handler() -> None:
 def test_a_session_that_died_is_made_again_and_nothing_is_lost() -> None:
     sessions = Tables(failures=2)
     seen: list[int] = []
-    run = SparkRunner(sessions, pause_s=0.001).prepared(lambda frame: seen.append(frame.num_rows), "revenue")
+    run = SparkRunner(sessions, pause_s=0.001).prepared(lambda frame: seen.append(frame.num_rows), "revenue", "revenue")
 
     run(messages(3))
     sessions.dead.add(1)
@@ -158,4 +127,4 @@ def test_who_waits_for_a_session_is_let_go_when_the_application_ends() -> None:
     threading.Timer(0.05, runner.stop).start()
 
     with pytest.raises(Stopping, match="delivered again"):
-        runner.prepared(lambda _: None, "revenue")(messages(1))
+        runner.prepared(lambda _: None, "revenue", "revenue")(messages(1))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from framework_spark.limit import JobOverLimit, limited
 
 from framework.reading import Reader, decode_properties
 from tests.reading.threads import ThreadBox, texts
@@ -86,6 +87,21 @@ def test_a_stream_goes_on_at_its_checkpoint_and_mirrors_it(
     last = next(each for each in reversed(progress) if each["numInputRows"])["sources"][0]
     ends = last["endOffset"] if isinstance(last["endOffset"], dict) else json.loads(last["endOffset"])
     assert 100 == ends[topic]["broker-a"]["0"]
+
+
+def test_a_job_over_its_limit_is_cancelled_and_the_session_goes_on(spark: Any) -> None:
+    """The job would sleep for an hour."""
+    session = spark.newSession()
+    hanging = session.range(1).selectExpr("java_method('java.lang.Thread', 'sleep', 3600000L)")
+
+    with (
+        pytest.raises(JobOverLimit, match="handler revenue took longer than its job_timeout"),
+        limited(session, 1000, "revenue"),
+    ):
+        hanging.collect()
+
+    with limited(session, 3_600_000, "revenue"):
+        assert 1 == session.range(1).count()
 
 
 def test_a_machine_without_java_is_told_so() -> None:

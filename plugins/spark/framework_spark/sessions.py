@@ -1,0 +1,104 @@
+"""Where Spark's sessions come from: this process's own driver, a Spark Connect server, or a function of the user's."""
+
+from __future__ import annotations
+
+import socket
+from importlib import import_module
+from typing import Any
+from urllib.parse import urlsplit
+
+import structlog
+
+from framework_spark.limit import is_connect
+from framework_spark.settings import SparkSettings
+
+_log = structlog.get_logger(__name__)
+
+_DEFAULTS = {
+    "spark.scheduler.mode": "FAIR",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.showConsoleProgress": "false",
+}
+CONNECT_PORT = 15002
+LOOK_S = 3.0  # for a server of Spark Connect to take a connection
+
+
+class SessionsOfThisProcess:
+    """One session that all handlers share; which kind, the settings say."""
+
+    def __init__(self, settings: SparkSettings) -> None:
+        self._settings = settings
+
+    def make(self) -> Any:
+        session = self._given() if self._settings.session else self._built()
+        _log.info("spark session", **{"connect": self._settings.remote} if is_connect(session) else _facts(session))
+        return session
+
+    def _given(self) -> Any:
+        module, _, name = self._settings.session.partition(":")
+        return getattr(import_module(module), name)()
+
+    def _built(self) -> Any:
+        from pyspark.sql import SparkSession
+
+        if self._settings.remote:
+            builder = SparkSession.builder.remote(self._settings.remote).appName(self._settings.app_name)
+            for name, value in self._settings.conf.items():
+                builder = builder.config(name, value)
+            _connectable(self._settings.remote)
+            return builder.create()  # getOrCreate would answer the one that has died
+        builder = SparkSession.builder.master(self._settings.master).appName(self._settings.app_name)
+        for name, value in {**_DEFAULTS, **self._settings.conf}.items():
+            builder = builder.config(name, value)
+        return builder.getOrCreate()
+
+    def branch(self, session: Any) -> Any:
+        own = session.newSession()
+        if is_connect(own):  # it begins with the server's settings
+            own.conf._set_all(dict(self._settings.conf), silent=True)  # noqa: SLF001  # as its builder does
+        return own
+
+    def is_alive(self, session: Any) -> bool:
+        if is_connect(session):
+            return self._is_served(session)
+        from py4j.protocol import Py4JError
+
+        context = session.sparkContext
+        try:
+            return context._jsc is not None and not context._jsc.sc().isStopped()  # noqa: SLF001  # no public way
+        except (Py4JError, OSError):
+            _forget_jvm()
+            return False
+
+    def _is_served(self, session: Any) -> bool:
+        """Whether the server still has it. First whether there is one: PySpark would try for minutes."""
+        try:
+            if self._settings.remote:
+                _connectable(self._settings.remote)
+            session.conf.get("spark.app.name", "")
+        except Exception:  # noqa: BLE001 - border: gRPC's and Spark's; another session is made then
+            return False
+        return not session.is_stopped
+
+
+def _facts(session: Any) -> dict[str, Any]:
+    context = session.sparkContext
+    return {"master": context.master, "ui": context.uiWebUrl, "application": context.applicationId}
+
+
+def _connectable(remote: str) -> None:
+    """OSError where nobody listens."""
+    parts = urlsplit(remote)
+    socket.create_connection((parts.hostname or "", parts.port or CONNECT_PORT), LOOK_S).close()
+
+
+def _forget_jvm() -> None:
+    """PySpark keeps what led to a JVM that died, and would ask it for ever."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    for name in ("_active_spark_context", "_gateway", "_jvm"):
+        setattr(SparkContext, name, None)
+    for name in ("_instantiatedSession", "_activeSession"):
+        if hasattr(SparkSession, name):
+            setattr(SparkSession, name, None)

@@ -1,0 +1,125 @@
+"""What a micro-batch of `mode: source` comes to: its rows that failed, and a durable copy of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import structlog
+
+from framework.errors import shorten
+from framework.model.contracts import Taking
+from framework.model.delay_levels import TO_DEAD_LETTERS
+from framework.model.outcome import DeadLetter
+from framework.model.queue import MessageQueue
+from framework.reading import Reader, ReaderSettings
+from framework_spark.frames import ADDRESS, VERDICTS, outcomes_at
+from framework_spark.limit import JobOverLimit, limited
+from framework_spark.runner import verdicts_in
+from framework_spark.session import SharedSession
+from framework_spark.splitting import blamed, runs_of
+from framework_spark.trouble import SessionDied
+
+_log = structlog.get_logger(__name__)
+
+Row = dict[str, Any]
+"""The four columns of the address, `verdict` and `reason`."""
+
+
+class Batches:
+    """Runs one group's function with frames, and says which rows failed. It sends nothing and knows no query."""
+
+    def __init__(
+        self, taking: Taking, topics: Sequence[str], shared: SharedSession, *, job_timeout: int | None = None
+    ) -> None:
+        self._taking, self._topics, self._shared, self._job_timeout = taking, topics, shared, job_timeout
+
+    def failed(self, frame: Any, session: Any) -> list[Row]:
+        """Rows that failed; all of them where the function raised. Raises only where the session died."""
+        try:
+            answer = self._called(frame, session)
+            return self._checked(answer) if isinstance(answer, pa.Table) else []
+        except SessionDied:
+            raise
+        except Exception as error:  # noqa: BLE001 - border: the handler's, and Spark's
+            reason = _reason(error)
+            _log.warning("handler failed", handler=self._taking.name, group=self._taking.group, cause=reason)
+            runs = runs_of(self._taking.function)
+            if runs and not isinstance(error, JobOverLimit):
+                return self._split(frame, session, error, runs)
+            rows = frame.select(*ADDRESS).toArrow().to_pylist()
+            return [{**row, "verdict": "retry", "reason": reason} for row in rows]
+
+    def _called(self, frame: Any, session: Any) -> object:
+        name = self._taking.name
+        try:
+            # What runs is tagged by the context, which all sessions of a driver share.
+            with limited(session, self._job_timeout, name):
+                return verdicts_in(self._taking.function(frame), name)
+        except Exception as error:
+            if self._shared.is_alive(session):
+                raise
+            raise SessionDied(name) from error  # not the handler's fault; the batch runs again when there is a session
+
+    def _split(self, frame: Any, session: Any, error: Exception, runs: int) -> list[Row]:
+        """The batch is pulled once more, and its parts are frames of what came."""
+        table, branch = frame.toArrow(), frame.sparkSession
+        rows = table.select(list(ADDRESS)).to_pylist()
+        addresses = [tuple(row[name] for name in ADDRESS) for row in rows]
+
+        def part(begin: int, end: int) -> list[Any]:
+            answer = self._called(branch.createDataFrame(table.slice(begin, end - begin)), session)
+            named = isinstance(answer, pa.Table)
+            return outcomes_at(answer, addresses[begin:end]) if named else [None] * (end - begin)
+
+        results, used = blamed(len(rows), error, runs, part)
+        bad = sum(isinstance(each, Exception) for each in results)
+        _log.warning("batch split", handler=self._taking.name, messages=len(rows), failed=bad, runs=used)
+        return [_row(row, result) for row, result in zip(rows, results, strict=True) if result is not None]
+
+    def _checked(self, verdicts: pa.Table) -> list[Row]:
+        missing = [name for name in (*ADDRESS, "verdict") if name not in verdicts.column_names]
+        if missing:
+            raise ValueError(
+                f"the frame that the handler returned has no column {missing[0]}; verdicts have {', '.join(ADDRESS)}, "
+                "verdict, and perhaps reason"
+            )
+        found: dict[tuple[Any, ...], Row] = {}
+        for row in verdicts.to_pylist():
+            if row["verdict"] not in (*VERDICTS, None):
+                raise ValueError(f"verdict {shorten(row['verdict'])}: write one of {', '.join(VERDICTS)}")
+            address = tuple(row[name] for name in ADDRESS)
+            if row["topic"] not in self._topics:
+                raise ValueError(f"verdict for {address}, which is no message of the batch")
+            if row["verdict"] == "dead_letter" or (row["verdict"] == "retry" and address not in found):
+                found[address] = row  # of two for one message, the graver counts
+        return list(found.values())
+
+
+def settle(rows: Sequence[Row], taking: Taking, settings: ReaderSettings) -> None:
+    """A durable copy of each. Raises where a broker cannot make one: the batch then runs again."""
+    if not rows:
+        return
+    with Reader(settings) as reader:
+        for row in rows:
+            is_dead = row["verdict"] == "dead_letter"
+            reader.send_back(
+                taking.group,
+                MessageQueue(row["topic"], row["broker"], row["queueId"]),
+                row["offset"],
+                delay_level=TO_DEAD_LETTERS if is_dead else 0,
+                max_retries=taking.max_retries,
+            )
+    _log.info("rows sent back", group=taking.group, rows=len(rows), reason=str(rows[0].get("reason") or "")[:200])
+
+
+def _row(address: Mapping[str, Any], result: Any) -> Row:
+    if isinstance(result, Exception):
+        return {**address, "verdict": "retry", "reason": _reason(result)}
+    verdict = "dead_letter" if isinstance(result, DeadLetter) else "retry"
+    return {**address, "verdict": verdict, "reason": result.reason}
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:500]

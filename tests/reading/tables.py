@@ -1,0 +1,43 @@
+"""Sessions of Spark whose frames are Arrow tables: handlers without a JVM."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from framework import Message
+from framework.model.queue import MessageQueue
+
+
+class Tables:
+    """Sessions whose frames are Arrow tables; the first `failures` cannot be made."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.failures, self.made, self.dead = failures, 0, set[int]()
+
+    def make(self) -> Tables.Session:
+        if self.failures:
+            self.failures -= 1
+            raise OSError("no cluster")
+        self.made += 1
+        return Tables.Session(self.made)
+
+    def branch(self, session: Tables.Session) -> Tables.Session:
+        return session.newSession()
+
+    def is_alive(self, session: Tables.Session) -> bool:
+        return session.number not in self.dead
+
+    class Session:
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        def newSession(self) -> Tables.Session:  # noqa: N802  # Spark's names
+            return self
+
+        def createDataFrame(self, table: pa.Table) -> pa.Table:  # noqa: N802
+            return table
+
+
+def messages(count: int, topic: str = "clicks") -> list[Message]:
+    queue = MessageQueue(topic, "broker-a", 3)
+    return [Message("clicks", f"m{n}", queue=queue, queue_offset=n, keys=["k"]) for n in range(count)]
