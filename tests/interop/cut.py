@@ -44,6 +44,7 @@ class Wire:
             for task in list(self._tasks):
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.sleep(0)  # in which what was broken off is closed
 
         asyncio.run_coroutine_threadsafe(end(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -54,16 +55,20 @@ class Wire:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
+        ends = [writer]
         try:
             await self._is_whole.wait()
             with contextlib.suppress(OSError):
                 inner, outer = await asyncio.open_connection(*self._target)
+                ends.append(outer)
                 async with asyncio.TaskGroup() as both:
                     both.create_task(self._carry(reader, outer))
                     both.create_task(self._carry(inner, writer))
         finally:
             self._tasks.discard(task)
-            writer.close()
+            for each in ends:
+                if not each.transport.is_closing():  # else what it still has to send is on its way
+                    each.transport.abort()
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
