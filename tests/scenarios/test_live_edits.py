@@ -177,7 +177,7 @@ class Edits:
                     {"concurrency": plan.concurrency, "paused": plan.is_paused, "asked": self.asked},
                 )
             )
-        assert expected.app.budget == self.app._budget.limit
+        assert expected.app.budget == self.app._membership.budget.limit
         assert expected.app.drain == self.app._drain_ms
 
 

@@ -1,0 +1,203 @@
+"""Membership: an application's groups as brokers know them. They are introduced, joined (some later), told of
+connections, and left. It knows neither handlers nor plugins, and nothing of who runs the application.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+import structlog
+
+from framework.client.cluster import Cluster
+from framework.core.budget import Budget
+from framework.model.queue import MessageQueue
+from framework.model.subscription import Subscription
+from framework.net.task_tree import TaskTree
+from framework.ports import World
+from framework.runtime import connect
+from framework.runtime.connect import heartbeat_of
+from framework.runtime.dormant import Dormant
+from framework.runtime.group import ConsumerGroup
+from framework.runtime.joining import Joining
+from framework.runtime.plan import GroupPlan
+from framework.runtime.reports import Reports
+from framework.runtime.subscribing import dated
+from framework.runtime.watching import start_census, start_clocks
+from framework.services.census import CensusLoop
+from framework.services.clocks import AlignedClock
+from framework.services.heartbeat import HeartbeatLoop
+from framework.services.pull import Pulls
+from framework.services.supervise import supervised
+from framework.settings.schema import AppSettings
+
+log = structlog.get_logger()
+
+
+class Membership:
+    """One per application; `open` begins it, when there is a cluster to be a member of."""
+
+    member: str
+    """How brokers and other members know this process (the client id)."""
+    cluster: Cluster
+    heartbeats: HeartbeatLoop
+    _reports: Reports
+    _tree: TaskTree
+
+    def __init__(self, settings: AppSettings, world: World, clock: AlignedClock) -> None:
+        self._settings, self._world, self._clock = settings, world, clock
+        self.groups: list[ConsumerGroup] = []
+        self.dormant = Dormant()
+        self.joining = Joining(settings.app, world)
+        self.accepted = asyncio.Event()
+        """A broker has taken our heartbeat."""
+        self.budget = Budget(settings.app.budget, self._budget_changed)
+        self._censuses: list[CensusLoop] = []
+        self._is_open = False
+
+    def open(self, plans: Sequence[GroupPlan], member: str, cluster: Cluster, reports: Reports, tree: TaskTree) -> None:
+        """Make the groups that do not wait for anything. Nobody hears of them yet."""
+        self.member, self.cluster, self._reports, self._tree = member, cluster, reports, tree
+        self.heartbeats = HeartbeatLoop(
+            cluster.brokers,
+            lambda: heartbeat_of(self.member, [group.plan for group in self.groups]),
+            self._world.clock,
+            self._world.chance,
+            self._heartbeat_accepted,
+        )
+        self.groups = [self._group(plan) for plan in self.dormant.keep(plans)]
+        self._is_open = True
+        cluster.routes.on_change(self._routes_changed)
+        tree.start(supervised("routes", cluster.routes.run, self._world.chance), name="routes")
+
+    def _group(self, plan: GroupPlan) -> ConsumerGroup:
+        def pulls(subscription: Subscription, queue: MessageQueue) -> Pulls:
+            return self.cluster.puller(plan.name, subscription, queue, batch=plan.pull_batch)
+
+        return ConsumerGroup(
+            plan,
+            member=self.member,
+            world=self._world,
+            cluster=self.cluster,
+            budget=self.budget,
+            pulls=pulls,
+            reports=self._reports,
+            heartbeat_now=self.heartbeats.now,
+            doubled=lambda group: self._tree.start(
+                self.joining.doubled(self.cluster, group, self.member), name="doubled"
+            ),
+            tree=self._tree,
+        )
+
+    # Joining
+
+    async def introduce(self, more_topics: Sequence[str]) -> None:
+        """Find the brokers and say who we are, before the first rebalance. What fails is tried again by the loops."""
+        cluster, tree = self.cluster, self._tree
+        await connect.find_brokers(cluster, [group.plan for group in self.groups], more_topics)
+        await start_clocks(self._clock, self.groups, cluster, self._world, tree)
+        self.groups, held = await self.joining.look_around(cluster, self.groups, self.member)
+        self.joining.start_held(held, self._join_late, tree)
+        tree.start(supervised("heartbeats", self.heartbeats.run, self._world.chance), name="heartbeats")
+        if cluster.brokers.addresses():
+            try:
+                async with asyncio.timeout(self._settings.cluster.request_timeout / 1000):
+                    await self.accepted.wait()
+            except TimeoutError:
+                log.warning("no heartbeat accepted yet", brokers=cluster.brokers.addresses())
+
+    def start(self) -> None:
+        """Begin to rebalance and to pull; from here on, groups that waited may join."""
+        for group in self.groups:
+            self._start(group)
+
+    def _start(self, group: ConsumerGroup) -> None:
+        group.start()
+        self._censuses.append(start_census(group, self.member, self.cluster, self._world, self._tree))
+
+    def join(self, plan: GroupPlan) -> None:
+        """Have a group join that was kept back until now."""
+        group = self._group(dated(plan, self._clock.now_ms()))
+        if group.alone is not None:
+            group.alone.offsets.open()
+        self._join_late(group)
+
+    def _join_late(self, group: ConsumerGroup) -> None:
+        self.groups.append(group)
+        self._tree.start(self._start_late(group), name=f"start {group.plan.name}")
+
+    async def _start_late(self, group: ConsumerGroup) -> None:
+        self.accepted.clear()
+        self.heartbeats.now()
+        with suppress(TimeoutError):  # then its loops go on trying, as at any start
+            async with asyncio.timeout(self._settings.cluster.request_timeout / 1000):
+                await self.accepted.wait()  # so that the first rebalance already counts us
+        self._start(group)
+        log.info("group started", group=group.plan.own_name)
+
+    # Leaving
+
+    async def leave(self) -> None:
+        """Say goodbye for each group, after its queues were given back."""
+        for group in self.groups:
+            await self.cluster.brokers.leave(self.member, group.plan.name)
+
+    def forked(self) -> None:
+        """In a child process: another member, or none. Whoever comes back from a handler there starts no other."""
+        self.joining = Joining(self._settings.app.model_copy(update={"instance": ""}), self._world)
+        for group in self.groups:
+            if group.order is not None:
+                group.order.crew.resize(0)
+            else:
+                group.crews.adopt(group.plan, 0)
+
+    # What happens meanwhile
+
+    def _heartbeat_accepted(self, address: str) -> None:
+        self.accepted.set()
+        for group in self.groups:
+            group.joined(address)
+
+    def connected(self, address: str) -> None:
+        """A fresh connection knows nothing of us; members are keyed by connection."""
+        if self._is_open:  # else a resource that is being opened sends already
+            self.heartbeats.now(address)
+        for group in self.groups:
+            group.connection_made()
+
+    def disconnected(self, address: str) -> None:
+        for group in self.groups:
+            group.connection_lost(address)
+
+    def _routes_changed(self, topic: str) -> None:
+        for group in self.groups:
+            if topic in group.subscriptions:
+                group.members_changed()
+
+    def _budget_changed(self, *, has_room: bool) -> None:
+        if self._is_open:
+            self.cluster.pause_pulls(paused=not has_room)
+        if has_room:
+            for group in self.groups:
+                group.ring_all()
+
+    # Pictures
+
+    @property
+    def is_ready(self) -> bool:
+        """Every group has joined and is balanced, with all its workers, and none waits for its `ready_when`; brokers
+        take back what fails, and no group is orderly in part.
+        """
+        return (
+            self.accepted.is_set()
+            and all(
+                group.is_balanced and not group.cannot_send_back and not group.crews.hanging for group in self.groups
+            )
+            and not self.joining.held
+            and not any(census.is_mixed_up for census in self._censuses)
+            and not self.dormant.gated
+        )
+
+    def __repr__(self) -> str:
+        return f"<Membership of {len(self.groups)} groups>"
