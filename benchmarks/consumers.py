@@ -28,6 +28,10 @@ HANDLERS = {
     "pydantic": "benchmarks.handlers.pydantic_handler",
     "retry": "benchmarks.handlers.retry_handler",
     "full": "benchmarks.handlers.full_handler",
+    "batch": "benchmarks.handlers.batch_handler",
+    "batch-sync": "benchmarks.handlers.batch_sync_handler",
+    "orderly": "benchmarks.handlers.orderly_handler",
+    "orderly-sync": "benchmarks.handlers.orderly_sync_handler",
 }
 FEATURES = ("async", "pydantic", "retry", "hooks3", "full")
 """What `--features` takes in turns: the plain handler, one thing more each, and all together."""

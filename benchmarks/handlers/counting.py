@@ -43,6 +43,14 @@ class Tally:
             self.last_ns = now
             self.write("reached")
 
+    def several(self, count: int) -> None:
+        """A batch was handled. Where threads do that, the caller holds a lock."""
+        before, self.handled = self.handled, self.handled + count
+        if before == 0:
+            self.edge(1)
+        if self.handled == COUNT:
+            self.edge(COUNT)
+
     def write(self, event: str) -> None:
         report = {
             "event": event,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from framework import Delivery
 from framework.hooks import hookimpl
+from framework.model.outcome import Outcome
 
 seen = [0, 0]
 
 
 @hookimpl
-def before_consume() -> None:
-    seen[0] += 1
+def before_consume(delivery: Delivery) -> None:
+    seen[0] += delivery.group != ""
 
 
 @hookimpl
-def after_consume() -> None:
-    seen[1] += 1
+def after_consume(delivery: Delivery, outcome: Outcome, elapsed_ms: float) -> None:
+    seen[1] += elapsed_ms >= 0

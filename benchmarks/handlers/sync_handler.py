@@ -1,42 +1,8 @@
-"""An application with one plain handler, which runs on many threads at once.
-
-Each thread adds in a cell of its own, and the count comes from an iterator, whose step is atomic.
-"""
+"""An application with one plain handler, which runs on many threads at once."""
 
 from __future__ import annotations
 
-import itertools
-import threading
-
-from benchmarks.handlers.counting import EDGES, declared, tally
-from framework import Message
-
-numbers = itertools.count(1)
-cells: list[list[int]] = []
-
-
-class Own(threading.local):
-    """A thread's own sum."""
-
-    def __init__(self) -> None:
-        self.cell = [0]
-        cells.append(self.cell)
-
-
-own = Own()
-
-
-def count(message: Message) -> None:
-    own.cell[0] += message.queue_offset
-    handled = next(numbers)
-    if handled in EDGES:
-        tally.handled = handled
-        tally.edge(handled)
-
-
-def add_up() -> None:
-    tally.handled = next(numbers) - 1
-    tally.offsets = sum(cell[0] for cell in cells)
-
+from benchmarks.handlers.counting import declared
+from benchmarks.handlers.threads import add_up, count
 
 handle = declared(count, at_the_end=add_up)

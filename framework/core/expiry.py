@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from framework.core.chunk import Chunk
 from framework.core.window import Window
+from framework.model.delivery import Delivery
 from framework.model.durations import to_ms
 from framework.model.message import Message
 from framework.model.outcome import Outcome
@@ -83,15 +84,16 @@ class BatchSlot(Slot):
 
 
 class LineSlot(Slot):
-    """A worker that goes along a line of an orderly queue, where nothing expires: it tells the epoch alone."""
+    """A worker that goes along a line of an orderly queue, where nothing expires: it tells epoch and group."""
 
-    __slots__ = ("message", "window")
+    __slots__ = ("batch", "group", "message", "window")
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: Window, group: str) -> None:
         super().__init__()
-        self.window = window
+        self.window, self.group = window, group
         self.message: Message | None = None
-        """The one that it is at; None where a batch is. For lines of the log."""
+        """The one that it is at, for lines of the log; of several, `batch` is how many."""
+        self.batch = 0
 
     def epoch(self, at: int = 0) -> int | None:
         return self.window.epoch
@@ -130,6 +132,23 @@ class Held:
             until = max(until, extended[1])
         self._slot.extended = self._member, until
         return self.verdict is None
+
+
+class SlotDelivery(Delivery):
+    """The delivery of the message that a crew's slot is at now. What watches over it is made when somebody asks."""
+
+    __slots__ = ("_chunk", "_index", "_now", "_slot")
+
+    def __init__(self, group: str, message: Message, slot: Slot, chunk: Chunk, now: Callable[[], float]) -> None:
+        # All of it here and nothing by `super`: this is on each message's way where hooks are.
+        self.group, self.message, self.started = group, message, slot.started
+        self._slot, self._chunk, self._index, self._now = slot, chunk, slot.index, now
+        window: Window | None = chunk.window
+        self.epoch = None if window is None else window.epoch
+
+    @property
+    def running(self) -> Held:
+        return Held(self._slot, (self._chunk, self._index), self._now)
 
 
 def held(slot: Slot | None, now: Callable[[], float]) -> Held | None:

@@ -53,13 +53,14 @@ class Calls:
             by_hook.setdefault(each.hook, []).append(each)
         self._started = tuple(by_hook.get("app_started", ()))
         self._stopping = tuple(by_hook.get("app_stopping", ()))
-        self.before: tuple[Callable[[Delivery], Drop | RetryLater | None], ...] = tuple(
-            self._asking(each) for each in by_hook.get("before_consume", ())
+        asked, told = tuple(by_hook.get("before_consume", ())), tuple(by_hook.get("after_consume", ()))
+        self.before: tuple[Callable[[Delivery], Drop | RetryLater | None], ...] = (
+            (self._asking(asked),) if asked else ()
         )
-        self.after: tuple[Callable[[Delivery, Outcome, float, Kind], None], ...] = tuple(
-            self._telling(each) for each in by_hook.get("after_consume", ())
+        """One call for all of them, as for `after`: a delivery pays for no more than the hooks themselves."""
+        self.after: tuple[Callable[[Delivery, Outcome, float, Kind], None], ...] = (
+            (self._telling(told),) if told else ()
         )
-        """In calling order; whoever calls them goes through it backwards."""
 
     def app_started(self, app: object) -> None:
         for each in self._started:
@@ -79,42 +80,54 @@ class Calls:
         finally:
             self._timed(each, self.now() - began)
 
-    def _asking(self, each: Implementation) -> Callable[[Delivery], Drop | RetryLater | None]:
-        function, plugin = each.function, each.plugin
+    def _asking(self, those: Sequence[Implementation]) -> Callable[[Delivery], Drop | RetryLater | None]:
+        """All `before_consume`, in calling order, until one has a verdict. The clock is looked at between them."""
+        pairs = tuple((each.function, each) for each in those)
 
         def ask(delivery: Delivery) -> Drop | RetryLater | None:
             now = self.now
             began = now()
-            try:
-                verdict = function(delivery)
-            except Exception as error:  # noqa: BLE001 - border: a hook's
-                self.failed(each, error)
-                verdict = None
-            if now() - began > SLOW_SECONDS:
-                self._timed(each, now() - began)
-            if verdict is None or isinstance(verdict, RetryLater):
-                return verdict
-            if isinstance(verdict, Skip):
-                return Drop(plugin, verdict.reason)
-            self.failed(
-                each, TypeError(f"before_consume answered {shorten(verdict)}; answer Skip, RetryLater or nothing")
-            )
+            for function, each in pairs:
+                try:
+                    verdict = function(delivery)
+                except Exception as error:  # noqa: BLE001 - border: a hook's
+                    self.failed(each, error)
+                    verdict = None
+                ended = now()
+                if ended - began > SLOW_SECONDS:
+                    self._timed(each, ended - began)
+                if verdict is not None and (answer := self._checked(each, verdict)) is not None:
+                    return answer
+                began = ended
             return None
 
         return ask
 
-    def _telling(self, each: Implementation) -> Callable[[Delivery, Outcome, float, Kind], None]:
-        function = each.function
+    def _checked(self, each: Implementation, verdict: object) -> Drop | RetryLater | None:
+        if isinstance(verdict, RetryLater):
+            return verdict
+        if isinstance(verdict, Skip):
+            return Drop(each.plugin, verdict.reason)
+        wish = "answer Skip, RetryLater or nothing"
+        self.failed(each, TypeError(f"before_consume answered {shorten(verdict)}; {wish}"))
+        return None
+
+    def _telling(self, those: Sequence[Implementation]) -> Callable[[Delivery, Outcome, float, Kind], None]:
+        """All `after_consume`, in the opposite order."""
+        pairs = tuple((each.function, each) for each in reversed(those))
 
         def tell(delivery: Delivery, outcome: Outcome, elapsed_ms: float, kind: Kind) -> None:
             now = self.now
             began = now()
-            try:
-                function(delivery, outcome, elapsed_ms, kind)
-            except Exception as error:  # noqa: BLE001 - border: a hook's
-                self.failed(each, error)
-            if now() - began > SLOW_SECONDS:
-                self._timed(each, now() - began)
+            for function, each in pairs:
+                try:
+                    function(delivery, outcome, elapsed_ms, kind)
+                except Exception as error:  # noqa: BLE001 - border: a hook's
+                    self.failed(each, error)
+                ended = now()
+                if ended - began > SLOW_SECONDS:
+                    self._timed(each, ended - began)
+                began = ended
 
         return tell
 

@@ -303,6 +303,13 @@ def _all_arguments(function: Callable[..., Any], given: Sequence[str], taken: Se
         return function
     if not taken:
         return lambda *_: function()
+    # The first ones in their order are what most take, and what costs a message least.
+    if tuple(taken) == tuple(given[:1]):
+        return lambda first, *_: function(first)
+    if tuple(taken) == tuple(given[:2]):
+        return lambda first, second, *_: function(first, second)
+    if tuple(taken) == tuple(given[:3]):
+        return lambda first, second, third, *_: function(first, second, third)
     picked = itemgetter(*(given.index(name) for name in taken))  # of one it is the argument, of several a tuple
     if len(taken) == 1:
         return lambda *arguments: function(picked(arguments))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from framework.model.message import Message
@@ -20,21 +19,31 @@ class Running(Protocol):
     def extend(self, by: str | float) -> bool: ...
 
 
-@dataclass(frozen=True, slots=True)
 class Delivery:
-    """One handler start. Built only where a handler or a hook asks for it, or where the result is not plain success."""
+    """One handler start. Built only where a handler or a hook asks for it, or where the result is not plain success.
 
-    group: str
-    message: Message
-    started: float
-    """Seconds on the monotonic clock."""
-    running: Running | None = field(default=None, repr=False, compare=False)
-    """For the framework's own use; None where no limit watches."""
-    epoch: int | None = None
-    """Which acquisition of `message.queue` this belongs to: whoever takes the queue next has a higher one, so that a
-    store can refuse what a former owner still writes. None where the group keeps none (`progress: none`), and while its
-    store could not be written.
+    A plain slotted class, since where hooks listen each message has one. Do not change it.
     """
+
+    __slots__ = ("_running", "epoch", "group", "message", "started")
+
+    def __init__(
+        self, group: str, message: Message, started: float, running: Running | None = None, epoch: int | None = None
+    ) -> None:
+        self.group, self.message = group, message
+        self.started = started
+        """Seconds on the monotonic clock."""
+        self._running = running
+        self.epoch = epoch
+        """Which acquisition of `message.queue` this belongs to: whoever takes the queue next has a higher one, so that
+        a store can refuse what a former owner still writes. None where the group keeps none (`progress: none`), and
+        while its store could not be written.
+        """
+
+    @property
+    def running(self) -> Running | None:
+        """For the framework's own use; None where no limit watches."""
+        return self._running
 
     @property
     def attempt(self) -> int:
@@ -46,11 +55,16 @@ class Delivery:
         """The handler took longer than `timeout` allows: the message was settled without it, and may run elsewhere by
         now. Whatever this handler still does comes on top, and what it answers changes nothing.
         """
-        return self.running is not None and self.running.verdict is not None
+        running = self.running
+        return running is not None and running.verdict is not None
 
     def extend(self, by: str | float) -> bool:
         """The heartbeat of long work: from now on it may take so long ("5m", or seconds), whatever the limit says.
 
         Never shortens what is left. False where it came too late; the handler had better stop then. From any thread.
         """
-        return self.running is None or self.running.extend(by)
+        running = self.running
+        return running is None or running.extend(by)
+
+    def __repr__(self) -> str:
+        return f"<Delivery {self.group} {self.message}>"

@@ -50,7 +50,8 @@ class Ends:
         plan, message = self._plan(), chunk.messages[index]
         result = plan.judged(message, result)
         if isinstance(result, held.CAUSES):
-            self._held.put(queue, chunk, index, result)
+            is_async = self._handling_of(queue.queue.topic).is_async
+            self._held.put(queue, chunk, index, result, is_async=is_async)
             return
         elapsed_ms = (self._clock.monotonic() - started) * 1000
         end = result_of(result)

@@ -17,6 +17,7 @@ from framework.model.repeated import repeated
 from framework.net.task_tree import TaskTree
 from framework.ports import Clock, Workers
 from framework.services.pull import PullLoop
+from framework.services.work import RUNNING
 
 PAUSED_LOOK_SECONDS = 0.2  # how soon a try that is due goes on once its group does
 
@@ -41,6 +42,7 @@ class Again:
         self._tree.start(self._try(pull, chunk, index, pause_ms, is_async=is_async), name=f"again {pull.queue}")
 
     async def _try(self, pull: PullLoop, chunk: Chunk, index: int, pause_ms: int, *, is_async: bool) -> None:
+        RUNNING.set(None)  # the worker that brought us here goes on to other messages
         window = chunk.window
         try:
             await asyncio.sleep(pause_ms / 1000)

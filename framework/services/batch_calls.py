@@ -112,7 +112,7 @@ class _Batch:
                 try:
                     self._rows.append([value(message, delivery) for value in shape.values])
                 except Exception as error:  # noqa: BLE001 - border: the handler's, for its models may hold code
-                    result = ends.judged(delivery, error)
+                    result = ends.judged(message, error)
                 else:
                     self.given.append(index)
             self._results.append(result)
@@ -135,7 +135,7 @@ class _Batch:
         ends, shown = self._shape.ends, None
         if self.given:
             for index, each in zip(self.given, spread(answer, len(self.given)), strict=True):
-                result = ends.judged(self._deliveries[index], each)
+                result = ends.judged(self._deliveries[index].message, each)
                 if result is not None and not isinstance(result, HOLDS):
                     judged = result_of(result)
                     if judged.error is not None and judged.error is shown:

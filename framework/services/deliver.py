@@ -8,11 +8,11 @@ user's function itself.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
-from framework.core.expiry import held
+from framework.core.expiry import SlotDelivery, held
 from framework.core.results import HOLDS, Result, by_policy, explicit, kind_of, result_of
 from framework.declare import ConsumerSpec
 from framework.declare.arguments import PLAIN, Argument
@@ -31,6 +31,8 @@ from framework.services.work import RUNNING
 Before = Callable[[Delivery], Drop | RetryLater | None]
 After = Callable[[Delivery, Outcome, float, Kind], None]
 Value = Callable[[Message, Delivery | None], object]
+
+SUCCESS = Ack()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +73,19 @@ def call_for(
         assert once is not None, "somebody must remember what was handled"
         awaited = invoke if spec.is_async or spec.publishes else _in_thread(invoke, means.in_thread)
         return _async_once(awaited, Ends(spec, hooks, clock, rules), once, spec)
-    if hooks or rules.explicit_ack or spec.retry is not None:
-        ends = Ends(spec, hooks, clock, rules)
+    ends = Ends(spec, hooks, clock, rules)
+    if hooks:
         return _async_watched(invoke, ends) if is_async else _sync_watched(invoke, ends)
+    begin = ends.begin if any(each.wants in {"delivery", "resource"} for each in spec.arguments) else _no_delivery
+    if rules.explicit_ack or spec.retry is not None:
+        return _async_judged(invoke, begin, ends) if is_async else _sync_judged(invoke, begin, ends)
     wants = tuple((each.wants, each.by_name) for each in spec.arguments)
     if wants == tuple((each.wants, each.by_name) for each in PLAIN) and not spec.publishes:
         return spec.function
-    needs_delivery = any(each.wants in {"delivery", "resource"} for each in spec.arguments)
-    begin = Ends(spec, hooks, clock, rules).begin if needs_delivery else _no_delivery
-    return _async_bound(invoke, begin) if is_async else _sync_bound(invoke, begin)
+    # For an async handler, too: what it gives is awaited by whoever calls this.
+    if begin is _no_delivery:
+        return lambda message: invoke(message, None)
+    return lambda message: invoke(message, begin(message))
 
 
 def is_awaited(spec: ConsumerSpec) -> bool:
@@ -115,7 +121,7 @@ def _async_once(invoke: Callable[..., Any], ends: Ends, once: Once, spec: Consum
             value = await invoke(message, delivery)
         except Exception as error:  # noqa: BLE001 - border: the handler's
             value = error
-        return ends.judged(delivery, value)
+        return ends.judged(message, value)
 
     async def call(message: Message) -> object:
         delivery = ends.begin(message)
@@ -136,24 +142,48 @@ def _no_delivery(_: Message) -> None:
     return None
 
 
-def _async_bound(invoke: Callable[..., Any], begin: Callable[[Message], Delivery | None]) -> Callable[[Message], Any]:
+def _async_judged(
+    invoke: Callable[..., Any], begin: Callable[[Message], Delivery | None], ends: Ends
+) -> Callable[[Message], Any]:
+    """What is declared about ends, and nobody who listens: plain success has nothing to be judged."""
+    is_explicit = ends.is_explicit
+
     async def call(message: Message) -> object:
-        return await cast("Awaitable[object]", invoke(message, begin(message)))
+        try:
+            value: object = await invoke(message, begin(message))
+        except Exception as error:  # noqa: BLE001 - border: the handler's
+            value = error
+        return None if value is None and not is_explicit else ends.judged(message, value)
 
     return call
 
 
-def _sync_bound(invoke: Callable[..., Any], begin: Callable[[Message], Delivery | None]) -> Callable[[Message], Any]:
+def _sync_judged(
+    invoke: Callable[..., Any], begin: Callable[[Message], Delivery | None], ends: Ends
+) -> Callable[[Message], Any]:
+    is_explicit = ends.is_explicit
+
     def call(message: Message) -> object:
-        return cast("object", invoke(message, begin(message)))
+        try:
+            value: object = invoke(message, begin(message))
+        except Exception as error:  # noqa: BLE001 - border: the handler's
+            value = error
+        return None if value is None and not is_explicit else ends.judged(message, value)
 
     return call
 
 
 def _async_watched(invoke: Callable[..., Any], ends: Ends) -> Callable[[Message], Any]:
+    """With hooks around it. On each message's way: tests/house counts what it calls."""
+    group, now, ask, tell, is_plain = ends.group, ends.now, ends.ask, ends.tell, ends.is_plain
+
     async def call(message: Message) -> object:
-        delivery = ends.begin(message)
-        value: object = ends.verdict(delivery)
+        slot = RUNNING.get()
+        if slot is None or (chunk := slot.chunk) is None:
+            delivery = ends.begin(message)
+        else:
+            delivery = SlotDelivery(group, message, slot, chunk, now)
+        value: object = None if ask is None else ask(delivery)
         if value is None:
             try:
                 value = await invoke(message, delivery)
@@ -163,59 +193,98 @@ def _async_watched(invoke: Callable[..., Any], ends: Ends) -> Callable[[Message]
                 if delivery.is_expired:
                     ends.told(delivery, None)
                 raise
-            value = ends.judged(delivery, value)
+            if value is None and is_plain and (slot is None or slot.verdicts is None):
+                if tell is not None:
+                    tell(delivery, SUCCESS, (now() - delivery.started) * 1000, "success")
+                return None
+            value = ends.judged(message, value)
         return ends.told(delivery, value)
 
     return call
 
 
 def _sync_watched(invoke: Callable[..., Any], ends: Ends) -> Callable[[Message], Any]:
+    group, now, ask, tell, is_plain = ends.group, ends.now, ends.ask, ends.tell, ends.is_plain
+
     def call(message: Message) -> object:
-        delivery = ends.begin(message)
-        value: object = ends.verdict(delivery)
+        slot = RUNNING.get()
+        if slot is None or (chunk := slot.chunk) is None:
+            delivery = ends.begin(message)
+        else:
+            delivery = SlotDelivery(group, message, slot, chunk, now)
+        value: object = None if ask is None else ask(delivery)
         if value is None:
             try:
                 value = invoke(message, delivery)
             except Exception as error:  # noqa: BLE001 - border: the handler's
                 value = error
-            value = ends.judged(delivery, value)
+            if value is None and is_plain and (slot is None or slot.verdicts is None):
+                if tell is not None:
+                    tell(delivery, SUCCESS, (now() - delivery.started) * 1000, "success")
+                return None
+            value = ends.judged(message, value)
         return ends.told(delivery, value)
 
     return call
 
 
-class Ends:
-    """How one handler's deliveries begin and end, where somebody asks. Shared by threads; it keeps nothing."""
+def _one_after_the_other(befores: tuple[Before, ...]) -> Before | None:
+    """One call for all; the first verdict stands, and the handler is then not called. None where nobody is asked."""
+    if len(befores) <= 1:
+        return befores[0] if befores else None
 
-    __slots__ = ("_afters", "_befores", "_clock", "_explicit", "_group", "_is_orderly", "_retry", "_undecodable")
-
-    def __init__(self, spec: ConsumerSpec, hooks: Hooks, clock: Clock, rules: Rules) -> None:
-        self._group, self._clock, self._is_orderly = spec.group, clock, spec.orderly
-        self._befores, self._afters = tuple(hooks.before), tuple(reversed(hooks.after))
-        self._undecodable, self._explicit = rules.undecodable, rules.explicit_ack
-        self._retry: Retry | None = spec.retry
-
-    def begin(self, message: Message, at: int = 0) -> Delivery:
-        """Of the message that is run, or of number `at` of several."""
-        now, slot = self._clock.monotonic, RUNNING.get()
-        return Delivery(self._group, message, now(), held(slot, now), None if slot is None else slot.epoch(at))
-
-    def verdict(self, delivery: Delivery) -> Drop | RetryLater | None:
-        """The first verdict of a hook that has one; the handler is then not called."""
-        for before in self._befores:
+    def ask(delivery: Delivery) -> Drop | RetryLater | None:
+        for before in befores:
             verdict = before(delivery)
             if verdict is not None:
                 return verdict
         return None
 
-    def judged(self, delivery: Delivery, value: object) -> object:
+    return ask
+
+
+def _all_of_them(afters: tuple[After, ...]) -> After | None:
+    if len(afters) <= 1:
+        return afters[0] if afters else None
+
+    def tell(delivery: Delivery, outcome: Outcome, elapsed_ms: float, kind: Kind) -> None:
+        for after in afters:
+            after(delivery, outcome, elapsed_ms, kind)
+
+    return tell
+
+
+class Ends:
+    """How one handler's deliveries begin and end, where somebody asks. Shared by threads; it keeps nothing."""
+
+    __slots__ = ("_clock", "_is_orderly", "_retry", "_undecodable", "ask", "group", "is_explicit", "is_plain", "now",
+                 "tell")  # fmt: skip
+
+    def __init__(self, spec: ConsumerSpec, hooks: Hooks, clock: Clock, rules: Rules) -> None:
+        self.group, self._clock, self.now, self._is_orderly = spec.group, clock, clock.monotonic, spec.orderly
+        self.ask = _one_after_the_other(tuple(hooks.before))
+        self.tell = _all_of_them(tuple(reversed(hooks.after)))
+        self._undecodable, self.is_explicit = rules.undecodable, rules.explicit_ack
+        self.is_plain = not rules.explicit_ack and not spec.orderly
+        """Returning nothing is success, and told as such however long it took."""
+        self._retry: Retry | None = spec.retry
+
+    def begin(self, message: Message, at: int = 0) -> Delivery:
+        """Of the message that is run, or of number `at` of several."""
+        now, slot = self.now, RUNNING.get()
+        return Delivery(self.group, message, now(), held(slot, now), None if slot is None else slot.epoch(at))
+
+    def verdict(self, delivery: Delivery) -> Drop | RetryLater | None:
+        """The first verdict of a hook that has one; the handler is then not called."""
+        return None if self.ask is None else self.ask(delivery)
+
+    def judged(self, message: Message, value: object) -> object:
         """What the handler's end comes to: None for plain success, an error that holds the queue, or a result."""
-        message = delivery.message
         if isinstance(value, BodyUndecodable):
             return self._undecodable.judged(message, value)
         if isinstance(value, HOLDS):
             return value
-        if self._explicit:
+        if self.is_explicit:
             value = explicit(value)
         if value is not None and self._retry is not None:
             age_ms = max(self._clock.now_ms() - message.born_ms, 0)
@@ -226,13 +295,13 @@ class Ends:
         """Tell whoever listens, innermost first. A message that is held has not ended, and nobody is told. Of one that
         expired they are told what was decided, when its handler ends at last.
         """
-        if self._afters and not isinstance(value, HOLDS):
-            elapsed_ms = (self._clock.monotonic() - delivery.started) * 1000
-            verdict = None if delivery.running is None else delivery.running.verdict
+        if self.tell is not None and not isinstance(value, HOLDS):
+            elapsed_ms = (self.now() - delivery.started) * 1000
+            running = delivery.running
+            verdict = None if running is None else running.verdict
             result = result_of(value) if verdict is None else Result(verdict, "timed_out")
             kind = kind_of(result, elapsed_ms) if self._is_orderly else result.kind
-            for after in self._afters:
-                after(delivery, result.outcome, elapsed_ms, kind)
+            self.tell(delivery, result.outcome, elapsed_ms, kind)
         return value
 
 
@@ -254,10 +323,40 @@ def _invocation(
             *[value(message, delivery) for value in by_place],
             **{name: value(message, delivery) for name, value in by_name},
         )
+    if not spec.arguments[0].by_name and (decode := spec.arguments[0].decode) is not None:
+        given = _of_a_body(function, decode, undecodable, [each.wants for each in spec.arguments[1:]])
+        if given is not None:
+            return given
     if len(by_place) == 1:
         (only,) = by_place
         return lambda message, delivery: function(only(message, delivery))
+    if len(by_place) == 2:
+        one, two = by_place
+        return lambda message, delivery: function(one(message, delivery), two(message, delivery))
     return lambda message, delivery: function(*[value(message, delivery) for value in by_place])
+
+
+def _of_a_body(
+    function: Callable[..., Any], decode: Callable[[bytes], object], undecodable: Undecodable, besides: Sequence[str]
+) -> Callable[[Message, Delivery | None], Any] | None:
+    """The same for what most handlers take, without a call an argument; None for anything else."""
+
+    def alone(message: Message, _: Delivery | None) -> object:
+        value = decode(message.body)
+        undecodable.row = 0
+        return function(value)
+
+    def with_message(message: Message, _: Delivery | None) -> object:
+        value = decode(message.body)
+        undecodable.row = 0
+        return function(value, message)
+
+    def with_delivery(message: Message, delivery: Delivery | None) -> object:
+        value = decode(message.body)
+        undecodable.row = 0
+        return function(value, delivery)
+
+    return {(): alone, ("message",): with_message, ("delivery",): with_delivery}.get(tuple(besides))
 
 
 def scope_of(spec: ConsumerSpec, values: Values) -> Scope:

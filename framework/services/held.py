@@ -7,7 +7,6 @@ goes to the dead letters, the remedy is named, and the message is tried again (S
 from __future__ import annotations
 
 import asyncio
-import inspect
 from dataclasses import dataclass, field
 
 import structlog
@@ -18,6 +17,7 @@ from framework.core.results import HOLDS
 from framework.net.task_tree import TaskTree
 from framework.ports import Clock, Workers
 from framework.services.pull import PullLoop
+from framework.services.work import RUNNING
 
 log = structlog.get_logger()
 
@@ -29,6 +29,7 @@ FIRST_MS, MAX_MS = 1_000, 30_000
 @dataclass(slots=True)
 class _HeldQueue:
     pull: PullLoop
+    is_async: bool
     messages: list[tuple[Chunk, int]] = field(default_factory=list)
 
 
@@ -39,11 +40,11 @@ class Held:
         self._group, self._tree, self._clock, self._workers = group, tree, clock, workers
         self._queues: dict[PullLoop, _HeldQueue] = {}
 
-    def put(self, pull: PullLoop, chunk: Chunk, index: int, cause: BaseException) -> None:
+    def put(self, pull: PullLoop, chunk: Chunk, index: int, cause: BaseException, *, is_async: bool) -> None:
         """Stop the queue at this message and try it again later."""
         held = self._queues.get(pull)
         if held is None:
-            held = self._queues[pull] = _HeldQueue(pull)
+            held = self._queues[pull] = _HeldQueue(pull, is_async)
             reason = str(cause) or type(cause).__name__  # a MemoryError says nothing
             pull.flow.hold(reason)
             log.error("queue held", group=self._group, queue=str(pull.queue), reason=reason,
@@ -52,6 +53,7 @@ class Held:
         held.messages.append((chunk, index))
 
     async def _try_again(self, held: _HeldQueue) -> None:
+        RUNNING.set(None)  # the worker that brought us here goes on to other messages
         backoff = Backoff(FIRST_MS, MAX_MS)
         pull = held.pull
         while held.messages:
@@ -61,7 +63,7 @@ class Held:
                 if chunk.window.is_draining:
                     continue  # the next owner will have to hold it
                 started = self._clock.monotonic()
-                result = await self._run(pull, chunk, index)
+                result = await self._run(held, chunk, index)
                 if isinstance(result, CAUSES):
                     held.messages.append((chunk, index))
                 elif result is None:
@@ -74,10 +76,10 @@ class Held:
         pull.bell.ring()
         log.info("queue released", group=self._group, queue=str(pull.queue))
 
-    async def _run(self, pull: PullLoop, chunk: Chunk, index: int) -> object:
-        message = chunk.messages[index]
+    async def _run(self, held: _HeldQueue, chunk: Chunk, index: int) -> object:
+        pull, message = held.pull, chunk.messages[index]
         try:
-            if inspect.iscoroutinefunction(pull.call):
+            if held.is_async:
                 result: object = await pull.call(message)
             else:
                 result = await self._workers.run(lambda: pull.call(message))

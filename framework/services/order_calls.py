@@ -47,9 +47,10 @@ class OrderCalls:
         entered = lane.started = self._clock.monotonic()
         messages = [lane.line.as_tried(portion, index) for portion, index in places]
         slot = _slot_of(lane, places[0][0].window)
-        slot.message = None
+        slot.message, slot.batch = None, len(messages)
         RUNNING.set(slot)
         results = await results_of(batching, messages, lambda call: self._workers.run(_held_by(slot, call)))
+        slot.batch = 0
         places[0][0].chunk.spent += self._clock.monotonic() - entered
         return results
 
@@ -100,7 +101,7 @@ def _slot_of(lane: Lane, window: Window) -> LineSlot:
     """What a delivery there finds itself in: one object a line and acquisition."""
     slot = lane.slot
     if slot is None or slot.window is not window:
-        slot = lane.slot = LineSlot(window)
+        slot = lane.slot = LineSlot(window, lane.desk.pull.group_name)
     return slot
 
 

@@ -98,7 +98,7 @@ class PullLoop:
         self._find_start = find_start
         self._offsets = offsets
         self._group = group
-        self._group_name = group_name
+        self.group_name = group_name
         self._clock = clock
         self._is_failing = False
         self._waits_for_heartbeat = False
@@ -165,7 +165,7 @@ class PullLoop:
             self._offsets.begin(self.queue, flow.next_offset, stored=None if flow.next_offset else 0)
             log.warning(
                 "queue moved by its broker",
-                group=self._group_name, queue=str(self.queue), offset=pull.offset, to=flow.next_offset,
+                group=self.group_name, queue=str(self.queue), offset=pull.offset, to=flow.next_offset,
             )  # fmt: skip
         if flow.failure is not None or self._is_failing:
             self._name_failure()
@@ -203,14 +203,14 @@ class PullLoop:
             if self._skipped:
                 log.info(
                     "skipping ended",
-                    group=self._group_name, queue=str(self.queue), offset=offset, skipped=self._skipped,
+                    group=self.group_name, queue=str(self.queue), offset=offset, skipped=self._skipped,
                 )  # fmt: skip
                 self._skipped = 0
             return result
         if not self._skipped:
             log.warning(
                 "messages are skipped",
-                group=self._group_name, queue=str(self.queue), offset=offset, reason=cut.reason,
+                group=self.group_name, queue=str(self.queue), offset=offset, reason=cut.reason,
             )  # fmt: skip
         self._skipped += cut.count
         return cut.found
@@ -233,7 +233,7 @@ class PullLoop:
                 await self.progress.handed_over()
             start = doubt_settled(await self._find_start(), self.flow.doubted)
             if self.flow.stays_after_doubt(start.stored):
-                log.info("queue stays", group=self._group_name, queue=str(self.queue), reason=start.reason)
+                log.info("queue stays", group=self.group_name, queue=str(self.queue), reason=start.reason)
                 return
             if self.progress is not None:
                 await self.progress.begin(start.offset, start.stored)
@@ -246,16 +246,16 @@ class PullLoop:
         self._name_failure()
         log.info(
             "queue positioned",
-            group=self._group_name, queue=str(self.queue), offset=start.offset, reason=start.reason,
+            group=self.group_name, queue=str(self.queue), offset=start.offset, reason=start.reason,
         )  # fmt: skip
 
     def _name_failure(self) -> None:
         """Log on entering and on leaving the failing state, not while in it."""
         failure = self.flow.failure
         if failure is not None and not self._is_failing:
-            log.warning("pull failed", group=self._group_name, queue=str(self.queue), reason=failure)
+            log.warning("pull failed", group=self.group_name, queue=str(self.queue), reason=failure)
         elif failure is None and self._is_failing:
-            log.info("pull recovered", group=self._group_name, queue=str(self.queue))
+            log.info("pull recovered", group=self.group_name, queue=str(self.queue))
         self._is_failing = failure is not None
 
     def reset(self, offset: int) -> None:

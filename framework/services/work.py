@@ -77,6 +77,9 @@ class Run(Protocol):
         """The handler with its hooks around it: a coroutine function for the crew, a plain one for threads."""
         ...
 
+    @property
+    def group_name(self) -> str: ...
+
     def left(self, chunk: Chunk, ended: int) -> None:
         """A worker leaves the chunk after `ended` plain successes; the chunk may or may not be finished."""
         ...

@@ -152,7 +152,7 @@ def test_a_slow_hook_is_counted_and_named_and_hurts_no_message() -> None:
     calls.now = lambda: next(looks)
 
     with capture_logs() as logs:
-        assert [None, None] == [before(DELIVERY) for before in calls.before]
+        assert [None] == [before(DELIVERY) for before in calls.before]
         for after in calls.after:
             after(DELIVERY, Ack(), 0.0, "success")
         calls.app_started(object())

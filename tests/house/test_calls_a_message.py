@@ -10,13 +10,22 @@ import asyncio
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
+from pydantic import BaseModel
+
+from framework import Retry, consumer
 from framework.core.chunk import Chunk
+from framework.hooks import hookimpl
+from framework.hooks.host import PluginHost
+from framework.model.delivery import Delivery
 from framework.model.message import Message
+from framework.model.outcome import Outcome
 from framework.net.real_world import RealClock
 from framework.services.consume import Crew
+from framework.services.deliver import Hooks, call_for
 
 
 class Run:
@@ -39,10 +48,13 @@ async def do_nothing(_: Message) -> None:
     return
 
 
-def calls_for(count: int, *, ended_ahead: bool = False) -> Counter[str]:
+def calls_for(
+    count: int, *, ended_ahead: bool = False, call: Callable[[Message], Awaitable[object]] = do_nothing
+) -> Counter[str]:
     """The calls of one worker for one chunk. The handler never suspends, so one step of its coroutine does it all."""
-    chunk = Chunk([Message("orders", queue_offset=offset) for offset in range(count)], 0, count, 100)
-    chunk.run = Run(do_nothing)
+    messages = [Message("orders", b'{"number": "7"}', queue_offset=offset) for offset in range(count)]
+    chunk = Chunk(messages, 0, count, 100)
+    chunk.run = Run(call)
     if ended_ahead:
         chunk.ahead = 1 << (count + 1)  # as if another worker had ended a message far ahead
     crew = Crew(1, RealClock())
@@ -71,10 +83,12 @@ def calls_for(count: int, *, ended_ahead: bool = False) -> Counter[str]:
     return seen
 
 
-def calls_a_message(*, ended_ahead: bool = False) -> dict[str, float]:
+def calls_a_message(
+    *, ended_ahead: bool = False, call: Callable[[Message], Awaitable[object]] = do_nothing
+) -> dict[str, float]:
     """What 32 more messages in a chunk add: the chunk's own calls fall out."""
-    more = calls_for(64, ended_ahead=ended_ahead)
-    more.subtract(calls_for(32, ended_ahead=ended_ahead))
+    more = calls_for(64, ended_ahead=ended_ahead, call=call)
+    more.subtract(calls_for(32, ended_ahead=ended_ahead, call=call))
     return {name: calls / 32 for name, calls in more.items() if calls}
 
 
@@ -98,3 +112,58 @@ def test_a_chunk_costs_a_handful_of_calls() -> None:
 
     assert python <= 6
     assert sum(calls.values()) - python <= 8
+
+
+class Order(BaseModel):
+    number: str
+
+
+class Listener:
+    """A plugin with both hooks, as most are written: with some of what they may be told."""
+
+    @hookimpl
+    def before_consume(self, delivery: Delivery) -> None: ...
+
+    @hookimpl
+    def after_consume(self, delivery: Delivery, outcome: Outcome, elapsed_ms: float) -> None: ...
+
+
+def watched(*, listeners: int, retry: Retry | None = None) -> Callable[[Message], Awaitable[object]]:
+    """A typed handler as an application puts it together."""
+
+    async def bill(order: Order, message: Message) -> None:
+        assert order.number
+
+    spec = replace(consumer("orders", "billing")(bill).spec, retry=retry)
+    host = PluginHost(objects={f"p{number}": Listener() for number in range(listeners)}, discover=list)
+    host.calls.now = RealClock().monotonic
+    return call_for(spec, Hooks(host.calls.before, host.calls.after), RealClock())
+
+
+def python_calls(call: Callable[[Message], Awaitable[object]]) -> float:
+    found = calls_a_message(call=call)
+    return sum(count for name, count in found.items() if not name.startswith("C "))
+
+
+def test_a_typed_handler_costs_the_binding_and_the_body_and_no_coroutine_more() -> None:
+    """Handing over, decoding, the body out of its record, the handler."""
+    assert python_calls(watched(listeners=0)) <= 6
+
+
+def test_declared_retries_cost_one_call_where_nothing_fails() -> None:
+    assert python_calls(watched(listeners=0, retry=Retry(max=3))) - python_calls(watched(listeners=0)) <= 1
+
+
+def test_hooks_cost_themselves_and_a_handful_of_calls_in_all() -> None:
+    """The delivery, the call around the handler, one call for all before and one for all after; a hook that leaves
+    arguments out costs one more."""
+    one, three = python_calls(watched(listeners=1)), python_calls(watched(listeners=3))
+
+    assert three - one <= 2 * 3
+    assert one - python_calls(watched(listeners=0)) <= 4 + 3
+
+
+def test_looking_at_the_clock_is_done_between_hooks_and_not_around_each() -> None:
+    clock = {number: calls_a_message(call=watched(listeners=number))["C monotonic"] for number in (1, 3)}
+
+    assert 4 == clock[3] - clock[1]

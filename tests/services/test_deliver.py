@@ -50,9 +50,9 @@ def run(
         call = call_for(
             replace(spec, arguments=(Argument("it", "delivery" if wants_delivery else "message"),)), hooks, LoopClock()
         )
-        assert is_async is inspect.iscoroutinefunction(call)
         try:
             result = call(MESSAGE)
+            assert is_async is inspect.isawaitable(result)
             return await result if is_async else result
         except ValueError as error:
             return f"raised {error}"

@@ -98,7 +98,8 @@ async def no_start() -> Start:
 class Fixture:
     """A queue that flows, with a chunk of three under way."""
 
-    def __init__(self, call: Callable[[Message], object]) -> None:
+    def __init__(self, call: Callable[[Message], object], *, is_async: bool = True) -> None:
+        self.is_async = is_async
         self.group = Group()
         self.tree = TaskTree()
         self.workers = InlineWorkers()
@@ -116,7 +117,7 @@ class Fixture:
         self.chunk.next = 3
 
     def put(self, index: int, cause: Exception) -> None:
-        self.held.put(self.pull, self.chunk, index, cause)
+        self.held.put(self.pull, self.chunk, index, cause, is_async=self.is_async)
 
 
 @pytest.mark.parametrize("cause", [BodyUnavailable(REMEDY), RecordDamaged(REMEDY), MemoryError()], ids=repr)
@@ -146,7 +147,12 @@ def test_the_queue_stands_still_and_the_remedy_is_named(cause: Exception) -> Non
 def test_once_the_cause_is_gone_the_message_is_handled_and_the_queue_goes_on(*, is_async: bool) -> None:
     async def story() -> None:
         handler = Handler(BodyUnavailable(REMEDY), None)
-        it = Fixture(handler.awaited if is_async else handler.plain)
+
+        def given(message: Message) -> object:
+            """What is put around a handler may be a plain function that gives something to await."""
+            return handler.awaited(message)
+
+        it = Fixture(given if is_async else handler.plain, is_async=is_async)
         it.chunk.finish(0)
         it.chunk.finish(2)
         it.put(1, BodyUnavailable(REMEDY))
