@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from structlog.typing import Processor
 
+from framework.runtime.log_failures import with_short_failure
 from framework.settings.secret_words import MASK, SECRET_WORDS
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def begin(
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         # As text before the redaction: a traceback may quote a secret. Locals are never shown.
-        structlog.processors.format_exc_info,
+        structlog.processors.format_exc_info if level == "debug" else with_short_failure,
         Redaction(secrets),
         structlog.processors.JSONRenderer(default=str)
         if as_json
