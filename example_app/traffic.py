@@ -15,11 +15,14 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
+from example_app.payments import GOOD_CARD, LIMITED_CARD, STOLEN_CARD
 from framework import Message, Producer
 from framework.errors import FrameworkError
 from framework.hooks import hookimpl
 
-ARTICLES = (("tea, loose, 250 g", 890), ("teapot, cast iron", 5_450), ("cup, stoneware", 1_275), ("strainer", 640))
+ARTICLES = (("tea-250g", 890), ("teapot-iron", 5_450), ("cup-stoneware", 1_275), ("strainer", 640))
+CARDS = {17: LIMITED_CARD, 83: STOLEN_CARD}
+"""Each so-and-so-many-th order is paid by such a card."""
 REFILLED_EACH = 40  # orders, after which each article's shelf is filled again
 PAUSE_AFTER_FAILURE_SECONDS = 1.0
 
@@ -69,7 +72,7 @@ async def _move_stock(producer: Producer, order: dict[str, Any]) -> None:
     article, pieces = order["article"], -order["pieces"]
     if int(order["number"].rpartition("-")[2]) % REFILLED_EACH < len(ARTICLES):
         pieces += 2 * REFILLED_EACH // len(ARTICLES)
-    step = Message("stock", json.dumps({"article": article, "pieces": pieces}), keys=order["number"])
+    step = Message("stock", json.dumps({"article": article, "pieces": pieces}), keys=[article, order["number"]])
     queues = await producer.cluster.routes.writable_queues("stock")
     if not queues:
         await producer.send(step)  # the first one creates the topic, wherever it goes
@@ -84,5 +87,6 @@ def orders(prefix: str) -> Iterator[Message]:
         article, price = ARTICLES[count % len(ARTICLES)]
         pieces = 1 + count * 7 % 3
         number = f"{prefix}-{count:05}"
-        order = {"number": number, "article": article, "pieces": pieces, "cents": price * pieces + count * 13 % 97}
+        card = next((card for each, card in CARDS.items() if count % each == 0), GOOD_CARD)
+        order = {"number": number, "article": article, "pieces": pieces, "cents": price * pieces, "card": card}
         yield Message("orders", json.dumps(order), tags="amended" if count % 9 == 0 else "created", keys=number)
