@@ -18,6 +18,7 @@ from framework.broker.request import Client, Request
 from framework.broker.retention import Retention
 from framework.broker.settings import BrokerSettings
 from framework.broker.store.offsets import Offsets
+from framework.broker.store.progress import Progress
 from framework.broker.store.queue_locks import load_locks
 from framework.broker.store.queues import Queue
 from framework.broker.store.store import Store
@@ -66,9 +67,11 @@ class Node:
             load_topics(connection, name), load_groups(connection, name), settings, self.switches, name
         )
         self.offsets = Offsets(connection, name)
+        self.progress = Progress(connection, name, store.values)
         locks = load_locks(connection, name) if settings.keeps_locks else None
         self.locks = Locks(locks, now_ms=world.clock.monotonic_ms())
-        for table in (self.rules.topics, self.rules.groups, self.offsets.table, self.offsets.resets, locks):
+        saved = (self.offsets.table, self.offsets.resets, self.progress.table)
+        for table in (self.rules.topics, self.rules.groups, *saved, locks):
             if table is not None:
                 store.writer.attach(table)
         self.started_ms, self.began_ms = world.clock.now_ms(), world.clock.monotonic_ms()

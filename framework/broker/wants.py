@@ -31,6 +31,9 @@ _BY_FIELDS: dict[int, _Named] = {
     Code.GET_CONSUMER_LIST_BY_GROUP: ((SUB, GET), (), _CONSUMERS),
     Code.QUERY_CONSUMER_OFFSET: ((SUB, GET), _TOPIC, _CONSUMERS),
     Code.UPDATE_CONSUMER_OFFSET: ((SUB, UPDATE), _TOPIC, _CONSUMERS),
+    Code.BOX_QUERY_PROGRESS: ((SUB,), _TOPIC, _CONSUMERS),
+    Code.BOX_TAKE_PROGRESS: ((SUB,), _TOPIC, _CONSUMERS),
+    Code.BOX_UPDATE_PROGRESS: ((SUB,), _TOPIC, _CONSUMERS),
     Code.QUERY_MESSAGE: ((SUB, GET), _TOPIC, ()),
     Code.GET_ROUTEINFO_BY_TOPIC: ((PUB, SUB, GET), _TOPIC, ()),
     # Any reader of a queue asks these, so SUB is enough, where RocketMQ wants GET of lite pull consumers.

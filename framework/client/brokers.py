@@ -13,6 +13,7 @@ import structlog
 
 from framework import marks
 from framework.client import copies
+from framework.client.fences import Fences
 from framework.client.routes import RouteTable
 from framework.errors import BodyUndecodable, BrokerUnreachable, FrameworkError, ProtocolError, Refused, shorten
 from framework.model.delay_levels import TO_DEAD_LETTERS
@@ -54,8 +55,11 @@ NOT_FOUND_VERSION = 413
 class Brokers:
     """The brokers of one cluster, by the queues they hold."""
 
-    def __init__(self, pool: Pool, routes: RouteTable, *, timeout_ms: int = 3_000) -> None:
+    def __init__(
+        self, pool: Pool, routes: RouteTable, *, timeout_ms: int = 3_000, fences: Fences | None = None
+    ) -> None:
         self._pool, self._routes, self._timeout_ms = pool, routes, timeout_ms
+        self._fences = fences or Fences()
 
     # Offsets
 
@@ -85,10 +89,16 @@ class Brokers:
         return queue.number in found.get(f"{queue.topic}@{group}", {})
 
     async def commit(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Store the group's offset and wait until the broker confirms it."""
+        """Store the group's offset and wait until the broker confirms it. Superseded where a fence was in the way."""
         # Where nobody reads the pulls' connection the answer would not be seen; no pull is on its way then either.
         purpose: Purpose = "requests" if self._pool.pulls_paused else "pulls"
-        await self._ask(queue, _commit(group, queue, offset), purpose=purpose)
+        epoch = self._fences.epoch(group, queue)
+        request = _commit(group, queue, offset, epoch)
+        if epoch is None:
+            await self._ask(queue, request, purpose=purpose)
+        else:
+            answer = await self._request(await self._address(queue), request, purpose=purpose)
+            raise_for(self._fences.of(group, queue).passed(answer, epoch, queue), request.code, queue.broker)
 
     async def commit_one_way(
         self, group: str, queue: MessageQueue, committable: Callable[[], int | None]
@@ -101,7 +111,14 @@ class Brokers:
         channel = await self._pool.channel(await self._address(queue), "pulls")
         offset = committable()
         if offset is not None:
-            channel.send(_commit(group, queue, offset))
+            epoch = self._fences.epoch(group, queue)
+            request = _commit(group, queue, offset, epoch)
+            if epoch is None or self._pool.pulls_paused:
+                channel.send(request)
+            else:
+                # Whoever is refused has lost the queue without hearing of it, and would never commit anything again.
+                answer = channel.request_now(request, timeout_ms=self._timeout_ms)
+                self._fences.of(group, queue).watch(answer, epoch, queue)
         return offset
 
     async def max_offset(self, queue: MessageQueue) -> int:
@@ -313,7 +330,7 @@ class Brokers:
         return address
 
 
-def _commit(group: str, queue: MessageQueue, offset: int) -> Command:
+def _commit(group: str, queue: MessageQueue, offset: int, epoch: int | None) -> Command:
     assert offset >= 0, f"offset {offset} of {queue} is none"
     return command_for(
         UpdateOffsetRequest(
@@ -322,6 +339,7 @@ def _commit(group: str, queue: MessageQueue, offset: int) -> Command:
             queue_id=queue.number,
             commit_offset=offset,
             broker_name=queue.broker,
+            epoch=epoch,
         )
     )
 

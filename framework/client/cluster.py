@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from framework.client.brokers import Brokers
+from framework.client.fences import Fences
 from framework.client.inquiries import Inquiries
 from framework.client.name_server import NameServer
 from framework.client.options import ClusterOptions
@@ -46,8 +47,9 @@ class Cluster:
         self.names = NameServer(self.pool, options.name_servers, world.chance, timeout_ms=options.request_timeout_ms)
         self.routes = RouteTable(self.names, world.chance)
         self.inquiries = Inquiries(self.pool, self.routes)
-        self.brokers = Brokers(self.pool, self.routes, timeout_ms=options.request_timeout_ms)
-        self.peeks = Peeks(self.pool, self.routes, timeout_ms=options.request_timeout_ms)
+        self.fences = Fences()
+        self.brokers = Brokers(self.pool, self.routes, timeout_ms=options.request_timeout_ms, fences=self.fences)
+        self.peeks = Peeks(self.pool, self.routes, timeout_ms=options.request_timeout_ms, fences=self.fences)
 
     def puller(self, group: str, subscription: Subscription, queue: MessageQueue, *, batch: int = BATCH) -> Puller:
         """The pulls of one queue."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from framework.client.fences import Fences
 from framework.client.routes import RouteTable
 from framework.errors import ProtocolError, Refused
 from framework.model.message import Message
@@ -24,8 +25,11 @@ _NOTHING = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 class Peeks:
     """Asks masters alone: a replica may be behind."""
 
-    def __init__(self, pool: Pool, routes: RouteTable, *, timeout_ms: int = 3_000) -> None:
+    def __init__(
+        self, pool: Pool, routes: RouteTable, *, timeout_ms: int = 3_000, fences: Fences | None = None
+    ) -> None:
         self._pool, self._routes, self._timeout_ms = pool, routes, timeout_ms
+        self._fences = fences or Fences()
 
     async def peek(self, group: str, queue: MessageQueue, offset: int, count: int) -> list[Message]:
         """What is at `offset` and behind it; nothing where that is not there (any more), or not yet.
@@ -73,6 +77,7 @@ class Peeks:
         self, group: str, queue: MessageQueue, committable: Callable[[], int | None]
     ) -> int | None:
         """Store what is committable when the request leaves, and wait for the answer; None where nothing is any more.
+        Superseded where a fence was in the way.
 
         On the connection of the pulls, which carry offsets as well: on another it could overtake a newer one.
         """
@@ -81,13 +86,17 @@ class Peeks:
         offset = committable()
         if offset is None:
             return None
+        epoch = self._fences.epoch(group, queue)
         request = command_for(
             UpdateOffsetRequest(
                 consumer_group=group, topic=queue.topic, queue_id=queue.number, commit_offset=offset,
-                broker_name=queue.broker,
+                broker_name=queue.broker, epoch=epoch,
             )
         )  # fmt: skip
-        raise_for(await channel.request_now(request, timeout_ms=self._timeout_ms), request.code, queue.broker)
+        answer = await channel.request_now(request, timeout_ms=self._timeout_ms)
+        if epoch is not None:
+            self._fences.of(group, queue).passed(answer, epoch, queue)
+        raise_for(answer, request.code, queue.broker)
         return offset
 
     async def _address(self, queue: MessageQueue) -> str:

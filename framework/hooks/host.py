@@ -37,7 +37,7 @@ _BUILT_IN = {
         "allocation": "averaging by_config circle consistent_hash machine_room nearby sticky",
         "dedup": "once_memory once_sqlite",
         "expiry": "dead_letter drop extend send_back",
-        "progress": "progress_local progress_topic",
+        "progress": "progress_broker progress_local progress_topic",
     }.items()
     for name in names.split()
 }

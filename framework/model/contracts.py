@@ -111,6 +111,10 @@ class ProgressMeans(Protocol):
         """Store a message in this very queue, confirmed; its offset there."""
         ...
 
+    def at_broker(self) -> KeepsProgress:
+        """What brokers keep themselves that have requests for it: those in the box. Others refuse each call."""
+        ...
+
 
 class KeepsProgress(Protocol):
     """One group's store at work. What it raises is a FrameworkError; nothing is kept then, and handling goes on."""

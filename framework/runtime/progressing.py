@@ -8,6 +8,7 @@ from typing import Any
 import structlog
 
 from framework.client.cluster import Cluster
+from framework.client.kept_progress import KeptProgress
 from framework.client.producer import Producer
 from framework.core.offsets import OffsetTable
 from framework.errors import Refused
@@ -56,6 +57,7 @@ class Progressing:
         return QueueProgress(
             self._group, queue, self._store, self._cluster.peeks, self._offsets, self._world.clock, self.counts,
             self._member, self._members, has_ranges=self._has_ranges, tells_epoch=self._tells_epoch,
+            fence=self._cluster.fences.of(self._group, queue),
         )  # fmt: skip
 
     def _tells_epoch(self) -> bool:
@@ -88,6 +90,12 @@ class _Means:
 
     async def peek(self, queue: MessageQueue, offset: int, count: int) -> Sequence[Message]:
         return await self._cluster.peeks.peek(self.group, queue, offset, count)
+
+    def at_broker(self) -> KeepsProgress:
+        cluster = self._cluster
+        return KeptProgress(
+            self.group, cluster.pool, cluster.routes, cluster.fences, timeout_ms=cluster.options.request_timeout_ms
+        )
 
     async def send(self, message: Message, queue: MessageQueue) -> int:
         if self._producer is None:

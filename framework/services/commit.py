@@ -18,7 +18,7 @@ from framework import marks
 from framework.core import limits
 from framework.core.offsets import OffsetTable
 from framework.core.queue_flow import QueueState
-from framework.errors import FrameworkError
+from framework.errors import FrameworkError, Superseded
 from framework.model.queue import MessageQueue
 from framework.services.pull import PullLoop
 
@@ -100,6 +100,9 @@ class CommitLoop:
             return True
         try:
             await self._brokers.commit(self._group, queue, offset)
+        except Superseded:
+            log.info("flush left to the queue's new owner", group=self._group, queue=str(queue), offset=offset)
+            return False
         except FrameworkError as error:
             log.warning("flush failed", group=self._group, queue=str(queue), offset=offset, reason=str(error))
             return False

@@ -16,6 +16,7 @@ from typing import Protocol
 import structlog
 
 from framework import marks
+from framework.client.fences import Fence
 from framework.core import limits
 from framework.core.handover import awaited
 from framework.core.offsets import OffsetTable
@@ -68,7 +69,7 @@ class QueueProgress:
     def __init__(
         self, group: str, queue: MessageQueue, store: KeepsProgress, looks: Looks, offsets: OffsetTable, clock: Clock,
         counts: Counts, member: str = "", members: Callable[[], Sequence[str]] = tuple, *, has_ranges: bool = True,
-        tells_epoch: Callable[[], bool] = lambda: True,
+        tells_epoch: Callable[[], bool] = lambda: True, fence: Fence | None = None,
     ) -> None:  # fmt: skip
         """Without ranges it is there for the epoch alone, and the queue does not begin without one. Deliveries are told
         it where members elsewhere count on from it.
@@ -77,6 +78,8 @@ class QueueProgress:
         self._has_ranges, self._tells_epoch = has_ranges, tells_epoch
         self._offsets, self._clock, self._counts = offsets, clock, counts
         self._member, self._members = member, members
+        self.fence = fence or Fence()
+        """Which commits have to pass, where the store raises one."""
         self._is_handed_over = False
         """Its former owner has let it go, or was waited for long enough."""
         self.epoch = -1
@@ -147,6 +150,8 @@ class QueueProgress:
             async with self._is_writing:
                 record, content = within_limit(self._record(found, is_released=True))
                 await self._store.write(self.queue, self.epoch, content)
+        except Superseded:
+            return  # whoever has the queue already needs no word of ours
         except FrameworkError as error:
             self._failed(error)
             return
@@ -275,6 +280,8 @@ class QueueProgress:
         """
         if window is not self._window or window.is_closed or not self._has_ranges:
             return
+        if self.fence.is_refused and not await self._taken_anew(window):
+            return
         low = window.settle()
         window.fold()
         found, now_ms = finished_above(window, self._inherited), self._clock.monotonic_ms()
@@ -339,6 +346,22 @@ class QueueProgress:
         self._counts.folded += record.finished is None
         return record.finished is not None
 
+    async def _taken_anew(self, window: Window) -> bool:
+        """After a commit was refused: whether the queue is ours again."""
+        if not self._is_still_ours(window):
+            return False
+        try:
+            async with self._is_writing:
+                await self._take(None)
+        except FrameworkError as error:
+            self._failed(error)
+            return False
+        if window is self._window:
+            self._begun(window)
+        self._kept = None
+        self._offsets.untold(self.queue)
+        return True
+
     def _is_still_ours(self, window: Window) -> bool:
         """Whether to take the queue anew. Members whose lists differ own one together for a while; whoever keeps it
         must have the highest epoch, or nothing that it writes would ever count. But two that both stay do not outbid
@@ -381,7 +404,11 @@ class ProgressLoop:
             flushes = [
                 self._tree.start(flush(pull), name=f"progress {self._group}")
                 for pull in self._owned()
-                if (window := pull.position) is not None and window.span and not window.is_empty
+                if (window := pull.position) is not None
+                and (
+                    (window.span and not window.is_empty)
+                    or (pull.progress is not None and pull.progress.fence.is_refused)
+                )
             ]
             for task in flushes:  # side by side: a broker that does not answer holds up its own queues alone
                 await task

@@ -224,6 +224,8 @@ class PullLoop:
         offset = self._offsets.unconfirmed(self.queue)
         if not offset:
             return 0  # also where 0 is to be stored: that does not ride
+        if self.progress is not None and self.progress.fence.epoch is not None:
+            return 0  # a pull carries no epoch
         self._offsets.told(self.queue, offset)
         return offset
 

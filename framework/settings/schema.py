@@ -284,7 +284,8 @@ class ConsumerSettings(Part):
     """So many of them in a row, and the queues are held instead: more likely a bad deploy. 0: never."""
     progress: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")] = "none"
     """Where messages that ended above an unfinished one are kept, so that a crash repeats none of them: none, topic (a
-    topic of the group's own, %ACK%GROUP), local (files of this machine), or a plugin's store. docs/reliability.md."""
+    topic of the group's own, %ACK%GROUP), local (files of this machine), broker (in the box alone, which then refuses
+    what a former owner commits late), or a plugin's store. docs/reliability.md."""
     once_store: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")] = "memory"
     """Where handlers with `once` remember what they have handled: memory (of this process, at most 100,000 keys a
     handler), sqlite (a file of this machine, through crashes and by all its processes), or a plugin's store."""

@@ -39,6 +39,7 @@ ELSEWHERE: dict[str, str] = {
     "a flapping member waited before it joined": "ends of a run are within grace; stories of calm",
     "a hand-over was not announced in time": "an owner must be stopped while it is listed; tests of progress",
     "an owner was superseded by one that is gone again": "lists must differ while a gap stays; tests of progress",
+    "broker: a commit or a record of a former owner was refused": "a split view must meet a fence; stories of epochs",
     "a take-over passed over what had ended above a gap": "a stuck handler and a kill must meet; stories of progress",
     "a record of ranges was thrown away": "a reset must meet a gap; tests of progress",
     "ranges were folded for their size": "some eight hundred gaps; tests of the ranges",

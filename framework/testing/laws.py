@@ -1,5 +1,5 @@
-"""Laws that a strategy must keep before members may trust it with their queues, an expiry policy with messages, and a
-store of `once` with what was handled. For the tests of plugin authors, too:
+"""Laws that a strategy must keep before members may trust it with their queues, an expiry policy with messages, and
+stores with what was handled (`once`) and with progress. For the tests of plugin authors, too:
 
     def test_my_strategy_keeps_the_laws() -> None:
         check_allocation(MyStrategy())
@@ -9,6 +9,9 @@ store of `once` with what was handled. For the tests of plugin authors, too:
 
     def test_my_store_keeps_the_laws(tmp_path: Path) -> None:
         check_dedup(MyStore(), folder=str(tmp_path))
+
+    def test_my_store_of_progress_keeps_the_laws(tmp_path: Path) -> None:
+        check_progress(MyProgressStore(), folder=str(tmp_path))
 
 A broken law is an AssertionError that names the law and the case. Strategies are asked as the framework asks them, with
 sorted lists; what they do with one member, none of the queues, or more members than queues is tried as well.
@@ -21,11 +24,22 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from framework.core.assignment import allocate
-from framework.model.contracts import AllocationStrategy, DedupStore, ExpiryPolicy, RemembersKeys
+from framework.errors import Refused, Superseded
+from framework.model.contracts import (
+    AllocationStrategy,
+    DedupStore,
+    ExpiryPolicy,
+    KeepsProgress,
+    Kept,
+    ProgressMeans,
+    ProgressStore,
+    RemembersKeys,
+)
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import Ack, DeadLetter, Drop, Extend, RetryLater, Suspend
 from framework.model.queue import MessageQueue
+from framework.net.real_world import RealFiles
 
 T = TypeVar("T")
 _ANSWERS = (Extend, Ack, RetryLater, DeadLetter, Suspend, Drop)
@@ -210,3 +224,98 @@ async def _check_survival(again: RemembersKeys, key: str, said: str) -> None:
     had = await again.has(key)
     await again.close()
     assert had, f"{said}: survives: what was recorded is gone"
+
+
+RECORDS = (b"{}", b"", b"first\nsecond\x00\xff", b"x" * 4_096)
+"""What members write; nothing but the length is a store's affair."""
+_PLACES = tuple(MessageQueue("orders", "broker-a", number) for number in range(3))
+
+
+class _MemoryMeans:
+    """What one group gives to its store: a folder of this machine, and brokers in memory, none of which is a box."""
+
+    def __init__(self, group: str, folder: str, places: dict[MessageQueue, list[Message]]) -> None:
+        self.group, self.folder, self.files = group, f"{folder}/{group}", RealFiles()
+        self._places = places
+
+    async def in_thread(self, job: Callable[[], Any]) -> Any:
+        return job()
+
+    async def queues(self, topic: str) -> Sequence[MessageQueue]:
+        return [MessageQueue(topic, "broker-a", number) for number in range(4)]
+
+    async def end(self, queue: MessageQueue) -> int:
+        return len(self._places.get(queue, []))
+
+    async def peek(self, queue: MessageQueue, offset: int, count: int) -> Sequence[Message]:
+        return self._places.get(queue, [])[offset : offset + count]
+
+    async def send(self, message: Message, queue: MessageQueue) -> int:
+        place = self._places.setdefault(queue, [])
+        stored = Message(
+            queue.topic, message.body, keys=message.keys, properties=message.properties, queue=queue,
+            queue_offset=len(place),
+        )  # fmt: skip
+        place.append(stored)
+        return stored.queue_offset
+
+    def at_broker(self) -> KeepsProgress:
+        raise Refused(3, "there is no box in memory", request="at_broker", peer="broker-a")
+
+
+def check_progress(store: ProgressStore, *, folder: str = "", survives: bool = True) -> None:
+    """Raise AssertionError unless the store keeps the laws. `folder`: where it may write.
+
+    - nothing: a queue of which nothing was kept has no record
+    - kept: what was taken or written last is read, with its epoch, byte by byte
+    - epochs: each acquisition has a higher one than all before
+    - former: what is written under an epoch that is not the highest any more counts for nothing
+    - apart: neither another queue nor another group has it
+    - survives (where `survives`): the store that is opened next has it, and gives higher epochs
+    """
+    places: dict[MessageQueue, list[Message]] = {}
+    asyncio.run(progress_laws(store, lambda group: _MemoryMeans(group, folder, places), survives=survives))
+
+
+async def progress_laws(store: ProgressStore, means: Callable[[str], ProgressMeans], *, survives: bool = True) -> None:
+    """`check_progress` for a store that needs more than a folder: `means` gives it to a group, in this very loop."""
+    assert isinstance(store, ProgressStore), f"{store!r} has no name or no open()"
+    said, (queue, other, _) = f"store {store.name!r}", _PLACES
+    opened, others = store.open(means("billing")), store.open(means("shipping"))
+    assert await opened.read(queue) is None, f"{said}: nothing: there is a record before one was kept"
+    epochs: list[int] = []
+    for content in RECORDS:
+        epochs.append(await _acquired(opened, queue, content, epochs, said))
+        for later in RECORDS:
+            await opened.write(queue, epochs[-1], later)
+            await _check_kept(opened, queue, Kept(epochs[-1], later), f"{said}: kept")
+        if len(epochs) > 1:
+            await _written_late(opened, queue, epochs[-2])
+            await _check_kept(opened, queue, Kept(epochs[-1], later), f"{said}: former")
+    for elsewhere, place in ((opened, other), (others, queue)):
+        assert await elsewhere.read(place) is None, f"{said}: apart: {place} of another group or number has it, too"
+        await elsewhere.write(place, await elsewhere.take(place, b"other"), b"other")
+    await _check_kept(opened, queue, Kept(epochs[-1], RECORDS[-1]), f"{said}: apart")
+    if survives:
+        again = store.open(means("billing"))
+        await _check_kept(again, queue, Kept(epochs[-1], RECORDS[-1]), f"{said}: survives")
+        await _acquired(again, queue, b"", epochs, said)
+
+
+async def _acquired(opened: KeepsProgress, queue: MessageQueue, content: bytes, epochs: list[int], said: str) -> int:
+    epoch = await opened.take(queue, content)
+    assert all(epoch > before for before in epochs), f"{said}: epochs: {epoch} was given after {epochs}"
+    await _check_kept(opened, queue, Kept(epoch, content), f"{said}: kept")
+    return epoch
+
+
+async def _written_late(opened: KeepsProgress, queue: MessageQueue, epoch: int) -> None:
+    try:
+        await opened.write(queue, epoch, b"of a former owner")
+    except Superseded:
+        return  # told at once; others tell it with a later record
+
+
+async def _check_kept(opened: KeepsProgress, queue: MessageQueue, kept: Kept, law: str) -> None:
+    found = await opened.read(queue)
+    assert found == kept, f"{law}: {found} was read, and not {kept}"

@@ -225,6 +225,12 @@ MUTANTS: tuple[Mutant, ...] = (
         test="tests/services/test_progress.py",
     ),
     Mutant(
+        "an outdated epoch is refused",
+        "a former owner's late commit moves the offset back in the box, though its successor has an epoch",
+        (),
+        test="tests/broker/test_progress.py",
+    ),
+    Mutant(
         "each acquisition has an epoch of its own",
         "what a former owner still writes counts, also where its successor has voided it",
         (),

@@ -107,8 +107,10 @@ def draw_workload(chance: Stream, *, is_calm: bool) -> Workload:
         if chance.happens(0.4):
             groups[-1] = replace(groups[-1], orderly="key", concurrency=4)
     if chance.happens(0.3):
-        groups[0] = replace(groups[0], progress="topic")
-        groups = [replace(each, progress="topic") if each.orderly else each for each in groups]
+        # By what was drawn already, so that seeds stay what they were.
+        store = "broker" if workload.queues == 4 else "topic"
+        groups[0] = replace(groups[0], progress=store)
+        groups = [replace(each, progress=store) if each.orderly else each for each in groups]
     is_named = chance.happens(0.25)
     if groups[0].stuck_rate and chance.happens(0.5):
         groups[0] = replace(groups[0], timeout_s=EXPIRY_S)

@@ -137,6 +137,10 @@ class RequestCode(IntEnum):
     NOTIFICATION = 200054
     POLLING_INFO = 200055
     BATCH_ACK_MESSAGE = 200151
+    # The box's own, which others answer with 3: far from RocketMQ's, and short enough for its compact headers.
+    BOX_QUERY_PROGRESS = 31001
+    BOX_TAKE_PROGRESS = 31002
+    BOX_UPDATE_PROGRESS = 31003
 
 
 class ResponseCode(IntEnum):
@@ -185,6 +189,8 @@ class ResponseCode(IntEnum):
     GO_AWAY = 1500
     USER_NOT_EXIST = 3001
     POLICY_NOT_EXIST = 3002
+    BOX_EPOCH_OUTDATED = 31000
+    """The box's own: another member has taken the queue since."""
 
 
 def request_name(code: int) -> str:

@@ -19,7 +19,7 @@ from framework.settings.units import Duration
 
 STRATEGIES = ["averaging", "by_config", "circle", "consistent_hash", "machine_room", "nearby", "sticky"]
 POLICIES = ["dead_letter", "drop", "extend", "send_back"]
-BUILT_IN = [*STRATEGIES, "once_memory", "once_sqlite", *POLICIES, "progress_local", "progress_topic"]
+BUILT_IN = [*STRATEGIES, "once_memory", "once_sqlite", *POLICIES, "progress_broker", "progress_local", "progress_topic"]
 
 
 class Depth(BaseModel):
@@ -138,7 +138,7 @@ def test_the_built_ins_come_in_by_the_same_door() -> None:
     assert BUILT_IN == names(made)
     assert STRATEGIES == list(made.strategies)
     assert POLICIES == list(made.expiry_policies)
-    assert ["local", "topic"] == list(made.progress_stores)
+    assert ["broker", "local", "topic"] == list(made.progress_stores)
     assert {"built in"} == {each.source for each in made.plugins}
     assert f"<PluginHost {', '.join(BUILT_IN)}>" == repr(made)
 
@@ -347,7 +347,7 @@ def test_register_dedup_stores_offers_them_by_name() -> None:
 
 
 def test_register_progress_stores_offers_them_by_name() -> None:
-    assert ["local", "mine", "topic"] == list(host(objects={"mine": Stores(Store("mine"))}).progress_stores)
+    assert ["broker", "local", "mine", "topic"] == list(host(objects={"mine": Stores(Store("mine"))}).progress_stores)
     with pytest.raises(ConfigurationError, match="both offer the progress store 'topic'"):
         host(objects={"mine": Stores(Store("topic"))})
     with pytest.raises(ConfigurationError, match=r"has no name or no open\(\)"):

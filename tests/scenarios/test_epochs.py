@@ -85,10 +85,12 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_handlers_of_all_kinds_are_told_the_epoch_of_their_queue(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "progress"), [*((kind, "topic") for kind in KINDS), ("async", "broker"), ("order", "broker")]
+)
+def test_handlers_of_all_kinds_are_told_the_epoch_of_their_queue(kind: str, progress: str) -> None:
     seen: list[tuple[str, int | None]] = []
-    cluster = cluster_of(lambda _: [of_kind(kind, seen)], "topic", queues=2)
+    cluster = cluster_of(lambda _: [of_kind(kind, seen)], progress, queues=2)
 
     async def scenario(story: Story) -> None:
         (a,) = await story.start_apps(1)
@@ -174,6 +176,38 @@ def test_a_store_refuses_an_owner_that_was_stopped_while_its_queue_was_taken_ove
         ((_, newest),) = stock.execute("SELECT queue, epoch FROM owners").fetchall()
     assert [1] == [offset for offset, _ in refused]
     assert all(epoch < newest for _, epoch in refused)
+
+
+def test_the_box_refuses_what_a_former_owner_commits_late() -> None:
+    """It was stopped with its commits still to be said; once it wakes, they are refused, and it gives up the queue."""
+    seen: list[int] = []
+
+    def handlers(cluster: Cluster) -> list[Consumer[..., Any]]:
+        async def quick(message: Message) -> None:
+            seen.append(message.queue_offset)
+
+        return [consumer("parcels", "warehouse")(quick)]
+
+    cluster = cluster_of(handlers, "broker")
+
+    async def scenario(story: Story) -> None:
+        (a,) = await story.start_apps(1)
+        await story.send("parcels", 4)
+        await story.within("10s").until(lambda _: len(seen) >= 4)
+        broker = story.cluster.broker.broker
+        assert broker is not None
+        (node,) = broker.nodes
+        story.stop(a, "3m")  # before its next flush
+        cluster.start_app(cluster.add_app())
+        await story.send("parcels", 4)
+        await story.within("2m30s").until(lambda _: node.offsets.get("warehouse", "parcels", 0) == 8)
+        (epoch,) = {kept.epoch for key, kept in node.progress.table.items() if key.topic == "parcels"}
+        await story.sleep("4m")
+        assert 8 == node.offsets.get("warehouse", "parcels", 0)
+        ((_, kept),) = [(key, kept) for key, kept in node.progress.table.items() if key.topic == "parcels"]
+        assert epoch <= kept.epoch
+
+    tell(scenario, cluster)
 
 
 def test_an_orderly_queue_waits_for_its_epoch() -> None:

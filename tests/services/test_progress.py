@@ -102,6 +102,9 @@ class Means:
         )  # fmt: skip
         return len(place) - 1
 
+    def at_broker(self) -> KeepsProgress:
+        raise AssertionError("the stores of these tests have no use for a box")
+
 
 class Owner:
     """One acquisition of the queue."""
@@ -333,6 +336,30 @@ def test_an_owner_that_another_one_has_superseded_for_a_moment_takes_its_queue_a
         assert ((LOW + 1, END + 1),) == (await Owner(broker).begin()).passed
 
     holds(story, safeguard)
+
+
+def test_an_owner_whose_commits_are_refused_takes_its_queue_anew_though_nothing_is_above_a_gap() -> None:
+    """It would write no record, and never hear otherwise that what it commits counts no more."""
+
+    async def story() -> None:
+        broker = Broker()
+        broker.append(*range(4))
+        broker.offset = 0
+        owner = await Owner(broker).begin()
+        first = owner.progress.epoch
+        owner.pull(4)
+        owner.end(0, 1)
+        owner.progress.fence.is_refused = True  # and whoever took the queue is gone again
+        await owner.flush()
+        assert first == owner.progress.epoch, (
+            "no sooner than after a while: two that both stay do not outbid each other"
+        )
+        await asyncio.sleep(limits.TAKE_AGAIN_MS / 1000)
+        await owner.flush()
+        assert first < owner.progress.epoch == owner.window.epoch
+        assert QUEUE in dict(owner.offsets.dirty())
+
+    play(story)
 
 
 @pytest.mark.parametrize("is_leaving", [True, False])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,14 +10,23 @@ from typing import Any
 
 import pytest
 
-from framework.errors import StrategyFault
+from framework.broker.server import Broker
+from framework.client.cluster import Cluster
+from framework.client.options import ClusterOptions
+from framework.client.producer import Producer
+from framework.errors import StrategyFault, Superseded
 from framework.hooks.builtin.allocation.averaging import Averaging
 from framework.hooks.builtin.allocation.circle import Circle
 from framework.hooks.builtin.dedup.once_memory import MemoryStore
 from framework.hooks.builtin.dedup.once_sqlite import SqliteStore
-from framework.model.contracts import AllocationStrategy, DedupStore
+from framework.hooks.builtin.progress.progress_broker import BrokerStore
+from framework.hooks.builtin.progress.progress_local import LocalStore
+from framework.hooks.builtin.progress.progress_topic import TopicStore
+from framework.model.contracts import AllocationStrategy, DedupStore, KeepsProgress, Kept, ProgressMeans, ProgressStore
 from framework.model.queue import MessageQueue
-from framework.testing.laws import check_allocation, check_dedup
+from framework.net.real_world import real_world
+from framework.runtime import progressing
+from framework.testing.laws import check_allocation, check_dedup, check_progress, progress_laws
 
 Queues = Sequence[MessageQueue]
 
@@ -178,3 +188,84 @@ class Opened:
 def test_a_store_that_breaks_a_law_is_named_with_it(wrong: str, law: str) -> None:
     with pytest.raises(AssertionError, match=re.escape(law)):
         check_dedup(Remembers(wrong), survives=True)
+
+
+@pytest.mark.parametrize("store", [LocalStore(), TopicStore()], ids=lambda store: str(store.name))
+def test_our_stores_of_progress_keep_the_laws(store: ProgressStore, tmp_path: Path) -> None:
+    check_progress(store, folder=str(tmp_path))
+
+
+def test_the_box_keeps_the_laws_of_progress() -> None:
+    async def story() -> None:
+        box = Broker(real_world())
+        await box.start()
+        cluster = Cluster(real_world(), ClusterOptions(name_servers=(box.address,), client_id="laws"))
+        try:
+            await Producer(cluster=cluster).send("orders", b"x")
+            for group in ("billing", "shipping"):
+                box.nodes[0].rules.group(group)
+            await progress_laws(
+                BrokerStore(), lambda group: progressing._Means(group, "/nowhere", cluster, real_world())
+            )
+        finally:
+            await cluster.close()
+            await box.stop()
+
+    asyncio.run(story())
+
+
+class Careless:
+    """A store of progress with one mistake."""
+
+    name = "careless"
+
+    def __init__(self, mistake: str) -> None:
+        self.mistake = mistake
+        self.kept: dict[tuple[str, MessageQueue], Kept] = {}
+
+    def open(self, means: ProgressMeans) -> KeepsProgress:
+        if self.mistake == "survives":
+            self.kept = {}
+        return _Keeps(self, "all" if self.mistake == "groups" else means.group)
+
+
+class _Keeps:
+    def __init__(self, store: Careless, group: str) -> None:
+        self.store, self.group = store, group
+
+    def _key(self, queue: MessageQueue) -> tuple[str, MessageQueue]:
+        return self.group, MessageQueue("orders", "broker-a", 0) if self.store.mistake == "queues" else queue
+
+    async def read(self, queue: MessageQueue) -> Kept | None:
+        found = self.store.kept.get(self._key(queue))
+        return Kept(-1, b"") if found is None and self.store.mistake == "nothing" else found
+
+    async def take(self, queue: MessageQueue, content: bytes) -> int:
+        before = self.store.kept.get(self._key(queue))
+        epoch = 0 if before is None or self.store.mistake == "epochs" else before.epoch + 1
+        self.store.kept[self._key(queue)] = Kept(epoch, content)
+        return epoch
+
+    async def write(self, queue: MessageQueue, epoch: int, content: bytes) -> None:
+        kept = self.store.kept[self._key(queue)]
+        if epoch < kept.epoch and self.store.mistake != "former":
+            raise Superseded("late")
+        self.store.kept[self._key(queue)] = Kept(epoch, content[:100] if self.store.mistake == "cut" else content)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "law"),
+    [
+        ("nothing", "nothing"),
+        ("cut", "kept"),
+        ("epochs", "epochs"),
+        ("former", "former"),
+        ("queues", "apart"),
+        ("groups", "apart"),
+        ("survives", "survives"),
+    ],
+)
+def test_a_careless_store_of_progress_is_found_out(mistake: str, law: str) -> None:
+    check_progress(Careless("none"))
+    with pytest.raises(AssertionError, match=f"store 'careless': {law}: "):
+        check_progress(Careless(mistake))

@@ -91,6 +91,9 @@ from framework.broker.handlers import (
     rc_3008_delete_acl,
     rc_3009_get_acl,
     rc_3010_list_acls,
+    rc_31001_query_progress,
+    rc_31002_take_progress,
+    rc_31003_update_progress,
 )
 from framework.broker.request import Handler
 from framework.wire.codes import RequestCode
@@ -181,4 +184,7 @@ HANDLERS: dict[int, Handler] = {
     RequestCode.AUTH_DELETE_ACL: rc_3008_delete_acl.handle,
     RequestCode.AUTH_GET_ACL: rc_3009_get_acl.handle,
     RequestCode.AUTH_LIST_ACL: rc_3010_list_acls.handle,
+    RequestCode.BOX_QUERY_PROGRESS: rc_31001_query_progress.handle,
+    RequestCode.BOX_TAKE_PROGRESS: rc_31002_take_progress.handle,
+    RequestCode.BOX_UPDATE_PROGRESS: rc_31003_update_progress.handle,
 }

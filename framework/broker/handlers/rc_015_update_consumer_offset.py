@@ -2,13 +2,14 @@
 
 Differences: a request is answered after it is on disk; a one-way reaches it within half a second (RocketMQ: 5 s, both).
 An offset below 0, or a queue that the topic lacks, is refused with 29: no client means one, and RocketMQ keeps both.
-While a reset (222) waits to be taken up, a commit is acknowledged and changes nothing, as there.
+While a reset (222) waits to be taken up, a commit is acknowledged and changes nothing, as there. One that names an
+epoch (31002) is refused with 31000 once a higher one was given out.
 """
 
 from __future__ import annotations
 
+from framework.broker.acquisitions import check_epoch, place_of
 from framework.broker.request import Answer, Refusal, Request, ok, when_saved
-from framework.errors import shorten
 from framework.wire.codes import ResponseCode
 from framework.wire.fields import from_fields
 from framework.wire.requests.offset import UpdateOffsetRequest
@@ -17,15 +18,11 @@ from framework.wire.requests.offset import UpdateOffsetRequest
 def handle(request: Request) -> Answer:
     header = from_fields(UpdateOffsetRequest, request.command.fields)
     node = request.node
-    if header.consumer_group not in node.rules.groups:
-        raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {shorten(header.consumer_group)} not exist!")
-    topic = node.rules.topics.get(header.topic)
-    if topic is None:
-        raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"Topic {shorten(header.topic)} not exist!")
-    if not 0 <= header.queue_id < max(topic.read_queues, topic.write_queues):
-        raise Refusal(ResponseCode.INVALID_PARAMETER, f"queue id {header.queue_id} is not one of {header.topic}")
+    key = place_of(node, header.consumer_group, header.topic, header.queue_id)
     if header.commit_offset < 0:
         raise Refusal(ResponseCode.INVALID_PARAMETER, f"commit offset {header.commit_offset} is below 0")
+    if header.epoch is not None:
+        check_epoch(node, key, header.epoch)
     node.offsets.put(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
     if request.command.is_one_way:
         node.save_soon()

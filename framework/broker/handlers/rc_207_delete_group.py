@@ -19,6 +19,7 @@ def handle(request: Request) -> Answer:
     node.rules.groups.drop(group)
     if header.clean_offset:
         node.offsets.drop_where(group=group)
+        node.progress.drop_where(group=group)
     _forget_figures(node, group)
 
     def change(transaction: Transaction) -> None:

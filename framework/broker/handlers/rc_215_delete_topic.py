@@ -29,6 +29,7 @@ def handle(request: Request) -> Answer:
     gone: list[Queue] = []
     node.rules.topics.drop(name)
     node.offsets.drop_where(topic=name)
+    node.progress.drop_where(topic=name)
     node.pulled = {key: offset for key, offset in node.pulled.items() if key[1] != name}
     node.rates = {key: rate for key, rate in node.rates.items() if key[1] != name}
 

@@ -20,8 +20,8 @@ from framework.marks import safeguard
 OpenDatabase = Callable[[], sqlite3.Connection]
 
 APPLICATION_ID = 0x524D_5142  # "RMQB": a SQLite file of anybody else is refused
-SCHEMA_VERSION = 3
-_SCHEMAS = {1: "schema.sql", 2: "schema_2.sql", 3: "schema_3.sql"}  # what each version adds
+SCHEMA_VERSION = 4
+_SCHEMAS = {1: "schema.sql", 2: "schema_2.sql", 3: "schema_3.sql", 4: "schema_4.sql"}  # what each version adds
 FILE_NAME = "broker.db"
 LOCK_NAME = "broker.lock"
 # Nobody else has the folder; a curious shell on the file must not stop the loop for long.

@@ -36,6 +36,8 @@ class UpdateOffsetRequest:
     queue_id: Int32
     commit_offset: int
     broker_name: str | None = wire("bname", default=None)
+    epoch: int | None = None
+    """Of the acquisition that commits; the box refuses it where a higher one was given out. Others do not look."""
 
 
 @header
