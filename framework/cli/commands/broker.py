@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from framework.cli import options, output, transfer
+from framework.cli import options, output, quick_logs, transfer
 from framework.cli.exit_codes import ExitCode
 from framework.errors import ConfigurationError, StoreError, shorten
 from framework.model import durations
@@ -127,6 +127,7 @@ def _limits(text: str) -> tuple[float, ...]:
 
 
 def execute(arguments: argparse.Namespace) -> int:
+    quick_logs.import_structlog()
     import structlog
 
     from framework.runtime import logs
