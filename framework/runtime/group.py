@@ -38,7 +38,7 @@ from framework.runtime.reports import Reports
 from framework.services import held
 from framework.services.commit import CommitLoop
 from framework.services.pacing import Pacing
-from framework.services.position import Start, find_start, policy_for
+from framework.services.position import Arrivals, Start, find_start
 from framework.services.pull import PullLoop, Pulls
 from framework.services.rebalance import RebalanceLoop
 from framework.services.settle import Settler
@@ -82,8 +82,7 @@ class ConsumerGroup:
         if plan.broadcasting:
             self._reports = DropReports(reports)
         self._tasks: dict[MessageQueue, asyncio.Task[None]] = {}
-        self._known: dict[str, frozenset[MessageQueue]] = {}
-        """Topic -> its queues when first seen; one that appears later was created under our eyes."""
+        self._arrivals = Arrivals(plan.name)
         self._released = Wakeup()
         self._is_stopping = False
         self._stop_by = float("inf")
@@ -229,7 +228,7 @@ class ConsumerGroup:
     # Queues come and go
 
     def _queues_offered(self, topic: str, queues: list[MessageQueue]) -> None:
-        self._known.setdefault(topic, frozenset(queues))
+        self._arrivals.seen(topic, queues, self._world.clock.now_ms())
 
     def _assignment_changed(self, topic: str, change: Change) -> None:
         self._leave(change.lost)
@@ -301,7 +300,7 @@ class ConsumerGroup:
         return True
 
     async def _find_start(self, queue: MessageQueue) -> Start:
-        policy = policy_for(queue, self.plan.name, self.plan.start, self._known.get(queue.topic, frozenset()))
+        policy = self._arrivals.policy_for(queue, self.plan.start)
         now_ms = self._world.clock.now_ms()
         return await find_start(self._progress, self.plan.name, queue, policy, now_ms)
 

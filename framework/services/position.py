@@ -6,6 +6,7 @@ and loses everything between.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -14,6 +15,9 @@ from framework.errors import FrameworkError, ProtocolError
 from framework.model.durations import to_text
 from framework.model.queue import MessageQueue
 from framework.model.reserved import retry_topic
+
+MARGIN_MS = 2 * 3_600_000
+"""By how much the clock of a broker may be behind, for what it is sent to count as sent since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +61,39 @@ class KnowsOffsets(Protocol):
     async def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int: ...
 
 
-def policy_for(queue: MessageQueue, group: str, policy: StartPolicy, known: frozenset[MessageQueue]) -> StartPolicy:
-    """The group's policy for queues that were there when it joined (`known`).
+class Arrivals:
+    """What each topic of a group had when it was first seen, and when that was; so, from where later queues count."""
 
-    Nobody can have meant to skip what is in a queue that appeared since, or on the group's own retry topic.
-    """
-    return policy if queue in known and queue.topic != retry_topic(group) else First()
+    def __init__(self, group: str) -> None:
+        self._retry_topic = retry_topic(group)
+        self._first: dict[str, tuple[frozenset[MessageQueue], int]] = {}
+
+    def seen(self, topic: str, queues: Iterable[MessageQueue], now_ms: int) -> None:
+        """The topic has these queues; only the first word counts."""
+        if topic not in self._first:
+            self._first[topic] = frozenset(queues), now_ms
+
+    def policy_for(self, queue: MessageQueue, policy: StartPolicy) -> StartPolicy:
+        """The group's policy for queues that were there when it joined.
+
+        Nobody can have meant to skip what is in a queue that appeared since, or on the group's own retry topic. But a
+        broker that nobody knew then may be new, or have been away: what it got since the group joined counts, and what
+        is older is history as any other's. Its clock need not be ours, hence the margin.
+        """
+        if queue.topic == self._retry_topic or queue.topic not in self._first:
+            return First()
+        known, joined_ms = self._first[queue.topic]
+        if queue in known:
+            return policy
+        if any(each.broker == queue.broker for each in known):
+            return First()
+        match policy:
+            case First() | Since(at_ms=int()):
+                return policy
+            case Since(age_ms=age_ms):
+                return Since(at_ms=joined_ms - max(age_ms, MARGIN_MS))
+            case _:
+                return Since(at_ms=joined_ms - MARGIN_MS)
 
 
 async def find_start(brokers: KnowsOffsets, group: str, queue: MessageQueue, policy: StartPolicy, now_ms: int) -> Start:

@@ -8,7 +8,7 @@ import pytest
 
 from framework.errors import FrameworkError, ProtocolError, Refused, RequestTimedOut
 from framework.model.queue import MessageQueue
-from framework.services.position import First, Last, Since, StartPolicy, find_start, policy_for
+from framework.services.position import MARGIN_MS, Arrivals, First, Last, Since, StartPolicy, find_start
 from framework.wire.codes import RequestCode
 from framework.wire.command import Command
 from tests.client.script import A, ScriptedCluster
@@ -16,6 +16,7 @@ from tests.net.memory import virtually
 
 TOPIC, RETRY = MessageQueue("orders", "a", 1), MessageQueue("%RETRY%billing", "a", 0)
 POLICIES: dict[str, StartPolicy] = {"last": Last(), "first": First(), "timestamp": Since(at_ms=1_700_000_000_000)}
+JOINED_MS = 1_800_000_000_000
 V4_9_3, V5_0_0 = 399, 413
 
 # What the broker answers to the question for the stored offset; None: no answer at all.
@@ -75,7 +76,9 @@ def begun(policy: str, answer: str, queue: MessageQueue, *, stored: dict[str, di
         cluster.scripts[A] = broker
         await cluster.client.routes.refresh("orders")  # it names the broker; its retry topic is there as well
         try:
-            chosen = policy_for(queue, "billing", POLICIES[policy], frozenset({TOPIC, RETRY}))
+            arrivals = Arrivals("billing")
+            arrivals.seen(queue.topic, [queue], JOINED_MS)
+            chosen = arrivals.policy_for(queue, POLICIES[policy])
             start = await find_start(cluster.client.brokers, "billing", queue, chosen, 1_800_000_000_000)
         finally:
             await cluster.client.close()
@@ -115,6 +118,37 @@ def test_a_newer_broker_s_zero_needs_no_second_look() -> None:
         del ANSWERS["0"]
 
 
-def test_a_queue_that_appeared_since_begins_at_its_first_message() -> None:
-    assert First() == policy_for(TOPIC, "billing", Last(), frozenset())
-    assert Last() == policy_for(TOPIC, "billing", Last(), frozenset({TOPIC}))
+def test_a_queue_that_a_known_broker_made_since_begins_at_its_first_message() -> None:
+    arrivals = Arrivals("billing")
+    arrivals.seen("orders", [TOPIC], JOINED_MS)
+    arrivals.seen("orders", [TOPIC, TOPIC._replace(number=7)], JOINED_MS + 1)
+    for policy in POLICIES.values():
+        assert First() == arrivals.policy_for(TOPIC._replace(number=7), policy)
+        assert policy == arrivals.policy_for(TOPIC, policy)
+
+
+@pytest.mark.parametrize(
+    ("policy", "chosen"),
+    [
+        (First(), First()),
+        (Last(), Since(at_ms=JOINED_MS - MARGIN_MS)),
+        (Since(at_ms=5), Since(at_ms=5)),
+        (Since(age_ms=1_800_000), Since(at_ms=JOINED_MS - MARGIN_MS)),
+        (Since(age_ms=86_400_000), Since(at_ms=JOINED_MS - 86_400_000)),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("seen", [[TOPIC], []], ids=["another broker only", "no route yet"])
+def test_a_broker_that_was_not_there_has_history_and_what_came_since(
+    policy: StartPolicy, chosen: StartPolicy, seen: list[MessageQueue]
+) -> None:
+    """It may have been away for a minute when the group first joined: `last` must not mean all that it holds."""
+    arrivals = Arrivals("billing")
+    arrivals.seen("orders", seen, JOINED_MS)
+    assert chosen == arrivals.policy_for(TOPIC._replace(broker="broker-z"), policy)
+
+
+def test_the_groups_own_retry_topic_has_no_history() -> None:
+    arrivals = Arrivals("billing")
+    arrivals.seen(RETRY.topic, [], JOINED_MS)
+    assert First() == arrivals.policy_for(RETRY, Last())
