@@ -215,12 +215,8 @@ class ConsumerGroup:
         deadline = self._stop_by = self._world.clock.monotonic() + drain_ms / 1000
         for pull in self.owned.values():
             pull.quiet.ring()  # whoever is being retired has no more time than this
-        retiring = [
-            self._tree.start(self._retire(pull, deadline), name=f"retire {pull.queue}")
-            for pull in self.owned.values()
-            if pull.flow.state is not QueueState.RETIRING
-        ]
-        for task in retiring:
+        staying = [pull for pull in self.owned.values() if pull.flow.state is not QueueState.RETIRING]
+        for task in [self._tree.start(self._retire(pull, deadline), name=f"retire {pull.queue}") for pull in staying]:
             await task
         while self.owned:  # taken away by a rebalance just before, and still being retired
             await self._released.wait()
@@ -289,13 +285,16 @@ class ConsumerGroup:
     def reset(self, queue: MessageQueue, offset: int) -> bool:
         """Go on from `offset`, now and after a restart; False where the queue is not ours to move.
 
-        The loop starts anew, so that the pull that is under way is never answered into the new position.
+        The loop starts anew: the pull that is under way is never answered into the new position.
         """
         pull = self.owned.get(queue)
-        if pull is None or not pull.flow.can_reset or not 0 <= offset <= OFFSET_MAX:
+        if pull is None or not 0 <= offset <= OFFSET_MAX:
             return False
-        pull.reset(offset)
-        self.start_anew(pull)
+        if pull.flow.can_reset:
+            pull.reset(offset)
+            self.start_anew(pull)
+        elif pull.flow.state is not QueueState.CLAIMED:  # else it begins at what is stored once it has its lock
+            return False
         self._tree.start(self._commits.store(queue, offset), name=f"reset {queue}")
         return True
 
@@ -320,14 +319,10 @@ class ConsumerGroup:
             log.warning("queue left with running handlers", group=self.plan.name, queue=str(pull.queue), running=busy)
             if self._is_stopping:
                 self.counts.abandoned += busy
-        if pull.flow.has_position:
-            self.offsets.advance(pull.queue, pull.flow.window.settle())
-            if marks.safeguard("the last offset is confirmed"):
-                await self._commits.flush(pull.queue)
-        if self.progress is not None:
-            await self.progress.release(pull)
-        if self.order is not None:
-            await self.order.give_back(pull.queue)
+        try:
+            await self._hand_over(pull)
+        except Exception:  # border: a store's, say; a queue that could not be left would keep the process from ending
+            log.exception("queue left without a hand-over", group=self.plan.name, queue=str(pull.queue))
         pull.flow.released()
         self.offsets.forget(pull.queue)
         del self.owned[pull.queue]
@@ -336,6 +331,16 @@ class ConsumerGroup:
         self._released.ring()
         if pull.queue in self.assignment.of(pull.queue.topic):
             self._take(pull.queue)
+
+    async def _hand_over(self, pull: PullLoop) -> None:
+        if pull.flow.has_position:
+            self.offsets.advance(pull.queue, pull.flow.window.settle())
+            if marks.safeguard("the last offset is confirmed"):
+                await self._commits.flush(pull.queue)
+        if self.progress is not None:
+            await self.progress.release(pull)
+        if self.order is not None:
+            await self.order.give_back(pull.queue)
 
     async def _let_end(self, pull: PullLoop, deadline: float) -> int:
         """How many handlers of the queue still run when their time is over."""
@@ -410,9 +415,6 @@ class ConsumerGroup:
             )
         )
 
-    def flows(self) -> Iterable[QueueFlow]:
-        return (pull.flow for pull in self.owned.values())
-
     def connection_made(self) -> None:
         """A broker is there (again): what could be sent nowhere is tried at once."""
         self._settler.hurry()
@@ -420,17 +422,15 @@ class ConsumerGroup:
     @property
     def cannot_send_back(self) -> int:
         """Failed messages of which no broker keeps a copy yet, though each way was tried."""
-        return self._settler.stuck
-
-    def stuck_because(self, pull: PullLoop) -> str | None:
-        """What a queue's failed messages wait for, or why too few of its messages are handled."""
-        if self.crews.hanging:
-            return f"{self.crews.hanging} places are empty: handlers that were given up do not end"
-        return self._settler.stuck_because(pull.flow.window) if pull.flow.has_position else None
+        return self._settler.stuck + (self.order.crew.unsent if self.order is not None else 0)
 
     def blocked_because(self, pull: PullLoop) -> str | None:
         """What keeps the queue's messages from ending."""
-        return self.stuck_because(pull) if self.order is None else self.order.reason(pull.queue)
+        if self.order is not None:
+            return self.order.reason(pull.queue)
+        if self.crews.hanging:
+            return f"{self.crews.hanging} places are empty: handlers that were given up do not end"
+        return self._settler.stuck_because(pull.flow.window) if pull.flow.has_position else None
 
     def connection_lost(self, address: str) -> None:
         """A broker may have been started anew, and have forgotten who holds which queue."""

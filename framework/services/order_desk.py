@@ -56,6 +56,8 @@ class Lane:
     line: Line
     backoff: Backoff = field(default_factory=lambda: Backoff(limits.FAILURE_DELAY_MS, limits.SUSPEND_MAX_MS))
     """For what is tried again without being an attempt."""
+    is_unsent: bool = False
+    """No broker took its dead letter when that was last tried."""
     is_running: bool = False
     is_ready: bool = False
     wakes_ms: int = 0

@@ -261,8 +261,10 @@ class OrderEnds:
                     group=self._group, queue=str(pull.queue), offset=message.queue_offset, reason=str(error),
                 )  # fmt: skip
                 wait_ms = lane.backoff.failed(self._chance.random())
-                line.stay(self._clock.monotonic_ms(), wait_ms, f"cannot send: {error}", counts=False)
+                line.stay(self._clock.monotonic_ms(), wait_ms, f"cannot send back: {error}", counts=False)
+                lane.is_unsent = True
             return
+        lane.is_unsent = False
         if portion.window.is_closed or not lane.desk.lease.holds(self._clock.monotonic_ms()):
             self._side.left(pull, 1, is_late=True)
             return

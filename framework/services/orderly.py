@@ -141,6 +141,11 @@ class Orderly:
         full = why_full(desk)
         return why_blocked(desk) if full is None else f"nothing of a full window can start: {full}"
 
+    @property
+    def unsent(self) -> int:
+        """Lanes whose dead letter no broker has taken yet, though it was tried."""
+        return sum(lane.is_unsent and bool(lane.line.copies) for lane in self._lanes())
+
     def _new_lane(self, desk: Desk, line: Line) -> Lane:
         lane = line.run = Lane(desk, line)
         return lane

@@ -139,7 +139,7 @@ class Settler:
             while self._waiting:
                 try:
                     await self._settle(self._waiting.popleft())
-                except Exception:  # border: the loop's; one job's surprise must not leave the others waiting
+                except Exception:  # border: the loop's; what a message's end calls must not leave the others waiting
                     log.exception("settling failed", group=self._group)
         finally:
             self._working -= 1
@@ -149,6 +149,10 @@ class Settler:
         try:
             await self._copy(job)
         except FrameworkError as error:
+            self._park(job, error)
+            return
+        except Exception as error:  # border: whatever it is, the message has no copy, and waits for one as any other
+            log.exception("settling failed", group=self._group, queue=str(job.message.queue))
             self._park(job, error)
             return
         finally:
@@ -183,7 +187,7 @@ class Settler:
                 group=group, broker=broker, to=taker, reason=str(refusal),
             )  # fmt: skip
 
-    def _park(self, job: Parked, error: FrameworkError) -> None:
+    def _park(self, job: Parked, error: Exception) -> None:
         """Try the sending again later. The message stays unfinished, so no commit passes it."""
         marks.sometimes("a message was parked")
         window, queue = job.chunk.window, str(job.message.queue)

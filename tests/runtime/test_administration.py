@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from framework import App, Message, Producer, RetryLater, consumer
+from framework.broker.intercept import Interceptor
 from framework.hooks.host import PluginHost
 from framework.model.queue import MessageQueue
 from framework.runtime.asked import AskedApp
@@ -13,9 +14,12 @@ from framework.runtime.observe import shown
 from framework.runtime.stacks import stacks
 from framework.settings.schema import AppSettings, ConsumerSettings
 from framework.wire.bodies.running import SUCCESS, THREW, RunningInfo
+from framework.wire.codes import RequestCode
+from framework.wire.command import Command
 from tests.runtime.test_app import box, run, running, send, until
 
 CANARY = "canary-a3f9"
+NO_LOCKS = Command(0, body=b'{"lockOKMQSet": []}')
 
 
 def asked(app: App) -> AskedApp:
@@ -136,6 +140,34 @@ def test_a_reset_moves_a_live_queue_both_ways_and_is_committed() -> None:
                     await producer.send("orders", b"after", queue=queue)
                     await until(lambda: seen)
             assert [10] == seen
+
+    run(scenario)
+
+
+def test_a_reset_of_an_orderly_queue_that_waits_for_its_lock_is_stored() -> None:
+    """Whoever asks is told that it was done: so it must be, though nothing of the queue is here yet."""
+
+    async def scenario() -> None:
+        seen: list[int] = []
+
+        @consumer(topic="orders", group="billing", orderly=True)
+        async def bill(message: Message) -> None:
+            seen.append(message.queue_offset)
+
+        async with box() as broker:
+            async with Producer(name_servers=[broker.address]) as producer:
+                queue = (await producer.send("orders", b"0")).queue
+                for number in range(1, 10):
+                    await producer.send("orders", str(number), queue=queue)
+                held = broker.intercept(Interceptor(code=RequestCode.LOCK_BATCH_MQ, answer=NO_LOCKS, times=None))
+                async with running(broker, bill) as app:
+                    await until(lambda: app._groups and queue in app._groups[0].owned)
+                    asked_group = asked(app).group("billing")
+                    assert asked_group is not None
+                    assert {queue: 7} == asked_group.reset("orders", {queue: 7})
+                    held()
+                    await until(lambda: len(seen) >= 3 and app.idle_ms() > 100)
+            assert [7, 8, 9] == seen
 
     run(scenario)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import structlog
 
 from framework import App, Message, Producer, consumer
 from framework.broker.server import Broker
@@ -228,5 +229,34 @@ def test_a_resource_is_given_the_application_too() -> None:
             app = application(broker, bill)
             await app.run()
         assert (1, 0) == (app.counts.handled, app.counts.abandoned)
+
+    run(scenario)
+
+
+def test_a_hand_over_that_fails_in_a_way_nobody_thought_of_keeps_nobody_from_ending(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario() -> None:
+        seen: list[str] = []
+
+        @consumer(topic="orders", group="billing")
+        async def bill(message: Message) -> None:
+            seen.append(message.body.decode())
+
+        async def break_off(_: object) -> bool:
+            raise ValueError("a store's mistake")
+
+        async with box() as broker:
+            await send(broker, "orders", "1")
+            app = application(broker, bill)
+            task = asyncio.get_running_loop().create_task(app.run())
+            await until(lambda: seen)
+            (group,) = app._groups
+            monkeypatch.setattr(group._commits, "flush", break_off)
+            with structlog.testing.capture_logs() as lines:
+                await app.stop(drain="1h")
+                await task
+            assert not group.owned
+            assert "queue left without a hand-over" in {line["event"] for line in lines}
 
     run(scenario)

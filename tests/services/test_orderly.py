@@ -177,12 +177,14 @@ def test_a_dead_letter_that_cannot_be_sent_is_sent_again_and_the_handler_not_run
         scene.is_broker_down = True
         await asyncio.sleep(20)
         assert (0, [0]) == (scene.committable(), ran)
-        assert "cannot send: broker-a: gone" in str(scene.orderly.blocked_because(Q1))
+        assert "cannot send back: broker-a: gone" in str(scene.orderly.blocked_because(Q1))
+        assert 1 == scene.orderly.unsent
         scene.lock()
         scene.is_broker_down = False
         await asyncio.sleep(25)
         assert (2, [0], [0, 1]) == (scene.committable(), scene.buried, ran)
         assert [("dead_lettered", 0, 1)] == scene.events
+        assert 0 == scene.orderly.unsent
 
     play(main)
 

@@ -25,7 +25,7 @@ RETRY = SendBack(3, "retry", "no such order")
 class Brokers:
     """Takes a second for each copy; fails as often as told first."""
 
-    def __init__(self, *errors: FrameworkError, fails_always: bool = False, other_road: bool = False) -> None:
+    def __init__(self, *errors: Exception, fails_always: bool = False, other_road: bool = False) -> None:
         self.other_road = other_road
         """Whether some broker takes the copy as a normal message."""
         self.sent_again: list[tuple[int, int, int, bool]] = []
@@ -212,6 +212,24 @@ def test_a_lost_answer_is_asked_for_once_more_before_the_other_road_is_taken() -
         assert [0] == [offset for offset, _ in it.ended]
 
     play(story)
+
+
+def test_a_surprise_parks_the_message_as_any_failure_does() -> None:
+    """A mistake of a plugin's codec, say, or ours: the message has no copy, so it is neither settled nor forgotten."""
+
+    async def story() -> list[float]:
+        it = Fixture(Brokers(ValueError("a surprise")), 2)
+        it.put(0)
+        await asyncio.sleep(1.2)
+        assert (1, "cannot send back: a surprise") == (it.settler.stuck, it.settler.stuck_because(it.window))
+        assert 0 == it.window.settle(), "no commit passes it"
+        await asyncio.sleep(30)
+        assert (0, [(0, 3, 16)]) == (it.settler.pending, it.brokers.durable)
+        return [when for _, when in it.ended]
+
+    ended, lines = play_logged(story)
+    assert 1 == len(ended)
+    assert "settling failed" in [line["event"] for line in lines]
 
 
 def test_what_can_be_sent_neither_way_is_parked_and_only_its_sending_is_tried_again() -> None:
