@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin
 
 from framework.declare.annotations import resolved
-from framework.declare.decoding import KINDS, Decode, decoder_for, shown
+from framework.declare.decoding import KINDS, Decoder, decoder_for, shown
 from framework.declare.resources import Resource, check, find, near
 from framework.errors import ConfigurationError
 from framework.model.delivery import Delivery
@@ -26,7 +26,7 @@ class Argument:
 
     name: str
     wants: Literal["message", "delivery", "body", "resource"]
-    decode: Decode | None = None
+    decode: Decoder | None = None
     """How a body becomes the value; None hands it over as it is."""
     by_name: bool = False
     """A parameter after `*`."""

@@ -25,12 +25,12 @@ KINDS = (
 )
 
 
-def decoder_for(annotation: Any, parameter: str) -> Decode | None:
+def decoder_for(annotation: Any, parameter: str) -> Decoder | None:
     """How a body becomes this; None for `bytes`, which it is. Raises ConfigurationError for what none can be."""
     if annotation is bytes:
         return None
     if annotation is str:
-        return _text
+        return Decoder("str", bytes.decode, (UnicodeDecodeError,))
     if annotation is dict or annotation is list:
         return _json_of(annotation)
     if annotation in _NEVER:
@@ -45,44 +45,65 @@ def shown(annotation: Any) -> str:
     return str(annotation).replace("typing.", "")
 
 
-def _text(body: bytes) -> str:
-    try:
-        return body.decode()
-    except UnicodeDecodeError as error:
-        raise _undecodable("str", str(error)) from None
+class Decoder:
+    """How bodies become one kind of value. Whoever decodes many may do in place what calling it does."""
 
+    __slots__ = ("_name", "_reason", "convert", "errors")
 
-def _json_of(kind: type) -> Decode:
-    def decode(body: bytes) -> object:
+    def __init__(
+        self,
+        name: str,
+        convert: Decode,
+        errors: tuple[type[Exception], ...],
+        reason: Callable[[Exception], str] = str,
+    ) -> None:
+        self.convert, self.errors = convert, errors
+        """What does it, and what that raises where a body is not what it should be."""
+        self._name, self._reason = name, reason
+
+    def __call__(self, body: bytes) -> object:
         try:
-            value = json.loads(body)
-        except (ValueError, RecursionError) as error:
-            raise _undecodable(kind.__name__, f"not JSON: {error}") from None
+            return self.convert(body)
+        except self.errors as error:
+            raise self.refused(error) from None
+
+    def refused(self, error: Exception) -> BodyUndecodable:
+        """What to raise instead of this error."""
+        text = " ".join(self._reason(error).split())
+        return BodyUndecodable(
+            f"not a {self._name}: {text if len(text) <= REASON_MAX else f'{text[: REASON_MAX - 3]}...'}"
+        )
+
+    def __repr__(self) -> str:
+        return f"<Decoder {self._name}>"
+
+
+class _Otherwise(ValueError):
+    """JSON, and another kind of it."""
+
+
+def _json_of(kind: type) -> Decoder:
+    def convert(body: bytes) -> object:
+        value = json.loads(body)
         if not isinstance(value, kind):
-            raise _undecodable(kind.__name__, f"the JSON is a {type(value).__name__}")
+            raise _Otherwise(f"the JSON is a {type(value).__name__}")
         return value
 
-    return decode
+    def reason(error: Exception) -> str:
+        return str(error) if isinstance(error, _Otherwise) else f"not JSON: {error}"
+
+    return Decoder(kind.__name__, convert, (ValueError, RecursionError), reason)
 
 
-def _struct(annotation: Any) -> Decode | None:
+def _struct(annotation: Any) -> Decoder | None:
     msgspec: Any = sys.modules.get("msgspec")
     if msgspec is None or not isinstance(annotation, type) or not issubclass(annotation, msgspec.Struct):
         return None
-    convert, name = msgspec.json.Decoder(annotation).decode, shown(annotation)
     errors = (msgspec.MsgspecError, ValueError, RecursionError)
-
-    def decode(body: bytes) -> object:
-        try:
-            value: object = convert(body)
-        except errors as error:
-            raise _undecodable(name, str(error)) from None
-        return value
-
-    return decode
+    return Decoder(shown(annotation), msgspec.json.Decoder(annotation).decode, errors)
 
 
-def _checked(annotation: Any, parameter: str) -> Decode:
+def _checked(annotation: Any, parameter: str) -> Decoder:
     from pydantic import TypeAdapter, ValidationError
     from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
 
@@ -99,17 +120,11 @@ def _checked(annotation: Any, parameter: str) -> Decode:
     except PydanticUserError as error:
         # Its own words name the way out, such as typing_extensions.TypedDict where Python is older than 3.12.
         raise ConfigurationError(f"parameter {parameter!r} is annotated {name!r}: {error.message}") from None
-    validate = adapter.validator.validate_json
 
-    def decode(body: bytes) -> object:
-        try:
-            return validate(body)
-        except ValidationError as error:
-            raise _undecodable(name, _told(error)) from None
-        except RecursionError as error:
-            raise _undecodable(name, str(error)) from None
+    def reason(error: Exception) -> str:
+        return _told(error) if isinstance(error, ValidationError) else str(error)
 
-    return decode
+    return Decoder(name, adapter.validator.validate_json, (ValidationError, RecursionError), reason)
 
 
 def _told(error: Any) -> str:
@@ -118,8 +133,3 @@ def _told(error: Any) -> str:
     where = ".".join(str(part) for part in first["loc"])
     text = f"{where}: {first['msg']}" if where else str(first["msg"])
     return f"{text} (and {len(others)} more)" if others else text
-
-
-def _undecodable(name: str, reason: str) -> BodyUndecodable:
-    text = " ".join(reason.split())
-    return BodyUndecodable(f"not a {name}: {text if len(text) <= REASON_MAX else f'{text[: REASON_MAX - 3]}...'}")

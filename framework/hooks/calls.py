@@ -25,16 +25,23 @@ _log = structlog.get_logger(__name__)
 
 SENT_BACK = RetryLater("10s", "its expiry policy failed")  # as `send_back` has it
 SLOW_SECONDS = limits.SLOW_HOOK_MS / 1000
+ALL = 9
+LOOKED_AT_FIRST, LOOKED_AT_AFTER = 1_000, 10_000
+"""Calls in which each hook's time is taken: the first ones, and so many after hooks have been slow. The clock costs
+more than a hook that counts something; in all others the hooks' time is taken together.
+"""
 _ANSWERS = (Extend, Ack, RetryLater, DeadLetter, Suspend, Drop)
 
 
 @dataclass(frozen=True, slots=True)
 class Implementation:
-    """One plugin's function for one hook; it takes the hook's arguments by position, all of them."""
+    """One plugin's function for one hook; it takes the hook's arguments by position."""
 
     plugin: str
     hook: str
     function: Callable[..., Any]
+    takes: int = ALL
+    """So many of them, the first ones."""
 
 
 class Calls:
@@ -47,6 +54,7 @@ class Calls:
         """Plugin -> how often one of its hooks took too long. The message waits for it, and is not hurt."""
         self.now: Callable[[], float] = _no_time
         """Seconds that only go forward; handed in by whoever runs, and until then nothing is slow."""
+        self._looked_at = LOOKED_AT_FIRST
         self._lock = threading.Lock()  # deliveries' hooks run on worker threads, too
         by_hook: dict[str, list[Implementation]] = {}
         for each in implementations:
@@ -64,16 +72,16 @@ class Calls:
 
     def app_started(self, app: object) -> None:
         for each in self._started:
-            self._contained(each, app)
+            self._contained(each, each.function, app)
 
     def app_stopping(self, app: object) -> None:
         for each in reversed(self._stopping):
-            self._contained(each, app)
+            self._contained(each, each.function, app)
 
-    def _contained(self, each: Implementation, *arguments: object) -> object:
+    def _contained(self, each: Implementation, function: Callable[..., object], *arguments: object) -> object:
         began = self.now()
         try:
-            return each.function(*arguments)
+            return function(*arguments)
         except Exception as error:  # noqa: BLE001 - border: a hook's
             self.failed(each, error)
             return None
@@ -81,30 +89,36 @@ class Calls:
             self._timed(each, self.now() - began)
 
     def _asking(self, those: Sequence[Implementation]) -> Callable[[Delivery], Drop | RetryLater | None]:
-        """All `before_consume`, in calling order, until one has a verdict. The clock is looked at between them."""
+        """All `before_consume`, in calling order, until one has a verdict."""
         pairs = tuple((each.function, each) for each in those)
 
         def ask(delivery: Delivery) -> Drop | RetryLater | None:
-            now = self.now
-            began = now()
+            if self._looked_at > 0:
+                return closely(delivery)
             for function, each in pairs:
                 try:
                     verdict = function(delivery)
                 except Exception as error:  # noqa: BLE001 - border: a hook's
                     self.failed(each, error)
-                    verdict = None
-                ended = now()
-                if ended - began > SLOW_SECONDS:
-                    self._timed(each, ended - began)
+                    continue
                 if verdict is not None and (answer := self._checked(each, verdict)) is not None:
                     return answer
-                began = ended
+            if self.now() - delivery.started > SLOW_SECONDS:
+                self._looked_at = LOOKED_AT_AFTER
+            return None
+
+        def closely(delivery: Delivery) -> Drop | RetryLater | None:
+            self._looked_at -= 1
+            for function, each in pairs:
+                answer = self._checked(each, self._contained(each, function, delivery))
+                if answer is not None:
+                    return answer
             return None
 
         return ask
 
     def _checked(self, each: Implementation, verdict: object) -> Drop | RetryLater | None:
-        if isinstance(verdict, RetryLater):
+        if verdict is None or isinstance(verdict, RetryLater):
             return verdict
         if isinstance(verdict, Skip):
             return Drop(each.plugin, verdict.reason)
@@ -114,20 +128,29 @@ class Calls:
 
     def _telling(self, those: Sequence[Implementation]) -> Callable[[Delivery, Outcome, float, Kind], None]:
         """All `after_consume`, in the opposite order."""
-        pairs = tuple((each.function, each) for each in reversed(those))
+        pairs = tuple((each.function, each, each.takes) for each in reversed(those))
 
         def tell(delivery: Delivery, outcome: Outcome, elapsed_ms: float, kind: Kind) -> None:
-            now = self.now
-            began = now()
-            for function, each in pairs:
+            if self._looked_at > 0:
+                closely(delivery, outcome, elapsed_ms, kind)
+                return
+            for function, each, takes in pairs:
                 try:
-                    function(delivery, outcome, elapsed_ms, kind)
+                    if takes == 3:
+                        function(delivery, outcome, elapsed_ms)
+                    elif takes == 2:
+                        function(delivery, outcome)
+                    else:
+                        function(delivery, outcome, elapsed_ms, kind)
                 except Exception as error:  # noqa: BLE001 - border: a hook's
                     self.failed(each, error)
-                ended = now()
-                if ended - began > SLOW_SECONDS:
-                    self._timed(each, ended - began)
-                began = ended
+            if self.now() - delivery.started - elapsed_ms / 1000 > SLOW_SECONDS:
+                self._looked_at = LOOKED_AT_AFTER
+
+        def closely(*told: object) -> None:
+            self._looked_at -= 1
+            for function, each, takes in pairs:
+                self._contained(each, function, *told[:takes])
 
         return tell
 

@@ -24,6 +24,7 @@ from framework.hooks import specs
 from framework.hooks.calls import Calls, Implementation
 from framework.hooks.inspection import made, marked, plugin_in, settings_model
 from framework.hooks.markers import PROJECT
+from framework.hooks.versions import check_version, going
 from framework.model.contracts import AllocationStrategy, Command, DedupStore, ExpiryPolicy, ProgressStore, Runner
 
 _log = structlog.get_logger(__name__)
@@ -173,6 +174,7 @@ class PluginHost:
             self.mistakes.append(ConfigurationError(message, place=place))
 
     def _register(self, name: str, found: object) -> None:
+        check_version(found)
         model = settings_model(found)
         plugin = made(found, self._settings(name, model) if model is not None else None)
         self._manager.register(plugin, name)
@@ -211,14 +213,30 @@ class PluginHost:
         names = caller.spec.argnames
         # pluggy keeps the one to be called first at the end.
         for each in reversed(caller.get_hookimpls()):
-            yield Implementation(each.plugin_name, hook, _all_arguments(each.function, names, each.argnames))
+            taken = tuple(each.argnames)
+            if hook == "after_consume" and len(taken) in {2, 3} and taken == tuple(names[: len(taken)]):
+                yield Implementation(each.plugin_name, hook, each.function, len(taken))  # as most are written
+            else:
+                yield Implementation(each.plugin_name, hook, _all_arguments(each.function, names, taken))
 
     def _described(self) -> Iterable[Loaded]:
         for name, plugin in self._manager.list_name_plugin():
             hooks = tuple(hook for hook in specs.NAMES if hook in marked(plugin))
             if self._sources[name] != _OURS:
                 _log.info("plugin loaded", plugin=name, source=self._sources[name], hooks=list(hooks))
+            for each in going(self._arguments_of(name)):
+                _log.warning("hook goes", plugin=name, hook=each.hook, reason=str(each))
             yield Loaded(name, self._sources[name], plugin, hooks)
+
+    def _arguments_of(self, plugin: str) -> dict[str, Sequence[str]]:
+        """Hook -> the arguments that this plugin's implementation takes."""
+        callers = [getattr(self._manager.hook, hook) for hook in specs.NAMES]
+        return {
+            caller.name: each.argnames
+            for caller in callers
+            for each in caller.get_hookimpls()
+            if each.plugin_name == plugin
+        }
 
     def _offered(self, hook: str, kind: type[T], what: str, must: str) -> Iterable[tuple[str, T]]:
         """Nothing is contained here: what cannot be registered must not be missed when it is first needed."""
@@ -303,13 +321,8 @@ def _all_arguments(function: Callable[..., Any], given: Sequence[str], taken: Se
         return function
     if not taken:
         return lambda *_: function()
-    # The first ones in their order are what most take, and what costs a message least.
     if tuple(taken) == tuple(given[:1]):
         return lambda first, *_: function(first)
-    if tuple(taken) == tuple(given[:2]):
-        return lambda first, second, *_: function(first, second)
-    if tuple(taken) == tuple(given[:3]):
-        return lambda first, second, third, *_: function(first, second, third)
     picked = itemgetter(*(given.index(name) for name in taken))  # of one it is the argument, of several a tuple
     if len(taken) == 1:
         return lambda *arguments: function(picked(arguments))

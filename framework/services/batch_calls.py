@@ -18,7 +18,8 @@ from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import RetryLater, Suspend
 from framework.ports import Clock
-from framework.services.deliver import Ends, Hooks, Rules, filled, scope_of, value_of
+from framework.services.deliver import Ends, Hooks, Rules
+from framework.services.filling import filled, scope_of, value_of
 from framework.services.publishing import Means
 from framework.services.resources import Values
 

@@ -15,23 +15,21 @@ from typing import Any
 from framework.core.expiry import SlotDelivery, held
 from framework.core.results import HOLDS, Result, by_policy, explicit, kind_of, result_of
 from framework.declare import ConsumerSpec
-from framework.declare.arguments import PLAIN, Argument
+from framework.declare.arguments import PLAIN
 from framework.errors import BodyUndecodable
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import Ack, Drop, Kind, Outcome, RetryLater
 from framework.model.retrying import Retry
 from framework.ports import Clock
+from framework.services.filling import invocation_of
 from framework.services.once import Once
 from framework.services.publishing import InThread, Means, published
-from framework.services.resources import Scope, Values
 from framework.services.undecodable import Undecodable
 from framework.services.work import RUNNING
 
 Before = Callable[[Delivery], Drop | RetryLater | None]
 After = Callable[[Delivery, Outcome, float, Kind], None]
-Value = Callable[[Message, Delivery | None], object]
-
 SUCCESS = Ack()
 
 
@@ -66,7 +64,7 @@ def call_for(
     assert not spec.batch, "a batch handler is called with a batch"
     rules = rules or Rules()
     means = means or Means()
-    invoke, is_async = _invocation(spec, rules.undecodable, means.values), is_awaited(spec)
+    invoke, is_async = invocation_of(spec, rules.undecodable, means.values), is_awaited(spec)
     if spec.publishes:
         invoke = _publishing(spec, invoke, means, is_explicit=rules.explicit_ack)
     if spec.once_ms:
@@ -303,107 +301,3 @@ class Ends:
             kind = kind_of(result, elapsed_ms) if self._is_orderly else result.kind
             self.tell(delivery, result.outcome, elapsed_ms, kind)
         return value
-
-
-# What the function is given
-
-
-def _invocation(
-    spec: ConsumerSpec, undecodable: Undecodable, values: Values
-) -> Callable[[Message, Delivery | None], Any]:
-    """The function with its arguments filled in, in one call where it takes one."""
-    function = spec.function
-    scope = scope_of(spec, values)
-    if scope:
-        return _scoped(spec, scope, [value_of(each, undecodable, values) for each in spec.arguments])
-    by_place = [value_of(each, undecodable, values) for each in spec.arguments if not each.by_name]
-    by_name = [(each.name, value_of(each, undecodable, values)) for each in spec.arguments if each.by_name]
-    if by_name:
-        return lambda message, delivery: function(
-            *[value(message, delivery) for value in by_place],
-            **{name: value(message, delivery) for name, value in by_name},
-        )
-    if not spec.arguments[0].by_name and (decode := spec.arguments[0].decode) is not None:
-        given = _of_a_body(function, decode, undecodable, [each.wants for each in spec.arguments[1:]])
-        if given is not None:
-            return given
-    if len(by_place) == 1:
-        (only,) = by_place
-        return lambda message, delivery: function(only(message, delivery))
-    if len(by_place) == 2:
-        one, two = by_place
-        return lambda message, delivery: function(one(message, delivery), two(message, delivery))
-    return lambda message, delivery: function(*[value(message, delivery) for value in by_place])
-
-
-def _of_a_body(
-    function: Callable[..., Any], decode: Callable[[bytes], object], undecodable: Undecodable, besides: Sequence[str]
-) -> Callable[[Message, Delivery | None], Any] | None:
-    """The same for what most handlers take, without a call an argument; None for anything else."""
-
-    def alone(message: Message, _: Delivery | None) -> object:
-        value = decode(message.body)
-        undecodable.row = 0
-        return function(value)
-
-    def with_message(message: Message, _: Delivery | None) -> object:
-        value = decode(message.body)
-        undecodable.row = 0
-        return function(value, message)
-
-    def with_delivery(message: Message, delivery: Delivery | None) -> object:
-        value = decode(message.body)
-        undecodable.row = 0
-        return function(value, delivery)
-
-    return {(): alone, ("message",): with_message, ("delivery",): with_delivery}.get(tuple(besides))
-
-
-def scope_of(spec: ConsumerSpec, values: Values) -> Scope:
-    return Scope([each.resource for each in spec.arguments if each.resource is not None], values)
-
-
-def _scoped(spec: ConsumerSpec, scope: Scope, fill: Sequence[Value]) -> Callable[[Message, Delivery | None], Any]:
-    """The same with resources opened around it, once the body has been read."""
-    around = scope.around if spec.is_async else scope.around_at_once
-
-    def invoke(message: Message, delivery: Delivery | None) -> object:
-        row = [value(message, delivery) for value in fill]
-        given = {Message: message, Delivery: delivery}
-        return around(lambda made: filled(spec, row, made), given)
-
-    return invoke
-
-
-def filled(spec: ConsumerSpec, row: Sequence[object], made: Values) -> Any:
-    """The function called with these; what a call has opened takes the place of what was not open yet."""
-    by_place: list[object] = []
-    by_name: dict[str, object] = {}
-    for argument, value in zip(spec.arguments, row, strict=True):
-        given = value if argument.resource is None else made[argument.resource]
-        if argument.by_name:
-            by_name[argument.name] = given
-        else:
-            by_place.append(given)
-    return spec.function(*by_place, **by_name)
-
-
-def value_of(argument: Argument, undecodable: Undecodable, values: Values) -> Value:
-    """How one argument is made of one message."""
-    wanted = argument.resource
-    if wanted is not None:
-        return lambda _message, _delivery: values.get(wanted)
-    if argument.wants == "message":
-        return lambda message, _: message
-    if argument.wants == "delivery":
-        return lambda _, delivery: delivery
-    decode = argument.decode
-    if decode is None:
-        return lambda message, _: message.body
-
-    def decoded(message: Message, _: Delivery | None) -> object:
-        value = decode(message.body)
-        undecodable.row = 0
-        return value
-
-    return decoded

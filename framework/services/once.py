@@ -66,6 +66,8 @@ class Once:
             mine.set()
 
     async def close(self) -> None:
+        if self.dropped:
+            log.info("repeats dropped in all", group=self._group, topic=self._topic, dropped=self.dropped)
         await self._asked(self._store.close())
 
     def _key(self, message: Message, key_of: KeyOf | None) -> str | None:

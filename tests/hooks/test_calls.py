@@ -9,6 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from framework.hooks import Skip, hookimpl
+from framework.hooks.calls import LOOKED_AT_FIRST
 from framework.hooks.host import PluginHost
 from framework.model.delivery import Delivery
 from framework.model.message import Message
@@ -163,6 +164,42 @@ def test_a_slow_hook_is_counted_and_named_and_hurts_no_message() -> None:
         (each["plugin"], each["hook"]) for each in slow
     }
     assert all(each["elapsed_ms"] >= 150 for each in slow)
+
+
+def test_one_that_becomes_slow_later_is_timed_by_itself_from_then_on_and_named() -> None:
+    """Where nobody was slow for long, all hooks are timed together, which does not say who it was."""
+    now = [0.0]
+
+    class Slow:
+        seconds = 0.0
+
+        @hookimpl
+        def before_consume(self, delivery: Delivery) -> None:
+            now[0] += self.seconds
+
+        @hookimpl
+        def after_consume(self, delivery: Delivery) -> None:
+            now[0] += self.seconds
+
+    slow = Slow()
+    calls = PluginHost(objects={"quick": Watcher("quick", []), "slow": slow}, discover=list).calls
+    calls.now = lambda: now[0]
+
+    def deliver() -> None:
+        delivery = Delivery("billing", Message("orders"), now[0])
+        for before in calls.before:
+            before(delivery)
+        for after in calls.after:
+            after(delivery, Ack(), (now[0] - delivery.started) * 1_000, "success")
+
+    for _ in range(LOOKED_AT_FIRST):
+        deliver()
+    slow.seconds = 0.2
+    deliver()
+    seen = dict(calls.slow)
+    deliver()
+
+    assert ({"slow": 1}, {"slow": 3}) == (seen, calls.slow), "the first delivery's second hook is timed already"
 
 
 def test_a_quick_hook_is_not_called_slow() -> None:

@@ -1,0 +1,53 @@
+"""Versions of the hooks: what a plugin may say that it needs, and what goes one day and what stands in for it.
+
+A plugin that needs newer hooks than there are says `HOOKS_VERSION = 2`, as a module or at its class. What is to go is
+named here for a whole version first, and each plugin that still implements it is told so at every start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from framework.errors import ConfigurationError
+
+VERSION = 1
+"""Rises when a hook or an argument is added, and when one goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deprecation:
+    """One hook, or one argument of it, that goes."""
+
+    hook: str
+    argument: str = ""
+    """Empty: the whole hook."""
+    goes_in: int = 0
+    instead: str = ""
+    """What to write."""
+
+    def __str__(self) -> str:
+        what = f"argument {self.argument!r} of {self.hook}" if self.argument else f"hook {self.hook}"
+        return f"the {what} goes in version {self.goes_in} of the hooks; {self.instead}"
+
+
+DEPRECATED: tuple[Deprecation, ...] = ()
+
+
+def check_version(plugin: object) -> None:
+    """Raise where a plugin was written for hooks that are not here."""
+    needed = getattr(plugin, "HOOKS_VERSION", VERSION)
+    if not isinstance(needed, int) or isinstance(needed, bool) or needed < 1:
+        raise ConfigurationError(f"HOOKS_VERSION is {needed!r}; write a number from 1 to {VERSION}, or remove it")
+    if needed > VERSION:
+        raise ConfigurationError(
+            f"it needs version {needed} of the hooks, and there is {VERSION}: upgrade framework-app"
+        )
+
+
+def going(implemented: Mapping[str, Sequence[str]]) -> Iterator[Deprecation]:
+    """What of these hooks and their arguments goes."""
+    for each in DEPRECATED:
+        arguments = implemented.get(each.hook)
+        if arguments is not None and (not each.argument or each.argument in arguments):
+            yield each

@@ -1,0 +1,133 @@
+"""What a handler's function is given of a message: its arguments made and filled in, in one call where it takes one.
+
+Put together once, at start. It knows no hooks, no retries and no ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from framework.declare import ConsumerSpec
+from framework.declare.arguments import Argument
+from framework.declare.decoding import Decoder
+from framework.model.delivery import Delivery
+from framework.model.message import Message
+from framework.services.resources import Scope, Values
+from framework.services.undecodable import Undecodable
+
+Value = Callable[[Message, Delivery | None], object]
+
+
+def invocation_of(
+    spec: ConsumerSpec, undecodable: Undecodable, values: Values
+) -> Callable[[Message, Delivery | None], Any]:
+    """The function with its arguments filled in, in one call where it takes one."""
+    function = spec.function
+    scope = scope_of(spec, values)
+    if scope:
+        return _scoped(spec, scope, [value_of(each, undecodable, values) for each in spec.arguments])
+    by_place = [value_of(each, undecodable, values) for each in spec.arguments if not each.by_name]
+    by_name = [(each.name, value_of(each, undecodable, values)) for each in spec.arguments if each.by_name]
+    if by_name:
+        return lambda message, delivery: function(
+            *[value(message, delivery) for value in by_place],
+            **{name: value(message, delivery) for name, value in by_name},
+        )
+    if not spec.arguments[0].by_name and (decoder := spec.arguments[0].decode) is not None:
+        given = _of_a_body(function, decoder, undecodable, [each.wants for each in spec.arguments[1:]])
+        if given is not None:
+            return given
+    if len(by_place) == 1:
+        (only,) = by_place
+        return lambda message, delivery: function(only(message, delivery))
+    if len(by_place) == 2:
+        one, two = by_place
+        return lambda message, delivery: function(one(message, delivery), two(message, delivery))
+    return lambda message, delivery: function(*[value(message, delivery) for value in by_place])
+
+
+def _of_a_body(
+    function: Callable[..., Any], decoder: Decoder, undecodable: Undecodable, besides: Sequence[str]
+) -> Callable[[Message, Delivery | None], Any] | None:
+    """The same for what most handlers take, without a call an argument; None for anything else."""
+    convert, errors, refused = decoder.convert, decoder.errors, decoder.refused
+
+    def alone(message: Message, _: Delivery | None) -> object:
+        body = message.body
+        try:
+            value = convert(body)
+        except errors as error:
+            raise refused(error) from None
+        undecodable.row = 0
+        return function(value)
+
+    def with_message(message: Message, _: Delivery | None) -> object:
+        body = message.body
+        try:
+            value = convert(body)
+        except errors as error:
+            raise refused(error) from None
+        undecodable.row = 0
+        return function(value, message)
+
+    def with_delivery(message: Message, delivery: Delivery | None) -> object:
+        body = message.body
+        try:
+            value = convert(body)
+        except errors as error:
+            raise refused(error) from None
+        undecodable.row = 0
+        return function(value, delivery)
+
+    return {(): alone, ("message",): with_message, ("delivery",): with_delivery}.get(tuple(besides))
+
+
+def scope_of(spec: ConsumerSpec, values: Values) -> Scope:
+    return Scope([each.resource for each in spec.arguments if each.resource is not None], values)
+
+
+def _scoped(spec: ConsumerSpec, scope: Scope, fill: Sequence[Value]) -> Callable[[Message, Delivery | None], Any]:
+    """The same with resources opened around it, once the body has been read."""
+    around = scope.around if spec.is_async else scope.around_at_once
+
+    def invoke(message: Message, delivery: Delivery | None) -> object:
+        row = [value(message, delivery) for value in fill]
+        given = {Message: message, Delivery: delivery}
+        return around(lambda made: filled(spec, row, made), given)
+
+    return invoke
+
+
+def filled(spec: ConsumerSpec, row: Sequence[object], made: Values) -> Any:
+    """The function called with these; what a call has opened takes the place of what was not open yet."""
+    by_place: list[object] = []
+    by_name: dict[str, object] = {}
+    for argument, value in zip(spec.arguments, row, strict=True):
+        given = value if argument.resource is None else made[argument.resource]
+        if argument.by_name:
+            by_name[argument.name] = given
+        else:
+            by_place.append(given)
+    return spec.function(*by_place, **by_name)
+
+
+def value_of(argument: Argument, undecodable: Undecodable, values: Values) -> Value:
+    """How one argument is made of one message."""
+    wanted = argument.resource
+    if wanted is not None:
+        return lambda _message, _delivery: values.get(wanted)
+    if argument.wants == "message":
+        return lambda message, _: message
+    if argument.wants == "delivery":
+        return lambda _, delivery: delivery
+    decode = argument.decode
+    if decode is None:
+        return lambda message, _: message.body
+
+    def decoded(message: Message, _: Delivery | None) -> object:
+        value = decode(message.body)
+        undecodable.row = 0
+        return value
+
+    return decoded
