@@ -82,6 +82,7 @@ class ConsumerGroup:
         if plan.broadcasting:
             self._reports = DropReports(reports)
         self._tasks: dict[MessageQueue, asyncio.Task[None]] = {}
+        self._resets: dict[MessageQueue, asyncio.Task[None]] = {}  # on their way to be stored; nobody begins before
         self._arrivals = Arrivals(plan.name)
         self._released = Wakeup()
         self._is_stopping = False
@@ -293,12 +294,14 @@ class ConsumerGroup:
         if pull.flow.can_reset:
             pull.reset(offset)
             self.start_anew(pull)
-        elif pull.flow.state is not QueueState.CLAIMED:  # else it begins at what is stored once it has its lock
+        elif pull.flow.state is not QueueState.CLAIMED:  # else it begins at what is stored, once it has its lock
             return False
-        self._tree.start(self._commits.store(queue, offset), name=f"reset {queue}")
+        self._resets[queue] = self._tree.start(self._commits.store(queue, offset), name=f"reset {queue}")
         return True
 
     async def _find_start(self, queue: MessageQueue) -> Start:
+        if (reset := self._resets.pop(queue, None)) is not None:
+            await asyncio.shield(reset)
         policy = self._arrivals.policy_for(queue, self.plan.start)
         now_ms = self._world.clock.now_ms()
         return await find_start(self._progress, self.plan.name, queue, policy, now_ms)
