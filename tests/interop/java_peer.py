@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import select
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ from typing import Any
 from tests.interop import jars
 from tests.interop.processes import Nursery
 
+STACKS_S = 20
 FLAGS = (
     *("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
     "-Drocketmq.client.rebalance.waitInterval=1000",  # 20 s as shipped: too long for tests to wait.
@@ -114,8 +116,9 @@ class JavaPeer:
         except BrokenPipeError:
             raise PeerError(f"the JVM ended before {do!r}:\n{self._last_words()}") from None
         if not select.select([self._jvm.stdout], [], [], timeout_s)[0]:
+            threads = self._threads()
             self._nursery.kill(self._jvm)
-            raise PeerError(f"no answer to {do!r} within {timeout_s:g} s:\n{self._last_words()}")
+            raise PeerError(f"no answer to {do!r} within {timeout_s:g} s:\n{self._last_words()}\n{threads}")
         line = self._jvm.stdout.readline()
         if not line:
             raise PeerError(f"the JVM ended during {do!r}:\n{self._last_words()}")
@@ -220,6 +223,19 @@ class JavaPeer:
     def close(self) -> None:
         self._nursery.kill(self._jvm)
         self._home.cleanup()
+
+    def _threads(self) -> str:
+        """What the JVM is at, for whoever wants to know why it says nothing."""
+        tool = shutil.which("jstack")
+        if tool is None:
+            return "no jstack here, so nobody knows what it is at"
+        try:
+            ended = subprocess.run(
+                [tool, str(self._jvm.pid)], capture_output=True, text=True, timeout=STACKS_S, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return f"it does not even say within {STACKS_S:g} s what its threads are at"
+        return ended.stdout or ended.stderr
 
     def _last_words(self) -> str:
         return "\n".join(self._errors.read_text(errors="replace").splitlines()[-30:])
