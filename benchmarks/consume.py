@@ -19,7 +19,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks.consumers import FEATURES, HANDLERS, SideEnded, Work, start_java, start_ours
+from benchmarks.consumers import FEATURES, HANDLERS, RELIABILITY, SideEnded, Work, start_java, start_ours
 from benchmarks.handlers.order import template
 from benchmarks.process_tree import Watch
 from benchmarks.report import Run, table, write_json
@@ -104,7 +104,7 @@ def _filled(options: argparse.Namespace, cluster: Cluster, nursery: Nursery, fol
 
 
 def _all_runs(options: argparse.Namespace, field: Field) -> list[Run]:
-    ours = FEATURES if options.features else ["ours"]
+    ours = list(RELIABILITY) if options.reliability else FEATURES if options.features else ["ours"]
     sides = ["java", *ours] if options.against == "java" else ours
     runs = []
     for number in range(1, options.runs + 1):
@@ -120,6 +120,7 @@ def _run(who: str, number: int, field: Field) -> Run:
     work = replace(field.work, group=f"{who}-{number}")
     if who in FEATURES:
         work = replace(work, handler=who)
+    work = replace(work, settings=RELIABILITY.get(who, {}))
     folder = field.folder / work.group
     folder.mkdir()
     load = os.getloadavg()[0]
@@ -175,6 +176,11 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--handler", choices=sorted(HANDLERS), default="async", help="ours; default %(default)s")
     parser.add_argument(
         "--features", action="store_true", help="ours as async, pydantic, retry, hooks3 and full: what each adds"
+    )
+    parser.add_argument(
+        "--reliability",
+        action="store_true",
+        help="ours as bare and kept: without and with a progress store and a limit",
     )
     parser.add_argument("--queues", type=_positive, default=8, metavar="Q")
     parser.add_argument("--tuned", action="store_true", help="broker and clients move 1024 messages a pull")

@@ -10,8 +10,8 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,11 @@ HANDLERS = {
 }
 FEATURES = ("async", "pydantic", "retry", "hooks3", "full")
 """What `--features` takes in turns: the plain handler, one thing more each, and all together."""
+RELIABILITY: Mapping[str, Mapping[str, object]] = {
+    "bare": {"progress": "none", "timeout": None},
+    "kept": {"progress": "topic", "timeout": "15m"},
+}
+"""What `--reliability` takes in turns: settings of the group."""
 WITH_HOOKS = frozenset({"hooks3", "full"})
 HOOKS = [f"benchmarks.handlers.{place}_hooks" for place in ("first", "second", "third")]
 
@@ -48,6 +53,8 @@ class Work:
     group: str
     count: int
     handler: str
+    settings: Mapping[str, object] = field(default_factory=dict)
+    """More of our group's."""
     pull_batch: int
     """What one pull asks for."""
     java_batch: int
@@ -114,7 +121,7 @@ def start_ours(work: Work, nursery: Nursery, folder: Path) -> Side:
     report = folder / "report.jsonl"
     settings = {
         "cluster": {"name_servers": [work.name_server]},
-        "consumers": {work.group: {"start": "first", "pull_batch": work.pull_batch}},
+        "consumers": {work.group: {"start": "first", "pull_batch": work.pull_batch, **work.settings}},
         # Only what the benchmark asks for: a plugin that happens to be installed here would be measured too.
         "plugins": {
             "block": [entry.name for entry in entry_points(group="framework_app.plugins")],

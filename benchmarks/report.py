@@ -15,6 +15,7 @@ from typing import Any
 from tests.interop import jars
 
 FIGURES = ("rate", "cpu_per_message_us", "peak_memory_mb")
+RELIABILITY_BAR = 1.1
 RATIO_NAMES = {"rate": "rate", "cpu_per_message_us": "cpu_per_message", "peak_memory_mb": "peak_memory"}
 
 
@@ -66,6 +67,14 @@ def features(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
     return {who: {**over.get(who, {}), "adds_us": cpu - plain} for who, cpu in each.items()}
 
 
+def reliability(runs: Sequence[Run]) -> float | None:
+    """Processor time a message with a store of progress and a limit for handlers over that without; None where none."""
+    both = medians(runs)
+    if not both.get("bare") or not both.get("kept"):
+        return None
+    return both["kept"]["cpu_per_message_us"] / both["bare"]["cpu_per_message_us"]
+
+
 def table(runs: Sequence[Run]) -> str:
     lines = [str(run) for run in runs]
     for who, figures in medians(runs).items():
@@ -76,6 +85,8 @@ def table(runs: Sequence[Run]) -> str:
     for who, found in features(runs).items():
         java = f", {found['cpu_over_java']:.2f}x Java's" if "cpu_over_java" in found else ""
         lines.append(f"{who}: adds {found['adds_us']:.2f} us CPU a message{java}")
+    if (kept := reliability(runs)) is not None:
+        lines.append(f"kept over bare: {kept:.3f}x the CPU a message (bar {RELIABILITY_BAR:.2f})")
     return "\n".join(lines)
 
 
@@ -88,6 +99,7 @@ def write_json(path: Path, runs: Sequence[Run], settings: Mapping[str, Any]) -> 
         "medians": medians(runs),
         "ratios": ratios(runs),
         **({"features": compared} if (compared := features(runs)) else {}),
+        **({"reliability": kept} if (kept := reliability(runs)) is not None else {}),
     }
     path.write_text(json.dumps(content, indent=2) + "\n")
 

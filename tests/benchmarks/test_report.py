@@ -60,6 +60,14 @@ def test_a_missing_peer_has_an_exit_code_of_its_own(
     assert "java was not found" in capsys.readouterr().err
 
 
+def test_what_reliability_costs_is_told() -> None:
+    runs = [run_of("bare", 300, cpu=2), run_of("kept", 290, cpu=2.1), run_of("bare", 300, cpu=2.2)]
+
+    assert report.reliability(RUNS) is None
+    assert report.reliability(runs) == pytest.approx(1)
+    assert "kept over bare: 1.000x the CPU a message (bar 1.10)" in report.table(runs)
+
+
 def test_features_are_told_by_what_they_add_and_against_java() -> None:
     runs = [run_of("java", 100, cpu=10), run_of("async", 300, cpu=2), run_of("full", 200, cpu=4)]
 
