@@ -270,7 +270,7 @@ class ConsumerSettings(Part):
     """Messages asked for in one pull. A stock broker hands out no more than 32."""
     cache_count: Annotated[int, Field(ge=1, le=65_535)] = 1_000
     """Messages a queue may hold that are pulled and not yet settled."""
-    cache_bytes: Annotated[Size, Field(ge=1 << 16)] = 64 << 20
+    cache_bytes: Annotated[Size, Field(ge=1 << 16)] = 100 << 20
     """Bytes of pulled messages that one queue may hold; `app.budget` bounds all queues together."""
     topic_count: Annotated[int, Field(ge=1)] | None = None
     """Messages that all owned queues of one topic may hold together, in even shares. Empty: no bound of its own."""
