@@ -77,6 +77,16 @@ def decide(outcome: Outcome, attempt: int, max_retries: int) -> Decision:
             return decide(RetryLater(pause, reason="suspended"), attempt, max_retries)
 
 
+def cut_short(outcome: Outcome) -> int | None:
+    """The delay in ms that was asked for, where the brokers' ladder has none so long; None where it has."""
+    match outcome:
+        case RetryLater(delay=delay) | Suspend(pause=delay) if delay is not None:
+            delay_ms = to_ms(delay)
+            return delay_ms if delay_ms > delay_levels.DELAYS_MS[-1] else None
+        case _:
+            return None
+
+
 def goes_round(error: FrameworkError, failures: int) -> bool:
     """Whether a copy that could not be had by a send-back is sent as a normal message now.
 

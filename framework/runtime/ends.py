@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import structlog
+
 from framework import marks
 from framework.core.alone import decide_alone
 from framework.core.chunk import Chunk
 from framework.core.results import result_of
-from framework.core.retry import SendBack, Settle, Stay, decide
+from framework.core.retry import SendBack, Settle, Stay, cut_short, decide
+from framework.model.delay_levels import LEVEL_MAX
+from framework.model.durations import to_text
 from framework.ports import Clock
 from framework.runtime.broadcasting import Broadcasting
 from framework.runtime.plan import GroupPlan, Handling
@@ -21,6 +25,8 @@ from framework.services import held
 from framework.services.pull import PullLoop
 from framework.services.settle import Parked, Settler
 from framework.services.work import Counts
+
+log = structlog.get_logger()
 
 
 class Ends:
@@ -40,6 +46,7 @@ class Ends:
     ) -> None:
         self._plan, self._counts, self._settler, self._held, self._alone = plan, counts, settler, holder, alone
         self._reports, self._clock, self._handling_of = reports, clock, handling_of
+        self._is_cut_told = False
 
     def uncommon(self, queue: PullLoop, chunk: Chunk, index: int, result: object, started: float) -> None:
         """Not plain success: name the outcome, decide, carry out."""
@@ -81,6 +88,12 @@ class Ends:
             return
 
         queue.rates.failed(now_ms)
+        if decision.level == LEVEL_MAX and not self._is_cut_told and (wish_ms := cut_short(outcome)) is not None:
+            self._is_cut_told = True
+            log.warning(
+                "delay cut short: brokers have levels up to two hours",
+                group=plan.name, wanted=to_text(wish_ms), topic=queue.queue.topic,
+            )  # fmt: skip
 
         def settled(parked: Parked) -> None:
             self._counts.add(decision.event)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from framework.core import limits
-from framework.core.retry import Decision, SendBack, Settle, Stay, decide, decide_in_order, outcome_of
+from framework.core.retry import Decision, SendBack, Settle, Stay, cut_short, decide, decide_in_order, outcome_of
 from framework.errors import BodyUndecodable
 from framework.model import delay_levels
 from framework.model.outcome import Ack, DeadLetter, Drop, Outcome, RetryLater, Suspend
@@ -103,3 +103,19 @@ def test_in_order_a_retry_is_a_pause_in_place(
 ) -> None:
     """Java's default pause, and its bounds: 10 ms to 30 s."""
     assert expected == decide_in_order(outcome, attempt, max_retries)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "wish_ms"),
+    [
+        (RetryLater("2h"), None),
+        (RetryLater("2h1ms"), 7_200_001),
+        (Suspend("3h"), 10_800_000),
+        (RetryLater(), None),
+        (Suspend(), None),
+        (DeadLetter("why"), None),
+    ],
+    ids=str,
+)
+def test_a_delay_that_no_level_has_is_known(outcome: Outcome, wish_ms: int | None) -> None:
+    assert wish_ms == cut_short(outcome)
