@@ -123,6 +123,18 @@ class ClockSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class LoopSnapshot:
+    """Loops of one name that failed by a mistake of the program's or a plugin's, and were started again."""
+
+    name: str
+    failures: int
+    reason: str
+    """Of the last one."""
+    stands_back: bool
+    """It waits now until it is tried again; the application is not ready meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """The whole process."""
 
@@ -151,3 +163,5 @@ class Snapshot:
     host: str = ""
     session: str = ""
     """Which life of the process this is; nobody else has the same."""
+    failed_loops: tuple[LoopSnapshot, ...] = ()
+    """Empty where all went well, always."""

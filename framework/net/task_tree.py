@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import structlog
@@ -16,6 +17,22 @@ T = TypeVar("T")
 OnError = Callable[[str, BaseException], None]
 
 log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class LoopFailures:
+    """What became of loops of one name that were started again after an error."""
+
+    count: int = 0
+    reason: str = ""
+    """Of the last one."""
+    standing_back: int = 0
+    """How many of them wait now until they are tried again."""
+
+    def add(self, reason: str) -> None:
+        self.count += 1
+        self.standing_back += 1
+        self.reason = reason
 
 
 def log_error(name: str, error: BaseException) -> None:
@@ -35,6 +52,8 @@ class TaskTree:
         self._on_error = on_error
         self._tasks: dict[asyncio.Task[Any], None] = {}  # a dict keeps the order of creation
         self._is_closed = False
+        self.failed_loops: dict[str, LoopFailures] = {}
+        """By name; whoever supervises a loop of this tree notes it here."""
 
     def start(self, coro: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
         """Start a child. On a tree that was closed the child is cancelled before its first step."""

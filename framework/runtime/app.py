@@ -308,7 +308,7 @@ class App:
     @property
     def is_ready(self) -> bool:
         """Every group has joined and is balanced, with all its workers, and none waits for its `ready_when`; brokers
-        take back what fails, no group is orderly in part, and no queue stands still.
+        take back what fails, no group is orderly in part, no queue stands still, and no loop failed just now.
         """
         return (
             self._membership.is_ready
@@ -324,7 +324,7 @@ class App:
             self.settings, self.member, self._groups, membership.budget, self._clock,
             is_ready=self.is_ready, started_ms=self._started_ms, dormant=membership.dormant.names,
             calls=self.plugins.calls, held_back=joining.held, host=joining.host, session=joining.session,
-            engines=self._taken.pictures(),
+            engines=self._taken.pictures(), failed_loops=membership.failed_loops,
         )  # fmt: skip
 
     def __repr__(self) -> str:

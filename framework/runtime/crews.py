@@ -17,7 +17,7 @@ from framework.services.batches import BatchCrew
 from framework.services.consume import Crew
 from framework.services.expiry import Expiry, Fences
 from framework.services.pull import TakesChunks
-from framework.services.supervise import supervised
+from framework.services.supervise import supervise
 from framework.services.threads import ThreadCrew
 
 log = structlog.get_logger()
@@ -97,9 +97,8 @@ class Crews:
         self._was_hanging = hanging
 
     def _employ(self, slots: Iterable[Slot]) -> None:
-        name, chance = f"worker {self._name}", self._world.chance
         for slot in slots:
-            self._tree.start(supervised(name, partial(self._tasks.work, slot), chance), name=name)
+            supervise(self._tree, f"worker {self._name}", partial(self._tasks.work, slot), self._world.chance)
 
     def __repr__(self) -> str:
         return f"<Crews {self._name}: {self._tasks} {self._threads} {list(self._batches.values())}>"

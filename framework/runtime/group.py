@@ -42,7 +42,7 @@ from framework.services.position import Arrivals, Start, find_start
 from framework.services.pull import PullLoop, Pulls
 from framework.services.rebalance import RebalanceLoop
 from framework.services.settle import Settler
-from framework.services.supervise import supervised
+from framework.services.supervise import supervise
 from framework.services.work import Counts
 
 log = structlog.get_logger()
@@ -124,18 +124,18 @@ class ConsumerGroup:
 
     def start(self) -> None:
         """Start the loops. Crews come first: a chunk is never offered to nobody."""
-        name, start, chance = self.plan.name, self._tree.start, self._world.chance
+        name, tree, chance = self.plan.name, self._tree, self._world.chance
         if self.order is not None:
             self.order.start()
         else:
             self.crews.start()
-            start(supervised(f"expiry {name}", self.crews.expiry.run, chance), name=f"expiry {name}")
+            supervise(tree, f"expiry {name}", self.crews.expiry.run, chance)
         if self.plan.is_paused:
             self.adopt(self.plan)
-        start(supervised(f"commit {name}", self._commits.run, chance), name=f"commit {name}")
+        supervise(tree, f"commit {name}", self._commits.run, chance)
         if self.progress is not None:
             self.progress.start()
-        self._rebalancing = start(supervised(f"rebalance {name}", self.rebalance.run, chance), name=f"rebalance {name}")
+        self._rebalancing = supervise(tree, f"rebalance {name}", self.rebalance.run, chance)
 
     def adopt(self, plan: GroupPlan) -> None:
         """Go on as this plan says: how many handlers run at once, if any, and how much is held.
@@ -279,9 +279,7 @@ class ConsumerGroup:
 
     def _run(self, pull: PullLoop) -> None:
         queue = pull.queue
-        self._tasks[queue] = self._tree.start(
-            supervised(f"pull {queue}", pull.run, self._world.chance), name=f"pull {queue}"
-        )
+        self._tasks[queue] = supervise(self._tree, f"pull {queue}", pull.run, self._world.chance)
 
     def reset(self, queue: MessageQueue, offset: int) -> bool:
         """Go on from `offset`, now and after a restart; False where the queue is not ours to move.

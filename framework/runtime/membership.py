@@ -5,7 +5,7 @@ connections, and left. It knows neither handlers nor plugins, and nothing of who
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import structlog
@@ -14,7 +14,7 @@ from framework.client.cluster import Cluster
 from framework.core.budget import Budget
 from framework.model.queue import MessageQueue
 from framework.model.subscription import Subscription
-from framework.net.task_tree import TaskTree
+from framework.net.task_tree import LoopFailures, TaskTree
 from framework.ports import World
 from framework.runtime import connect
 from framework.runtime.connect import heartbeat_of
@@ -29,7 +29,7 @@ from framework.services.census import CensusLoop
 from framework.services.clocks import AlignedClock
 from framework.services.heartbeat import HeartbeatLoop
 from framework.services.pull import Pulls
-from framework.services.supervise import supervised
+from framework.services.supervise import supervise
 from framework.settings.schema import AppSettings
 
 log = structlog.get_logger()
@@ -55,10 +55,13 @@ class Membership:
         self.budget = Budget(settings.app.budget, self._budget_changed)
         self._censuses: list[CensusLoop] = []
         self._is_open = False
+        self.failed_loops: Mapping[str, LoopFailures] = {}
+        """Loops that were started again after an error, by name."""
 
     def open(self, plans: Sequence[GroupPlan], member: str, cluster: Cluster, reports: Reports, tree: TaskTree) -> None:
         """Make the groups that do not wait for anything. Nobody hears of them yet."""
         self.member, self.cluster, self._reports, self._tree = member, cluster, reports, tree
+        self.failed_loops = tree.failed_loops
         self.heartbeats = HeartbeatLoop(
             cluster.brokers,
             lambda: heartbeat_of(self.member, [group.plan for group in self.groups]),
@@ -69,7 +72,7 @@ class Membership:
         self.groups = [self._group(plan) for plan in self.dormant.keep(plans)]
         self._is_open = True
         cluster.routes.on_change(self._routes_changed)
-        tree.start(supervised("routes", cluster.routes.run, self._world.chance), name="routes")
+        supervise(tree, "routes", cluster.routes.run, self._world.chance)
 
     def _group(self, plan: GroupPlan) -> ConsumerGroup:
         def pulls(subscription: Subscription, queue: MessageQueue) -> Pulls:
@@ -99,7 +102,7 @@ class Membership:
         await start_clocks(self._clock, self.groups, cluster, self._world, tree)
         self.groups, held = await self.joining.look_around(cluster, self.groups, self.member)
         self.joining.start_held(held, self._join_late, tree)
-        tree.start(supervised("heartbeats", self.heartbeats.run, self._world.chance), name="heartbeats")
+        supervise(tree, "heartbeats", self.heartbeats.run, self._world.chance)
         if cluster.brokers.addresses():
             try:
                 async with asyncio.timeout(self._settings.cluster.request_timeout / 1000):
@@ -187,7 +190,7 @@ class Membership:
     @property
     def is_ready(self) -> bool:
         """Every group has joined and is balanced, with all its workers, and none waits for its `ready_when`; brokers
-        take back what fails, and no group is orderly in part.
+        take back what fails, no group is orderly in part, and no loop stands back after an error.
         """
         return (
             self.accepted.is_set()
@@ -197,6 +200,7 @@ class Membership:
             and not self.joining.held
             and not any(census.is_mixed_up for census in self._censuses)
             and not self.dormant.gated
+            and not any(each.standing_back for each in self.failed_loops.values())
         )
 
     def __repr__(self) -> str:

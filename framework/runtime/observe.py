@@ -9,7 +9,8 @@ from framework.core.queue_flow import QueueState
 from framework.hooks.calls import Calls
 from framework.model.allocation import Allocation
 from framework.model.rate import Rate
-from framework.model.snapshot import EngineSnapshot, GroupSnapshot, QueueSnapshot, Snapshot
+from framework.model.snapshot import EngineSnapshot, GroupSnapshot, LoopSnapshot, QueueSnapshot, Snapshot
+from framework.net.task_tree import LoopFailures
 from framework.ports import Clock
 from framework.runtime.connect import consume_from
 from framework.runtime.group import ConsumerGroup
@@ -34,6 +35,7 @@ def picture(
     held_back: Mapping[str, int],
     host: str,
     session: str,
+    failed_loops: Mapping[str, LoopFailures],
 ) -> Snapshot:
     """The application as it is now."""
     return Snapshot(
@@ -53,6 +55,10 @@ def picture(
         held_back=dict(held_back),
         host=host,
         session=session,
+        failed_loops=tuple(
+            LoopSnapshot(name, each.count, each.reason, stands_back=each.standing_back > 0)
+            for name, each in failed_loops.items()
+        ),
     )
 
 

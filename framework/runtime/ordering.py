@@ -22,7 +22,7 @@ from framework.services.order_desk import InOrder
 from framework.services.order_ends import Decide
 from framework.services.orderly import Orderly
 from framework.services.pull import GroupSide, PullLoop
-from framework.services.supervise import supervised
+from framework.services.supervise import supervise
 from framework.services.work import Counts
 
 
@@ -61,8 +61,7 @@ class Ordering:
         )
 
     def start(self) -> None:
-        loop = supervised(f"leases {self._group}", self.leases.run, self._world.chance)
-        self._tree.start(loop, name=f"leases {self._group}")
+        supervise(self._tree, f"leases {self._group}", self.leases.run, self._world.chance)
 
     def take(self, pull: PullLoop, how: InOrder) -> None:
         """The queue is ours to claim; its flow begins once it is locked."""

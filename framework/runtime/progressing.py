@@ -20,7 +20,7 @@ from framework.ports import Files, World
 from framework.runtime.plan import Keeping
 from framework.services.progress import Counts, ProgressLoop, QueueProgress
 from framework.services.pull import PullLoop
-from framework.services.supervise import supervised
+from framework.services.supervise import supervise
 from framework.wire.codes import ResponseCode
 
 log = structlog.get_logger()
@@ -49,8 +49,7 @@ class Progressing:
     def start(self) -> None:
         if not self._has_ranges:
             return
-        name = f"progress {self._group}"
-        self._tree.start(supervised(name, self._loop.run, self._world.chance), name=name)
+        supervise(self._tree, f"progress {self._group}", self._loop.run, self._world.chance)
 
     def of(self, queue: MessageQueue) -> QueueProgress:
         """For one acquisition of a queue."""

@@ -10,7 +10,7 @@ from framework.client.producer import Producer
 from framework.client.tracing import SEND_TIMEOUT, producer_group
 from framework.net.task_tree import TaskTree
 from framework.runtime.plan import GroupPlan
-from framework.services.supervise import supervised
+from framework.services.supervise import supervise
 
 
 def start_traces(plans: Sequence[GroupPlan], cluster: Cluster, tree: TaskTree) -> None:
@@ -22,7 +22,7 @@ def start_traces(plans: Sequence[GroupPlan], cluster: Cluster, tree: TaskTree) -
         # As the Java client's: what is told of all tenants stands in one topic.
         producer = Producer(cluster=cluster, group=group, timeout=SEND_TIMEOUT, namespace="")
         run = partial(plan.trace.tracer.run, producer.send)
-        tree.start(supervised(f"trace {plan.name}", run, cluster.world.chance), name=f"trace {plan.name}")
+        supervise(tree, f"trace {plan.name}", run, cluster.world.chance)
 
 
 async def close_traces(plans: Sequence[GroupPlan]) -> None:

@@ -13,7 +13,7 @@ from framework.runtime.subscribing import redate
 from framework.services.census import CensusLoop
 from framework.services.clocks import AlignedClock, ClockLoop
 from framework.services.standstill import Standstill
-from framework.services.supervise import supervised
+from framework.services.supervise import supervise
 
 
 def start_census(group: ConsumerGroup, member: str, cluster: Cluster, world: World, tree: TaskTree) -> CensusLoop:
@@ -23,7 +23,7 @@ def start_census(group: ConsumerGroup, member: str, cluster: Cluster, world: Wor
         plan.name, plan.subscriptions[0].topic, member, lambda: profile_of(group.plan), cluster.inquiries,
         world.clock, members=lambda: group.members,
     )  # fmt: skip
-    tree.start(supervised(f"census {plan.name}", census.run, world.chance), name=f"census {plan.name}")
+    supervise(tree, f"census {plan.name}", census.run, world.chance)
     return census
 
 
@@ -35,7 +35,7 @@ async def start_clocks(
     await clocks.ask()
     for group in groups:
         redate(group, clock.now_ms())
-    tree.start(supervised("clocks", clocks.run, world.chance), name="clocks")
+    supervise(tree, "clocks", clocks.run, world.chance)
 
 
 def start_standstill(
@@ -43,5 +43,5 @@ def start_standstill(
 ) -> Standstill:
     """Look whether every queue gets on."""
     still = Standstill(lambda: [(group.plan.own_name, group) for group in groups()], cluster.brokers, world.clock)
-    tree.start(supervised("standstill", still.run, world.chance), name="standstill")
+    supervise(tree, "standstill", still.run, world.chance)
     return still

@@ -95,7 +95,7 @@ async def _consume_there(app: App, arguments: argparse.Namespace) -> ExitCode:
     from framework.net.wakeup import Wakeup
     from framework.runtime.reload import Reload
     from framework.runtime.signals import draining
-    from framework.services.supervise import supervised
+    from framework.services.supervise import supervise
 
     asked, tree, loop = Wakeup(), TaskTree(), asyncio.get_running_loop()
     lines = output.EventLines(asked.ring)
@@ -103,7 +103,7 @@ async def _consume_there(app: App, arguments: argparse.Namespace) -> ExitCode:
         app.on_event = lines.put
     reload = Reload(app, lambda: options.loaded(arguments).settings, options.files(arguments))
     with draining(lambda: loop.call_soon_threadsafe(asked.ring), reload=lambda: loop.call_soon_threadsafe(reload.ask)):
-        tree.start(supervised("reload", reload.run, app.world.chance), name="reload")
+        supervise(tree, "reload", reload.run, app.world.chance)
         tree.start(_stop_when(asked, app), name="stop")
         if arguments.until_idle:
             tree.start(_watch_idle(app, durations.to_ms(arguments.until_idle), asked), name="idle")
