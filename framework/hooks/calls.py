@@ -15,6 +15,7 @@ import structlog
 
 from framework.core import limits
 from framework.errors import shorten
+from framework.hooks.contexts import Around
 from framework.hooks.verdict import Skip
 from framework.model.contracts import ExpiryPolicy
 from framework.model.delivery import Delivery
@@ -45,7 +46,7 @@ class Implementation:
 
 
 class Calls:
-    """What plugins implement, ready to be called. `before` and `after` are empty where nobody listens."""
+    """What plugins implement, ready to be called. `before`, `around` and `after` are empty where nobody listens."""
 
     def __init__(self, implementations: Sequence[Implementation]) -> None:
         self.failures: dict[str, int] = {}
@@ -66,6 +67,10 @@ class Calls:
             (self._asking(asked),) if asked else ()
         )
         """One call for all of them, as for `after`: a delivery pays for no more than the hooks themselves."""
+        self.around = tuple(
+            Around(each.plugin, each.function, _Watch(self, each)) for each in by_hook.get("around_consume", ())
+        )
+        """In calling order, the outermost first."""
         self.after: tuple[Callable[[Delivery, Outcome, float, Kind], None], ...] = (
             (self._telling(told),) if told else ()
         )
@@ -86,7 +91,7 @@ class Calls:
             self.failed(each, error)
             return None
         finally:
-            self._timed(each, self.now() - began)
+            self.timed(each, self.now() - began)
 
     def _asking(self, those: Sequence[Implementation]) -> Callable[[Delivery], Drop | RetryLater | None]:
         """All `before_consume`, in calling order, until one has a verdict."""
@@ -165,7 +170,7 @@ class Calls:
         if _is_said(count):
             _log.error("hook failed", plugin=each.plugin, hook=each.hook, failures=count, exc_info=error)
 
-    def _timed(self, each: Implementation, seconds: float) -> None:
+    def timed(self, each: Implementation, seconds: float) -> None:
         """Count and name what takes too long."""
         if seconds <= SLOW_SECONDS:
             return
@@ -182,6 +187,24 @@ def _is_said(count: int) -> bool:
 
 def _no_time() -> float:
     return 0.0
+
+
+class _Watch:
+    """The same counts for one plugin's contexts."""
+
+    __slots__ = ("_calls", "_each")
+
+    def __init__(self, calls: Calls, each: Implementation) -> None:
+        self._calls, self._each = calls, each
+
+    def now(self) -> float:
+        return self._calls.now()
+
+    def failed(self, error: Exception) -> None:
+        self._calls.failed(self._each, error)
+
+    def took(self, seconds: float) -> None:
+        self._calls.timed(self._each, seconds)
 
 
 class _Contained:

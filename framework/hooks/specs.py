@@ -1,6 +1,6 @@
 """Every hook, on one page.
 
-Two families: `register_*` return things when the app is put together; the others are told, and one of them may answer.
+Two families: `register_*` return things when the app is put together; the others are told, and some may answer.
 Implementations are plain functions and quick. Each one is called on its own: what it raises is logged and counted under
 its plugin's name, and the message goes on as if the plugin were not there. Arguments that an implementation does not
 need may be left out of its signature.
@@ -12,7 +12,8 @@ on a worker thread for others.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import Any, TypeAlias
 
 from pydantic import BaseModel
 
@@ -21,6 +22,8 @@ from framework.hooks.verdict import Skip
 from framework.model.contracts import AllocationStrategy, Command, DedupStore, ExpiryPolicy, ProgressStore, Runner
 from framework.model.delivery import Delivery
 from framework.model.outcome import Kind, Outcome, RetryLater
+
+Around: TypeAlias = AbstractContextManager[Any] | AbstractAsyncContextManager[Any]
 
 
 class Hooks:
@@ -65,6 +68,16 @@ class Hooks:
     @hookspec
     def before_consume(self, delivery: Delivery) -> Skip | RetryLater | None:
         """Told before each start of a handler; the first that answers decides, and the handler is not called."""
+
+    @hookspec
+    def around_consume(self, delivery: Delivery) -> Around | None:
+        """A context in which the handler runs, from before its body is decoded until what it returned is published; the
+        first plugin's is the outermost. Handlers that are awaited take async contexts, too.
+
+        It is left with what the handler raised, with `NotDone(outcome)` where it answered RetryLater, DeadLetter,
+        Suspend or Rollback, else with nothing. Neither answer nor exception is changed by it, but by raising `TryAgain`
+        it has the message delivered again: entering, before the handler is called; leaving, where the handler was done.
+        """
 
     @hookspec
     def after_consume(self, delivery: Delivery, outcome: Outcome, elapsed_ms: float, kind: Kind) -> None:

@@ -18,6 +18,7 @@ from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import RetryLater, Suspend
 from framework.ports import Clock
+from framework.services.around import Held, entered, entered_awaited, left, left_awaited
 from framework.services.deliver import Ends, Hooks, Rules
 from framework.services.filling import filled, scope_of, value_of
 from framework.services.publishing import Means
@@ -85,6 +86,7 @@ class _Shape:
 
     def __init__(self, spec: ConsumerSpec, hooks: Hooks, clock: Clock, rules: Rules, values: Values) -> None:
         self.spec, self.in_order = spec, spec.orderly
+        self.arounds, self.is_explicit = tuple(hooks.around), rules.explicit_ack
         self.scope, self.shared = scope_of(spec, values), values
         self.ends = Ends(spec, hooks, clock, rules)
         self.arguments = spec.arguments
@@ -100,6 +102,8 @@ class _Batch:
 
     def __init__(self, shape: _Shape, messages: Sequence[Message]) -> None:
         self._shape, ends = shape, shape.ends
+        self._held: list[Held] = []
+        """What plugins hold around the run, one list a message that the handler is given; empty where they do not."""
         self._deliveries: list[Delivery] = []
         self._results: list[object] = []
         self.given: list[int] = []
@@ -132,17 +136,57 @@ class _Batch:
         around = shape.scope.around if shape.spec.is_async else shape.scope.around_at_once
         return around(lambda made: filled(shape.spec, columns, made), {})
 
-    def settle(self, answer: object) -> list[object]:
+    def enter(self) -> None:
+        """Enter what plugins hold around the run, message by message."""
+        for index in tuple(self.given):
+            held: Held = []
+            verdict = entered(self._shape.arounds, self._deliveries[index], held)
+            if self._noted(index, held, verdict):
+                break
+
+    async def enter_awaited(self) -> None:
+        for index in tuple(self.given):
+            held: Held = []
+            verdict = await entered_awaited(self._shape.arounds, self._deliveries[index], held)
+            if self._noted(index, held, verdict):
+                break
+
+    def _noted(self, index: int, held: Held, verdict: RetryLater | None) -> bool:
+        """Keep what is held, or take away the message that is not to be handled now: whether no other may start."""
+        if verdict is None:
+            self._held.append(held)
+            return False
+        at = len(self._held)
+        del self.given[at], self._rows[at]
+        self._results[index] = self._shape.ends.judged(self._deliveries[index].message, verdict)
+        if not self._shape.in_order:
+            return False
+        del self.given[at:], self._rows[at:], self._results[index + 1 :], self._deliveries[index + 1 :]
+        return True
+
+    def leave(self, answer: object, cut_off: BaseException | None = None) -> list[object]:
+        """Leave it all, the last one first; what comes back is a value for each message that the handler was given."""
+        values = spread(answer, len(self.given)) if self.given else []
+        for at, held in reversed([*enumerate(self._held)]):
+            values[at] = left(held, values[at], cut_off, is_explicit=self._shape.is_explicit)
+        return values
+
+    async def leave_awaited(self, answer: object, cut_off: BaseException | None = None) -> list[object]:
+        values = spread(answer, len(self.given)) if self.given else []
+        for at, held in reversed([*enumerate(self._held)]):
+            values[at] = await left_awaited(held, values[at], cut_off, is_explicit=self._shape.is_explicit)
+        return values
+
+    def settle(self, values: Sequence[object]) -> list[object]:
         ends, shown = self._shape.ends, None
-        if self.given:
-            for index, each in zip(self.given, spread(answer, len(self.given)), strict=True):
-                result = ends.judged(self._deliveries[index].message, each)
-                if result is not None and not isinstance(result, HOLDS):
-                    judged = result_of(result)
-                    if judged.error is not None and judged.error is shown:
-                        result = judged.without_error()  # one traceback a failure, not one a message
-                    shown = judged.error or shown
-                self._results[index] = result
+        for index, each in zip(self.given, values, strict=True):
+            result = ends.judged(self._deliveries[index].message, each)
+            if result is not None and not isinstance(result, HOLDS):
+                judged = result_of(result)
+                if judged.error is not None and judged.error is shown:
+                    result = judged.without_error()  # one traceback a failure, not one a message
+                shown = judged.error or shown
+            self._results[index] = result
         for delivery, result in zip(self._deliveries, self._results, strict=True):
             ends.told(delivery, result)
         return self._results
@@ -152,12 +196,17 @@ def _async_call(shape: _Shape) -> Many:
     async def call(messages: Sequence[Message]) -> list[object]:
         batch = _Batch(shape, messages)
         answer: object = None
-        if batch.given:
-            try:
+        try:
+            if shape.arounds:
+                await batch.enter_awaited()
+            if batch.given:
                 answer = await batch.run()
-            except Exception as error:  # noqa: BLE001 - border: the handler's
-                answer = error
-        return batch.settle(answer)
+        except Exception as error:  # noqa: BLE001 - border: the handler's
+            answer = error
+        except BaseException as error:
+            await batch.leave_awaited(None, error)
+            raise
+        return batch.settle(await batch.leave_awaited(answer))
 
     return call
 
@@ -166,11 +215,16 @@ def _sync_call(shape: _Shape) -> Many:
     def call(messages: Sequence[Message]) -> list[object]:
         batch = _Batch(shape, messages)
         answer: object = None
-        if batch.given:
-            try:
+        try:
+            if shape.arounds:
+                batch.enter()
+            if batch.given:
                 answer = batch.run()
-            except Exception as error:  # noqa: BLE001 - border: the handler's
-                answer = error
-        return batch.settle(answer)
+        except Exception as error:  # noqa: BLE001 - border: the handler's
+            answer = error
+        except BaseException as error:
+            batch.leave(None, error)
+            raise
+        return batch.settle(batch.leave(answer))
 
     return call

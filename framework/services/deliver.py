@@ -1,8 +1,8 @@
 """What stands between a message and its handler: nothing, unless somebody asks for more.
 
 `call_for` puts the call together once, at start, from what the handler takes and what is implemented: bodies that are
-decoded, hooks before and after, an observer of events, what was declared about failures. With none of them it is the
-user's function itself.
+decoded, hooks before, around and after it, an observer of events, what was declared about failures. With none of them
+it is the user's function itself.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from framework.core.results import HOLDS, Result, by_policy, explicit, kind_of, 
 from framework.declare import ConsumerSpec
 from framework.declare.arguments import PLAIN
 from framework.errors import BodyUndecodable
+from framework.hooks.contexts import Around
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import Ack, Drop, Kind, Outcome, RetryLater
 from framework.model.retrying import Retry
 from framework.ports import Clock
+from framework.services.around import surrounded
 from framework.services.filling import invocation_of
 from framework.services.once import Once
 from framework.services.publishing import InThread, Means, published
@@ -39,9 +41,10 @@ class Hooks:
 
     before: Sequence[Before] = ()
     after: Sequence[After] = ()
+    around: Sequence[Around] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.before or self.after)
+        return bool(self.before or self.after or self.around)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +70,13 @@ def call_for(
     invoke, is_async = invocation_of(spec, rules.undecodable, means.values), is_awaited(spec)
     if spec.publishes:
         invoke = _publishing(spec, invoke, means, is_explicit=rules.explicit_ack)
+    elif spec.once_ms and not spec.is_async:
+        invoke = _in_thread(invoke, means.in_thread)
+    if hooks.around:  # within `once`, since a repeat is not run; around publishing, so that what is sent is part of it
+        invoke = surrounded(invoke, hooks.around, is_awaited=is_async, is_explicit=rules.explicit_ack)
     if spec.once_ms:
         assert once is not None, "somebody must remember what was handled"
-        awaited = invoke if spec.is_async or spec.publishes else _in_thread(invoke, means.in_thread)
-        return _async_once(awaited, Ends(spec, hooks, clock, rules), once, spec)
+        return _async_once(invoke, Ends(spec, hooks, clock, rules), once, spec)
     ends = Ends(spec, hooks, clock, rules)
     if hooks:
         return _async_watched(invoke, ends) if is_async else _sync_watched(invoke, ends)

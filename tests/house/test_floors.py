@@ -56,6 +56,11 @@ def test_the_floors_hold(copy: Path) -> None:
             "import framework.net.channel as _c",
             "a first-party plugin uses only",
         ),
+        (
+            "plugins/outbox/framework_outbox/relay.py",
+            "import framework.services.pull as _p",
+            "a first-party plugin uses only",
+        ),
         ("framework/reading/reach.py", "import framework.client.routes as _r", "reading knows the wire"),
         ("framework/hooks/host.py", "import framework_audit as _a", "the framework imports no plugin"),
         ("framework/attic/__init__.py", "", "Rooms stand on the rooms below them"),

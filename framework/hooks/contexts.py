@@ -1,0 +1,122 @@
+"""One plugin's `around_consume`: what it holds around a handler's run, entered and left with its failures contained.
+
+What a context raises changes nothing for the message but TryAgain, with which it says that it must come again. What it
+swallows stays a failure all the same: `__exit__` may answer what it likes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Protocol, TypeAlias
+
+from framework.errors import shorten
+from framework.hooks.verdict import TryAgain
+from framework.model.delivery import Delivery
+from framework.model.outcome import RetryLater
+
+Context: TypeAlias = Any
+"""An `AbstractContextManager`, an `AbstractAsyncContextManager`, or both."""
+Left: TypeAlias = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
+
+
+class Watch(Protocol):
+    """Who counts and names what one plugin's hook does (`calls.py`)."""
+
+    def now(self) -> float: ...
+    def failed(self, error: Exception) -> None: ...
+    def took(self, seconds: float) -> None: ...
+
+
+class Around:
+    """Resolved once, at start; shared by all deliveries of all handlers, it keeps nothing of any."""
+
+    __slots__ = ("_function", "_plugin", "_watch")
+
+    def __init__(self, plugin: str, function: Callable[[Delivery], Any], watch: Watch) -> None:
+        self._plugin, self._function, self._watch = plugin, function, watch
+
+    def enter(self, delivery: Delivery) -> Context | RetryLater | None:
+        """The context that the handler now runs in; None where there is none; or the message is to come again."""
+        began = self._watch.now()
+        try:
+            context = self._function(delivery)
+            if context is None:
+                return None
+            if not hasattr(context, "__enter__"):
+                raise TypeError(_no_context(context, "a plain function takes a plain context manager"))
+            context.__enter__()
+        except TryAgain as wish:
+            return self._again(wish)
+        except Exception as error:  # noqa: BLE001 - border: a hook's
+            self._watch.failed(error)
+            return None
+        finally:
+            self._watch.took(self._watch.now() - began)
+        return context
+
+    def leave(self, context: Context, error: BaseException | None) -> RetryLater | None:
+        """With what the handler raised, NotDone for an answer, or None; what comes back is the wish to try again."""
+        began = self._watch.now()
+        try:
+            context.__exit__(*_left(error))
+        except TryAgain as wish:
+            return self._again(wish)
+        except Exception as raised:  # noqa: BLE001 - border: a hook's
+            if raised is not error:
+                self._watch.failed(raised)
+        finally:
+            self._watch.took(self._watch.now() - began)
+        return None
+
+    async def enter_awaited(self, delivery: Delivery) -> Context | RetryLater | None:
+        """The same for a handler that is awaited, whose contexts may be async."""
+        began = self._watch.now()
+        try:
+            context = self._function(delivery)
+            if context is None:
+                return None
+            if hasattr(context, "__aenter__"):
+                await context.__aenter__()
+            elif hasattr(context, "__enter__"):
+                context.__enter__()
+            else:
+                raise TypeError(_no_context(context, "a context manager is what it takes, or nothing"))
+        except TryAgain as wish:
+            return self._again(wish)
+        except Exception as error:  # noqa: BLE001 - border: a hook's
+            self._watch.failed(error)
+            return None
+        finally:
+            self._watch.took(self._watch.now() - began)
+        return context
+
+    async def leave_awaited(self, context: Context, error: BaseException | None) -> RetryLater | None:
+        began = self._watch.now()
+        try:
+            if hasattr(context, "__aexit__"):
+                await context.__aexit__(*_left(error))
+            else:
+                context.__exit__(*_left(error))
+        except TryAgain as wish:
+            return self._again(wish)
+        except Exception as raised:  # noqa: BLE001 - border: a hook's
+            if raised is not error:
+                self._watch.failed(raised)
+        finally:
+            self._watch.took(self._watch.now() - began)
+        return None
+
+    def _again(self, wish: TryAgain) -> RetryLater:
+        return RetryLater(wish.delay, f"{self._plugin}: {wish.reason}" if wish.reason else self._plugin)
+
+    def __repr__(self) -> str:
+        return f"<Around {self._plugin}>"
+
+
+def _left(error: BaseException | None) -> Left:
+    return (None, None, None) if error is None else (type(error), error, error.__traceback__)
+
+
+def _no_context(answer: object, remedy: str) -> str:
+    return f"around_consume answered {shorten(answer)}; {remedy}"

@@ -1,0 +1,26 @@
+"""Outbox: messages written in one database transaction with what they tell of, and sent once it is committed.
+
+What handlers need are these two names; how rows become messages stands in `relay.py`. They are loaded when first asked
+for, so that an application that has the plugin and no database for it imports next to nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from framework_outbox.given import outbox as outbox
+    from framework_outbox.writing import Outbox as Outbox
+
+_HOME_OF = {"Outbox": "framework_outbox.writing", "outbox": "framework_outbox.given"}
+
+__all__ = ["Outbox", "outbox"]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'framework_outbox' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(home), name)

@@ -1,0 +1,210 @@
+"""Relay: sends what stands in the table, at least once, and in order for each key.
+
+It claims rows for a while, sends them, and notes what became of them. Killed at any moment it loses nothing: what it
+had claimed is taken over when the claim is over, by itself after a restart or by another relay, and what was sent and
+not noted yet is sent once more with the same message id. No row is sent whose claim might run out before its answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+import structlog
+
+from framework.errors import ConfigurationError, FrameworkError, Refused
+from framework.model.message import Message
+from framework.model.queue import MessageQueue
+from framework.model.subscription import java_hash
+from framework_outbox.rows import Row
+from framework_outbox.settings import OutboxSettings
+from framework_outbox.table import Failure, Table, TableError
+
+log = structlog.get_logger()
+T = TypeVar("T")
+
+MESSAGE_ILLEGAL = 13  # the broker's word for a message that it will never take
+SWEEP_SECONDS = 10.0
+PAUSE_MAX_SECONDS = 5.0
+"""While the database or every broker is away, each look costs a time-out: so often, and no oftener."""
+REASON_MAX = 300
+
+
+class Relay:
+    """One an application. `send` sends to this queue, or to any; `queues` are those of a topic that take messages."""
+
+    def __init__(
+        self,
+        table: Table,
+        settings: OutboxSettings,
+        name: str,
+        *,
+        send: Callable[[Message, MessageQueue | None], Awaitable[object]],
+        queues: Callable[[str], Awaitable[Sequence[MessageQueue]]],
+        in_thread: Callable[[Callable[[], Any]], Awaitable[Any]],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._table, self._settings, self._name = table, settings, name
+        self._send, self._queues, self._in_thread, self._monotonic = send, queues, in_thread, monotonic
+        self._bell = asyncio.Event()
+        self._is_stopping = False
+        self._swept = -SWEEP_SECONDS
+        self._table_trouble = _Trouble("outbox: the table cannot be used; what is written waits", str(table))
+        self._send_trouble = _Trouble("outbox: nothing can be sent; what is written waits", str(table))
+        self.sent = 0
+        """Stored by a broker, and noted."""
+
+    def wake(self) -> None:
+        """Look now: something was written."""
+        self._bell.set()
+
+    def stop(self) -> None:
+        """End behind what is under way."""
+        self._is_stopping = True
+        self._bell.set()
+
+    async def run(self) -> None:
+        """Until `stop`, and over all troubles that pass."""
+        is_there, quiet = False, 0.0
+        interval = self._settings.interval / 1000
+        while not self._is_stopping:
+            claimed = stored = 0
+            is_bad = False
+            try:
+                if not is_there:
+                    await self._in_thread(self._table.create)
+                    is_there = True
+                claimed, stored = await self.step()
+                self._table_trouble.over()
+            except TableError as error:
+                is_bad = True
+                self._table_trouble.said(str(error))
+            if stored:
+                quiet = 0.0
+                continue
+            quiet = min(max(2 * quiet, interval), PAUSE_MAX_SECONDS) if claimed or is_bad else interval
+            if not self._is_stopping:
+                await self._rest(quiet)
+        await self._in_thread(self._table.close)
+
+    async def _rest(self, seconds: float) -> None:
+        self._bell.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._bell.wait()
+        except TimeoutError:
+            pass
+
+    async def step(self) -> tuple[int, int]:
+        """Claim once, send, note: how many were claimed, and how many of them are sent. Raises TableError."""
+        settings, table = self._settings, self._table
+        claimed_at = self._monotonic()
+        rows: list[Row] = await self._in_thread(lambda: table.claim(self._name, settings.batch, settings.lease))
+        if rows:
+            pass_ = _Pass(rows, settings, claimed_at + (settings.lease - settings.timeout) / 1000)
+            await asyncio.gather(*[
+                self._serve(pass_) for _ in range(min(settings.senders, len(pass_.lanes)))
+            ])  # fmt: skip
+            await self._in_thread(
+                lambda: table.ended(self._name, pass_.sent, pass_.failed, pass_.left(), keeps=settings.keep > 0)
+            )
+            self.sent += len(pass_.sent)
+            if pass_.sent:
+                self._send_trouble.over()
+            elif pass_.failed:
+                self._send_trouble.said(pass_.failed[0].reason)
+            return len(rows), len(pass_.sent)
+        is_due = settings.keep and self._monotonic() - self._swept > SWEEP_SECONDS
+        if is_due and not await self._in_thread(lambda: table.sweep(settings.keep)):
+            self._swept = self._monotonic()
+        return 0, 0
+
+    async def _serve(self, work: _Pass) -> None:
+        while work.lanes and not self._is_stopping:
+            for row in work.lanes.popleft():
+                if self._monotonic() > work.until or self._is_stopping:
+                    return
+                failure = await self._attempt(row)
+                if failure is not None:
+                    work.failed.append(failure)
+                    break  # what follows it of its key waits for it
+                work.sent.append(row.number)
+
+    async def _attempt(self, row: Row) -> Failure | None:
+        settings = self._settings
+        try:
+            async with asyncio.timeout(settings.timeout / 1000):
+                await self._send(row.message, await self._queue(row))
+        except ConfigurationError as error:
+            # Where nothing was ever sent, the mistake may be the cluster's settings' as well.
+            if self.sent:
+                return self._refused(row, error)
+            reason = str(error)
+        except Refused as error:
+            if error.code == MESSAGE_ILLEGAL:
+                return self._refused(row, error)
+            reason = str(error)
+        except TimeoutError:
+            reason = f"no answer within {settings.timeout} ms"
+        except FrameworkError as error:
+            reason = str(error)
+        else:
+            return None
+        wait_ms = min(settings.retry_first << min(row.attempts, 30), settings.retry_max)
+        return Failure(row.number, reason[:REASON_MAX], wait_ms)
+
+    def _refused(self, row: Row, error: Exception) -> Failure:
+        log.error(
+            "outbox: no broker takes this message; mend or discard it",
+            row=row.number, message_id=row.message_id, topic=row.topic, key=row.key, reason=str(error)[:REASON_MAX],
+        )  # fmt: skip
+        return Failure(row.number, str(error)[:REASON_MAX], 0, is_final=True)
+
+    async def _queue(self, row: Row) -> MessageQueue | None:
+        """As Java's SelectMessageQueueByHash: all producers of a key agree while the topic has the same queues."""
+        if row.key is None:
+            return None
+        queues = sorted(await self._queues(row.topic))
+        return queues[abs(java_hash(row.key)) % len(queues)] if queues else None
+
+    def __repr__(self) -> str:
+        return f"<Relay {self._name} of {self._table}: {self.sent} sent>"
+
+
+class _Trouble:
+    """Something that is said when it begins and when it is over, and not each time."""
+
+    def __init__(self, event: str, table: str) -> None:
+        self._event, self._table, self._is_there = event, table, False
+
+    def said(self, reason: str) -> None:
+        if not self._is_there:
+            self._is_there = True
+            log.warning(self._event, table=self._table, reason=reason)
+
+    def over(self) -> None:
+        if self._is_there:
+            self._is_there = False
+            log.info("outbox: it goes on", table=self._table)
+
+
+class _Pass:
+    """Rows that were claimed together: a lane for each key, and one for each row without."""
+
+    def __init__(self, rows: Sequence[Row], settings: OutboxSettings, until: float) -> None:
+        self.until = until
+        """When nothing is begun any more, for the claim might be over before the answer comes."""
+        self._rows = rows
+        lanes: dict[object, list[Row]] = {}
+        for row in rows:
+            lanes.setdefault(row.number if row.key is None else row.key, []).append(row)
+        self.lanes = deque(lanes.values())
+        self.sent: list[int] = []
+        self.failed: list[Failure] = []
+
+    def left(self) -> list[int]:
+        """Neither sent nor tried: they stay as they were."""
+        ended = {*self.sent, *(each.number for each in self.failed)}
+        return [row.number for row in self._rows if row.number not in ended]

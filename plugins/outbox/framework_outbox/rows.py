@@ -1,0 +1,62 @@
+"""Rows of the table, and the messages that they are. What SQL there is for them stands in `tables.py`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from framework.errors import ConfigurationError, shorten
+from framework.model.message import SHARDING_KEY, UNIQUE_KEY, Message
+from framework.model.reserved import check_topic
+from framework_outbox.ids import id_for
+
+BODY_BYTES_MAX = 4 * 1024 * 1024  # what brokers take at most
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One claimed row."""
+
+    number: int
+    """Its place in the order of writing."""
+    message_id: str
+    topic: str
+    key: str | None
+    """Rows of one key are sent one after the other, to one queue."""
+    body: bytes
+    properties: str
+    attempts: int
+
+    @property
+    def message(self) -> Message:
+        return Message(
+            self.topic, self.body, properties=json.loads(self.properties), message_id=self.message_id
+        )  # fmt: skip
+
+
+def values_of(message: Message, key: str | None) -> tuple[str, str, str | None, bytes, str]:
+    """What is written of a message: id, topic, key, body and properties. Raises ConfigurationError for what no broker
+    would take, so that the mistake shows where it is made.
+    """
+    topic = check_topic(message.topic)
+    if key is not None and (not isinstance(key, str) or not key):
+        raise ConfigurationError(f"outbox: message to {topic}: key={shorten(key)}: write a text, or None")
+    if not message.body:
+        raise ConfigurationError(f"outbox: message to {topic}: the body is empty, and brokers refuse that")
+    if len(message.body) > BODY_BYTES_MAX:
+        size = len(message.body)
+        raise ConfigurationError(f"outbox: message to {topic}: a body of {size} bytes is over {BODY_BYTES_MAX}")
+    _check(topic, message.properties)
+    properties = {name: value for name, value in message.properties.items() if name != UNIQUE_KEY}
+    if key is not None:
+        properties.setdefault(SHARDING_KEY, key)
+    return id_for(message, key), topic, key, message.body, json.dumps(properties, ensure_ascii=True)
+
+
+def _check(topic: str, properties: Mapping[str, str]) -> None:
+    for name, value in properties.items():
+        if not isinstance(name, str) or not isinstance(value, str) or not name or not value:
+            raise ConfigurationError(
+                f"outbox: message to {topic}: property {shorten(name)}={shorten(value)}: write texts that are not empty"
+            )

@@ -1,0 +1,73 @@
+"""`plugins.settings.outbox`."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from framework.settings.secret import Secret
+from framework.settings.units import Duration
+
+_TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,40}(\.[A-Za-z_][A-Za-z0-9_]{0,40})?")
+_SCHEME = re.compile(r"([a-z0-9+.-]+)://", re.IGNORECASE)
+_POSTGRESQL = ("postgresql", "postgres")
+TABLE = "outbox"
+# A row is sent only while its claim has room for one more attempt, and marking it takes a moment, too.
+LEASE_TIMES = 2
+
+
+def checked_table(name: str) -> str:
+    """The name, which stands in SQL as it is; ValueError for what is none."""
+    if not _TABLE.fullmatch(name):
+        raise ValueError(f"table {name!r}: use letters, digits and _, perhaps behind a schema and a point")
+    return name
+
+
+class OutboxSettings(BaseModel):
+    """`plugins.settings.outbox`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    database: Secret = Secret("")
+    """Where the table is: a file of SQLite, or a URL such as `postgresql://user@host/shop`. Empty: nothing is done."""
+    table: str = TABLE
+    """The table's name, perhaps with its schema. It is created where it is missing."""
+    relay: bool = True
+    """Whether this application sends what stands in the table. False: it writes only, and another one sends."""
+    interval: Annotated[Duration, Field(ge=10, le=60_000)] = 500
+    """How often an idle relay looks. A handler that wrote something wakes that of its own process at once."""
+    batch: Annotated[int, Field(ge=1, le=10_000)] = 200
+    """Rows that are claimed at once."""
+    senders: Annotated[int, Field(ge=1, le=1_000)] = 32
+    """Messages that are under way at once. Those of one key follow each other."""
+    timeout: Annotated[Duration, Field(ge=100)] = 10_000
+    """How long one attempt at sending may take."""
+    lease: Duration = 30_000
+    """How long claimed rows are left to the relay that claimed them, before another takes them over."""
+    retry_first: Annotated[Duration, Field(ge=10)] = 1_000
+    """After a first failure a row waits so long, then twice as long, and so on."""
+    retry_max: Annotated[Duration, Field(ge=10)] = 60_000
+    """The longest such wait."""
+    keep: Duration = 3_600_000
+    """How long rows that were sent stay in the table, for people to look at. 0s: they are removed at once."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> OutboxSettings:
+        checked_table(self.table)
+        if self.lease < LEASE_TIMES * self.timeout:
+            raise ValueError(
+                f"lease ({self.lease} ms) is shorter than {LEASE_TIMES} times timeout ({self.timeout} ms): another "
+                "relay would send what is still being sent; raise it, or lower timeout"
+            )
+        if self.retry_max < self.retry_first:
+            raise ValueError("retry_max is shorter than retry_first")
+        scheme = _SCHEME.match(self.database.reveal())
+        if scheme is not None and scheme[1].lower() not in _POSTGRESQL:
+            raise ValueError(f"database: {scheme[1]} is not known; write a file of SQLite, or postgresql://...")
+        return self
+
+    @property
+    def is_postgresql(self) -> bool:
+        return _SCHEME.match(self.database.reveal()) is not None
