@@ -34,6 +34,8 @@ class Argument:
     """Batches: what the values are put into."""
     resource: Resource[..., Any] | None = None
     """What it is given beside the message."""
+    annotation: Any = None
+    """What a body is to become, where a codec is still to say how."""
 
 
 PLAIN = (Argument("message", "message"),)
@@ -41,7 +43,7 @@ PLAIN = (Argument("message", "message"),)
 
 
 def arguments_of(
-    function: Callable[..., object], names: Mapping[str, Any], *, is_batch: bool = False
+    function: Callable[..., object], names: Mapping[str, Any], *, is_batch: bool = False, has_codec: bool = False
 ) -> tuple[Argument, ...]:
     """The parameters to be filled; `names` are those known where the function stands. Raises ConfigurationError."""
     required = [
@@ -52,7 +54,13 @@ def arguments_of(
     ]
     if not required:
         raise ConfigurationError(f"takes nothing, and there is a message to take; {KINDS}")
-    arguments = tuple(_argument(each, function, names, len(required), is_batch=is_batch) for each in required)
+    arguments = tuple(
+        _argument(each, function, names, len(required), is_batch=is_batch, has_codec=has_codec) for each in required
+    )
+    if has_codec and all(each.wants != "body" for each in arguments):
+        raise ConfigurationError(
+            "codec says how the body is read, and no parameter takes it; annotate one, or remove it"
+        )
     resources = [each.resource for each in arguments if each.resource is not None]
     check(resources, is_async=inspect.iscoroutinefunction(function), is_batch=is_batch)
     return arguments
@@ -60,7 +68,7 @@ def arguments_of(
 
 def _argument(
     parameter: inspect.Parameter, function: Callable[..., object], names: Mapping[str, Any], count: int, *,
-    is_batch: bool,
+    is_batch: bool, has_codec: bool,
 ) -> Argument:  # fmt: skip
     name, by_name = parameter.name, parameter.kind is parameter.KEYWORD_ONLY
     asked = find(parameter, function, names)
@@ -90,6 +98,8 @@ def _argument(
         return Argument(name, "message", by_name=by_name, many=many)
     if annotation is Delivery:
         return Argument(name, "delivery", by_name=by_name, many=many)
+    if has_codec:
+        return Argument(name, "body", None, by_name, many, annotation=annotation)
     try:
         return Argument(name, "body", decoder_for(annotation, name), by_name, many)
     except ConfigurationError as error:

@@ -35,6 +35,7 @@ _OPTIONS = (
     "broadcasting",
     "tags",
     "sql",
+    "codec",
     "engine",
     "batch",
     "linger",
@@ -90,6 +91,8 @@ class ConsumerSpec:
     """For how long a message that was handled is not handled again; 0: it is."""
     ready: Resource[..., Any] | None = None
     """What says whether its group may join; a function with what it needs, asked until it answers True."""
+    codec: str = ""
+    """Which codec of a plugin reads the body; empty: its annotation says it."""
     engine: str = ""
     """Which runner of a plugin calls the function, in its own way; empty: we do."""
 
@@ -124,6 +127,7 @@ if TYPE_CHECKING:
         broadcasting: bool = False,
         tags: str = EVERYTHING,
         sql: str | None = None,
+        codec: str = "",
         engine: str = "",
         batch: int = 0,
         linger: str | float = 0,
@@ -142,6 +146,8 @@ if TYPE_CHECKING:
         With `batch=32` it takes lists of so many messages at most, such as `list[Order]`; with `linger="50ms"` a
         message waits so long for others. It answers None, a list of outcomes, or the index up to which all is well;
         where it raises, the whole batch is tried again, or the tail that `BatchFailed(at=index)` names.
+
+        `codec` names a plugin's way to read the body, such as `codec="avro"`; what is annotated is its affair then.
 
         `engine` names a plugin's way to run handlers of batches: with `engine="spark"` the function takes a DataFrame.
 
@@ -224,6 +230,7 @@ def _spec(
         raise ConfigurationError(f"name={shorten(name)}: write a text")
     _check_function(function)
     engine, batch, linger_ms = _manner(given, function)
+    codec = _codec(given.get("codec", ""), engine)
     ready = _ready(given.get("ready_when"), names, place)
     retry = given.get("retry")
     if retry is not None and not isinstance(retry, Retry):
@@ -242,11 +249,12 @@ def _spec(
         name=name,
         place=place,
         is_async=inspect.iscoroutinefunction(function),
-        arguments=PLAIN if engine else arguments_of(function, names, is_batch=bool(batch)),
+        arguments=PLAIN if engine else arguments_of(function, names, is_batch=bool(batch), has_codec=bool(codec)),
         batch=batch,
         linger_ms=linger_ms,
         retry=retry,
         publishes=_publishes(function, commit, batch),
+        codec=codec,
         engine=engine,
         once_ms=once_ms,
         ready=ready,
@@ -355,6 +363,16 @@ def _manner(given: dict[str, object], function: Callable[..., object]) -> tuple[
             f"the engine {engine!r} is for concurrent groups in this version: remove it, or orderly"
         )
     return engine, batch, linger_ms
+
+
+def _codec(value: object, engine: str) -> str:
+    if not isinstance(value, str):
+        raise ConfigurationError(f'codec={shorten(value)}: write the name that a plugin gives it, such as "json"')
+    if value and engine:
+        raise ConfigurationError(
+            f"codec={value!r} and engine={engine!r}: the engine reads bodies itself; remove one of them"
+        )
+    return value
 
 
 def _sql(value: object, given: dict[str, object]) -> str | None:

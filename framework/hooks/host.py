@@ -25,7 +25,15 @@ from framework.hooks.calls import Calls, Implementation
 from framework.hooks.inspection import made, marked, plugin_in, settings_model
 from framework.hooks.markers import PROJECT
 from framework.hooks.versions import check_version, going
-from framework.model.contracts import AllocationStrategy, Command, DedupStore, ExpiryPolicy, ProgressStore, Runner
+from framework.model.contracts import (
+    AllocationStrategy,
+    Codec,
+    Command,
+    DedupStore,
+    ExpiryPolicy,
+    ProgressStore,
+    Runner,
+)
 
 _log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -36,6 +44,7 @@ _BUILT_IN = {
     name: f"framework.hooks.builtin.{kind}.{name}"
     for kind, names in {
         "allocation": "averaging by_config circle consistent_hash machine_room nearby sticky",
+        "codec": "codec_json",
         "dedup": "once_memory once_sqlite",
         "expiry": "dead_letter drop extend send_back",
         "progress": "progress_broker progress_local progress_topic",
@@ -119,6 +128,8 @@ class PluginHost:
             raise ConfigurationMistakes(self.mistakes)
         self.calls = Calls([each for hook in specs.NAMES for each in self._implementations(hook)])
         self.plugins = tuple(self._described())
+        self.order = {hook: tuple(each.plugin for each in self._implementations(hook)) for hook in specs.NAMES}
+        """Who implements which hook, in calling order."""
         self.strategies = self._strategies()
         """Allocation strategies by name."""
         self.expiry_policies = self._expiry_policies()
@@ -129,6 +140,8 @@ class PluginHost:
         """Where `once` remembers what was handled, by name."""
         self.runners = self._runners()
         """Ways to run handlers, by the engine's name."""
+        self.codecs = self._codecs()
+        """Ways to read bodies, by name."""
         self.commands = self._commands()
         """Commands of `framework-app` beside its own, by name."""
         if self.mistakes and not tolerant:
@@ -292,6 +305,10 @@ class PluginHost:
     def _runners(self) -> dict[str, Runner]:
         kind: type[Runner] = Runner  # type: ignore[type-abstract]  # likewise
         return {name: runner for _, name, runner in self._checked("register_runners", kind, "engine", "prepared()")}
+
+    def _codecs(self) -> dict[str, Codec]:
+        kind: type[Codec] = Codec  # type: ignore[type-abstract]  # likewise
+        return {name: codec for _, name, codec in self._checked("register_codecs", kind, "codec", "decoder()")}
 
     def _commands(self) -> dict[str, tuple[str, Command]]:
         """With the plugin that each is of."""

@@ -74,13 +74,13 @@ def made(plugin: object, settings: BaseModel | None) -> object:
             raise ConfigurationError(f"there is no hook {name!r}{known}")
         if inspect.iscoroutinefunction(_attribute(plugin, name)):
             raise ConfigurationError(f"the hook {name!r} is async; hooks are plain functions")
+        options = getattr(_attribute(plugin, name), _MARK)
+        if options.get("wrapper") or options.get("hookwrapper"):
+            raise ConfigurationError(f"the hook {name!r} is a wrapper; implementations are called one by one")
         if inspect.isgeneratorfunction(_attribute(plugin, name)) or inspect.isasyncgenfunction(
             _attribute(plugin, name)
         ):
             raise ConfigurationError(f"the hook {name!r} yields; write @contextmanager below @hookimpl")
-        options = getattr(_attribute(plugin, name), _MARK)
-        if options.get("wrapper") or options.get("hookwrapper"):
-            raise ConfigurationError(f"the hook {name!r} is a wrapper; implementations are called one by one")
     if isinstance(plugin, type):
         return plugin(settings) if settings is not None else plugin()
     return plugin

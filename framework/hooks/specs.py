@@ -19,7 +19,15 @@ from pydantic import BaseModel
 
 from framework.hooks.markers import hookspec
 from framework.hooks.verdict import Skip
-from framework.model.contracts import AllocationStrategy, Command, DedupStore, ExpiryPolicy, ProgressStore, Runner
+from framework.model.contracts import (
+    AllocationStrategy,
+    Codec,
+    Command,
+    DedupStore,
+    ExpiryPolicy,
+    ProgressStore,
+    Runner,
+)
 from framework.model.delivery import Delivery
 from framework.model.outcome import Kind, Outcome, RetryLater
 
@@ -52,6 +60,10 @@ class Hooks:
     @hookspec
     def register_runners(self) -> Mapping[str, Runner]:  # type: ignore[empty-body]  # likewise
         """Ways to run handlers of batches, by the name that `@consumer(engine=...)` then gives."""
+
+    @hookspec
+    def register_codecs(self) -> Mapping[str, Codec]:  # type: ignore[empty-body]  # likewise
+        """Ways to read bodies, by the name that `@consumer(codec=...)` then gives."""
 
     @hookspec
     def register_commands(self) -> Mapping[str, Command]:  # type: ignore[empty-body]  # likewise

@@ -224,6 +224,20 @@ class Runner(Protocol):
         ...
 
 
+@runtime_checkable
+class Codec(Protocol):
+    """How bodies are read by handlers that name it: `@consumer(..., codec="avro")`."""
+
+    def decoder(self, annotation: Any, parameter: str) -> Callable[[bytes], object]:
+        """What makes a body what the handler's parameter is annotated; of a batch, what its list is of.
+
+        Asked once a parameter, when an application is put together; what it cannot make fails the start, by whatever it
+        raises. What the decoder itself raises, on worker threads or the event loop, is an undecodable body: of a
+        `BodyUndecodable` the text is shown, so it should hold nothing of the body.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Taking:
     """A group that its engine consumes by itself, with its one handler. Names are those that the cluster knows."""

@@ -21,6 +21,7 @@ from framework.model.namespaces import unwrap, wrap
 from framework.model.reserved import GROUP_LENGTH_MAX, check_name, check_topic
 from framework.model.subscription import BY_SQL, Subscription
 from framework.ports import World
+from framework.runtime.codecs import with_codec
 from framework.runtime.collect import max_retries_of, mixture, over_maximum
 from framework.runtime.namespaced import seen_from_inside
 from framework.runtime.plan import GroupPlan, Handling, Keeping
@@ -60,7 +61,7 @@ def plans(
     for consumer in consumers:
         if takes(consumer.spec, settings, host):
             continue
-        spec = _run(consumer.spec, settings, host.runners)
+        spec = _run(with_codec(consumer.spec, host.codecs), settings, host.runners)
         by_group.setdefault(unwrap(settings.cluster.namespace, spec.group), []).append(spec)
     version = world.clock.now_ms()
     return [

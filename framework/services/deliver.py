@@ -67,7 +67,8 @@ def call_for(
     assert not spec.batch, "a batch handler is called with a batch"
     rules = rules or Rules()
     means = means or Means()
-    invoke, is_async = invocation_of(spec, rules.undecodable, means.values), is_awaited(spec)
+    invoke: Callable[..., Any] = invocation_of(spec, rules.undecodable, means.values)
+    is_async = is_awaited(spec)
     if spec.publishes:
         invoke = _publishing(spec, invoke, means, is_explicit=rules.explicit_ack)
     elif spec.once_ms and not spec.is_async:

@@ -88,4 +88,8 @@ def test_plugins_are_listed_with_source_and_hooks(capsys: Capture) -> None:
     assert ("built in", ["register_allocation_strategies"]) == (listed["circle"]["source"], listed["circle"]["hooks"])
 
     assert ExitCode.CLEAN == main.run(["plugins"])
-    assert "averaging        built in: register_allocation_strategies\n" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "averaging        built in: register_allocation_strategies\n" in shown
+    assert "app_stopping: " in shown
+    ordered = [each["places"]["app_stopping"] for each in listed.values() if "app_stopping" in each["places"]]
+    assert sorted(ordered) == list(range(1, len(ordered) + 1)), "each has its place"

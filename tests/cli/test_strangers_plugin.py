@@ -97,6 +97,10 @@ class Raising:
         raise RuntimeError("acme is closed")
 
     @hookimpl
+    def around_consume(self):
+        raise RuntimeError("acme is closed")
+
+    @hookimpl
     def after_consume(self):
         raise RuntimeError("acme is closed")
 

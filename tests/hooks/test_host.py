@@ -19,7 +19,16 @@ from framework.settings.units import Duration
 
 STRATEGIES = ["averaging", "by_config", "circle", "consistent_hash", "machine_room", "nearby", "sticky"]
 POLICIES = ["dead_letter", "drop", "extend", "send_back"]
-BUILT_IN = [*STRATEGIES, "once_memory", "once_sqlite", *POLICIES, "progress_broker", "progress_local", "progress_topic"]
+BUILT_IN = [
+    *STRATEGIES,
+    "codec_json",
+    "once_memory",
+    "once_sqlite",
+    *POLICIES,
+    "progress_broker",
+    "progress_local",
+    "progress_topic",
+]
 
 
 class Depth(BaseModel):
@@ -396,3 +405,33 @@ def test_a_tolerant_host_leaves_out_what_is_wrong_and_names_all_of_it() -> None:
     assert "plugin 'bad': register_allocation_strategies failed: ZeroDivisionError: oh" == second
     assert ["shout"] == list(made.commands)
     assert "sticky" in made.strategies
+
+
+class First:
+    @hookimpl(tryfirst=True)
+    def before_consume(self) -> None:
+        return
+
+
+class Last:
+    @hookimpl(trylast=True)
+    def before_consume(self) -> None:
+        return
+
+
+class Between:
+    @hookimpl
+    def before_consume(self) -> None:
+        return
+
+    @hookimpl
+    def after_consume(self) -> None:
+        return
+
+
+def test_the_order_in_which_each_hook_is_called_is_told() -> None:
+    host = PluginHost(objects={"last": Last(), "between": Between(), "first": First()}, discover=list)
+
+    assert ("first", "between", "last") == host.order["before_consume"]
+    assert ("between",) == host.order["after_consume"]
+    assert () == host.order["app_started"]

@@ -1,5 +1,5 @@
-"""List what is loaded, where it comes from, and which hooks it has, in calling order; then the commands that plugins
-bring, and what is wrong with any of them, which a start would refuse (78).
+"""List what is loaded, where it comes from, and which hooks it has; then, hook by hook, whose is called in which order,
+the commands that plugins bring, and what is wrong with any of them, which a start would refuse (78).
 
 A plugin has all rights of the process: what is installed and not blocked is loaded; `plugins.only` pins the list.
 """
@@ -32,9 +32,16 @@ def execute(arguments: argparse.Namespace) -> int:
     width = max(len(each.name) for each in host.plugins)
     for each in host.plugins:
         if arguments.json:
-            output.say(json.dumps({"name": each.name, "source": each.source, "hooks": list(each.hooks)}))
+            places = {
+                hook: host.order[hook].index(each.name) + 1 for hook in each.hooks if each.name in host.order[hook]
+            }
+            described = {"name": each.name, "source": each.source, "hooks": list(each.hooks), "places": places}
+            output.say(json.dumps(described))
         else:
             output.say(f"{each.name:<{width}}  {each.source}: {', '.join(each.hooks)}")
+    for hook, names in host.order.items():
+        if names and not hook.startswith("register_") and not arguments.json:
+            output.say(f"{hook}: {', '.join(names)}")
     for name, (plugin, command) in sorted(host.commands.items()):
         if not arguments.json:
             output.say(f"framework-app {name}  of {plugin}: {first_line(command)}")

@@ -80,6 +80,16 @@ def test_a_password_is_shown_nowhere() -> None:
     assert "geheim" not in f"{plugin.settings!r} {plugin.table()!r}"
 
 
+def test_the_readme_s_example_is_right() -> None:
+    text = (Path(__file__).parents[1] / "README.md").read_text()
+    names: dict[str, Any] = {}
+    exec(compile(text.split("```python\n")[1].split("```")[0], "README.md", "exec", dont_inherit=True), names)
+
+    assert ["body", "resource", "resource"] == [each.wants for each in names["invoice"].spec.arguments]
+    for setting in OutboxSettings.model_fields:
+        assert f"`{setting}`" in text
+
+
 # In an application
 
 PLACES: dict[str, Path] = {}

@@ -1,0 +1,1 @@
+"""How bodies are read that name a codec."""

@@ -1,0 +1,20 @@
+"""`codec="json"`: what is done where no codec is named. Bodies are JSON, text or bytes, as the annotation says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from framework.declare.decoding import decoder_for
+from framework.hooks.markers import hookimpl
+from framework.model.contracts import Codec
+
+
+class Json:
+    def decoder(self, annotation: Any, parameter: str) -> Callable[[bytes], object]:
+        return decoder_for(annotation, parameter) or bytes
+
+
+@hookimpl
+def register_codecs() -> Mapping[str, Codec]:
+    return {"json": Json()}
