@@ -32,6 +32,12 @@ def queues_of(node: Node, topic: str) -> list[Queue]:
     return [queue for number in range(count) if (queue := node.queue(topic, number)) is not None]
 
 
+def end_of(broker: Broker, queue: MessageQueue) -> int:
+    """The offset that its next message gets."""
+    found = [node.queue(queue.topic, queue.number) for node in broker.nodes if node.name == queue.broker]
+    return next((each.end for each in found if each is not None), 0)
+
+
 def contents(broker: Broker, topic: str) -> dict[MessageQueue, dict[int, str]]:
     """Queue -> offset -> message id, of everything the topic has."""
     found: dict[MessageQueue, dict[int, str]] = {}

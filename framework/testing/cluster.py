@@ -18,6 +18,7 @@ from framework.client.producer import Producer
 from framework.declare import Consumer
 from framework.errors import ConfigurationError, FrameworkError
 from framework.hooks.host import PluginHost
+from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.runtime.app import App
 from framework.settings.schema import AppSettings
@@ -25,6 +26,7 @@ from framework.settings.schema import Cluster as ClusterSettings
 from framework.testing import broker_view, ownership
 from framework.testing.checkers.each_queue_has_one_owner import each_queue_has_one_owner
 from framework.testing.errors import Violation
+from framework.testing.handling import handlers
 from framework.testing.history import Strange
 from framework.testing.machine import Machine
 from framework.testing.node import Node
@@ -34,7 +36,7 @@ from framework.testing.sim_network import SimNetwork
 from framework.testing.sim_world import sim_world
 from framework.testing.virtual_loop import NOWHERE, Policy, VirtualLoop
 from framework.testing.wiretap import Wiretap
-from framework.testing.workload import DELAYS_MS, KEYS, Workload, handlers
+from framework.testing.workload import DELAYS_MS, KEYS, Workload
 
 T = TypeVar("T")
 BROKER_HOST = "127.0.1.1"
@@ -100,6 +102,8 @@ class Cluster:
         self.history.orderly = {
             load.name: KEYS if load.orderly == "key" else 1 for load in self.workload.groups if load.orderly
         }
+        self.history.batched = {load.name for load in self.workload.groups if load.batch}
+        self.history.by_hand = {load.name for load in self.workload.groups if load.by_hand}
         self.history.announcing = {load.name for load in self.workload.groups if load.progress != "none"}
         self.history.max_retries = self.workload.max_retries
         self.history.limits = {load.name: load.timeout_s for load in self.workload.groups if load.timeout_s}
@@ -266,6 +270,7 @@ class Cluster:
                 "pull_batch": workload.pull_batch,
                 "start": "first",
                 "progress": load.progress,
+                "explicit_ack": load.explicit_ack,
                 **({"timeout": f"{load.timeout_s:g}s"} if load.timeout_s else {}),
                 **workload.settings,
             }
@@ -276,7 +281,16 @@ class Cluster:
         )
 
     def _usual_consumers(self, _: Cluster) -> Sequence[Consumer[..., Any]]:
-        return handlers(self.workload, self.recorder, self.loop.streams.application, lambda: self.is_healed)
+        return handlers(
+            self.workload, self.recorder, self.loop.streams.application, lambda: self.is_healed, self._is_last
+        )
+
+    def _is_last(self, message: Message) -> bool:
+        """Whether nothing lies behind it in its queue, as far as can be told now."""
+        broker = self.broker.broker
+        if not self.broker.is_alive or broker is None:
+            return True
+        return broker_view.end_of(broker, message.queue) <= message.queue_offset + 1
 
     def holder_of(self, group: str, queue: MessageQueue) -> str:
         """The process that has the queue's lock at its broker; empty for none."""

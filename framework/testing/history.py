@@ -68,6 +68,16 @@ class Finished(Fact):
 
 
 @dataclass(frozen=True, slots=True)
+class ByHand(Fact):
+    """A handler said of what it was given since it last did, up to this offset: it is done, or is taken back."""
+
+    group: str
+    queue: MessageQueue
+    offset: int
+    is_commit: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Copied(Fact):
     """A broker has a copy of a message whose handling failed: for a retry, or among the dead letters."""
 
@@ -221,6 +231,10 @@ class History:
     """Group -> what it consumes, where that is not everything."""
     orderly: dict[str, int] = field(default_factory=dict)
     """Those of them that keep an order, and into how many keys a queue is divided: one where its own is kept."""
+    batched: set[str] = field(default_factory=set)
+    """Those whose handlers are given several messages at once."""
+    by_hand: set[str] = field(default_factory=set)
+    """Those whose handlers say when what they have handled is finished."""
     announcing: set[str] = field(default_factory=set)
     """Those whose members say when they are done with a queue."""
     max_retries: int = 16

@@ -143,8 +143,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "offsets wait for the commit",
         "with commits by hand, what was handled and not committed is lost to a crash",
-        (),
-        test="tests/services/test_orderly_commits.py",
+        ("a commit never passes a gap",),
+        where=lambda plan: "commits-by-hand" in plan.workload.ways,
     ),
     Mutant(
         "a lost connection leaves no lease",

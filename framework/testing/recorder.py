@@ -20,6 +20,7 @@ from framework.model.queue import MessageQueue
 from framework.testing.history import (
     Acquired,
     Asked,
+    ByHand,
     Committed,
     Copied,
     Fact,
@@ -100,6 +101,17 @@ class Recorder:
                 outcome,
             )
         )
+
+    def committed_by_hand(self, group: str, message: Message) -> None:
+        self._by_hand(group, message, is_commit=True)
+
+    def rolled_back(self, group: str, message: Message) -> None:
+        self._by_hand(group, message, is_commit=False)
+
+    def _by_hand(self, group: str, message: Message, *, is_commit: bool) -> None:
+        offset = message.queue_offset
+        self.loop.note("by hand", self.who, group, *message.queue, offset, is_commit)
+        self.history.facts.append(ByHand(self.loop.now, self.who, group, message.queue, offset, is_commit))
 
     # -- the world
 

@@ -15,6 +15,7 @@ from framework.testing.history import History
 from framework.testing.nemesis import Nemesis
 from framework.testing.streams import Stream
 from framework.testing.stuck_step import StuckStep, watched
+from framework.testing.variety import vary
 from framework.testing.virtual_loop import Policy
 from framework.testing.workload import Workload, draw_workload
 
@@ -57,7 +58,7 @@ class Plan:
         return (
             f"seed={self.seed} policy={self.policy} calm={self.is_calm} for={self.seconds:g}s apps={self.apps} "
             f"brokers={self.brokers} faults={kinds or 'none'} queues={load.queues} messages={load.messages} "
-            f"sync={load.sync_s:g}s {groups}"
+            f"sync={load.sync_s:g}s ways={','.join(load.ways) or 'none'} {groups}"
         )
 
 
@@ -94,11 +95,13 @@ def draw(
     is_calm = seed % CALM_EACH == CALM_EACH - 1 if kinds is None else not kinds
     drawn_kinds = (LEAVE,) if is_calm else tuple(draw_kinds(chance))
     workload = draw_workload(chance, is_calm=is_calm)
+    chosen = drawn_kinds if kinds is None else tuple(kinds)
+    workload = vary(workload, Stream(f"{seed}/variety"), is_calm=is_calm, kinds=frozenset(kind.name for kind in chosen))
     return Plan(
         seed=seed,
         policy=policy or drawn_policy,
         is_calm=is_calm,
-        kinds=drawn_kinds if kinds is None else tuple(kinds),
+        kinds=chosen,
         apps=apps or drawn_apps,
         brokers=brokers or drawn_brokers,
         workload=workload,

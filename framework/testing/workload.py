@@ -5,15 +5,9 @@ Behaviour is drawn from the application's own stream, so that a fault more or le
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from framework.declare import Consumer, consumer
-from framework.model.delivery import Delivery
-from framework.model.message import Message
-from framework.testing.recorder import Recorder
 from framework.testing.streams import Stream
 
 TOPIC = "orders"
@@ -45,6 +39,13 @@ class GroupLoad:
     """Where what has ended above a gap is kept."""
     timeout_s: float = 0.0
     """How long a handler may take; shorter than the stuck ones do. 0: as usual, which no run lasts."""
+    batch: int = 0
+    """So many messages at most at a time; 0: one by one."""
+    linger: str = "0s"
+    by_hand: bool = False
+    """Offsets move when the handler says so, and now and then it takes back what it has done."""
+    explicit_ack: bool = False
+    """Nothing returned is no success, and now and then a handler forgets to say more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +70,8 @@ class Workload:
     """Settings of the applications."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Laid over each group's settings."""
-
-
-class HandlerFailed(Exception):
-    """A simulated handler's own failure."""
+    ways: tuple[str, ...] = ()
+    """Which of the ways of consuming in `variety.py` this run goes."""
 
 
 def draw_workload(chance: Stream, *, is_calm: bool) -> Workload:
@@ -115,63 +114,3 @@ def draw_workload(chance: Stream, *, is_calm: bool) -> Workload:
     if groups[0].stuck_rate and chance.happens(0.5):
         groups[0] = replace(groups[0], timeout_s=EXPIRY_S)
     return replace(workload, groups=tuple(groups), is_named=is_named)
-
-
-def handlers(
-    workload: Workload, recorder: Recorder, chance: Stream, is_healed: Callable[[], bool]
-) -> list[Consumer[..., Any]]:
-    """The consumers of one application: record, take a while, fail now and then, and get stuck until all is healed."""
-    return [
-        consumer(
-            topic=workload.topic, group=load.name, orderly=load.orderly, key=_key if load.orderly == "key" else None
-        )(_handler(load, recorder, chance, is_healed))
-        for load in workload.groups
-    ]
-
-
-def _key(message: Message) -> int:
-    return message.queue_offset % KEYS
-
-
-def _handler(load: GroupLoad, recorder: Recorder, chance: Stream, is_healed: Callable[[], bool]) -> Callable[..., Any]:
-    def fails(message: Message) -> bool:
-        # Poison goes by the message, so that it is poison at every attempt and in every process.
-        if load.poison_rate and sum(message.message_id.encode()) % 1000 < load.poison_rate * 1000:
-            return True
-        return chance.happens(load.fail_rate)
-
-    async def handle(message: Message) -> None:
-        recorder.started(load.name, message)
-        await take_a_while(message)
-
-    async def handle_delivery(message: Message, delivery: Delivery) -> None:
-        recorder.started(load.name, message, delivery.epoch)
-        try:
-            await take_a_while(message)
-        except asyncio.CancelledError:
-            if delivery.is_expired:
-                recorder.finished(load.name, message, "expired")
-            raise
-
-    async def take_a_while(message: Message) -> None:
-        is_stuck = load.stuck_rate and chance.happens(load.stuck_rate) and not is_healed()
-        await asyncio.sleep(load.stuck_s if is_stuck else chance.pick(load.pauses_s))
-        end(message)
-
-    def handle_at_once(message: Message) -> None:
-        recorder.started(load.name, message)
-        end(message)
-
-    def end(message: Message) -> None:
-        if fails(message):
-            recorder.finished(load.name, message, "failed")
-            raise HandlerFailed(message.message_id)
-        recorder.finished(load.name, message, "ok")
-
-    def handle_delivery_at_once(message: Message, delivery: Delivery) -> None:
-        recorder.started(load.name, message, delivery.epoch)
-        end(message)
-
-    plain: Callable[..., Any] = handle if load.is_async else handle_at_once
-    asking: Callable[..., Any] = handle_delivery if load.is_async else handle_delivery_at_once
-    return plain if load.progress == "none" and not load.timeout_s else asking

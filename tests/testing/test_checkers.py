@@ -17,6 +17,7 @@ from framework.testing.checkers import (
 )
 from framework.testing.history import (
     Acquired,
+    ByHand,
     Committed,
     Copied,
     Fact,
@@ -85,6 +86,21 @@ def test_a_failed_message_counts_once_its_copy_is_there() -> None:
     copy = Copied(1.5, "broker.1", "billing", "m0")
     assert [] == list(commit_never_passes_a_gap(history(finished(0, "failed"), copy, committed(1))))
     assert 1 == len(list(commit_never_passes_a_gap(history(finished(0, "failed"), committed(1), copy))))
+
+
+def test_by_hand_nothing_is_finished_before_it_is_said() -> None:
+    def said(*facts: Fact) -> list[str]:
+        told = history(*facts)
+        told.by_hand = {"billing"}
+        return [violation.fact for violation in commit_never_passes_a_gap(told)]
+
+    handled = (finished(0), finished(1))
+    done, back = (ByHand(1.5, "a.1", "billing", QUEUE, 1, is_commit) for is_commit in (True, False))
+
+    assert [] == said(*handled, done, committed(2))
+    assert 1 == len(said(*handled, committed(2), done))
+    assert 1 == len(said(*handled, back, done, committed(2)))
+    assert 1 == len(said(*handled, Acquired(1.2, "a.1", "billing", str(QUEUE), 0), done, committed(2)))
 
 
 def test_offsets_forward() -> None:

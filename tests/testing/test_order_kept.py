@@ -6,7 +6,7 @@ import pytest
 
 from framework.model.queue import MessageQueue
 from framework.testing.checkers import order_kept
-from framework.testing.history import Acquired, Copied, Fact, Finished, History, Started
+from framework.testing.history import Acquired, ByHand, Copied, Fact, Finished, History, Started
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 A, B = "app-1.1", "app-2.1"
@@ -84,3 +84,41 @@ def test_a_lock_that_nobody_holds_is_nobody_else_s() -> None:
 
 def test_other_groups_have_no_order() -> None:
     assert [] == broken(started(9), started(3), orderly=False)
+
+
+def broken_in_batches(*facts: Fact) -> list[str]:
+    history = History(0, facts=list(facts), groups=["inventory"], orderly={"inventory": 1}, batched={"inventory"})
+    return [str(violation) for violation in order_kept(history)]
+
+
+def test_messages_of_a_batch_start_together_and_the_next_behind_them() -> None:
+    batch = (started(5), started(6), finished(5), finished(6))
+
+    assert [] == broken_in_batches(taken(5), *batch, started(7), started(8))
+    assert "6 was next in its batch" in "".join(broken_in_batches(taken(5), started(5), started(7)))
+    assert "while 5 was at work" in "".join(broken(taken(5), started(5), started(6)))
+
+
+def test_what_failed_in_a_batch_comes_again_with_all_behind_it() -> None:
+    """Also what ended well; unless the one that failed is given up, and then only itself does not."""
+    batch = (started(5), started(6), started(7), finished(5), finished(6, outcome="failed"), finished(7))
+    copied = Copied(2.0, "broker.1", "inventory", "m6")
+
+    assert [] == broken_in_batches(taken(5), *batch, started(6), started(7), finished(6), finished(7), started(8))
+    assert [] == broken_in_batches(taken(5), *batch, copied, started(8))
+    assert "6 was next" in "".join(broken_in_batches(taken(5), *batch, started(7)))
+    assert "6 was next" in "".join(broken_in_batches(taken(5), *batch, started(8)))
+    again = (started(6), finished(6))
+    assert "7 was next" in "".join(broken_in_batches(taken(5), *batch, *again, started(8)))
+
+
+def test_what_is_taken_back_begins_behind_the_last_commit() -> None:
+    def said(offset: int, *, is_commit: bool) -> ByHand:
+        return ByHand(2.0, A, "inventory", QUEUE, offset, is_commit)
+
+    handled = (taken(5), started(5), finished(5), said(5, is_commit=True), started(6), finished(6), started(7))
+    back = (finished(7, outcome="rolled back"), said(7, is_commit=False))
+
+    assert [] == broken(*handled, *back, started(6), finished(6), started(7))
+    assert "6 was next" in "".join(broken(*handled, *back, started(7)))
+    assert "6 was next" in "".join(broken(*handled, *back, started(5)))

@@ -20,15 +20,18 @@ def calm_runs_do_not_repeat(history: History) -> Iterator[Violation]:
     twice, unless the old owner had itself only just taken the queue, could not keep a record of it, or was superseded
     by somebody who was given the queue in passing.
     What failed in an orderly group is tried again in place, by whoever owns the queue then: that is no repeat. Where
-    the order of keys is kept it holds the offset while other keys go on, so that their ends are repeated with it.
+    the order of keys is kept it holds the offset while other keys go on, so that their ends are repeated with it;
+    so are those of messages behind it in its batch, and what was not yet committed where commits are made by hand.
     """
     if not history.is_calm:
         return
     finished: dict[tuple[str, str, int], Finished] = {}
     members = _Members(history)
+    at_ends = {group for group, keys in history.orderly.items() if keys > 1} | history.by_hand
+    at_ends |= history.batched & set(history.orderly)
     for fact in history.facts:
         match fact:
-            case Finished() if fact.group not in history.orderly or (fact.is_ok and history.orderly[fact.group] == 1):
+            case Finished() if fact.group not in at_ends and (fact.is_ok or fact.group not in history.orderly):
                 finished.setdefault((fact.group, fact.message_id, fact.attempt), fact)
             case Started():
                 before = finished.get((fact.group, fact.message_id, fact.attempt))

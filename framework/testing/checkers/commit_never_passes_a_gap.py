@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from framework.model.queue import MessageQueue
 from framework.testing.checkers.former_life import is_of_former_life
 from framework.testing.errors import Violation
-from framework.testing.history import Acquired, Committed, Copied, Finished, History, Remade
+from framework.testing.history import Acquired, ByHand, Committed, Copied, Finished, History, Remade
 
 NAME = "a commit never passes a gap"
 
@@ -19,11 +19,29 @@ class _Queue:
         self.ended: set[int] = set()
         self.failed: dict[int, str] = {}
         """Offset -> message whose copy must be on a broker before the offset counts as finished."""
+        self.handled: dict[str, set[int]] = {}
+        """Who -> what it has handled and not yet said to be done, where that is said by hand."""
         self.low = 0
+
+    def finished(self, fact: Finished, *, is_by_hand: bool) -> None:
+        if not fact.is_ok:
+            self.failed[fact.offset] = fact.message_id
+        elif is_by_hand:
+            self.handled.setdefault(fact.who, set()).add(fact.offset)
+        else:
+            self.ended.add(fact.offset)
+
+    def said(self, fact: ByHand) -> set[int]:
+        """What is finished by that."""
+        handled = self.handled.pop(fact.who, set())
+        return handled if fact.is_commit else set()
 
 
 def commit_never_passes_a_gap(history: History) -> Iterator[Violation]:
-    """INVARIANTS C2, at each commit that reached a broker. Finished: handled well, or failed and the copy confirmed."""
+    """INVARIANTS C2, at each commit that reached a broker. Finished: handled well, or failed and the copy confirmed.
+
+    Where commits are made by hand, what was handled well is finished when its handler says so, and not before.
+    """
     queues: dict[tuple[str, MessageQueue], _Queue] = {}
     copied: set[tuple[str, str]] = set()
     begun: dict[tuple[str, str, str], float] = {}
@@ -31,14 +49,15 @@ def commit_never_passes_a_gap(history: History) -> Iterator[Violation]:
     for fact in history.facts:
         if type(fact) is Finished:
             queue = queues.setdefault((fact.group, fact.queue), _Queue())
-            if fact.is_ok:
-                queue.ended.add(fact.offset)
-            else:
-                queue.failed[fact.offset] = fact.message_id
+            queue.finished(fact, is_by_hand=fact.group in history.by_hand)
+        elif type(fact) is ByHand:
+            done = queues.setdefault((fact.group, fact.queue), _Queue())
+            done.ended |= done.said(fact)
         elif type(fact) is Copied:
             copied.add((fact.group, fact.message_id))
         elif type(fact) is Acquired:
             begun[fact.who, fact.group, fact.queue] = fact.at
+            _taken_anew(fact, queues)
         elif type(fact) is Remade:
             remade[fact.topic] = fact.at
             queues = {key: queue for key, queue in queues.items() if key[1].topic != fact.topic}
@@ -61,3 +80,10 @@ def _first_gap(queue: _Queue, group: str, copied: set[tuple[str, str]]) -> int:
         low += 1
     queue.low = low
     return low
+
+
+def _taken_anew(fact: Acquired, queues: dict[tuple[str, MessageQueue], _Queue]) -> None:
+    """What was handled before and not said to be done will be handled again."""
+    for (group, name), queue in queues.items():
+        if queue.handled and group == fact.group and str(name) == fact.queue:
+            queue.handled.pop(fact.who, None)

@@ -1,15 +1,16 @@
 """Truth: an orderly group handles each queue in the order of its offsets, one message at a time, under its own lock.
 
-Where the order of keys is kept, the same holds for the messages of each key of a queue.
+Where the order of keys is kept, the same holds for the messages of each key of a queue; where handlers are given
+batches, for the messages of a batch, which start together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from framework.testing.errors import Violation
-from framework.testing.history import Acquired, Copied, Finished, History, Started
+from framework.testing.history import Acquired, ByHand, Copied, Finished, History, Started
 
 NAME = "order kept"
 
@@ -20,12 +21,24 @@ class _Held:
 
     following: int
     """The only offset that may start next."""
+    step: int = 1
+    """How far it is to the next message in line."""
+    committed: int = 0
+    """What comes again where everything is taken back."""
     epoch: int = 0
     """Which taking of the queue this is: what ends from an earlier one changes nothing."""
-    running: Started | None = None
+    running: list[Started] = field(default_factory=list)
     began: int = 0
-    """In which epoch that was started."""
-    failed: Finished | None = None
+    """In which epoch those were started."""
+    done: set[int] = field(default_factory=set)
+    """Ended well behind one that has not: to be started again with it, unless that is given up."""
+    failed: dict[str, int] = field(default_factory=dict)
+    """Message -> its offset, for whose copy to look out."""
+    given_up: set[int] = field(default_factory=set)
+
+    def go_on(self) -> None:
+        while self.following in self.done or self.following in self.given_up:
+            self.following += self.step
 
 
 def order_kept(history: History) -> Iterator[Violation]:
@@ -40,46 +53,75 @@ def order_kept(history: History) -> Iterator[Violation]:
             case Acquired() if fact.group in history.orderly:
                 keys = history.orderly[fact.group]
                 for offset in range(fact.offset, fact.offset + keys):
-                    before = held.setdefault((fact.who, fact.group, fact.queue, offset % keys), _Held(offset))
-                    before.following = offset
+                    line = (fact.who, fact.group, fact.queue, offset % keys)
+                    before = held.setdefault(line, _Held(offset, keys))
+                    before.following = before.committed = offset
                     before.epoch += 1
+                    before.done.clear()
             case Started() if fact.group in history.orderly:
                 mine = held.get(_line(fact, history))
-                yield from _started(fact, mine)
+                yield from _started(fact, mine, is_batched=fact.group in history.batched)
             case Finished() if fact.group in history.orderly:
                 mine = held.get(_line(fact, history))
                 if mine is not None:
-                    _finished(fact, mine, history.orderly[fact.group])
+                    _finished(fact, mine)
+            case ByHand():
+                mine = held.get(_line(fact, history))
+                if mine is not None and mine.began == mine.epoch:
+                    _said(fact, mine)
             case Copied() if fact.group in history.orderly:
-                for mine in held.values():
-                    if mine.failed is not None and mine.failed.message_id == fact.message_id:
-                        mine.following, mine.failed = mine.failed.offset + history.orderly[fact.group], None
+                for (_, group, _, _), mine in held.items():
+                    if group == fact.group and fact.message_id in mine.failed:
+                        mine.given_up.add(mine.failed.pop(fact.message_id))
+                        mine.go_on()
             case _:
                 pass
 
 
-def _line(fact: Started | Finished, history: History) -> tuple[str, str, str, int]:
+def _line(fact: Started | Finished | ByHand, history: History) -> tuple[str, str, str, int]:
     return fact.who, fact.group, str(fact.queue), fact.offset % history.orderly[fact.group]
 
 
-def _started(fact: Started, mine: _Held | None) -> Iterator[Violation]:
+def _started(fact: Started, mine: _Held | None, *, is_batched: bool) -> Iterator[Violation]:
     what = f"{fact.who} started {fact.queue} {fact.offset} for {fact.group}"
     if fact.holder not in {"", fact.who}:
         yield Violation(NAME, f"{what} while {fact.holder} held the lock", fact.at)
     if mine is None:
         yield Violation(NAME, f"{what} and had never taken the queue", fact.at)
         return
-    if mine.running is not None:
-        yield Violation(NAME, f"{what} while {mine.running.offset} was at work", fact.at)
+    last = mine.running[-1] if mine.running else None
+    if last is not None and is_batched and fact.at == last.at and fact.offset > last.offset:
+        expected = last.offset + 1
+        while expected in mine.given_up:
+            expected += 1
+        if fact.offset != expected:
+            yield Violation(NAME, f"{what}; {expected} was next in its batch", fact.at)
+        mine.running.append(fact)
+        return
+    if last is not None:
+        yield Violation(NAME, f"{what} while {last.offset} was at work", fact.at)
     if fact.offset != mine.following:
         yield Violation(NAME, f"{what}; {mine.following} was next", fact.at)
-    mine.running, mine.began, mine.following = fact, mine.epoch, fact.offset
+    mine.running, mine.began, mine.following = [fact], mine.epoch, fact.offset
+    mine.done.clear()
 
 
-def _finished(fact: Finished, mine: _Held, keys: int) -> None:
-    mine.running = None
+def _finished(fact: Finished, mine: _Held) -> None:
+    mine.running = [each for each in mine.running if each.offset != fact.offset]
     if mine.began != mine.epoch:
         return
-    mine.failed = None if fact.is_ok else fact
     if fact.is_ok:
-        mine.following = fact.offset + keys
+        mine.failed.pop(fact.message_id, None)
+        mine.done.add(fact.offset)
+        mine.go_on()
+    else:
+        mine.failed[fact.message_id] = fact.offset
+
+
+def _said(fact: ByHand, mine: _Held) -> None:
+    if fact.is_commit:
+        mine.committed = mine.following
+    else:
+        mine.following = mine.committed
+        mine.done.clear()
+        mine.go_on()
