@@ -81,6 +81,9 @@ class Relay:
             except TableError as error:
                 is_bad = True
                 self._table_trouble.said(str(error))
+            except Exception:  # border: whatever is wrong with one look, nobody else would send what waits
+                is_bad = True
+                log.exception("outbox: a look at the table failed; the next one comes", table=str(self._table))
             if stored:
                 quiet = 0.0
                 continue
@@ -135,8 +138,12 @@ class Relay:
     async def _attempt(self, row: Row) -> Failure | None:
         settings = self._settings
         try:
+            message = row.message
+        except (ValueError, TypeError) as error:  # written by somebody else's SQL
+            return self._refused(row, error)
+        try:
             async with asyncio.timeout(settings.timeout / 1000):
-                await self._send(row.message, await self._queue(row))
+                await self._send(message, await self._queue(row))
         except ConfigurationError as error:
             # Where nothing was ever sent, the mistake may be the cluster's settings' as well.
             if self.sent:

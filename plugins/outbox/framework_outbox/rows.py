@@ -30,6 +30,7 @@ class Row:
 
     @property
     def message(self) -> Message:
+        """ValueError or TypeError where somebody else wrote properties that are none."""
         return Message(
             self.topic, self.body, properties=json.loads(self.properties), message_id=self.message_id
         )  # fmt: skip

@@ -338,3 +338,44 @@ def test_old_rows_are_swept_while_there_is_nothing_to_send(tmp_path: Path) -> No
         await running
 
     desk.play(story)
+
+
+@pytest.mark.parametrize("properties", ["{", "[1]", "7"])
+def test_a_row_that_somebody_else_wrote_wrongly_is_set_aside(properties: str, tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    desk.write("good", "bad")
+    connection = sqlite3.connect(desk.path)
+    with connection:
+        connection.execute("UPDATE outbox SET properties = ? WHERE body = ?", (properties, b"bad"))
+    connection.close()
+
+    async def story() -> None:
+        assert (2, 1) == await desk.relay().step()
+        assert 1 == desk.table.status().refused
+
+    desk.play(story)
+    assert ["good"] == desk.bodies
+
+
+def test_whatever_fails_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk(tmp_path)
+    desk.write("a")
+    claim, tries = desk.table.claim, iter([KeyError("surprise")])
+
+    def failing(*arguments: Any) -> Any:
+        for error in tries:
+            raise error
+        return claim(*arguments)
+
+    monkeypatch.setattr(desk.table, "claim", failing)
+
+    async def story() -> None:
+        relay = desk.relay()
+        running = asyncio.get_running_loop().create_task(relay.run())
+        await until(lambda: bool(desk.sent))
+        relay.stop()
+        await running
+
+    with capture_logs() as logs:
+        desk.play(story)
+    assert ["outbox: a look at the table failed; the next one comes"] == [each["event"] for each in logs]
