@@ -21,7 +21,8 @@ class RetryLater:
     """Deliver again after a delay.
 
     RocketMQ knows fixed delays: the shortest one that is not shorter is taken, so 90s waits 2 minutes, never less.
-    Beyond its last one, two hours, the message comes after two hours, and the log says so once. Without a delay the next step of the ladder is taken.
+    Beyond its last one, two hours, the message comes after two hours, and the log says so once. Without a delay the
+    next step of the ladder is taken.
     """
 
     delay: str | float | None = None
