@@ -17,7 +17,8 @@ from framework.errors import ConfigurationError
 from tests.runtime.test_app import box, run, running, send, until
 
 SOON = 15.0
-"""Within a second on a machine that has nothing else to do; a test waits longer, so that only a wrong program fails."""
+"""Within a second on a machine that has nothing else to do; a test waits longer, so that only a wrong program fails.
+The second itself is asserted in virtual time: `scenarios/test_resizing.py`."""
 
 
 class Gauge:
