@@ -45,6 +45,8 @@ def spark_session(folder: Path, extra: Mapping[str, str] | None = None) -> Itera
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.driver.host": "127.0.0.1",
         "spark.log.level": "OFF",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",  # a test's few rows are through before code for them is made
+        "spark.sql.codegen.wholeStage": "false",
         "spark.python.authenticate.socketTimeout": "120s",  # of a busy machine
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.streaming.checkpointLocation": str(folder / "checkpoints"),

@@ -108,7 +108,7 @@ class ManagedQuery:
         taking = self._taking
         source = session.readStream.format("rocketmq").options(**self._given, startingOffsets=self._starting())
         query = (
-            source.load()
+            loaded(source, session)
             .writeStream.foreachBatch(self._handle)
             .queryName(f"{taking.group} {taking.name}")
             .option("checkpointLocation", self._settings.checkpoint)
@@ -222,6 +222,23 @@ class ManagedQuery:
                 self._busy_at = time.monotonic()
                 self._is_handling = False
                 self._gate.notify_all()
+
+
+def loaded(source: Any, session: Any) -> Any:
+    """The source's frame, also where Spark does not find it.
+
+    A JVM looks for sources of Python's once, in a process of its own, and believes for ever that there are none if that
+    process dies. Then the source is made known by hand.
+    """
+    try:
+        return source.load()
+    except Exception as error:  # which class it is depends on what died
+        if "DATA_SOURCE_NOT_FOUND" not in str(error):
+            raise
+    from framework_spark.datasource import RocketMQ
+
+    session.dataSource.register(RocketMQ)
+    return source.load()
 
 
 def _done(query: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import socket
 from importlib import import_module
 from typing import Any
@@ -31,6 +32,7 @@ class SessionsOfThisProcess:
 
     def make(self) -> Any:
         session = self._given() if self._settings.session else self._built()
+        _let_go_at_exit(session)
         _log.info("spark session", **{"connect": self._settings.remote} if is_connect(session) else _facts(session))
         return session
 
@@ -55,6 +57,7 @@ class SessionsOfThisProcess:
     def branch(self, session: Any) -> Any:
         own = session.newSession()
         if is_connect(own):  # it begins with the server's settings
+            _let_go_at_exit(own)
             own.conf._set_all(dict(self._settings.conf), silent=True)  # noqa: SLF001  # as its builder does
         return own
 
@@ -84,6 +87,16 @@ class SessionsOfThisProcess:
 def _facts(session: Any) -> dict[str, Any]:
     context = session.sparkContext
     return {"master": context.master, "ui": context.uiWebUrl, "application": context.applicationId}
+
+
+def _let_go_at_exit(session: Any) -> None:
+    """A client of Spark Connect asks its server something while the interpreter ends, which then hangs.
+
+    The server drops a session by itself that nobody asks for.
+    """
+    asks = getattr(session.client, "_on_exit", None) if is_connect(session) else None
+    if asks is not None:
+        atexit.unregister(asks)
 
 
 def _connectable(remote: str) -> None:

@@ -85,13 +85,13 @@ def test_what_was_interrupted_goes_on_and_each_offset_is_there_once(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(spark, planned(given, folder, 20), folder, interrupted)
+        run(spark, planned(given, folder, 30), folder, interrupted)
     assert [0] == json.loads((folder / PLAN).read_text())["done"]
     (folder / "piece=00001").mkdir()  # as a kill leaves one that was being written
     (folder / "piece=00001" / "torn.parquet").write_bytes(b"PAR1")
-    run(spark, planned(given, folder, 20), folder, lambda done, total: seen.append(done))
+    run(spark, planned(given, folder, 30), folder, lambda done, total: seen.append(done))
 
-    assert [0, 20, 20, 40, 60] == seen
+    assert [0, 30, 30, 60] == seen
     rows = spark.read.parquet(str(folder)).selectExpr("broker", "offset", "cast(body as string) body").collect()
     assert {(f"broker-{'ab'[n // 30]}", n % 30, f"m{n}") for n in range(60)} == {tuple(row) for row in rows}
     assert 60 == len(rows)

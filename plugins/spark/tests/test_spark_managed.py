@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from framework_spark import side_effect_free
 from framework_spark.frames import ADDRESS
-from framework_spark.managed import ManagedQuery, progress_facts
+from framework_spark.managed import ManagedQuery, loaded, progress_facts
 from framework_spark.session import SharedSession
 from framework_spark.sessions import SessionsOfThisProcess
 from framework_spark.settings import GroupSettings, SparkSettings
@@ -203,6 +203,38 @@ def test_the_picture_has_what_spark_says_of_the_newest_batch() -> None:
     } == progress_facts(progress)  # fmt: skip
     source["latestOffset"] = None
     assert "0" == progress_facts(progress)["lag"]
+
+
+def test_a_source_that_spark_failed_to_look_for_is_made_known_by_hand() -> None:
+    from framework_spark.datasource import RocketMQ
+
+    class Jvm:
+        """One that believes that there are no sources of Python's, or has a trouble that is not mended by hand."""
+
+        def __init__(self, trouble: str = "") -> None:
+            self.known: list[Any] = []
+            self.trouble = trouble
+
+        @property
+        def dataSource(self) -> Any:  # noqa: N802  # Spark's names
+            return self
+
+        def register(self, source: Any) -> None:
+            self.known.append(source)
+
+        def load(self) -> str:
+            if self.trouble:
+                raise OSError(self.trouble)
+            if not self.known:
+                raise OSError("[DATA_SOURCE_NOT_FOUND] Failed to find the data source: rocketmq.")
+            return "a frame"
+
+    jvm, other = Jvm(), Jvm("no broker")
+    assert "a frame" == loaded(jvm, jvm)
+    assert [RocketMQ] == jvm.known
+    with pytest.raises(OSError, match="no broker"):
+        loaded(other, other)
+    assert not other.known
 
 
 def test_rows_to_blame_are_found_of_a_function_that_may_run_again() -> None:

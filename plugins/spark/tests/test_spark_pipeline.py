@@ -138,46 +138,92 @@ def _cluster(stack: ExitStack, folder: Path, environment: dict[str, str]) -> str
     return master
 
 
+def _server(stack: ExitStack, folder: Path, environment: dict[str, str]) -> str:
+    """A server of Spark Connect from the pip package, on loopback; it finds our source by itself."""
+    import pyspark
+
+    from tests.interop.roles import free_port
+
+    home = str(Path(pyspark.__file__).parent)
+    port = free_port("spark-connect", [])
+    given = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.enabled": "false",
+    }
+    words = [str(Path(home, "bin", "spark-submit")), "--master", "local[2,4]", "--driver-memory", "1g"]
+    words += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "--name", "connect"]
+    words += [word for name, value in given.items() for word in ("--conf", f"{name}={value}")]
+    log = folder / "connect.log"
+    stack.enter_context(_program(words, log, environment | {"SPARK_HOME": home}))
+    wait_until(lambda: "Spark Connect server started" in log.read_text(), "a server of Spark Connect", 240)
+    return f"sc://127.0.0.1:{port}"
+
+
+def _who_pulled(master: str, name_server: str, environment: dict[str, str]) -> dict[int, set[str]]:
+    """Queue -> the executors (their folders) that read from it, of one batch read of `orders` on the cluster."""
+    words = [sys.executable, str(Path(__file__).with_name("who_pulled.py")), master, name_server]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, cwd=ROOT, check=False, timeout=600)
+    assert 0 == done.returncode, done.stderr[-3000:]
+    found: dict[int, set[str]] = {}
+    for queue, place in json.loads(done.stdout.splitlines()[-1]):
+        found.setdefault(queue, set()).add(place)
+    return found
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("where", ["local", "standalone"])
+@pytest.mark.parametrize("where", ["local", "standalone", "connect"])
 def test_the_same_files_run_here_and_on_a_cluster(tmp_path: Path, where: str) -> None:
-    """`framework-app run --config example_app/revenue.yaml`, with another master and other places alone."""
+    """`framework-app run --config example_app/revenue.yaml`, with another master and other places alone.
+
+    `make slow PART=same_files`. On the cluster, both executors pull. Over Spark Connect the example runs in `mode:
+    driver`; that needs `pip install -e plugins/spark[connect]`.
+    """
+    if where == "connect":
+        pytest.importorskip("grpc", reason="needs framework-app-spark[connect]")
     environment = {**os.environ, "PYSPARK_PYTHON": str(spark_python(tmp_path)), "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment["PYTHONPATH"] = str(ROOT)
     with ExitStack() as stack:
         box = stack.enter_context(thread_box())
         reader = stack.enter_context(Reader(ReaderSettings((box.address,))))
-        master = "local[2,4]" if where == "local" else _cluster(stack, tmp_path, environment)
-        own = tmp_path / "own.yaml"
-        own.write_text(
-            json.dumps(
-                {
-                    "plugins": {
-                        "settings": {
-                            "spark": {
-                                "master": master,
-                                "conf": {
-                                    "spark.revenue.nameServers": box.address,
-                                    "spark.revenue.table": str(tmp_path / "table"),
-                                    "spark.driver.host": "127.0.0.1",
-                                    "spark.driver.bindAddress": "127.0.0.1",
-                                    "spark.executor.memory": "600m",
-                                    "spark.ui.enabled": "false",
-                                },
-                                "groups": {"revenue": {"checkpoint": str(tmp_path / "checkpoint")}},
-                            }
-                        }
-                    }
-                }
-            )
-        )
-        box.send("orders", orders(200), queue=0)
+        for number in range(4):
+            box.send("orders", orders(50, start=50 * number), queue=number)
+        own: dict[str, Any] = {"master": "local[2,4]"}
+        group: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint")}
+        consumer: dict[str, Any] = {}
+        if where == "standalone":
+            own["master"] = _cluster(stack, tmp_path, environment)
+            pulled = _who_pulled(own["master"], box.address, environment)
+            assert {0, 1, 2, 3} == set(pulled)
+            assert 2 == len(set().union(*pulled.values())), pulled
+            assert all(len(each) == 1 for each in pulled.values()), pulled
+        elif where == "connect":
+            own = {"master": "", "remote": _server(stack, tmp_path, environment)}
+            group, consumer = {"mode": "driver", "checkpoint": ""}, {"concurrency": 1}
+        own |= {
+            "conf": {
+                "spark.revenue.nameServers": box.address,
+                "spark.revenue.table": str(tmp_path / "table"),
+                "spark.driver.host": "127.0.0.1",
+                "spark.driver.bindAddress": "127.0.0.1",
+                "spark.executor.memory": "600m",
+                "spark.ui.enabled": "false",
+            },
+            "groups": {"revenue": group},
+        }
+        overlay = tmp_path / "own.yaml"
+        overlay.write_text(json.dumps({"consumers": {"revenue": consumer}, "plugins": {"settings": {"spark": own}}}))
         words = [sys.executable, "-m", "framework", "run", "--config", "example_app/revenue.yaml"]
-        words += ["--overlay", str(own), "--name-server", box.address]
+        words += ["--overlay", str(overlay), "--name-server", box.address]
         log = tmp_path / "app.log"
         with _program(words, log, environment) as app:
             wait_until(lambda: app.poll() is not None or sent_totals(reader) == expected(200), "the totals", 600)
             assert app.poll() is None, log.read_text()[-3000:]
         assert 0 == app.returncode, log.read_text()[-3000:]
-        (queue,) = [each for each in reader.queues("orders") if reader.max_offset(each)]
-        assert reader.max_offset(queue) == reader.committed("revenue", queue), "drained, and mirrored"
+        for queue in reader.queues("orders"):
+            end = reader.max_offset(queue)
+            assert end == (reader.committed("revenue", queue) or 0), f"{queue}: drained, and mirrored"

@@ -1,0 +1,265 @@
+"""Whoever is killed: exactly once into Parquet, and no loss for handlers in both modes.
+
+`make slow PART=killed_at_random`: 20 kills for the table, in four parts of five; KILLS=n for another number a part,
+SEED=n for other moments.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from framework import Message, Producer
+from framework.errors import FrameworkError
+from framework.model.queue import MessageQueue
+from framework.reading import Reader, ReaderSettings
+from tests.interop.processes import wait_until
+from tests.interop.roles import free_port
+from tests.reading.spark import spark_python
+from tests.reading.victims import ROOT, Program, ended_after, kill
+
+KILLS = int(os.environ.get("KILLS", "5"))
+PARTS = 4
+SEED = int(os.environ.get("SEED", "1"))
+BURST = 400
+CATCH_UP_S = 900
+
+Offsets = dict[MessageQueue, int]
+
+
+class Field:
+    """A broker in a process of its own, and one topic in it."""
+
+    def __init__(self, stack: ExitStack, folder: Path, topic: str, group: str) -> None:
+        self.topic, self._group = topic, group
+        port = free_port("spark-box", [])
+        self.address = f"127.0.0.1:{port}"
+        words = [sys.executable, "-m", "framework", "broker", "--data", str(folder / "box"), "--port", str(port)]
+        self.broker = Program(words, folder / "broker.log")
+        self.broker.start()
+        stack.enter_context(ended_after(self.broker))
+        wait_until(self._answers, "the broker", 120)
+        self._sent = 0
+
+    def _answers(self) -> bool:
+        try:
+            with Reader(ReaderSettings((self.address,), retries=0)) as reader:
+                reader.topics()
+        except FrameworkError:
+            return False
+        return True
+
+    def send(self) -> None:
+        """A burst; what is unsure is sent again, so the broker, and not this, says what there is."""
+
+        async def run() -> None:
+            async with Producer(name_servers=[self.address]) as producer:
+                for at in range(self._sent, self._sent + BURST, 50):
+                    messages = [Message(self.topic, f"m{n}", keys=str(n)) for n in range(at, at + 50)]
+                    for _ in range(60):
+                        try:
+                            await producer.send_batch(messages)
+                            break
+                        except FrameworkError:
+                            await asyncio.sleep(0.5)
+                    else:
+                        raise AssertionError("a burst could not be sent in 30 s")
+
+        asyncio.run(run())
+        self._sent += BURST
+
+    def ends(self) -> Offsets:
+        """Of each queue with messages."""
+        with Reader(ReaderSettings((self.address,))) as reader:
+            found = {queue: reader.max_offset(queue) for queue in reader.queues(self.topic)}
+        return {queue: end for queue, end in found.items() if end}
+
+    def committed(self) -> Offsets:
+        """Where the group is; nothing while the broker is away."""
+        try:
+            with Reader(ReaderSettings((self.address,))) as reader:
+                return {queue: reader.committed(self._group, queue) or 0 for queue in reader.queues(self.topic)}
+        except FrameworkError:
+            return {}
+
+    def is_level(self) -> bool:
+        try:
+            ends = self.ends()
+        except FrameworkError:
+            return False
+        committed = self.committed()
+        return bool(ends) and all(committed.get(queue) == end for queue, end in ends.items())
+
+    def stored(self, topic: str) -> dict[tuple[str, int, int], bytes | None]:
+        with Reader(ReaderSettings((self.address,))) as reader:
+            return {
+                (queue.broker, queue.number, offset): body
+                for queue in reader.queues(topic)
+                for columns in reader.read(queue, 0, reader.max_offset(queue))
+                for offset, body in zip(columns.offsets, columns.bodies, strict=True)
+            }
+
+
+def at_checkpoint(checkpoint: Path) -> Offsets:
+    """The end of the newest batch that is done; nothing before the first."""
+    done = [int(each.name) for each in (checkpoint / "commits").glob("[0-9]*")]
+    if not done:
+        return {}
+    (line,) = (checkpoint / "offsets" / str(max(done))).read_text().splitlines()[2:]
+    return {
+        MessageQueue(topic, broker, int(number)): offset
+        for topic, brokers in json.loads(line).items()
+        for broker, queues in brokers.items()
+        for number, offset in queues.items()
+    }
+
+
+def killed(
+    field: Field,
+    driver: Program,
+    kinds: Sequence[str],
+    look: Callable[[], None],
+    more: Callable[[], str],
+    part: int = 0,
+) -> Counter[str]:
+    """Send and kill in turns, at moments of the seed's choice; `more` is the last word of a driver's next start."""
+    chance, done = random.Random(SEED * PARTS + part), Counter[str]()
+    for number in range(part * KILLS, (part + 1) * KILLS):
+        wait_until(lambda: sum(field.committed().values()) > 0, "a first batch", CATCH_UP_S)
+        field.send()
+        kind = kinds[number % len(kinds)]
+        until = time.monotonic() + chance.uniform(0, 3)
+        while time.monotonic() < until:  # the moment is what the seed chooses; nothing is asserted of it
+            look()
+            time.sleep(0.05)
+        if kind in {"driver", "broker"}:
+            program = driver if kind == "driver" else field.broker
+            program.kill()
+            program.start(*([more()] if kind == "driver" else []))
+        else:
+            wait_until(lambda: bool(driver.victims(kind)), f"a {kind}: {driver.said()}", CATCH_UP_S)  # noqa: B023
+            kill(chance.choice(driver.victims(kind)))
+        done[kind] += 1
+        print(f"kill {number + 1}: {kind}", file=sys.stderr, flush=True)  # noqa: T201  # of a long test
+    return done
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(4 * 3600)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_each_offset_is_in_the_table_once_whoever_is_killed_at_random(tmp_path: Path, part: int) -> None:
+    """And what the brokers know of the group is never ahead of the checkpoint."""
+    import pyarrow.parquet as pq
+
+    table, checkpoint, sessions, looks = tmp_path / "table", tmp_path / "checkpoint", Counter[str](), Counter[str]()
+
+    def next_session() -> str:
+        sessions["all"] += 1
+        return str(tmp_path / f"session-{sessions['all']}")
+
+    def look() -> None:
+        committed = field.committed()  # first the copy: the checkpoint may go on in between
+        there = at_checkpoint(checkpoint)
+        ahead = {queue: offset for queue, offset in committed.items() if offset > there.get(queue, 0)}
+        assert not ahead, f"ahead of the checkpoint {there}"
+        looks["all"] += 1
+
+    with ExitStack() as stack:
+        field = Field(stack, tmp_path, "copied", "copying")
+        field.send()
+        words = [sys.executable, str(Path(__file__).with_name("copying.py")), field.address, field.topic]
+        driver = Program([*words, str(table), str(checkpoint)], tmp_path / "driver.log", {"PYTHONPATH": str(ROOT)})
+        driver.start(next_session())
+        stack.enter_context(ended_after(driver))
+        done = killed(field, driver, ("worker", "source", "driver", "broker"), look, next_session, part)
+        wait_until(field.is_level, "the group's offsets at the ends", CATCH_UP_S)
+        look()
+        expected = field.stored(field.topic)
+
+    rows: Any = pq.read_table(_committed(table), columns=["broker", "queueId", "offset", "body"])
+    found = [((row["broker"], row["queueId"], row["offset"]), row["body"]) for row in rows.to_pylist()]
+    said = f"{len(found)} rows of {len(expected)} messages after {dict(done)}, {looks['all']} looks at the checkpoint"
+    print(said, file=sys.stderr)  # noqa: T201  # the figure
+    assert len(expected) == len(found), said
+    assert expected == dict(found)
+    assert len(expected) >= (KILLS + 1) * BURST
+
+
+def _committed(table: Path) -> list[str]:
+    """The files that Spark's log of the table names; those of a batch that was killed lie beside them, uncounted."""
+    names: dict[str, None] = {}
+    for path in sorted((table / "_spark_metadata").glob("[0-9]*")):
+        for line in path.read_text().splitlines()[1:]:
+            names[json.loads(line)["path"].removeprefix("file://")] = None
+    return list(names)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(4 * 3600)
+@pytest.mark.parametrize(
+    ("mode", "kinds"),
+    [("driver", ("jvm", "broker", "driver")), ("source", ("jvm", "source", "broker", "driver", "worker"))],
+)
+def test_no_handler_loses_a_message_whoever_is_killed_at_random(
+    tmp_path: Path, mode: str, kinds: tuple[str, ...]
+) -> None:
+    """`framework-app run`: each message is handled, each poison one buried, and no other one."""
+    seen, settings = tmp_path / "seen", tmp_path / "app.yaml"
+    seen.mkdir()
+    with ExitStack() as stack:
+        field = Field(stack, tmp_path, "clicks", "counting")
+        field.send()
+        group = {"mode": "source", "checkpoint": str(tmp_path / "checkpoint")} if mode == "source" else {}
+        spark = {
+            "master": "local[2,3]",
+            "conf": {
+                "spark.driver.bindAddress": "127.0.0.1",
+                "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+                "spark.driver.host": "127.0.0.1",
+                "spark.python.authenticate.socketTimeout": "120s",
+                "spark.ui.enabled": "false",
+            },
+            "groups": {"counting": group},
+        }
+        content = {
+            "app": {"name": "killed", "handlers": ["killed_app"]},
+            "cluster": {"name_servers": [field.address]},
+            "consumers": {"counting": {"start": "first"}},
+            "plugins": {"settings": {"spark": spark}},
+        }
+        settings.write_text(json.dumps(content))
+        paths = os.pathsep.join((str(ROOT), str(Path(__file__).parent)))
+        environment = {
+            "PYTHONPATH": paths, "PYSPARK_PYTHON": str(spark_python(tmp_path)), "SEEN": str(seen),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }  # fmt: skip
+        words = [sys.executable, "-m", "framework", "run", "--config"]
+        app = Program(words, tmp_path / "driver.log", environment)
+        app.start(str(settings))
+        stack.enter_context(ended_after(app))
+        done = killed(field, app, kinds, lambda: None, lambda: str(settings))
+        wait_until(field.is_level, "the group's offsets at the ends", CATCH_UP_S)
+        expected = [int((body or b"")[1:]) for body in field.stored(field.topic).values()]
+        wait_until(lambda: set(expected) <= set(_handled(seen)), "what had to be tried again", CATCH_UP_S)
+        dead = [int((body or b"")[1:]) for body in field.stored("%DLQ%counting").values()]
+
+    handled = _handled(seen)
+    said = f"{handled.total()} deliveries of {len(expected)} messages, {len(dead)} buried, after {dict(done)}"
+    print(said, file=sys.stderr)  # noqa: T201  # the figure
+    assert set(expected) == set(handled), said
+    assert {number for number in expected if number % 50 == 7} == set(dead), said
+
+
+def _handled(seen: Path) -> Counter[int]:
+    return Counter(int(key) for path in seen.glob("*.json") for key in json.loads(path.read_text()))
