@@ -45,7 +45,8 @@ def _batches_in_order(workload: Workload, chance: Stream, is_calm: bool, kinds: 
 
 
 def _by_hand(workload: Workload, chance: Stream, is_calm: bool, kinds: Collection[str]) -> Workload:
-    return _with_orderly(workload, chance, by_hand=True, batch=chance.pick((0, 0, 4)))
+    # Drawn behind batches in order, it may take the batch away: a linger without one is refused.
+    return _with_orderly(workload, chance, by_hand=True, batch=chance.pick((0, 0, 4)), linger="0s")
 
 
 def _with_first(workload: Workload, **changed: object) -> Workload:

@@ -32,6 +32,13 @@ def test_every_way_is_gone_and_some_runs_go_none() -> None:
     assert 100 <= sum(not plan.workload.ways for plan in plans) <= 200
 
 
+def test_two_ways_together_can_be_declared() -> None:
+    """Commits by hand, drawn behind batches in order, may take the batch away, and then nothing lingers."""
+    loads = [load for seed in range(1_000) for load in draw(seed).workload.groups]
+
+    assert [] == [load for load in loads if load.linger != "0s" and not load.batch]
+
+
 def test_a_run_that_goes_none_is_what_it_was_drawn() -> None:
     seed = next(seed for seed in range(20) if not draw(seed).workload.ways)
     drawn = draw_workload(Stream(f"{seed}/load"), is_calm=False)
