@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 
+from framework.errors import ConfigurationError
 from framework.net import forks
 
 _INSIDE: ContextVar[Life | None] = ContextVar("framework_life", default=None)
@@ -32,8 +33,9 @@ class Life:
     @contextmanager
     def lived(self) -> Iterator[None]:
         """Around everything that the application does."""
-        assert not self.is_running, "an App runs once; make another"
         self.check_process()
+        if self.is_running or self._stopped.is_set():
+            raise ConfigurationError(f"{self._what} has run already: an App runs once; make another one")
         self.is_running, self._loop = True, asyncio.get_running_loop()
         before = _INSIDE.set(self)
         try:

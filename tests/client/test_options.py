@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from framework.client.cluster import Cluster
 from framework.client.options import ClusterOptions
-from framework.errors import ConfigurationError
+from framework.errors import ConfigurationError, RequestTimedOut
+from framework.model.queue import MessageQueue
 from framework.net.credentials import Credentials
 from tests.client.script import NS, ScriptedCluster
 from tests.net.memory import virtually
@@ -53,3 +55,18 @@ def test_a_cluster_is_reached_through_its_address_map() -> None:
 
     assert [NS, "127.0.0.1:30911"] == dialled
     assert f"<Cluster {NS} <RouteTable topics=1 brokers=['a', 'b']>>" == picture
+
+
+def test_a_request_that_nobody_answers_is_given_up_after_the_time_that_was_chosen() -> None:
+    async def story() -> float:
+        cluster = ScriptedCluster(request_timeout_ms=700)
+        await cluster.client.routes.queues("orders")
+        cluster.both(lambda request: None)
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(RequestTimedOut):
+            await cluster.client.brokers.max_offset(MessageQueue("orders", "a", 0))
+        took = asyncio.get_running_loop().time() - began
+        await cluster.client.close()
+        return took
+
+    assert 0.7 == pytest.approx(virtually(story), abs=0.01)

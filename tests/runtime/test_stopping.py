@@ -14,6 +14,7 @@ import structlog
 
 from framework import App, Message, Producer, consumer
 from framework.broker.server import Broker
+from framework.errors import ConfigurationError
 from framework.hooks.host import PluginHost
 from framework.settings.schema import AppSettings
 from tests.runtime.test_app import box, run, running, send, until
@@ -190,6 +191,28 @@ def test_a_stop_before_the_run_ends_it_as_soon_as_it_began() -> None:
             app.stop_soon()
             await app.run()
             await app.stop()  # it has ended: there is nothing to wait for
+
+    run(scenario)
+
+
+def test_an_application_runs_once() -> None:
+    """What it has told its resources, its crews and its brokers is not taken back: a second life is another one's."""
+
+    async def scenario() -> None:
+        @consumer(topic="orders", group="billing")
+        async def bill(message: Message) -> None: ...
+
+        async with box() as broker:
+            app = application(broker, bill)
+            running = asyncio.get_running_loop().create_task(app.run())
+            await until(lambda: app.is_ready)
+            with pytest.raises(ConfigurationError, match="has run already: an App runs once; make another one"):
+                await app.run()
+            assert app.is_ready, "the first one goes on"
+            await app.stop()
+            await running
+            with pytest.raises(ConfigurationError, match="an App runs once"):
+                await app.run()
 
     run(scenario)
 

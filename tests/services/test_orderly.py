@@ -240,3 +240,27 @@ def test_a_cancellation_within_the_handler_is_its_failure() -> None:
         assert (1, 1) == (scene.committable(), scene.counts.retried)
 
     play(main)
+
+
+def test_attempts_are_counted_anew_under_the_next_lease() -> None:
+    """They are in memory only, as Java's are: a broker keeps none of a message that was never sent back."""
+    tries: list[tuple[int, int]] = []
+
+    async def handle(message: Message) -> RetryLater:
+        tries.append((message.queue_offset, message.attempt))
+        return RetryLater("1s")
+
+    async def main() -> None:
+        scene = Scene(handle)
+        scene.take()
+        scene.bring(1)
+        await asyncio.sleep(2.5)
+        assert [(0, 1), (0, 2), (0, 3)] == tries
+        scene.lose()
+        await asyncio.sleep(5)
+        scene.lock()
+        scene.bring(1)
+        await asyncio.sleep(0.5)
+        assert [(0, 1)] == tries[3:]
+
+    play(main)
