@@ -31,6 +31,9 @@ OPENINGS = (
 )
 
 
+_NOTHING_ELSE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+
+
 class InteropError(Exception):
     """Something that the tests against real programs need is missing, or did not come up."""
 
@@ -64,12 +67,21 @@ def missing() -> str | None:
 
 def resolve() -> Path:
     """The folder with the jars of RocketMQ and all they need; Maven brings them the first time (100 MB)."""
-    target = cache() / f"rocketmq-{VERSION}"
+    return brought(f"rocketmq-{VERSION}", [f"org.apache.rocketmq:rocketmq-{module}:{VERSION}" for module in MODULES])
+
+
+def brought(name: str, modules: Sequence[str], *, alone: bool = False) -> Path:
+    """The folder `name` with these modules (`group:artifact:version`), by Maven the first time.
+
+    All that they need is there, too, or they are `alone`.
+    """
+    target = cache() / name
     with made_once(target) as scratch:
         if scratch is not None:
             pom = scratch / "pom.xml"
-            pom.write_text(_pom())
-            _maven(["-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={scratch / 'made'}"])
+            pom.write_text(_pom(modules, _NOTHING_ELSE if alone else ""))
+            copying = ["dependency:copy-dependencies", f"-DoutputDirectory={scratch / 'made'}"]
+            _maven(name, ["-f", str(pom), *copying])
     return target
 
 
@@ -116,11 +128,11 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _pom() -> str:
+def _pom(modules: Sequence[str], exclusions: str) -> str:
     dependencies = "".join(
-        f"<dependency><groupId>org.apache.rocketmq</groupId>"
-        f"<artifactId>rocketmq-{module}</artifactId><version>{VERSION}</version></dependency>"
-        for module in MODULES
+        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
+        f"<version>{version}</version>{exclusions}</dependency>"
+        for group, artifact, version in (module.split(":") for module in modules)
     )
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
@@ -130,17 +142,17 @@ def _pom() -> str:
 
 
 @functools.cache  # A registry that is down is asked once a test run, not once a test.
-def _maven_trouble(arguments: tuple[str, ...]) -> str | None:
+def _maven_trouble(name: str, arguments: tuple[str, ...]) -> str | None:
     maven = shutil.which("mvn")
     if maven is None:
         return f"mvn was not found; install Maven 3, or let {CACHE_VARIABLE} name a cache that is filled"
     command = [maven, "-q", "-B", *arguments, "-DincludeScope=runtime"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return f"Maven could not bring RocketMQ {VERSION}\n{done.stdout}{done.stderr}" if done.returncode else None
+    return f"Maven could not bring {name}\n{done.stdout}{done.stderr}" if done.returncode else None
 
 
-def _maven(arguments: list[str]) -> None:
-    if trouble := _maven_trouble(tuple(arguments)):
+def _maven(name: str, arguments: list[str]) -> None:
+    if trouble := _maven_trouble(name, tuple(arguments)):
         raise InteropError(trouble)
 
 

@@ -1,0 +1,345 @@
+"""What RocketMQ in Spark costs: reading a backlog, a small micro-batch, a batch for a handler.
+
+    python -m benchmarks.spark --messages 400000 --body 100 --body 1024 --runs 2 --tuned
+
+A topic of a real broker is filled with each size of body and kept as Parquet too; the sides then read it in turns, each
+into Spark's `noop` sink, in one warm session of two cores. CPU is that of the JVM and its Python workers, not the
+broker's. `ours` reads all twelve columns, `lean` those that need no properties; `naive` yields a tuple a row, and reads
+a quarter of the messages. `kafka` is Spark's own source, in the JVM, on a Kafka with as many messages of that size:
+seven columns, no map among them; it is left out where Maven cannot bring its jars. Of bodies above 100 bytes there are
+as many messages as have the same bytes.
+Then: micro-batches of four rows beside a reader that does nothing, and batches of 1,000 messages for a handler beside
+the same job on a table that is ready. Exit 0: measured; 1: rows were missing; 3: Java or the cluster is not to be had.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from benchmarks import spark_kafka
+from benchmarks.consume import TUNED_BROKER, TUNED_PULL
+from benchmarks.process_tree import TICKS_A_SECOND
+from benchmarks.report import host
+from tests.interop import jars
+from tests.interop.cluster import Cluster, Shape
+from tests.interop.java_peer import JavaPeer
+from tests.interop.mqadmin import Admin
+from tests.interop.processes import Nursery
+from tests.reading.spark import spark_session
+
+MEASURED, WRONG, MISSING = 0, 1, 3
+CPU_LOOK_S = 0.1
+TOPIC = "benchmark"
+FULL = {  # the suite's session has the quick compiler alone, and interprets what is run once
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.codegen.wholeStage": "true",
+}
+LEAN = ("topic", "queueId", "offset", "body", "storeTime", "bornTime")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkRun:
+    who: str
+    rows_a_second: float
+    rows_a_cpu_second: float
+    jvm: float
+    """The JVM's share of the CPU; the rest is Python's."""
+    load: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.who:7} {self.rows_a_second:10,.0f} rows/s {self.rows_a_cpu_second:10,.0f} rows a CPU-second "
+            f"({self.jvm:.0%} of it the JVM's)  load {self.load:.1f}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A filled topic."""
+
+    name_server: str
+    topic: str
+    messages: int
+    body: int
+
+
+SIDES = ("ours", "lean", "stream", "naive", "parquet", "kafka")
+Side: TypeAlias = tuple[int, Callable[[], None]]
+"""Its number of rows, and what reads them."""
+
+
+class Wrong(Exception):
+    """A side that did not read what is there."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _options(arguments)
+    if reason := jars.missing():
+        print(f"peer missing: {reason}", file=sys.stderr)
+        return MISSING
+    nursery = Nursery()
+    root = str(Path(__file__).parents[1])
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
+    runs: dict[int, list[SparkRun]] = {}
+    latencies: dict[str, dict[str, float]] = {}
+    try:
+        with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
+            shape = Shape(settings=TUNED_BROKER if options.tuned else {})
+            with Cluster(Path(folder, "cluster"), nursery, shape) as cluster:
+                java = JavaPeer(nursery)
+                fields = [
+                    Field(cluster.name_server, f"body-{body}", _count(options, body), body) for body in options.body
+                ]
+                for field in fields if options.part in {"read", None} else ():
+                    _fill(java, field, options.queues)
+                kafka = _kafka(options, fields, Path(folder), nursery)
+                extra = {**FULL, "spark.jars": spark_kafka.source_jars()} if kafka else FULL
+                with spark_session(Path(folder), extra) as spark:
+                    for field in fields if options.part in {"read", None} else ():
+                        sides = _sides(spark, field, Path(folder), kafka)
+                        sides = {who: side for who, side in sides.items() if who in (options.side or sides)}
+                        runs[field.body] = _runs(options.runs, field, sides, Cpu(_jvm(spark)))
+                    if options.part != "read":
+                        latencies = _latencies(spark, java, cluster.name_server, Path(folder), options.part)
+    except Wrong as error:
+        print(f"wrong: {error}", file=sys.stderr)
+        return WRONG
+    finally:
+        nursery.close()
+    _report(options, runs, latencies)
+    return MEASURED
+
+
+def _report(
+    options: argparse.Namespace, runs: dict[int, list[SparkRun]], latencies: dict[str, dict[str, float]]
+) -> None:
+    medians = {body: _medians(each) for body, each in runs.items()}
+    ratios = {
+        body: {who: found["ours"].rows_a_cpu_second / run.rows_a_cpu_second for who, run in found.items()}
+        for body, found in medians.items()
+        if "ours" in found
+    }
+    for body, found in medians.items():
+        for run in found.values():
+            print(f"{body:5} B, median: {run}")
+        if body in ratios:
+            print(f"{body:5} B: ours, rows a CPU-second, over " + _listed(ratios[body], "x"))
+    for what, times in latencies.items():
+        print(f"{what}, median ms: {_listed(times, '')}")
+    if options.json:
+        content = {
+            "schema": 1,
+            "host": host(),
+            "settings": {name: value for name, value in vars(options).items() if name != "json"},
+            "runs": {body: [asdict(run) for run in each] for body, each in runs.items()},
+            "medians": {body: {who: asdict(run) for who, run in found.items()} for body, found in medians.items()},
+            "ratios": ratios,
+            "latencies_ms": latencies,
+        }
+        options.json.write_text(json.dumps(content, indent=2) + "\n")
+
+
+def _listed(figures: dict[str, float], unit: str) -> str:
+    return ", ".join(f"{who} {value:.2f}{unit}" for who, value in figures.items())
+
+
+def _count(options: argparse.Namespace, body: int) -> int:
+    return int(max(options.messages * 100 // max(body, 100), 10_000))
+
+
+def _fill(java: JavaPeer, field: Field, queues: int) -> None:
+    Admin(java, field.name_server).run(
+        "updateTopic", "-c", "DefaultCluster", "-t", field.topic, "-r", str(queues), "-w", str(queues)
+    )
+    java.fill(field.name_server, field.topic, field.messages, body_bytes=field.body)
+
+
+def _latencies(
+    spark: Any, java: JavaPeer, name_server: str, folder: Path, part: str | None
+) -> dict[str, dict[str, float]]:
+    from benchmarks.spark_latency import BATCH_ROWS, HANDLER_ROWS, handler_batches, micro_batches
+
+    topic, queues = "small", 4
+    _fill(java, Field(name_server, topic, 3 * HANDLER_ROWS * queues, 100), queues)
+    found: dict[str, dict[str, float]] = {}
+    if part != "handler":
+        found[f"micro-batch of {BATCH_ROWS} rows"] = micro_batches(spark, name_server, topic, queues, folder)
+    if part != "micro":
+        found[f"handler's batch of {HANDLER_ROWS}"] = handler_batches(spark, name_server, topic, 15)
+    return found
+
+
+def _kafka(options: argparse.Namespace, fields: list[Field], folder: Path, nursery: Nursery) -> str:
+    """The address of a Kafka with the same topics; empty where its jars cannot be had."""
+    if options.part not in {"read", None} or "kafka" not in (options.side or SIDES):
+        return ""
+    if reason := spark_kafka.missing():
+        print(f"kafka missing: {reason}", file=sys.stderr)
+        return ""
+    kafka = spark_kafka.Kafka(folder / "kafka", nursery, options.queues)
+    for field in fields:
+        kafka.fill(field.topic, field.messages, field.body)
+    return kafka.address
+
+
+def _sides(spark: Any, field: Field, folder: Path, kafka: str) -> dict[str, Side]:
+    from framework_spark.schema import SCHEMA
+    from pyspark.sql.types import StructType
+
+    from benchmarks.spark_naive import SHARE, NaiveSource
+
+    spark.dataSource.register(NaiveSource)
+    given = {"nameServers": field.name_server, "topic": field.topic}
+    parquet = str(folder / f"{field.topic}.parquet")
+    lean = StructType([SCHEMA[name] for name in LEAN])
+
+    def drained(frame: Any) -> None:
+        frame.write.format("noop").mode("overwrite").save()
+
+    ours = spark.read.format("rocketmq").options(**given).load()
+    ours.write.parquet(parquet)
+    found = spark.read.parquet(parquet).selectExpr("count(*)", "sum(length(body))").collect()[0]
+    if found[0] != field.messages:
+        raise Wrong(f"{found[0]} rows of {field.messages} messages")
+
+    def stream() -> None:
+        source = spark.readStream.format("rocketmq").options(**given, startingOffsets="earliest").load()
+        checkpoint = tempfile.mkdtemp(dir=folder)
+        query = source.writeStream.format("noop").option("checkpointLocation", checkpoint).trigger(availableNow=True)
+        running = query.start()
+        running.awaitTermination()
+        count = sum(each["numInputRows"] for each in running.recentProgress)
+        if count != field.messages:
+            raise Wrong(f"the stream read {count} rows of {field.messages}")
+
+    def of_kafka() -> None:
+        source = spark.read.format("kafka").option("kafka.bootstrap.servers", kafka).option("subscribe", field.topic)
+        drained(source.load())
+
+    sides = {
+        "ours": (field.messages, lambda: drained(ours)),
+        "lean": (field.messages, lambda: drained(spark.read.format("rocketmq").options(**given).schema(lean).load())),
+        "stream": (field.messages, stream),
+        "naive": (field.messages // SHARE, lambda: drained(spark.read.format("naive").options(**given).load())),
+        "parquet": (field.messages, lambda: drained(spark.read.parquet(parquet))),
+    }
+    return sides | ({"kafka": (field.messages, of_kafka)} if kafka else {})
+
+
+def _jvm(spark: Any) -> int:
+    return int(spark._jvm.java.lang.ProcessHandle.current().pid())  # noqa: SLF001  # PySpark has no public way to ask
+
+
+def _runs(count: int, field: Field, sides: dict[str, Side], cpu: Cpu) -> list[SparkRun]:
+    runs = []
+    try:
+        for number in range(count + 1):  # the first of each side warms it up
+            for who, (rows, read) in sides.items():
+                load, began, (all_s, jvm_s) = os.getloadavg()[0], time.monotonic(), cpu.now_s()
+                read()
+                wall_s, after = time.monotonic() - began, cpu.now_s()
+                cpu_s = after[0] - all_s
+                run = SparkRun(
+                    who=who,
+                    rows_a_second=rows / wall_s,
+                    rows_a_cpu_second=rows / cpu_s,
+                    jvm=(after[1] - jvm_s) / cpu_s,
+                    load=load,
+                )
+                runs += [run] if number else []
+                print(f"{field.body:5} B, run {number}: {run}", file=sys.stderr, flush=True)
+    finally:
+        cpu.close()
+    return runs
+
+
+def _medians(runs: list[SparkRun]) -> dict[str, SparkRun]:
+    return {
+        who: SparkRun(
+            who=who,
+            rows_a_second=statistics.median(run.rows_a_second for run in runs if run.who == who),
+            rows_a_cpu_second=statistics.median(run.rows_a_cpu_second for run in runs if run.who == who),
+            jvm=statistics.median(run.jvm for run in runs if run.who == who),
+            load=max(run.load for run in runs),
+        )
+        for who in dict.fromkeys(run.who for run in runs)
+    }
+
+
+class Cpu:
+    """CPU seconds of Spark's JVM and all that it has started, looked at often: who ends leaves what was seen last.
+
+    (The kernel's own sums lose processes that nobody waited for, as those that Spark kills are.)
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._ticks: dict[int, int] = {}
+        self._closing = threading.Event()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closing.set()
+        self._thread.join()
+
+    def now_s(self) -> tuple[float, float]:
+        """Of all, and of the JVM alone."""
+        self._look()
+        with self._lock:
+            return sum(self._ticks.values()) / TICKS_A_SECOND, self._ticks.get(self._pid, 0) / TICKS_A_SECOND
+
+    def _run(self) -> None:
+        while not self._closing.wait(CPU_LOOK_S):
+            self._look()
+
+    def _look(self) -> None:
+        with self._lock:
+            waiting = [self._pid]
+            for pid in waiting:
+                with suppress(OSError):  # it ended just now
+                    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                    self._ticks[pid] = int(fields[11]) + int(fields[12])
+                    for thread in Path(f"/proc/{pid}/task").iterdir():
+                        waiting += [int(child) for child in (thread / "children").read_text().split()]
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.spark", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--messages", type=_positive, default=400_000, metavar="N")
+    parser.add_argument("--body", type=_positive, action="append", metavar="BYTES", help="100 and 1024 by default")
+    parser.add_argument("--runs", type=_positive, default=2, metavar="R", help="of each side; default %(default)s")
+    parser.add_argument("--queues", type=_positive, default=4, metavar="Q")
+    parser.add_argument("--part", choices=["read", "micro", "handler"], help="one of the three alone")
+    parser.add_argument("--side", action="append", choices=SIDES, help="these alone, of those that read; repeatable")
+    parser.add_argument("--tuned", action="store_true", help=f"the broker hands out {TUNED_PULL} messages a pull")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there as well")
+    options = parser.parse_args(arguments)
+    options.body = options.body or [100, 1024]
+    return options
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
