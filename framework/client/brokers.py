@@ -14,6 +14,7 @@ import structlog
 from framework import marks
 from framework.client import copies
 from framework.client.fences import Fences
+from framework.client.retry_rooms import RetryRooms
 from framework.client.routes import RouteTable
 from framework.errors import BodyUndecodable, BrokerUnreachable, FrameworkError, ProtocolError, Refused, shorten
 from framework.model.delay_levels import TO_DEAD_LETTERS
@@ -56,9 +57,15 @@ class Brokers:
     """The brokers of one cluster, by the queues they hold."""
 
     def __init__(
-        self, pool: Pool, routes: RouteTable, *, timeout_ms: int = 3_000, fences: Fences | None = None
+        self,
+        pool: Pool,
+        routes: RouteTable,
+        rooms: RetryRooms,
+        *,
+        timeout_ms: int = 3_000,
+        fences: Fences | None = None,
     ) -> None:
-        self._pool, self._routes, self._timeout_ms = pool, routes, timeout_ms
+        self._pool, self._routes, self._rooms, self._timeout_ms = pool, routes, rooms, timeout_ms
         self._fences = fences or Fences()
 
     # Offsets
@@ -238,6 +245,7 @@ class Brokers:
         """Have the message's own broker copy it into the group's retry topic (or, at the last, its dead letters).
 
         When this returns, the copy is durable. Asked twice because an answer was lost, the broker makes two copies.
+        Refused also where a broker would say yes and keep nothing.
         """
         header = SendBackRequest(
             offset=message.commit_log_offset,
@@ -253,6 +261,8 @@ class Brokers:
         except Refused as error:
             if error.remark not in copies.STORED_REMARKS:
                 raise
+        else:
+            await self._rooms.confirm(group, message.queue.broker)
 
     async def send_again(
         self, message: Message, group: str, *, delay_level: int, max_retries: int, spares_own: bool

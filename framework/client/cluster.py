@@ -11,6 +11,7 @@ from framework.client.name_server import NameServer
 from framework.client.options import ClusterOptions
 from framework.client.peeking import Peeks
 from framework.client.pulling import BATCH, Puller
+from framework.client.retry_rooms import RetryRooms
 from framework.client.routes import RouteTable
 from framework.model.queue import MessageQueue
 from framework.model.subscription import Subscription
@@ -48,7 +49,10 @@ class Cluster:
         self.routes = RouteTable(self.names, world.chance)
         self.inquiries = Inquiries(self.pool, self.routes)
         self.fences = Fences()
-        self.brokers = Brokers(self.pool, self.routes, timeout_ms=options.request_timeout_ms, fences=self.fences)
+        self.retry_rooms = RetryRooms(self.pool, self.routes, timeout_ms=options.request_timeout_ms)
+        self.brokers = Brokers(
+            self.pool, self.routes, self.retry_rooms, timeout_ms=options.request_timeout_ms, fences=self.fences
+        )
         self.peeks = Peeks(self.pool, self.routes, timeout_ms=options.request_timeout_ms, fences=self.fences)
 
     def puller(self, group: str, subscription: Subscription, queue: MessageQueue, *, batch: int = BATCH) -> Puller:
@@ -61,6 +65,7 @@ class Cluster:
 
     async def close(self) -> None:
         """Close every connection; whoever waits gets a ConnectionLost."""
+        await self.retry_rooms.close()
         await self.routes.close()
         await self.pool.close()
 

@@ -22,10 +22,12 @@ from framework.reading.pulls import EVERYTHING, Filter, Pulled, Pulls
 from framework.reading.reach import Reach
 from framework.reading.settings import ReaderSettings
 from framework.wire import stored
+from framework.wire.bodies.config import GroupConfig
 from framework.wire.bodies.route import TopicList
-from framework.wire.codes import ResponseCode
+from framework.wire.codes import RequestCode, ResponseCode, request_name
 from framework.wire.command import Command
 from framework.wire.fields import command_for, from_fields
+from framework.wire.requests.admin import GroupConfigRequest
 from framework.wire.requests.offset import (
     MaxOffsetRequest,
     MinOffsetRequest,
@@ -127,7 +129,8 @@ class Reader:
         many retries, or at once with level -1, into its dead letters. When this returns the copy is durable.
 
         Level 0 leaves the delay to the broker, which takes a longer one each time. OffsetsGone where there is no such
-        message. Asked twice because an answer was lost, the broker makes two copies.
+        message. Asked twice because an answer was lost, the broker makes two copies. Refused also where a broker says
+        yes and keeps nothing, since the group has no retry queue.
         """
         check_name("group", group, GROUP_LENGTH_MAX)
         pulled = self.pull(queue, offset, offset + 1)
@@ -145,6 +148,18 @@ class Reader:
             broker_name=queue.broker,
         )
         self._ask_for(group, queue, offset, command_for(header))
+        self._confirm_kept(group, queue)
+
+    def _confirm_kept(self, group: str, queue: MessageQueue) -> None:
+        request = command_for(GroupConfigRequest(group=group))
+        try:
+            config = GroupConfig.decode(self._ask(queue, request).body)
+        except (Refused, BrokerUnreachable):
+            return  # 4.x knows no such question; nobody is held up by what a broker cannot say
+        if config.retry_queues <= 0:
+            remark = f"group {group} has no retry queue there: set it with `mqadmin updateSubGroup -g {group} -q 1`"
+            name = request_name(RequestCode.CONSUMER_SEND_MSG_BACK)
+            raise Refused(ResponseCode.NO_PERMISSION, remark, request=name, peer=queue.broker)
 
     def _ask_for(self, group: str, queue: MessageQueue, offset: int, request: Command) -> None:
         """What a broker does only for a group that it knows: it makes one (where it may) when somebody first pulls."""

@@ -431,7 +431,8 @@ class ConsumerGroup:
             return self.order.reason(pull.queue)
         if self.crews.hanging:
             return f"{self.crews.hanging} places are empty: handlers that were given up do not end"
-        return self._settler.stuck_because(pull.flow.window) if pull.flow.has_position else None
+        stuck = self._settler.stuck_because(pull.flow.window) if pull.flow.has_position else None
+        return stuck or self._cluster.retry_rooms.complaint(self.plan.name, pull.queue.broker)
 
     def connection_lost(self, address: str) -> None:
         """A broker may have been started anew, and have forgotten who holds which queue."""

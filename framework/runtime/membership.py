@@ -24,11 +24,12 @@ from framework.runtime.joining import Joining
 from framework.runtime.plan import GroupPlan
 from framework.runtime.reports import Reports
 from framework.runtime.subscribing import dated
-from framework.runtime.watching import start_census, start_clocks
+from framework.runtime.watching import start_census, start_clocks, start_rooms
 from framework.services.census import CensusLoop
 from framework.services.clocks import AlignedClock
 from framework.services.heartbeat import HeartbeatLoop
 from framework.services.pull import Pulls
+from framework.services.room_watch import RoomWatch
 from framework.services.supervise import supervise
 from framework.settings.schema import AppSettings
 
@@ -42,6 +43,7 @@ class Membership:
     """How brokers and other members know this process (the client id)."""
     cluster: Cluster
     heartbeats: HeartbeatLoop
+    _rooms: RoomWatch
     _reports: Reports
     _tree: TaskTree
 
@@ -101,6 +103,7 @@ class Membership:
         await connect.find_brokers(cluster, [group.plan for group in self.groups], more_topics)
         await start_clocks(self._clock, self.groups, cluster, self._world, tree)
         self.groups, held = await self.joining.look_around(cluster, self.groups, self.member)
+        self._rooms = await start_rooms(lambda: self.groups, cluster, self._world, tree)
         self.joining.start_held(held, self._join_late, tree)
         supervise(tree, "heartbeats", self.heartbeats.run, self._world.chance)
         if cluster.brokers.addresses():
@@ -128,6 +131,7 @@ class Membership:
 
     def _join_late(self, group: ConsumerGroup) -> None:
         self.groups.append(group)
+        self._rooms.soon()
         self._tree.start(self._start_late(group), name=f"start {group.plan.name}")
 
     async def _start_late(self, group: ConsumerGroup) -> None:
@@ -194,14 +198,16 @@ class Membership:
         """
         return (
             self.accepted.is_set()
-            and all(
-                group.is_balanced and not group.cannot_send_back and not group.crews.hanging for group in self.groups
-            )
+            and all(self._is_well(group) for group in self.groups)
             and not self.joining.held
             and not any(census.is_mixed_up for census in self._censuses)
             and not self.dormant.gated
             and not any(each.standing_back for each in self.failed_loops.values())
         )
+
+    def _is_well(self, group: ConsumerGroup) -> bool:
+        is_kept = not group.cannot_send_back and not self.cluster.retry_rooms.complaints(group.plan.name)
+        return group.is_balanced and is_kept and not group.crews.hanging
 
     def __repr__(self) -> str:
         return f"<Membership of {len(self.groups)} groups>"

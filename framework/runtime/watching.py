@@ -1,4 +1,6 @@
-"""What watches groups from outside, started: whether members fit, whether queues get on, what time it is."""
+"""What watches groups from outside, started: whether members fit, whether queues get on, whether brokers
+keep what fails, what time it is.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from framework.runtime.group import ConsumerGroup
 from framework.runtime.subscribing import redate
 from framework.services.census import CensusLoop
 from framework.services.clocks import AlignedClock, ClockLoop
+from framework.services.room_watch import RoomWatch
 from framework.services.standstill import Standstill
 from framework.services.supervise import supervise
 
@@ -45,3 +48,19 @@ def start_standstill(
     still = Standstill(lambda: [(group.plan.own_name, group) for group in groups()], cluster.brokers, world.clock)
     supervise(tree, "standstill", still.run, world.chance)
     return still
+
+
+async def start_rooms(
+    groups: Callable[[], Sequence[ConsumerGroup]], cluster: Cluster, world: World, tree: TaskTree
+) -> RoomWatch:
+    """Look whether brokers keep what fails. Raises ConfigurationError where one does not."""
+    watch = RoomWatch(
+        cluster.retry_rooms,
+        # A broadcasting group sends nothing back.
+        lambda: [(group.plan.name, tuple(group.subscriptions)) for group in groups() if group.alone is None],
+        world.chance,
+    )
+    await watch.refuse()
+    cluster.routes.on_change(lambda _: watch.soon())
+    supervise(tree, "retry queues", watch.run, world.chance)
+    return watch

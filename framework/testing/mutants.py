@@ -46,6 +46,12 @@ MUTANTS: tuple[Mutant, ...] = (
         ("a commit never passes a gap", "nothing lost"),
     ),
     Mutant(
+        "a send-back that nobody keeps is found",
+        "a group that has lost its retry queue loses each message that fails, for the broker says yes",
+        (),
+        test="tests/runtime/test_retry_rooms.py",
+    ),
+    Mutant(
         "send-back makes one copy",
         "a send-back that is asked for twice makes two copies",
         ("one copy an attempt",),

@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from framework.model.durations import to_ms
+from framework.model.snapshot import Snapshot
 from framework.testing.checkers import ALL, Checker
 from framework.testing.cluster import Cluster
 from framework.testing.errors import Violation
@@ -164,7 +165,12 @@ def all_handled(story: Story) -> bool:
 def all_balanced(story: Story) -> bool:
     """Every living application has joined and knows its queues."""
     apps = [machine.app for machine in story.cluster.apps if machine.is_steady and machine.app is not None]
-    return all(app.is_ready for app in apps)
+    # One that is not ready may be balanced all the same: it may not get rid of what failed already.
+    return all(app.is_ready or _is_balanced(app.snapshot()) for app in apps)
+
+
+def _is_balanced(picture: Snapshot) -> bool:
+    return bool(picture.groups) and all(group.is_balanced for group in picture.groups)
 
 
 def tell(scenario: Callable[[Story], Awaitable[T]], cluster: Cluster | None = None) -> T:

@@ -124,6 +124,10 @@ class Application:
     def stop(self) -> Ended:
         """SIGTERM: it drains, leaves its group, and says what it did."""
         self._child.send_signal(signal.SIGTERM)
+        return self.ended()
+
+    def ended(self) -> Ended:
+        """Once it has, of itself or as it was told."""
         code = self._nursery.bury(self._child)
         lines = self._output.read_text().splitlines()
         return Ended(code, [json.loads(line) for line in lines if line.startswith('{"event"')])

@@ -132,6 +132,39 @@ def test_a_broker_that_is_closed_for_writing_is_sent_copies_as_messages(
     assert (8, 4, 0) == tuple(ended.events[-1][name] for name in ("retried", "handled", "abandoned"))
 
 
+def test_a_group_without_a_retry_queue_does_not_start_and_one_that_loses_its_own_loses_no_message(
+    single: Closable, nursery: Nursery, tmp_path: Path
+) -> None:
+    """The broker answers SUCCESS to each send-back then, and keeps nothing."""
+    topic = single.new_topic()
+
+    def retry_queues(count: int) -> None:
+        single.admin.run("updateSubGroup", "-c", "DefaultCluster", "-g", f"g-{topic}", "-q", str(count))
+
+    retry_queues(0)
+    refused = member(single, nursery, tmp_path, topic)
+    assert 78 == refused.ended().code
+    complaint = f"group g-{topic}: retryQueueNums is 0 at broker {A}"
+    assert complaint in refused.said()
+
+    retry_queues(1)
+    (tmp_path / "again").mkdir()
+    application = member(single, nursery, tmp_path / "again", topic, failures=1)
+    sent = single.send(topic, A, b"before")
+    application.received(2)
+    assert complaint not in application.said()
+    retry_queues(0)
+    sent += single.send(topic, A, *[b"%d" % number for number in range(8)])
+    received = application.received(18)
+    ended = application.stop()
+
+    assert complaint in application.said()
+    assert {(each, attempt): 1 for each in sent for attempt in (1, 2)} == Counter(
+        (each.message_id, each.attempt) for each in received
+    )
+    assert (9, 9, 0) == tuple(ended.events[-1][name] for name in ("retried", "handled", "abandoned"))
+
+
 @pytest.mark.slow
 def test_copies_of_a_broker_that_is_closed_for_writing_go_to_another(
     pair: Closable, nursery: Nursery, tmp_path: Path

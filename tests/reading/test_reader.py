@@ -15,6 +15,7 @@ from framework.broker.request import Request
 from framework.errors import BrokerUnreachable, ConfigurationError, ProtocolError, Refused, Sql92Error
 from framework.model.queue import MessageQueue
 from framework.reading import Columns, Filter, OffsetsGone, Reader, ReaderSettings
+from framework.wire.bodies.config import GroupConfig
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import Command
 from tests.interop.processes import wait_until
@@ -194,6 +195,20 @@ def test_what_is_sent_back_lies_on_the_retry_topic_with_one_attempt_more(
     assert {b"m1", b"m2"} == {body for body, _ in copies(f"%DLQ%{group}")}
     with pytest.raises(OffsetsGone, match="offsets 3 to 3 are gone"):
         reader.send_back(group, queue, 3)
+
+
+def test_a_send_back_that_the_broker_confirms_and_does_not_keep_is_refused(
+    box: ThreadBox, reader: Reader, topic: str
+) -> None:
+    """As a stock broker does where a group has no retry queue."""
+    queue = filled(box, reader, topic, 1)
+    group = f"careless-{topic}"
+    told = Command(0, body=GroupConfig(name=group, retry_queues=0).encode())
+    box.broker.intercept(Interceptor(code=RequestCode.CONSUMER_SEND_MSG_BACK, answer=Command(0)))
+    box.broker.intercept(Interceptor(code=RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, answer=told))
+
+    with pytest.raises(Refused, match=f"group {group} has no retry queue there: .* -g {group} -q 1"):
+        reader.send_back(group, queue, 0)
 
 
 def test_retention_is_noticed_and_can_be_passed_over(box: ThreadBox, reader: Reader, topic: str) -> None:

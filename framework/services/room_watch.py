@@ -1,0 +1,56 @@
+"""RoomWatch: has each group's retry queues looked at, before it joins, where routes change, and each 30 s.
+
+What is found, and what follows from it at a send-back, is `client/retry_rooms.py`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from framework.errors import ConfigurationError
+from framework.net.wakeup import Wakeup
+from framework.ports import Chance
+
+LOOK_SECONDS = 30.0  # as often as routes are refreshed; no route says that a group has changed
+LOOK_SECONDS_MIN = 5.0  # a storm of new routes is one look
+
+Groups = Callable[[], list[tuple[str, tuple[str, ...]]]]
+"""Each group and the topics that it consumes."""
+
+
+class LooksAtRooms(Protocol):
+    """The calls of the client that this needs."""
+
+    async def look(self, groups: Iterable[tuple[str, Iterable[str]]]) -> None: ...
+    def complaints(self, group: str) -> list[str]: ...
+
+
+class RoomWatch:
+    """One per application."""
+
+    def __init__(self, rooms: LooksAtRooms, groups: Groups, chance: Chance) -> None:
+        self._rooms, self._groups, self._chance = rooms, groups, chance
+        self._bell = Wakeup()
+
+    async def refuse(self) -> None:
+        """Look now, and raise ConfigurationError where a group must not begin."""
+        groups = self._groups()
+        await self._rooms.look(groups)
+        found = [complaint for group, _ in groups for complaint in self._rooms.complaints(group)]
+        if found:
+            raise ConfigurationError("; ".join(found))
+
+    def soon(self) -> None:
+        """Something has changed: look before it is time."""
+        self._bell.ring()
+
+    async def run(self) -> None:
+        now = asyncio.get_running_loop().time
+        while True:
+            began = now()
+            is_early = await self._bell.wait(began + LOOK_SECONDS * (0.9 + 0.2 * self._chance.random()))
+            if is_early and (left := began + LOOK_SECONDS_MIN - now()) > 0:
+                await asyncio.sleep(left)
+            await self._rooms.look(self._groups())
