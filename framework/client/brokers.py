@@ -67,6 +67,8 @@ class Brokers:
     ) -> None:
         self._pool, self._routes, self._rooms, self._timeout_ms = pool, routes, rooms, timeout_ms
         self._fences = fences or Fences()
+        self.on_unlisted: Callable[[str], None] | None = None
+        """Told the address of a broker that lists a group's members without the one that asks."""
 
     # Offsets
 
@@ -147,18 +149,20 @@ class Brokers:
 
     # Membership
 
-    async def members(self, group: str, topic: str) -> list[str]:
+    async def members(self, group: str, topic: str, member: str = "") -> list[str]:
         """The client ids of the group's members, as one broker of the topic lists them.
 
         All members ask the brokers in the same order, so that they divide by the same list; the next only where
-        one fails. "No such group" (code 1) is such a failure: a list that counts is never empty, since we are on it.
+        one fails, or lists others and not this `member`, who is then told to it again (`on_unlisted`). "No such group"
+        (code 1) is such a failure: a list that counts is never empty, since we are on it. Where no broker lists us,
+        the first list is the answer.
         """
         brokers = self._routes.brokers_of(topic)
         if not brokers:
             await self._routes.queues(topic)
             brokers = self._routes.brokers_of(topic)
         last: FrameworkError = BrokerUnreachable(f"members of {group}: topic {topic} has no broker in its route")
-        request = command_for(MembersRequest(consumer_group=group))
+        request, without_us = command_for(MembersRequest(consumer_group=group)), list[str]()
         for step, broker in enumerate(brokers):
             try:
                 address = self._routes.address_of(broker)
@@ -173,8 +177,14 @@ class Brokers:
                 last = ProtocolError(f"members of {group}: an empty list", peer=broker)
             elif len(found) > MEMBERS_MAX:
                 last = ProtocolError(f"members of {group}: {len(found)}, above the limit of {MEMBERS_MAX}", peer=broker)
+            elif member and member not in found:
+                without_us = without_us or list(found)
+                if self.on_unlisted is not None:
+                    self.on_unlisted(address)
             else:
                 return list(found)
+        if without_us:
+            return without_us
         raise last
 
     async def heartbeat(self, address: str, heartbeat: Heartbeat) -> HeartbeatAnswer:

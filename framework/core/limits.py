@@ -39,7 +39,8 @@ RECORDS_READ_MAX = 1_024  # how far back the last record of a queue is looked fo
 
 # Membership
 REBALANCE_MS = 20_000  # as the Java client, so that mixed groups settle alike
-REBALANCE_SOON_MS = 1_000  # after an unbalanced round, and the least distance between two rounds
+REBALANCE_SOON_MS = 1_000  # before a topic that failed is tried again first, and the least distance between two rounds
+REBALANCE_AGAIN_MAX_MS = 1_800  # at most; nobody says when a cause has ended, and it is to be healed within 2 s
 MEMBER_CHECK_MS = 5_000  # a lost notice is noticed by asking for the member list, which is cheap
 HEARTBEAT_MS = 30_000  # as the Java client; the broker forgets a silent member after 120 s
 

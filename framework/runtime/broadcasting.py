@@ -49,7 +49,7 @@ class _Alone:
     def __init__(self, member: str) -> None:
         self._member = member
 
-    async def members(self, group: str, topic: str) -> list[str]:
+    async def members(self, group: str, topic: str, member: str) -> list[str]:
         return [self._member]
 
 

@@ -1,13 +1,14 @@
 """RebalanceLoop: keeps a group's queues divided among its members.
 
 Members do not vote: each asks the broker for the same member list and computes the same answer. At once on start, on a
-broker's notice and on a new route; else each 20 s, with a cheap look at the member list each 5 s because notices get
-lost. What fails for one topic is named, leaves that topic's queues as they are, and stops nothing else.
+broker's notice, when a new connection is known there, when a paused group goes on, and on a new route; else each 20 s,
+with a cheap look at the member list each 5 s because notices get lost. What fails for one topic is named, leaves that
+topic's queues as they are, is tried again for itself, and stops nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import structlog
@@ -16,6 +17,7 @@ from framework import marks
 from framework.core import limits
 from framework.core.assignment import Assignment, Change, allocate
 from framework.core.attendance import Attendance
+from framework.core.backoff import Backoff
 from framework.errors import FrameworkError
 from framework.model.contracts import AllocationStrategy, Remarks
 from framework.model.queue import MessageQueue
@@ -33,7 +35,7 @@ class KnowsRoutes(Protocol):
 
 
 class KnowsMembers(Protocol):
-    async def members(self, group: str, topic: str) -> list[str]: ...
+    async def members(self, group: str, topic: str, member: str) -> list[str]: ...
 
 
 class RebalanceLoop:
@@ -75,6 +77,8 @@ class RebalanceLoop:
         """Topics of which this member owns no queue."""
         self._remarks: dict[str, list[str]] = {}
         """Topic -> what its strategy has to say of the division; logged when it changes."""
+        self._again: dict[str, tuple[int, Backoff]] = {}
+        """Topics that could not be balanced -> when each is tried again."""
         self._missing: dict[str, None] = {}
         """Topics that no name server knows yet: nothing to divide, and no reason not to be ready."""
 
@@ -118,6 +122,7 @@ class RebalanceLoop:
                 del known[topic]
         for topic in [topic for topic in self._attendance if topic not in topics]:
             del self._attendance[topic]
+        self._again.clear()
         self.now()
 
     async def run(self) -> None:
@@ -127,20 +132,30 @@ class RebalanceLoop:
             now_ms = self._clock.monotonic_ms()
             earliest_ms = ended_ms + limits.REBALANCE_SOON_MS
             if (self._is_wanted or now_ms >= due_ms) and now_ms >= earliest_ms:
+                if self._is_wanted:
+                    self._again.clear()  # something has changed: what fails still is asked for at the first pace
                 self._is_wanted = False
-                is_settled = await self._round()
+                await self._round(self._topics)
+                self._has_run = True
                 ended_ms = self._clock.monotonic_ms()
-                due_ms = ended_ms + (self._jittered(limits.REBALANCE_MS) if is_settled else limits.REBALANCE_SOON_MS)
-                seats = [seat.next_ms for seat in self._attendance.values() if seat.next_ms is not None]
-                due_ms = min([due_ms, *seats])
+                due_ms = self._or_seats(ended_ms + self._jittered(limits.REBALANCE_MS))
                 check_ms = ended_ms + self._jittered(limits.MEMBER_CHECK_MS)
+                continue
+            again_ms = max(min((due for due, _ in self._again.values()), default=due_ms), earliest_ms)
+            if now_ms >= again_ms:
+                await self._round([topic for topic, (due, _) in self._again.items() if due <= now_ms])
+                ended_ms, due_ms = self._clock.monotonic_ms(), self._or_seats(due_ms)
                 continue
             if now_ms >= check_ms:
                 check_ms = now_ms + self._jittered(limits.MEMBER_CHECK_MS)
                 await self._check_members()
                 continue
-            until_ms = earliest_ms if self._is_wanted else min(due_ms, check_ms)
+            until_ms = earliest_ms if self._is_wanted else min(due_ms, check_ms, again_ms)
             await self._bell.wait((max(until_ms, now_ms) + 1) / 1000)
+
+    def _or_seats(self, due_ms: int) -> int:
+        """Then, or when a seat is no longer kept."""
+        return min([due_ms, *(seat.next_ms for seat in self._attendance.values() if seat.next_ms is not None)])
 
     def _jittered(self, period_ms: int) -> int:
         """Between 90 and 110 % of the period, so that members do not ask in step."""
@@ -148,24 +163,26 @@ class RebalanceLoop:
 
     async def _check_members(self) -> None:
         try:
-            members = sorted(await self._brokers.members(self._group, self._topics[0]))
+            members = sorted(await self._brokers.members(self._group, self._topics[0], self._member))
         except FrameworkError:
             return  # the round will name it
         if members != self._seen:
             marks.sometimes("a lost notice was found by asking for the member list")
             self._is_wanted = True
 
-    async def _round(self) -> bool:
-        """All topics once; True where nothing is left to settle soon."""
-        is_settled = True
-        for topic in self._topics:
+    async def _round(self, topics: Sequence[str]) -> None:
+        """Each topic once; what fails has its next turn noted."""
+        for topic in topics:
             complaint = await self._balance(topic)
             if topic not in self._topics:
+                self._again.pop(topic, None)
                 continue
             self._complain(topic, complaint)
-            is_settled = is_settled and complaint is None
-        self._has_run = True
-        return is_settled
+            if complaint is None:
+                self._again.pop(topic, None)
+                continue
+            _, backoff = self._again.get(topic) or (0, Backoff(limits.REBALANCE_SOON_MS, limits.REBALANCE_AGAIN_MAX_MS))
+            self._again[topic] = self._clock.monotonic_ms() + backoff.failed(self._chance.random()), backoff
 
     async def _balance(self, topic: str) -> str | None:
         """Divide one topic's queues; answers why that was not possible."""
@@ -176,7 +193,7 @@ class RebalanceLoop:
                 self._missing[topic] = None
                 return "the name server knows no such topic yet"
             self._missing.pop(topic, None)
-            listed = sorted(await self._brokers.members(self._group, topic))
+            listed = sorted(await self._brokers.members(self._group, topic, self._member))
         except FrameworkError as error:
             return str(error)
         if topic not in self._topics:

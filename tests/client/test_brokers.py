@@ -131,6 +131,28 @@ def members(*names: str) -> Command:
     return Command(0, body=json.dumps({"consumerIdList": names}).encode())
 
 
+def test_a_list_that_lacks_us_is_no_answer_where_another_broker_lists_us() -> None:
+    async def story() -> tuple[list[list[str]], list[str]]:
+        cluster, unlisted = ScriptedCluster(), list[str]()
+        brokers = cluster.client.brokers
+        brokers.on_unlisted = unlisted.append
+        cluster.scripts = {A: lambda _: members("other"), B: lambda _: members("me", "other")}
+        found = [await brokers.members("billing", "orders", "me")]
+        cluster.scripts[B] = lambda _: members("third")
+        found.append(await brokers.members("billing", "orders", "me"))
+        cluster.scripts[B] = lambda _: Command(1, remark="no such group")
+        found.append(await brokers.members("billing", "orders", "me"))
+        cluster.scripts[A] = lambda _: members("me")
+        found.append(await brokers.members("billing", "orders", "me"))
+        found.append(await brokers.members("billing", "orders"))
+        await cluster.client.close()
+        return found, unlisted
+
+    found, unlisted = virtually(story)
+    assert [["me", "other"], ["other"], ["other"], ["me"], ["me"]] == found
+    assert [A, A, B, A] == unlisted, "each is told again"
+
+
 def test_members_come_from_the_first_broker_that_knows_the_group() -> None:
     """Code 1, an empty list and an unreachable broker are no list that counts."""
 

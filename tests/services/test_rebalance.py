@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from framework.core import limits
 from framework.core.assignment import Assignment, Change
@@ -30,16 +31,18 @@ class Cluster:
         self.routes: dict[str, list[MessageQueue] | Exception] = {"orders": queues_of("orders", 4)}
         self.listed: list[str] | Exception = [ME]
         self.asked_routes_at: list[float] = []
+        self.asked_topics: list[str] = []
         self.asked_members_at: list[float] = []
         self.members_asked = asyncio.Event()
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         self.asked_routes_at.append(asyncio.get_running_loop().time())
+        self.asked_topics.append(topic)
         await asyncio.sleep(0)
         return raised(self.routes.get(topic, []))
 
-    async def members(self, group: str, topic: str) -> list[str]:
-        assert "billing" == group
+    async def members(self, group: str, topic: str, member: str) -> list[str]:
+        assert ("billing", ME) == (group, member)
         self.asked_members_at.append(asyncio.get_running_loop().time())
         answer = self.listed
         self.members_asked.set()
@@ -230,7 +233,9 @@ def test_members_that_cannot_be_had_leave_everything_as_it_is() -> None:
         ("rebalance failed", "orders", "broker-a gives no answer"),
     ] == told(lines, "topic", "reason"), "named once"
     assert "rebalance recovered" in [line["event"] for line in lines]
-    assert 25 <= len(rounds_at) <= 40, "asked again each second while it fails"
+    during = [instant for instant in rounds_at if 10 <= instant <= 40]
+    assert 15 <= len(during) <= 30, "asked again and again while it fails"
+    assert max(after - before for before, after in pairwise(during)) <= 2
 
 
 def test_an_empty_list_of_members_drops_nothing() -> None:
@@ -270,7 +275,7 @@ def test_who_is_not_listed_takes_nothing_and_asks_for_a_heartbeat() -> None:
         assert ([], [], False) == (it.owned, it.changes, it.loop.is_settled)
         assert 3 == it.heartbeats_wanted
         it.cluster.listed = [ME, OTHER]
-        await asyncio.sleep(1)
+        await asyncio.sleep(2)
         await end(it.task)
         assert [0, 1] == it.owned
         assert it.loop.is_settled
@@ -293,6 +298,65 @@ def test_one_topic_that_fails_holds_up_no_other() -> None:
         ("rebalance failed", "orders", "no answer"),
         ("rebalance failed", RETRY, "the name server knows no such topic yet"),
     ] == told(lines, "topic", "reason")
+
+
+def test_what_fails_is_tried_again_alone_and_less_often_but_healed_within_two_seconds() -> None:
+    async def story() -> None:
+        it = Fixture(topics=("payments", "orders", "refunds"))
+        it.cluster.routes |= {"payments": queues_of("payments", 2), "refunds": queues_of("refunds", 2)}
+        good, it.cluster.routes["orders"] = it.cluster.routes["orders"], BrokerUnreachable("no answer")
+        await asyncio.sleep(15)
+        asked = list(zip(it.rounds_at, it.cluster.asked_topics, strict=True))
+        assert [0.0] == [when for when, topic in asked if topic == "payments"]
+        tries = [when for when, topic in asked if topic == "orders"]
+        assert [0.0, 1.0] == tries[:2]
+        assert all(1 < after - before < 1.8 for before, after in pairwise(tries[1:]))
+        assert [0, 1] * 2 == it.owned, "the others have theirs"
+
+        for phase in range(10):
+            it.cluster.routes["orders"] = BrokerUnreachable("no answer")
+            it.loop.now()
+            await asyncio.sleep(5 + phase / 7)
+            assert not it.loop.is_settled
+            it.cluster.routes["orders"] = good
+            await asyncio.sleep(2)
+            assert it.loop.is_settled
+        await end(it.task)
+
+    play(story)
+
+
+def test_what_has_changed_is_asked_about_at_the_first_pace_again() -> None:
+    async def story() -> None:
+        it = Fixture()
+        it.cluster.routes["orders"] = BrokerUnreachable("no answer")
+        await asyncio.sleep(10)
+        it.loop.now()
+        await asyncio.sleep(1)
+        it.cluster.asked_routes_at.clear()
+        it.loop.now()
+        await asyncio.sleep(2.1)
+        await end(it.task)
+        first, second, *_ = it.cluster.asked_routes_at
+        assert 1 <= second - first < 1.01
+
+    play(story)
+
+
+def test_a_topic_that_is_gone_is_tried_no_more() -> None:
+    async def story() -> None:
+        it = Fixture(topics=("orders", "payments"))
+        it.cluster.routes["payments"] = BrokerUnreachable("no answer")
+        await asyncio.sleep(5)
+        it.loop.resubscribe(("orders",))
+        await asyncio.sleep(2)
+        it.cluster.asked_topics.clear()
+        await asyncio.sleep(30)
+        await end(it.task)
+        assert {"orders"} == set(it.cluster.asked_topics)
+        assert it.loop.is_settled
+
+    play(story)
 
 
 def stranger(_: Sequence[MessageQueue]) -> list[MessageQueue]:
