@@ -142,6 +142,8 @@ class ConsumerGroup:
 
         A paused group starts nothing: not what is pulled already, and nothing is pulled. Its queues stay its own.
         """
+        if self.plan.is_paused and not plan.is_paused:
+            self.rebalance.now()  # notices may have been lost meanwhile, and nobody looked at what was pulled
         self.plan = plan
         self.pacing.change(plan.rate)
         size = 0 if plan.is_paused else plan.concurrency
@@ -188,9 +190,9 @@ class ConsumerGroup:
     def members_changed(self) -> None:
         self.rebalance.now()
 
-    def joined(self, address: str) -> None:
-        """A broker accepted our heartbeat: what failed for want of it is tried again."""
-        if not self.rebalance.is_settled:
+    def joined(self, address: str, *, is_new: bool) -> None:
+        """A broker accepted our heartbeat, the first one of a connection: what failed for want of it is tried again."""
+        if is_new or not self.rebalance.is_settled:
             self.rebalance.now()
         for pull in self.owned.values():
             if address in self._cluster.routes.replicas_of(pull.queue.broker).values():
@@ -301,8 +303,7 @@ class ConsumerGroup:
         if (reset := self._resets.pop(queue, None)) is not None:
             await asyncio.shield(reset)
         policy = self._arrivals.policy_for(queue, self.plan.start)
-        now_ms = self._world.clock.now_ms()
-        return await find_start(self._progress, self.plan.name, queue, policy, now_ms)
+        return await find_start(self._progress, self.plan.name, queue, policy, self._world.clock.now_ms())
 
     def _begin_retiring(self, pull: PullLoop) -> None:
         pull.flow.revoke()

@@ -55,6 +55,8 @@ class Membership:
         self.accepted = asyncio.Event()
         """A broker has taken our heartbeat."""
         self.budget = Budget(settings.app.budget, self._budget_changed)
+        self._unheard: dict[str, None] = {}
+        """New connections whose broker has taken no heartbeat by them yet."""
         self._censuses: list[CensusLoop] = []
         self._is_open = False
         self.failed_loops: Mapping[str, LoopFailures] = {}
@@ -73,6 +75,7 @@ class Membership:
         )
         self.groups = [self._group(plan) for plan in self.dormant.keep(plans)]
         self._is_open = True
+        cluster.brokers.on_unlisted = self.heartbeats.now
         cluster.routes.on_change(self._routes_changed)
         supervise(tree, "routes", cluster.routes.run, self._world.chance)
 
@@ -163,17 +166,21 @@ class Membership:
 
     def _heartbeat_accepted(self, address: str) -> None:
         self.accepted.set()
+        is_new = address in self._unheard
+        self._unheard.pop(address, None)
         for group in self.groups:
-            group.joined(address)
+            group.joined(address, is_new=is_new)
 
     def connected(self, address: str) -> None:
-        """A fresh connection knows nothing of us; members are keyed by connection."""
+        """A fresh connection knows nothing of us; members are keyed by connection. A round follows once it does."""
+        self._unheard[address] = None
         if self._is_open:  # else a resource that is being opened sends already
             self.heartbeats.now(address)
         for group in self.groups:
             group.connection_made()
 
     def disconnected(self, address: str) -> None:
+        self._unheard.pop(address, None)
         for group in self.groups:
             group.connection_lost(address)
 
