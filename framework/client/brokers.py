@@ -7,7 +7,8 @@ where the broker says no. What was not where the route said makes the routes ref
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
 
 import structlog
 
@@ -23,6 +24,7 @@ from framework.model.queue import MessageQueue
 from framework.model.reserved import retry_topic
 from framework.net.channel import raise_for
 from framework.net.pool import Pool, Purpose
+from framework.net.task_tree import TaskTree
 from framework.wire.bodies.group import ConsumerList, LockBatch, LockedQueues
 from framework.wire.bodies.heartbeat import Heartbeat
 from framework.wire.bodies.progress import AllConsumerOffsets
@@ -202,15 +204,37 @@ class Brokers:
         request = command_for(header)
         raise_for(await self._request(address, request), request.code, address)
 
-    async def leave(self, client_id: str, group: str, *, as_producer: bool = False) -> None:
-        """Leave a group everywhere. A broker that cannot be told has lost our connection, or notices when it ends."""
-        for address in self._routes.all_addresses():
-            if not self._pool.is_connected(address):
-                continue
-            try:
-                await self.unregister(address, client_id, group, as_producer=as_producer)
-            except (BrokerUnreachable, Refused) as error:
-                log.warning("leaving not confirmed", group=group, broker=address, reason=str(error))
+    async def leave(self, client_id: str, groups: Iterable[str], *, as_producer: bool = False) -> None:
+        """Leave groups everywhere: all at once, for whoever stops has one request's patience left, whatever hangs.
+
+        A broker that cannot be told has lost our connection, or notices when it ends.
+        """
+        connected = [address for address in self._routes.all_addresses() if self._pool.is_connected(address)]
+        tree = TaskTree()
+        leaving = {
+            (group, address): tree.start(
+                self._leave(address, client_id, group, as_producer=as_producer), name=f"leave {group} {address}"
+            )
+            for group in groups
+            for address in connected
+        }
+        try:
+            async with asyncio.timeout(self._timeout_ms / 1000):
+                for task in leaving.values():
+                    await task
+        except TimeoutError:
+            for (group, address), task in leaving.items():
+                if not task.done():
+                    reason = f"no answer within {self._timeout_ms} ms"
+                    log.warning("leaving not confirmed", group=group, broker=address, reason=reason)
+        finally:
+            await tree.close()
+
+    async def _leave(self, address: str, client_id: str, group: str, *, as_producer: bool) -> None:
+        try:
+            await self.unregister(address, client_id, group, as_producer=as_producer)
+        except FrameworkError as error:
+            log.warning("leaving not confirmed", group=group, broker=address, reason=str(error))
 
     def addresses(self) -> list[str]:
         """Where heartbeats go: to all known brokers, and to their replicas, which may be pulled from."""

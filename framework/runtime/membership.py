@@ -150,8 +150,7 @@ class Membership:
 
     async def leave(self) -> None:
         """Say goodbye for each group, after its queues were given back."""
-        for group in self.groups:
-            await self.cluster.brokers.leave(self.member, group.plan.name)
+        await self.cluster.brokers.leave(self.member, [group.plan.name for group in self.groups])
 
     def forked(self) -> None:
         """In a child process: another member, or none. Whoever comes back from a handler there starts no other."""

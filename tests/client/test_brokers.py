@@ -131,6 +131,31 @@ def members(*names: str) -> Command:
     return Command(0, body=json.dumps({"consumerIdList": names}).encode())
 
 
+def test_leaving_costs_one_request_s_patience_whatever_hangs() -> None:
+    async def story() -> float:
+        cluster = ScriptedCluster()
+        cluster.routes["orders"] = route_of({"a": {0: A, 1: B}, "c": {0: "10.0.0.3:10911"}})
+        await cluster.client.routes.queues("orders")
+        for address in (A, B):
+            await cluster.client.pool.channel(address)
+        cluster.scripts = {A: lambda _: None, B: lambda _: None}
+        groups = [f"group-{number}" for number in range(50)]
+        began = asyncio.get_running_loop().time()
+        await cluster.client.brokers.leave("me", groups)
+        took = asyncio.get_running_loop().time() - began
+        told = [
+            [each.fields["consumerGroup"] for each in cluster.asked(address, RequestCode.UNREGISTER_CLIENT)]
+            for address in (A, B, "10.0.0.3:10911")
+        ]
+        assert [sorted(groups), sorted(groups), []] == [sorted(each) for each in told], (
+            "who is not connected, is not told"
+        )
+        await cluster.client.close()
+        return took
+
+    assert 2.9 < virtually(story) < 3.1
+
+
 def test_a_list_that_lacks_us_is_no_answer_where_another_broker_lists_us() -> None:
     async def story() -> tuple[list[list[str]], list[str]]:
         cluster, unlisted = ScriptedCluster(), list[str]()
@@ -221,7 +246,7 @@ def test_leaving_tells_every_broker_that_is_connected_and_raises_nothing() -> No
         await cluster.client.routes.queues("orders")
         await cluster.client.pool.channel(A)
         cluster.scripts[A] = lambda _: Command(1, remark="no")
-        await cluster.client.brokers.leave("10.0.0.7@1", "billing")
+        await cluster.client.brokers.leave("10.0.0.7@1", ["billing"])
         await cluster.client.close()
         return [cluster.asked(address, RequestCode.UNREGISTER_CLIENT) for address in (A, B)]
 
