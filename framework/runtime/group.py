@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
@@ -39,7 +38,7 @@ from framework.services import held
 from framework.services.commit import CommitLoop
 from framework.services.pacing import Pacing
 from framework.services.position import Arrivals, Start, find_start
-from framework.services.pull import PullLoop, Pulls
+from framework.services.pull import PullLoop, Pulls, divide_bounds
 from framework.services.rebalance import RebalanceLoop
 from framework.services.settle import Settler
 from framework.services.supervise import supervise
@@ -156,7 +155,7 @@ class ConsumerGroup:
             if plan.is_paused and not was_paused and pull.flow.state is QueueState.FLOWING:
                 self.start_anew(pull)  # the long poll under way would bring messages for a while yet
                 self.offsets.untold(pull.queue)
-        self._divide()
+        divide_bounds(self.owned, self.plan.flow_limits)
 
     def resubscribe(self, plan: GroupPlan) -> None:
         """Go on with these subscriptions and handlers. The brokers are told by the caller.
@@ -177,15 +176,6 @@ class ConsumerGroup:
         for topic in dict.fromkeys((*differs, *([] if plan.broadcasting else [self.retry_topic]))):
             self._leave([queue for queue in self.owned if queue.topic == topic])
         self.rebalance.resubscribe(tuple(wanted))
-
-    def _divide(self) -> None:
-        """A topic's bounds among its owned queues, whose number may have changed; who waited for room looks again."""
-        owned, whole = Counter(queue.topic for queue in self.owned), self.plan.flow_limits
-        shares = {topic: whole.of_one(queues) for topic, queues in owned.items()}
-        for queue, pull in self.owned.items():
-            pull.flow.bounds = shares[queue.topic]
-            if pull.flow.held_because is not None:
-                pull.bell.ring()
 
     def members_changed(self) -> None:
         self.rebalance.now()
@@ -274,7 +264,7 @@ class ConsumerGroup:
         flow.is_paused = self.plan.is_paused
         self.owned[queue] = pull
         if self.plan.flow_limits.is_shared:
-            self._divide()
+            divide_bounds(self.owned, self.plan.flow_limits)
         if order is not None:
             order.take(pull, handling.in_order)
         self._run(pull)
@@ -329,7 +319,7 @@ class ConsumerGroup:
         self.offsets.forget(pull.queue)
         del self.owned[pull.queue]
         if self.plan.flow_limits.is_shared:
-            self._divide()
+            divide_bounds(self.owned, self.plan.flow_limits)
         self._released.ring()
         if pull.queue in self.assignment.of(pull.queue.topic):
             self._take(pull.queue)

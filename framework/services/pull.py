@@ -6,13 +6,15 @@ It decides nothing: what an answer means is `core/queue_flow.py`'s, what may be 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 import structlog
 
 from framework.core import limits
 from framework.core.chunk import Chunk
+from framework.core.flow_control import FlowLimits
 from framework.core.offsets import OffsetTable
 from framework.core.queue_flow import Position, Pull, QueueFlow, Wait
 from framework.core.skipping import Skipping
@@ -305,3 +307,13 @@ class PullLoop:
 
     def __repr__(self) -> str:
         return f"<PullLoop {self.flow}>"
+
+
+def divide_bounds(owned: Mapping[MessageQueue, PullLoop], whole: FlowLimits) -> None:
+    """A topic's bounds among its owned queues, whose number may have changed; who waited for room looks again."""
+    counts = Counter(queue.topic for queue in owned)
+    shares = {topic: whole.of_one(queues) for topic, queues in counts.items()}
+    for queue, pull in owned.items():
+        pull.flow.bounds = shares[queue.topic]
+        if pull.flow.held_because is not None:
+            pull.bell.ring()
