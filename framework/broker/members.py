@@ -47,7 +47,7 @@ class Member:
 class Group:
     """One group with at least one member."""
 
-    __slots__ = ("admits", "consume_from", "consume_type", "members", "message_model", "name", "wanted")
+    __slots__ = ("admits", "consume_from", "consume_type", "fingerprint", "members", "message_model", "name", "wanted")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -56,6 +56,7 @@ class Group:
         self.consume_type = ""
         self.message_model = ""
         self.consume_from = ""
+        self.fingerprint = 0
         self.admits: Timer | None = None
         """Which ends the watching of the newcomers who are next."""
 
@@ -104,22 +105,35 @@ class Members:
         """How long ago the member's last heartbeat was."""
         return int((self._timers.time() - member.heard) * 1000)
 
+    def fits(self, group: str, fingerprint: int) -> bool:
+        """Whether the group's last heartbeat had this fingerprint, too; 0 is that of one without."""
+        found = self._groups.get(group)
+        return found is None or found.fingerprint == fingerprint
+
+    def is_known(self, client: Client, group: str) -> bool:
+        """Whether this connection is a member already."""
+        found = self._groups.get(group)
+        return found is not None and client in found.members
+
     def heard(
-        self, client: Client, client_id: str, group: str, subscriptions: Iterable[Wanted], *, consume_type: str,
-        message_model: str, consume_from: str, language: int, version: int,
+        self, client: Client, client_id: str, group: str, subscriptions: Iterable[Wanted] | None, *, consume_type: str,
+        message_model: str, consume_from: str, language: int, version: int, fingerprint: int = 0,
     ) -> bool:  # fmt: skip
-        """Take one group's part of a heartbeat; whether members or topics changed."""
+        """Take one group's part of a heartbeat, None being those of before; whether members or topics changed."""
         found = self._groups.get(group)
         if found is None:
             found = self._groups[group] = Group(group)
         # The last heartbeat wins, whoever sent it.
+        found.fingerprint = fingerprint
         found.consume_type, found.message_model, found.consume_from = consume_type, message_model, consume_from
         member = found.members.get(client)
         is_new = member is None or member.client_id != client_id
         if member is None or is_new:
             member = self._came(found, client, client_id, language, version)
         member.language, member.version, member.heard = language, version, self._timers.time()
-        topics_changed = _update(found.wanted, {each.topic: each for each in subscriptions})
+        topics_changed = subscriptions is not None and _update(
+            found.wanted, {each.topic: each for each in subscriptions}
+        )
         if (is_new and member.counts) or (topics_changed and self.client_ids(group)):
             self._tell(self.arrived, found)
         self._start_scan()

@@ -72,6 +72,7 @@ class Membership:
             self._world.clock,
             self._world.chance,
             self._heartbeat_accepted,
+            shortens=self._settings.cluster.heartbeat_v2,
         )
         self.groups = [self._group(plan) for plan in self.dormant.keep(plans)]
         self._is_open = True

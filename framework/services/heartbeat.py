@@ -1,15 +1,22 @@
 """HeartbeatLoop: keeps every broker told who we are and what we want; one per application.
 
 At once on a new connection, on a changed subscription or when a broker says that it does not know us; else each 30 s.
+
+Short ones (RocketMQ's V2, where it is switched on) go to brokers that said that they understand them, while they know
+what ours says: a fingerprint stands for the subscriptions. Whatever is sent at once is a whole one, and so is what
+follows an answer by which the group's subscriptions have changed. A stock broker that was restarted does not notice
+that a short one says nothing to it; its connections are new then, and what is sent on those is whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 import structlog
 
+from framework import marks
 from framework.core import limits
 from framework.core.backoff import Backoff
 from framework.errors import FrameworkError
@@ -17,6 +24,7 @@ from framework.net.task_tree import TaskTree
 from framework.net.wakeup import Wakeup
 from framework.ports import Chance, Clock
 from framework.wire.bodies.heartbeat import Heartbeat
+from framework.wire.requests.group import HeartbeatAnswer
 
 log = structlog.get_logger()
 
@@ -25,7 +33,7 @@ class Beats(Protocol):
     """The calls of the client that heartbeats need."""
 
     def addresses(self) -> list[str]: ...
-    async def heartbeat(self, address: str, heartbeat: Heartbeat) -> object: ...
+    async def heartbeat(self, address: str, heartbeat: Heartbeat) -> HeartbeatAnswer: ...
 
 
 class HeartbeatLoop:
@@ -38,8 +46,15 @@ class HeartbeatLoop:
         clock: Clock,
         chance: Chance,
         on_accepted: Callable[[str], None],
+        *,
+        shortens: bool = False,
     ) -> None:
         self._brokers, self._describe, self._on_accepted = brokers, describe, on_accepted
+        self._shortens = shortens
+        self._known: dict[str, int] = {}
+        """Address -> the fingerprint by which the broker there knows what we want."""
+        self._wishes = 0
+        """How often somebody wished for a heartbeat: what was answered to one before may be forgotten since."""
         self._clock, self._chance = clock, chance
         self._bell = Wakeup()
         self._due_ms: dict[str, int] = {}
@@ -48,10 +63,13 @@ class HeartbeatLoop:
 
     def now(self, address: str | None = None) -> None:
         """A heartbeat is due at once: to one broker, or to all."""
+        self._wishes += 1
         if address is None:
             self._due_ms.clear()
+            self._known.clear()
         else:
             self._due_ms.pop(address, None)
+            self._known.pop(address, None)
         self._bell.ring()
 
     async def run(self) -> None:
@@ -67,15 +85,18 @@ class HeartbeatLoop:
                         tree.start(self._beat(address), name=f"heartbeat {address}")
                 for gone in [address for address in self._due_ms if address not in addresses]:
                     del self._due_ms[gone]
+                    self._known.pop(gone, None)
                 until_ms = min(self._due_ms.values(), default=now_ms + limits.REBALANCE_SOON_MS)
                 await self._bell.wait((max(until_ms, now_ms) + 1) / 1000)
         finally:
             await tree.close()
 
     async def _beat(self, address: str) -> None:
+        sent, wishes = self._told(address), self._wishes
         try:
-            await self._brokers.heartbeat(address, self._describe())
+            answer = await self._brokers.heartbeat(address, sent)
         except FrameworkError as error:
+            self._known.pop(address, None)
             backoff = self._failing.setdefault(address, Backoff(limits.FAILURE_DELAY_MS, limits.HEARTBEAT_MS))
             is_first = not backoff.failures
             self._due_ms[address] = self._clock.monotonic_ms() + backoff.failed(self._chance.random())
@@ -86,4 +107,23 @@ class HeartbeatLoop:
         if address in self._failing:
             del self._failing[address]
             log.info("heartbeat recovered", broker=address)
+        if sent.fingerprint:
+            self._learn(address, sent, answer, is_current=wishes == self._wishes)
         self._on_accepted(address)
+
+    def _told(self, address: str) -> Heartbeat:
+        whole = self._describe()
+        if not self._shortens:
+            return whole
+        fingerprint = whole.computed_fingerprint()
+        if fingerprint and self._known.get(address) == fingerprint:
+            return whole.shortened(fingerprint)
+        return replace(whole, fingerprint=fingerprint)
+
+    def _learn(self, address: str, sent: Heartbeat, answer: HeartbeatAnswer, *, is_current: bool) -> None:
+        if not sent.is_without_subscriptions:
+            if answer.supports_v2 and not answer.subscription_changed and is_current:
+                self._known[address] = sent.fingerprint
+        elif answer.subscription_changed and address in self._known:
+            marks.sometimes("a short heartbeat was followed by a whole one")
+            self.now(address)

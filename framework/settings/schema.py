@@ -232,6 +232,8 @@ class Cluster(Part):
     """The tenant that all our topics and groups belong to; handlers and settings name them without it."""
     request_timeout: Duration = 3_000
     """How long one request may wait for its answer."""
+    heartbeat_v2: bool = False
+    """Send brokers of 5.1 and later a fingerprint instead of all subscriptions, while nothing has changed."""
     wait_broker: Duration | None = None
     """How long a start waits for a cluster that is down. Empty: for ever."""
     credentials: Credentials = Credentials()

@@ -5,7 +5,6 @@ Where ours differs on purpose, the test says so with its reason.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -78,11 +77,55 @@ def test_a_heartbeat_makes_the_group_and_its_retry_topic() -> None:
     answer = lab.answer(heartbeat())
     topic = lab.node.rules.topics.get("%RETRY%g")
 
-    assert (answer.code, answer.fields) == (0, {"IS_SUPPORT_HEART_BEAT_V2": "false", "IS_SUB_CHANGE": "true"})
+    assert (answer.code, answer.fields) == (0, {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true"})
     assert answer.version >= 232, "or Java clients refuse to filter"
     assert topic is not None
     assert (topic.read_queues, topic.write_queues, topic.perm) == (1, 1, 6)
-    assert lab.answer(heartbeat()).fields["IS_SUB_CHANGE"] == "true", "said to all but short heartbeats"
+    assert lab.answer(heartbeat()).fields["IS_SUB_CHANGE"] == "true", "said to all that have no fingerprint"
+
+
+def beat(lab: BrokerLab, fingerprint: int, *, client: FakeClient, topic: str = "t", is_short: bool = False) -> bool:
+    """A heartbeat with a fingerprint; whether the broker says that something has changed."""
+    subscriptions = () if is_short else (SubscriptionData(topic=topic, version=1),)
+    body = Heartbeat(
+        client_id="c",
+        consumers=(ConsumerData(group="g", subscriptions=subscriptions),),
+        fingerprint=fingerprint,
+        is_without_subscriptions=is_short,
+    ).encode()
+    fields = lab.answer(command_for(HeartbeatRequest(), body), client).fields
+    assert fields["IS_SUPPORT_HEART_BEAT_V2"] == "true"
+    return fields["IS_SUB_CHANGE"] == "true"
+
+
+def test_a_short_heartbeat_keeps_what_a_whole_one_said_until_another_fingerprint_is_seen() -> None:
+    lab, client, other = BrokerLab(), FakeClient(), FakeClient()
+
+    assert not beat(lab, 5, client=client)
+    for _ in range(3):
+        assert not beat(lab, 5, client=client, is_short=True)
+    group = lab.node.members.find("g")
+    assert group is not None
+    assert ["t"] == list(group.wanted)
+
+    assert beat(lab, 6, client=other, topic="u"), "another one than the last"
+    assert ["u"] == list(group.wanted)
+    assert beat(lab, 5, client=client, is_short=True), "so a whole one is to follow"
+    assert not beat(lab, 5, client=client)
+    assert ["t"] == list(group.wanted)
+
+    lab.ask(heartbeat())
+    assert beat(lab, 5, client=client, is_short=True), "one without a fingerprint may have said anything"
+
+
+def test_a_short_heartbeat_on_a_connection_that_said_nothing_asks_for_a_whole_one() -> None:
+    lab = BrokerLab()
+    first = FakeClient()
+
+    assert beat(lab, 5, client=first, is_short=True)
+    assert ["c"] == lab.node.members.client_ids("g"), "it is a member all the same"
+    assert not beat(lab, 5, client=first)
+    assert beat(lab, 5, client=FakeClient(), is_short=True)
 
 
 def test_what_a_heartbeat_made_is_there_after_a_restart() -> None:
@@ -252,15 +295,3 @@ def test_topics_made_on_request(topic: str, changes: dict[str, Any], code: int) 
         assert "made" in BrokerLab(database=lab.database).node.rules.topics
     else:
         assert found is None
-
-
-def test_a_short_heartbeat_s_fingerprint_changes_nothing() -> None:
-    """We do not offer the short form, so a client that could use it sends the full one."""
-    lab = BrokerLab()
-    command = heartbeat()
-    body = json.loads(command.body)
-    body["heartbeatFingerprint"] = 12345
-    command.body = json.dumps(body).encode()
-
-    assert lab.answer(command).fields["IS_SUPPORT_HEART_BEAT_V2"] == "false"
-    assert lab.node.members.client_ids("g") == ["c"]

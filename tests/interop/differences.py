@@ -45,7 +45,6 @@ class Difference:
 
 
 DIFFERENCES = (
-    Difference("short heartbeats", lambda leaf: leaf.path.endswith("IS_SUPPORT_HEART_BEAT_V2")),
     Difference(
         "flags of units",
         lambda leaf: bool(re.search(r"\.(group|topic)SysFlag$", leaf.path)) and (leaf.real, leaf.box) == ("0", ABSENT),

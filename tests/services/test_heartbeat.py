@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from framework.errors import BrokerUnreachable, FrameworkError
+from framework.model.subscription import Subscription
 from framework.services.heartbeat import HeartbeatLoop
-from framework.wire.bodies.heartbeat import Heartbeat
+from framework.wire.bodies.heartbeat import ConsumerData, Heartbeat, subscriptions_of
+from framework.wire.requests.group import HeartbeatAnswer
 from tests.services.parts import EvenChance, LoopClock, end, play, play_logged, start, told
 
 A, B = "10.0.0.1:10911", "10.0.0.2:10911"
@@ -18,28 +20,44 @@ class Brokers:
         self.failing: dict[str, FrameworkError] = {}
         self.beats: list[tuple[float, str, str]] = []
         """When, to whom, and as whom."""
+        self.short: list[tuple[float, bool]] = []
+        """When one was sent, and whether it had no subscriptions."""
+        self.answer = HeartbeatAnswer()
+        self.refuses_short_at = 0.0
+        """From when on a short one is told that something has changed, once."""
         self._seconds = seconds
 
     def addresses(self) -> list[str]:
         return list(self.known)
 
-    async def heartbeat(self, address: str, heartbeat: Heartbeat) -> object:
+    async def heartbeat(self, address: str, heartbeat: Heartbeat) -> HeartbeatAnswer:
         self.beats.append((round(asyncio.get_running_loop().time(), 1), address, heartbeat.client_id))
         await asyncio.sleep(self._seconds)
         if address in self.failing:
             raise self.failing[address]
-        return None
+        now = asyncio.get_running_loop().time()
+        self.short.append((round(now, 1), heartbeat.is_without_subscriptions))
+        assert bool(heartbeat.fingerprint) or not heartbeat.is_without_subscriptions
+        if heartbeat.is_without_subscriptions and 0 < self.refuses_short_at <= now:
+            self.refuses_short_at = 0
+            return HeartbeatAnswer(supports_v2=True, subscription_changed=True)
+        return self.answer
 
 
 class Fixture:
-    def __init__(self, *addresses: str, seconds: float = 0.0) -> None:
+    def __init__(self, *addresses: str, seconds: float = 0.0, shortens: bool = False) -> None:
         self.brokers = Brokers(*addresses, seconds=seconds)
+        self.topics = ["orders"]
         self.accepted = 0
         self.client = "me@1"
         self.loop = HeartbeatLoop(
-            self.brokers, lambda: Heartbeat(client_id=self.client), LoopClock(), EvenChance(), self._accept
+            self.brokers, self._describe, LoopClock(), EvenChance(), self._accept, shortens=shortens
         )
         self.task = start(self.loop.run())
+
+    def _describe(self) -> Heartbeat:
+        subscriptions = subscriptions_of(Subscription(topic, "*", 1) for topic in self.topics)
+        return Heartbeat(client_id=self.client, consumers=(ConsumerData(group="g", subscriptions=subscriptions),))
 
     def _accept(self, address: str) -> None:
         self.accepted += 1
@@ -138,5 +156,94 @@ def test_when_the_loop_ends_no_heartbeat_is_left_behind() -> None:
         await end(it.task)
         await asyncio.sleep(200)
         assert 0 == it.accepted
+
+    play(story)
+
+
+KNOWS = HeartbeatAnswer(supports_v2=True)
+WHOLE, SHORT = False, True
+
+
+def test_without_the_setting_every_one_is_whole_and_has_no_fingerprint() -> None:
+    async def story() -> None:
+        it = Fixture(A)
+        it.brokers.answer = KNOWS
+        await asyncio.sleep(95)
+        await end(it.task)
+        assert [WHOLE] * 4 == [is_short for _, is_short in it.brokers.short]
+
+    play(story)
+
+
+def test_short_ones_follow_where_a_broker_understands_them_and_knows_what_we_want() -> None:
+    async def story() -> None:
+        for answer, then in (
+            (KNOWS, SHORT),
+            (HeartbeatAnswer(), WHOLE),
+            (HeartbeatAnswer(supports_v2=True, subscription_changed=True), WHOLE),
+        ):
+            it = Fixture(A, shortens=True)
+            it.brokers.answer = answer
+            await asyncio.sleep(95)
+            await end(it.task)
+            assert [WHOLE, then, then, then] == [is_short for _, is_short in it.brokers.short]
+            assert 4 == it.accepted
+
+    play(story)
+
+
+def test_a_short_one_that_found_a_change_is_followed_by_a_whole_one_at_once() -> None:
+    async def story() -> None:
+        it = Fixture(A, shortens=True)
+        it.brokers.answer = KNOWS
+        it.brokers.refuses_short_at = 50.0
+        await asyncio.sleep(95)
+        await end(it.task)
+        assert [(0.0, WHOLE), (30.0, SHORT), (60.0, SHORT), (60.0, WHOLE), (90.0, SHORT)] == it.brokers.short
+
+    play(story)
+
+
+def test_whatever_is_wished_for_and_whatever_says_something_new_is_whole() -> None:
+    async def story() -> None:
+        it = Fixture(A, shortens=True)
+        it.brokers.answer = KNOWS
+        await asyncio.sleep(35)
+        it.loop.now(A)  # a new connection
+        await asyncio.sleep(10)
+        it.loop.now()
+        await asyncio.sleep(10)
+        it.topics.append("payments")  # and nobody said so
+        await asyncio.sleep(55)
+        await end(it.task)
+        assert [(0, WHOLE), (30, SHORT), (35, WHOLE), (45, WHOLE), (75, WHOLE), (105, SHORT)] == it.brokers.short
+
+    play(story)
+
+
+def test_a_connection_that_is_new_by_the_time_of_the_answer_is_told_all() -> None:
+    async def story() -> None:
+        it = Fixture(A, shortens=True, seconds=2)
+        it.brokers.answer = KNOWS
+        await asyncio.sleep(1)
+        it.loop.now(A)
+        await asyncio.sleep(40)
+        await end(it.task)
+        assert [WHOLE, WHOLE, SHORT] == [is_short for _, is_short in it.brokers.short]
+
+    play(story)
+
+
+def test_after_a_failure_all_is_said_again() -> None:
+    async def story() -> None:
+        it = Fixture(A, shortens=True)
+        it.brokers.answer = KNOWS
+        await asyncio.sleep(35)
+        it.brokers.failing[A] = BrokerUnreachable("no answer")
+        await asyncio.sleep(26)
+        it.brokers.failing.clear()
+        await asyncio.sleep(40)
+        await end(it.task)
+        assert [WHOLE, SHORT, WHOLE, SHORT] == [is_short for _, is_short in it.brokers.short]
 
     play(story)

@@ -1,6 +1,7 @@
 """HEART_BEAT (34): a client says which groups it is in and what they want; unknown groups and retry topics are made.
 
-Differences: the short heartbeat (V2) is not offered, so clients send the full one each time.
+Differences: a short one (V2) on a connection that has sent no whole one is answered with IS_SUB_CHANGE, so that a whole
+one follows; RocketMQ takes the member without its subscriptions until something changes.
 """
 
 from __future__ import annotations
@@ -21,14 +22,20 @@ def handle(request: Request) -> Answer:
             request.client, heartbeat.client_id, producer.group, language=command.language, version=command.version
         )
     changed, is_strict = False, node.settings.is_sql_strict
+    fingerprint = heartbeat.fingerprint
+    is_short = fingerprint != 0 and heartbeat.is_without_subscriptions
     for consumer in heartbeat.consumers:
+        changed |= not node.members.fits(consumer.group, fingerprint)
         if not _make(node, consumer):
             continue
-        changed |= node.members.heard(
+        changed |= is_short and not node.members.is_known(request.client, consumer.group)
+        node.members.heard(
             request.client,
             heartbeat.client_id,
             consumer.group,
-            [
+            None
+            if is_short
+            else [
                 wanted(
                     each.topic, each.expression, kind=each.expression_type, version=each.version, is_strict=is_strict
                 )
@@ -39,9 +46,10 @@ def handle(request: Request) -> Answer:
             consume_from=consumer.consume_from,
             language=command.language,
             version=command.version,
+            fingerprint=fingerprint,
         )
-    # Only the fingerprint of a short one could tell that nothing has changed; without it a stock broker says it has.
-    return ok(to_fields(HeartbeatAnswer(supports_v2=False, subscription_changed=changed or not heartbeat.fingerprint)))
+    # Only a fingerprint can tell that nothing has changed; without it a stock broker says it has.
+    return ok(to_fields(HeartbeatAnswer(supports_v2=True, subscription_changed=changed or not fingerprint)))
 
 
 def _make(node: Node, consumer: ConsumerData) -> bool:
