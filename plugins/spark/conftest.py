@@ -7,10 +7,15 @@ from itertools import count
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from framework.reading import Reader, ReaderSettings
 from tests.reading.spark import spark_session
 from tests.reading.threads import ThreadBox, thread_box
+
+# How long an example takes says nothing beside a JVM that has the machine.
+settings.register_profile("timeless", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("timeless")
 
 
 @pytest.fixture(scope="session")
