@@ -30,12 +30,17 @@ def place_of(node: Node, group: str, topic: str, number: int) -> OffsetKey:
 
 def check_epoch(node: Node, key: OffsetKey, epoch: int) -> None:
     """Refuse what a former owner says."""
-    if node.progress.is_outdated(key, epoch) and safeguard("an outdated epoch is refused"):
+    if is_refused_for(node, key, epoch):
         sometimes("broker: a commit or a record of a former owner was refused")
         raise Refusal(
             ResponseCode.BOX_EPOCH_OUTDATED,
             f"epoch {epoch} of {key.group} in {key.topic}:{key.number} is outdated: another member has taken the queue",
         )
+
+
+def is_refused_for(node: Node, key: OffsetKey, epoch: int) -> bool:
+    """Whether a commit or a record under this epoch is one of a former owner."""
+    return node.progress.is_outdated(key, epoch) and safeguard("an outdated epoch is refused")
 
 
 def check_record(content: bytes) -> None:

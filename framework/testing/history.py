@@ -93,6 +93,10 @@ class Committed(Fact):
     group: str
     queue: MessageQueue
     offset: int
+    epoch: int | None = None
+    """Of the acquisition, where the group keeps its progress in the box."""
+    is_refused: bool = False
+    """Whether the box would not hear of it: another member has taken the queue since."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,11 @@ from typing import Any
 
 import structlog
 
+from framework.broker.acquisitions import is_refused_for
 from framework.broker.intercept import Interceptor
 from framework.broker.request import Request
 from framework.broker.server import Broker
+from framework.broker.store.offsets import OffsetKey
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.testing.history import (
@@ -154,19 +156,23 @@ class Recorder:
 
     def _commit(self, request: Request) -> None:
         fields = request.command.fields
-        self._committed(request, fields["consumerGroup"], fields["commitOffset"])
+        epoch = fields.get("epoch")
+        self._committed(request, fields["consumerGroup"], fields["commitOffset"], None if epoch is None else int(epoch))
 
     def _commit_on_a_pull(self, request: Request) -> None:
         fields = request.command.fields
         if int(fields["sysFlag"]) & COMMIT_OFFSET and int(fields["commitOffset"]) >= 0:
             self._committed(request, fields["consumerGroup"], fields["commitOffset"])
 
-    def _committed(self, request: Request, group: str, offset: str) -> None:
+    def _committed(self, request: Request, group: str, offset: str, epoch: int | None = None) -> None:
         fields = request.command.fields
         queue = MessageQueue(fields["topic"], request.node.name, int(fields["queueId"]))
         by = self.name_of(request.client.peer)
         self.loop.note("committed", by, group, *queue, offset)
-        self.history.facts.append(Committed(self.loop.now, self.who, by, group, queue, int(offset)))
+        is_refused = epoch is not None and is_refused_for(
+            request.node, OffsetKey(group, queue.topic, queue.number), epoch
+        )
+        self.history.facts.append(Committed(self.loop.now, self.who, by, group, queue, int(offset), epoch, is_refused))
 
     def copied(self, group: str, message_id: str) -> None:
         self.history.facts.append(Copied(self.loop.now, self.who, group, message_id))

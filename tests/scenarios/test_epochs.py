@@ -17,9 +17,9 @@ from framework.declare import Consumer, consumer
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.settings.schema import AppSettings
-from framework.testing.checkers import epochs_fence, nothing_lost, order_kept
+from framework.testing.checkers import epochs_fence, fences_hold, nothing_lost, order_kept
 from framework.testing.cluster import Cluster
-from framework.testing.history import Said, Started, Unexpected
+from framework.testing.history import Committed, Said, Started, Unexpected
 from framework.testing.story import Story, all_handled, tell
 from framework.testing.workload import Workload
 from framework.wire.codes import RequestCode, ResponseCode
@@ -206,6 +206,8 @@ def test_the_box_refuses_what_a_former_owner_commits_late() -> None:
         assert 8 == node.offsets.get("warehouse", "parcels", 0)
         ((_, kept),) = [(key, kept) for key, kept in node.progress.table.items() if key.topic == "parcels"]
         assert epoch <= kept.epoch
+        assert [fact.offset for fact in story.history.of(Committed) if fact.is_refused]
+        story.check(fences_hold)
 
     tell(scenario, cluster)
 

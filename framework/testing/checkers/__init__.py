@@ -13,6 +13,7 @@ from framework.testing.checkers.commit_never_passes_a_gap import commit_never_pa
 from framework.testing.checkers.each_queue_has_one_owner import each_queue_has_one_owner
 from framework.testing.checkers.epochs_fence import epochs_fence
 from framework.testing.checkers.expired_in_time import expired_in_time
+from framework.testing.checkers.fences_hold import fences_hold
 from framework.testing.checkers.nothing_lost import nothing_lost
 from framework.testing.checkers.nothing_unexpected import nothing_unexpected
 from framework.testing.checkers.offsets_forward import offsets_forward
@@ -59,6 +60,7 @@ __all__ = [
     "each_queue_has_one_owner",
     "epochs_fence",
     "expired_in_time",
+    "fences_hold",
     "nothing_lost",
     "nothing_unexpected",
     "offsets_forward",
