@@ -29,15 +29,21 @@ class Crew:
 
     def __init__(self, size: int, clock: Clock, hire: Callable[[Iterable[Slot]], None] = _nobody) -> None:
         """`hire` starts `work` for slots that come to be while the crew is at it."""
-        self.slots = tuple(Slot() for _ in range(size))
-        """One a worker; those that leave are among them until their last message has ended."""
+        self._slots = {Slot(): None for _ in range(size)}
+        self._staying = size
+        """How many of them are not leaving. Counted and not looked up: a thousand may be given up in one breath."""
         self.fenced: dict[Slot, None] = {}
         """Those whose handler was given up and has not ended yet."""
         self._size, self._clock, self._hire = size, clock, hire
         self._ready: deque[Chunk] = deque()
-        self._idle: list[asyncio.Future[None]] = []
+        self._idle: dict[asyncio.Future[None], None] = {}
         self._turning = 0
         """Workers between two chunks: they take what is ready without being woken."""
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """One a worker; those that leave are among them until their last message has ended."""
+        return tuple(self._slots)
 
     def offer(self, chunk: Chunk) -> None:
         """Have the chunk's messages handled, after those offered before it."""
@@ -51,8 +57,8 @@ class Crew:
         Whoever is one too many ends the message that he is at, and leaves the rest of the chunk to the others.
         """
         self._size = size
-        staying = [slot for slot in self.slots if not slot.is_leaving]
-        for slot in self.slots:
+        staying = [slot for slot in self._slots if not slot.is_leaving]
+        for slot in self._slots:
             if len(staying) < size and slot.is_leaving:  # asked to go a moment ago, and not gone yet
                 slot.is_leaving = False
                 slot.until = 0 if slot.chunk is None else slot.chunk.count
@@ -61,6 +67,7 @@ class Crew:
         staying.sort(key=lambda slot: slot.chunk is None)
         for slot in staying[size:]:
             slot.is_leaving, slot.until = True, 0
+        self._staying = min(len(staying), size)
         if len(staying) > size:
             self._wake_all()
         return self._filled()
@@ -68,7 +75,7 @@ class Crew:
     def fence(self, slot: Slot) -> None:
         """Give up the slot's handler: it is cancelled, and whether or not it heeds that, another worker takes over."""
         slot.until = 0
-        self.slots = tuple(each for each in self.slots if each is not slot)
+        self._forget(slot)
         self.fenced[slot] = None
         slot.worker.cancel()
         self._hire(self._filled())
@@ -76,14 +83,19 @@ class Crew:
     @property
     def missing(self) -> int:
         """How many places are empty because too many handlers that were given up do not end."""
-        return max(self._size - sum(not slot.is_leaving for slot in self.slots), 0)
+        return max(self._size - self._staying, 0)
 
     def _filled(self) -> tuple[Slot, ...]:
         """New slots where places are empty; handlers that were given up take at most as many beside them."""
-        staying = sum(not slot.is_leaving for slot in self.slots)
-        new = tuple(Slot() for _ in range(min(self._size, 2 * self._size - len(self.fenced)) - staying))
-        self.slots += new
+        new = tuple(Slot() for _ in range(min(self._size, 2 * self._size - len(self.fenced)) - self._staying))
+        self._slots.update(dict.fromkeys(new))
+        self._staying += len(new)
         return new
+
+    def _forget(self, slot: Slot) -> None:
+        if slot in self._slots:
+            del self._slots[slot]
+            self._staying -= not slot.is_leaving
 
     async def work(self, slot: Slot) -> None:
         """One worker, until it is one too many. This loop is every message's way: see tests/house for its budget."""
@@ -131,7 +143,7 @@ class Crew:
 
     def _left(self, slot: Slot) -> None:
         """A worker is gone: sent home, or given up long ago."""
-        self.slots = tuple(each for each in self.slots if each is not slot)
+        self._forget(slot)
         if slot in self.fenced:
             del self.fenced[slot]
             self._hire(self._filled())
@@ -147,12 +159,11 @@ class Crew:
                     return ready[0]
                 ready.popleft()
             bell: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._idle.append(bell)
+            self._idle[bell] = None
             try:
                 await bell
             finally:
-                if bell in self._idle:
-                    self._idle.remove(bell)
+                self._idle.pop(bell, None)
         return None
 
     def _invite(self) -> None:
@@ -162,7 +173,7 @@ class Crew:
 
     def _wake_one(self) -> None:
         while self._idle:
-            bell = self._idle.pop()
+            bell, _ = self._idle.popitem()
             if not bell.done():  # else its worker is being cancelled, and another must come
                 bell.set_result(None)
                 return
@@ -173,11 +184,11 @@ class Crew:
 
     def runs(self, window: Window) -> int:
         """How many handlers run on messages of this window."""
-        return sum(slot.chunk is not None and slot.chunk.window is window for slot in self.slots)
+        return sum(slot.chunk is not None and slot.chunk.window is window for slot in self._slots)
 
     def __repr__(self) -> str:
-        busy = sum(slot.chunk is not None for slot in self.slots)
-        return f"<Crew {busy} of {len(self.slots)} busy, {len(self._ready)} chunks ready>"
+        busy = sum(slot.chunk is not None for slot in self._slots)
+        return f"<Crew {busy} of {len(self._slots)} busy, {len(self._ready)} chunks ready>"
 
 
 def _cancelled(slot: Slot, error: asyncio.CancelledError) -> object:

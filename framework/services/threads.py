@@ -47,7 +47,9 @@ class ThreadCrew:
     """The threads of one group: at most `size` at once, none while nothing is ready."""
 
     def __init__(self, size: int, clock: Clock, workers: Workers) -> None:
-        self.slots = tuple(Slot() for _ in range(size))
+        self._slots = {Slot(): None for _ in range(size)}
+        self._staying = size
+        """How many of them are not leaving."""
         self.fenced: dict[Slot, _Share | None] = {}
         """Those whose handler was given up and has not ended yet, with the share that it is in."""
         self._size = size
@@ -56,23 +58,28 @@ class ThreadCrew:
         self._ready: deque[_Share] = deque()
         self._out: dict[_Share, None] = {}
         """Shares that threads may still be in."""
-        self._free = list(reversed(self.slots))
+        self._free = list(reversed(self._slots))
         self._look_timer: asyncio.TimerHandle | None = None
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """One a thread; those that leave are among them until their last message has ended."""
+        return tuple(self._slots)
 
     def offer(self, chunk: Chunk) -> None:
         """Have the chunk's messages handled, after those offered before it."""
         share = _Share(chunk)
         self._ready.append(share)
         self._out[share] = None
-        if len(self._free) == len(self.slots):
+        if len(self._free) == len(self._slots):
             self._invite()
         self._look_soon()
 
     def resize(self, size: int) -> None:
         """At most `size` threads from now on. One too many ends the message that it is at, and leaves its share."""
         self._size = size
-        staying = [slot for slot in self.slots if not slot.is_leaving]
-        for slot in self.slots:
+        staying = [slot for slot in self._slots if not slot.is_leaving]
+        for slot in self._slots:
             if len(staying) < size and slot.is_leaving:  # asked to go a moment ago, and not gone yet
                 slot.is_leaving = False
                 staying.append(slot)
@@ -80,6 +87,7 @@ class ThreadCrew:
         staying.sort(key=lambda slot: id(slot) in free)  # a stable order: those who are out stay, the free ones go
         for slot in staying[size:]:
             slot.is_leaving = True
+        self._staying = min(len(staying), size)
         self._forget_free()
         self._fill()
 
@@ -88,9 +96,11 @@ class ThreadCrew:
 
         What it has ended before is brought home here, for it may never do that itself.
         """
-        slot.is_leaving = True
         chunk, ended = slot.chunk, slot.ended
-        self.slots = tuple(each for each in self.slots if each is not slot)
+        if slot in self._slots:
+            del self._slots[slot]
+            self._staying -= not slot.is_leaving
+        slot.is_leaving = True
         self.fenced[slot] = next((share for share in self._out if share.chunk is chunk and slot in share.entered), None)
         if chunk is not None:
             _bring_home(chunk, [index for index in ended if not slot.has_expired((chunk, index))], slot)
@@ -99,15 +109,15 @@ class ThreadCrew:
     @property
     def missing(self) -> int:
         """How many places are empty because too many handlers that were given up do not end."""
-        return max(self._size - sum(not slot.is_leaving for slot in self.slots), 0)
+        return max(self._size - self._staying, 0)
 
     def _fill(self) -> None:
         """Free places where there are too few; handlers that were given up take at most as many beside them."""
-        staying = sum(not slot.is_leaving for slot in self.slots)
-        new = [Slot() for _ in range(min(self._size, 2 * self._size - len(self.fenced)) - staying)]
+        new = [Slot() for _ in range(min(self._size, 2 * self._size - len(self.fenced)) - self._staying)]
         if new:
             self._free += new
-            self.slots += tuple(new)
+            self._slots.update(dict.fromkeys(new))
+            self._staying += len(new)
             self._invite()
             self._look_soon()
 
@@ -117,9 +127,10 @@ class ThreadCrew:
 
     def _forget_free(self) -> None:
         """Whoever is to leave and is out of every share has left."""
-        gone = {id(slot) for slot in self._free if slot.is_leaving}
-        self._free = [slot for slot in self._free if id(slot) not in gone]
-        self.slots = tuple(slot for slot in self.slots if id(slot) not in gone)
+        gone = [slot for slot in self._free if slot.is_leaving]
+        self._free = [slot for slot in self._free if not slot.is_leaving]
+        for slot in gone:
+            self._slots.pop(slot, None)
 
     def _look_again(self) -> None:
         self._look_timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
@@ -127,10 +138,10 @@ class ThreadCrew:
     def _look(self) -> None:
         """While chunks wait: where no thread has begun a message lately, all stand still, and one more is let in."""
         self._look_timer = None
-        if not self._ready or not self.slots:
+        if not self._ready or not self._slots:
             return
         lately = self._clock.monotonic() - LOOK_SECONDS
-        if not any(slot.chunk is not None and slot.started > lately for slot in self.slots):
+        if not any(slot.chunk is not None and slot.started > lately for slot in self._slots):
             self._invite()
         self._look_again()
 
@@ -151,7 +162,7 @@ class ThreadCrew:
                 self._forget_free()
         if error is not None:
             raise error  # `_serve` lets nothing of a handler's through: this is ours
-        if len(self._free) == len(self.slots):
+        if len(self._free) == len(self._slots):
             self._invite()  # a chunk may have come between the thread's last look and now
 
     # On a thread
@@ -248,7 +259,7 @@ class ThreadCrew:
         return inside - sum(share is not None and share.chunk.window is window for share in self.fenced.values())
 
     def __repr__(self) -> str:
-        return f"<ThreadCrew {len(self.slots) - len(self._free)} of {len(self.slots)} busy, {len(self._ready)} ready>"
+        return f"<ThreadCrew {len(self._slots) - len(self._free)} of {len(self._slots)} busy, {len(self._ready)} ready>"
 
 
 def _bring_home(chunk: Chunk, ended: list[int], slot: Slot) -> None:

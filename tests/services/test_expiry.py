@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 from framework import marks
@@ -87,6 +89,43 @@ def test_a_thousand_sleeping_handlers_expire_within_a_tenth_of_a_second_each() -
         assert 1_000 == scene.books.window.settle()
         assert (1_000, 0, 0) == (len(scene.crew.slots), len(scene.crew.fenced), scene.crew.missing)
         await scene.tree.close()
+
+    play(story)
+
+
+def calls_to_give_one_up(size: int, crew_of: Callable[[int], Crew | ThreadCrew]) -> int:
+    """Python's calls, so that a busy machine changes nothing."""
+    calls = 0
+
+    def note(_frame: FrameType, event: str, _argument: Any) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    crew = crew_of(size)
+    slot = crew.slots[size // 2]
+    slot.worker = asyncio.get_running_loop().create_future()
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        crew.fence(slot)
+    finally:
+        sys.setprofile(before)
+    assert (size, 1, 0) == (len(crew.slots), len(crew.fenced), crew.missing)
+    return calls
+
+
+def test_giving_one_up_costs_the_same_among_ten_and_among_a_thousand() -> None:
+    """So that a thousand that are over their limit in one breath are given up within it."""
+
+    async def story() -> None:
+        def tasks(size: int) -> Crew:
+            return Crew(size, LoopClock())
+
+        def threads(size: int) -> ThreadCrew:
+            return ThreadCrew(size, LoopClock(), RealWorkers())
+
+        assert calls_to_give_one_up(10, tasks) == calls_to_give_one_up(1_000, tasks)
+        assert calls_to_give_one_up(10, threads) == calls_to_give_one_up(1_000, threads)
 
     play(story)
 
