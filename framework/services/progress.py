@@ -82,6 +82,8 @@ class QueueProgress:
         """Which commits have to pass, where the store raises one."""
         self._is_handed_over = False
         """Its former owner has let it go, or was waited for long enough."""
+        self._waits_since_ms: int | None = None
+        """Since when its former owner's word is waited for."""
         self.epoch = -1
         """Of this acquisition; -1 until its first record is kept."""
         self.passing: Passing | None = None
@@ -106,12 +108,13 @@ class QueueProgress:
 
     async def handed_over(self) -> None:
         """Return when the former owner has announced that it is done, need not, or was waited for long enough."""
-        began_ms = self._clock.monotonic_ms()
         if not self._has_ranges:
             return
+        if self._waits_since_ms is None:
+            self._waits_since_ms = self._clock.monotonic_ms()
         while not self._is_handed_over and any(member != self._member for member in self._members()):
             owner = await self._still_owned_by()
-            waited_ms = self._clock.monotonic_ms() - began_ms
+            waited_ms = self._clock.monotonic_ms() - self._waits_since_ms
             if owner is None or waited_ms >= limits.HANDOVER_MS:
                 if owner is not None:
                     marks.sometimes("a hand-over was not announced in time")
@@ -127,11 +130,21 @@ class QueueProgress:
 
     async def _still_owned_by(self) -> str | None:
         try:
-            kept = await self._store.read(self.queue)
-            last = None if kept is None else decode(kept.content, self.queue)
+            last = await self._last()
         except FrameworkError:
             return None  # reading it once more will say what is wrong
         return awaited(last, self._member, self._members())
+
+    async def _last(self) -> Record | None:
+        kept = await self._store.read(self.queue)
+        return None if kept is None else decode(kept.content, self.queue)
+
+    def _is_anothers_by_now(self, last: Record | None) -> bool:
+        """Whether the word of somebody is to be waited for who has begun with the queue since it was handed over."""
+        if self._waits_since_ms is None or self._clock.monotonic_ms() - self._waits_since_ms >= limits.HANDOVER_MS:
+            return False
+        self._is_handed_over = awaited(last, self._member, self._members()) is None
+        return not self._is_handed_over and marks.safeguard("who comes second waits again")
 
     async def release(self, window: Window | None) -> None:
         """Say that this owner is done with the queue, and keep what had ended above a gap; after the last commit."""
@@ -161,17 +174,29 @@ class QueueProgress:
     def _record(self, found: Finished | None, *, is_released: bool = False) -> Record:
         return Record(self.queue, self.epoch, found, self._member, is_released)
 
-    async def begin(self, offset: int, stored: int | None) -> None:
-        """Read what was kept, compare, and write a first record; raises what a queue cannot be begun without."""
+    async def begin(self, offset: int, stored: int | None) -> bool:
+        """Read what was kept, compare, and write a first record; raises what a queue cannot be begun without.
+
+        False where somebody else has begun with it since it was handed over: two whose lists differ may have waited
+        for the same word. Wait again, and then ask anew where to begin.
+        """
         self.passing = self._inherited = self._window = None
         self._may_stand = True
         self.epoch = -1  # until there is one again: what failed to be taken must not lend its successor the old one
         if not self._has_ranges:
             await self._take(None)
             self._may_stand, self._is_fresh = False, True
-            return
+            return True
         log.debug("progress asked", group=self.group, queue=str(self.queue))
-        found, reason = await self._read(offset, stored)
+        last, found, reason = None, None, None
+        try:
+            last = await self._last()
+        except StoreError as error:
+            reason = str(error)
+        if self._is_anothers_by_now(last):
+            return False
+        if last is not None:
+            found, reason = await self._compared(last.finished, offset, stored)
         if reason is not None:
             self._counts.thrown += 1
             marks.sometimes("a record of ranges was thrown away")
@@ -194,14 +219,12 @@ class QueueProgress:
                 group=self.group, queue=str(self.queue), offset=offset, low=found.low.offset, ranges=found.ranges,
             )  # fmt: skip
         self._is_fresh = True
+        return True
 
-    async def _read(self, offset: int, stored: int | None) -> tuple[Finished | None, str | None]:
+    async def _compared(
+        self, found: Finished | None, offset: int, stored: int | None
+    ) -> tuple[Finished | None, str | None]:
         """What may be passed over, or why something must not be."""
-        try:
-            kept = await self._store.read(self.queue)
-            found = None if kept is None else decode(kept.content, self.queue).finished
-        except StoreError as error:
-            return None, str(error)
         if found is None or (stored is not None and offset == stored > found.last.offset):
             return None, None
         begins = stored if offset == stored else None

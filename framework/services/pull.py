@@ -239,8 +239,8 @@ class PullLoop:
             if self.flow.stays_after_doubt(start.stored):
                 log.info("queue stays", group=self.group_name, queue=str(self.queue), reason=start.reason)
                 return
-            if self.progress is not None:
-                await self.progress.begin(start.offset, start.stored)
+            if self.progress is not None and not await self.progress.begin(start.offset, start.stored):
+                return
         except FrameworkError as error:
             self.flow.position_refused(str(error), self._clock.monotonic_ms())
             self._name_failure()

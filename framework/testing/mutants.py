@@ -261,10 +261,38 @@ MUTANTS: tuple[Mutant, ...] = (
         test="tests/scenarios/test_calm.py",
     ),
     Mutant(
+        "a flapper waits before it joins",
+        "a member that is killed again and again has queues moved to it and away each time",
+        (),
+        test="tests/scenarios/test_storms.py",
+    ),
+    Mutant(
+        "a burst is one round",
+        "where all members start at once, each notice is a round of its own, and queues are handed round",
+        (),
+        test="tests/scenarios/test_storms.py",
+    ),
+    Mutant(
+        "queues that stay are left alone",
+        "each member that comes or goes stops every queue of all the others for a moment",
+        ("nothing pauses",),
+    ),
+    Mutant(
+        "a lock that is refused is not had",
+        "two members that see different lists handle one orderly queue at the same time",
+        ("order kept", "views may differ"),
+    ),
+    Mutant(
         "a hand-over is awaited",
         "a member that joins begins with a queue while its former owner is still at work on it",
         (),
         test="tests/scenarios/test_hand_over.py",
+    ),
+    Mutant(
+        "who comes second waits again",
+        "two members that waited for the same former owner both begin with its queue",
+        (),
+        test="tests/services/test_progress.py",
     ),
     Mutant(
         "a key is recorded after success only",

@@ -559,6 +559,44 @@ def test_an_owner_that_says_nothing_is_waited_for_within_a_limit(members: tuple[
     play(story)
 
 
+@pytest.mark.parametrize("safeguard", [None, "who comes second waits again"])
+def test_of_two_that_waited_for_one_word_the_second_waits_for_the_first(safeguard: str | None) -> None:
+    """Lists that change twice in a second name two owners; whoever is right, the other one lets go soon."""
+
+    async def story() -> None:
+        broker = Broker(offset=LOW)
+        members = (A, B, "c@1")
+        former = await Owner(broker, member=A, members=members).begin()
+        first, second = (Owner(broker, member=name, members=members) for name in members[1:])
+        await former.progress.release(former.window)
+        await first.progress.handed_over()
+        await second.progress.handed_over()
+        assert await first.progress.begin(LOW, LOW)
+        assert not await second.progress.begin(LOW, LOW)
+
+        asyncio.get_running_loop().call_later(0.5, lambda: start(first.progress.release(None)))
+        await second.progress.handed_over()
+        assert 0.5 <= asyncio.get_running_loop().time() < 1.0
+        assert await second.progress.begin(LOW, LOW)
+
+    holds(story, safeguard)
+
+
+def test_who_comes_second_begins_when_it_has_waited_for_long_enough() -> None:
+    async def story() -> None:
+        broker = Broker(offset=LOW)
+        members = (A, B)
+        second = Owner(broker, member=B, members=members)
+        await second.progress.handed_over()
+        await Owner(broker, member=A, members=members).begin()
+        assert not await second.progress.begin(LOW, LOW)
+        await second.progress.handed_over()
+        assert await second.progress.begin(LOW, LOW)
+        assert asyncio.get_running_loop().time() == pytest.approx(2.0, abs=0.15)
+
+    play(story)
+
+
 def test_what_had_ended_above_a_gap_survives_the_release() -> None:
     """Also what was inherited and not passed over yet."""
 
