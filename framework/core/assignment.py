@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from framework import marks
 from framework.errors import StrategyFault
 from framework.model.contracts import AllocationStrategy
 from framework.model.queue import MessageQueue
@@ -62,6 +63,8 @@ class Assignment:
             self._owned[topic] = now
         else:
             self._owned.pop(topic, None)
+        if now != before and not marks.safeguard("queues that stay are left alone"):
+            return Change(gained=now, lost=before)
         return Change(
             gained=tuple(queue for queue in now if queue not in before),
             lost=tuple(queue for queue in before if queue not in now),

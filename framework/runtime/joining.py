@@ -112,7 +112,7 @@ class Joining:
                 strikes, ages = mine[0], mine[1:]
         group.rebalance.adopt({seat: left for seat, left in absent.items() if seat not in listed})
         wait_ms = hold_ms(strikes, ages) if self._is_protecting and member not in absent else 0
-        if wait_ms:
+        if wait_ms and marks.safeguard("a flapper waits before it joins"):
             self.held[name] = wait_ms
             marks.sometimes("a flapping member waited before it joined")
             log.warning(

@@ -146,7 +146,7 @@ class LeaseLoop:
         lease = self._leases[queue]  # it is there: whoever releases waits for the answer
         if held is None:
             lease.failed(now_ms)
-        elif queue in held:
+        elif queue in held or not marks.safeguard("a lock that is refused is not had"):
             self._waiting_for.pop(queue, None)
             if lease.granted(asking, now_ms):
                 log.info("queue locked", group=self._group, queue=str(queue))

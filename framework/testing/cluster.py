@@ -106,6 +106,10 @@ class Cluster:
         self.history.by_hand = {load.name for load in self.workload.groups if load.by_hand}
         self.history.announcing = {load.name for load in self.workload.groups if load.progress != "none"}
         self.history.max_retries = self.workload.max_retries
+        self.history.places = {load.name: load.concurrency for load in self.workload.groups}
+        if self.workload.is_named:
+            self.history.grace_s = self.settings.app.grace / 1000
+        self.history.is_protected = self.workload.is_named or bool(self.workload.app.get("protect"))
         self.history.limits = {load.name: load.timeout_s for load in self.workload.groups if load.timeout_s}
 
     def __repr__(self) -> str:

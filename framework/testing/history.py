@@ -244,6 +244,12 @@ class History:
     max_retries: int = 16
     limits: dict[str, float] = field(default_factory=dict)
     """Group -> for how many seconds its handlers may run, where that is shorter than a run."""
+    places: dict[str, int] = field(default_factory=dict)
+    """Group -> how many handlers a process runs at once."""
+    grace_s: float = 0.0
+    """For how long the seats of members are kept; 0 where they have no names."""
+    is_protected: bool = False
+    """Members that come and go too often wait before they join."""
     dead_letters: set[tuple[str, str]] = field(default_factory=set)
     """(group, message id) of what is among the dead letters at the end."""
     copies: list[tuple[str, str, int, str]] = field(default_factory=list)

@@ -267,12 +267,6 @@ MUTANTS: tuple[Mutant, ...] = (
         test="tests/scenarios/test_storms.py",
     ),
     Mutant(
-        "a burst is one round",
-        "where all members start at once, each notice is a round of its own, and queues are handed round",
-        (),
-        test="tests/scenarios/test_storms.py",
-    ),
-    Mutant(
         "queues that stay are left alone",
         "each member that comes or goes stops every queue of all the others for a moment",
         ("nothing pauses",),

@@ -14,7 +14,10 @@ from framework.testing.checkers.each_queue_has_one_owner import each_queue_has_o
 from framework.testing.checkers.epochs_fence import epochs_fence
 from framework.testing.checkers.expired_in_time import expired_in_time
 from framework.testing.checkers.fences_hold import fences_hold
+from framework.testing.checkers.little_moves import little_moves
+from framework.testing.checkers.no_storm import no_storm
 from framework.testing.checkers.nothing_lost import nothing_lost
+from framework.testing.checkers.nothing_pauses import nothing_pauses
 from framework.testing.checkers.nothing_unexpected import nothing_unexpected
 from framework.testing.checkers.offsets_forward import offsets_forward
 from framework.testing.checkers.one_answer_a_request import one_answer_a_request
@@ -26,6 +29,7 @@ from framework.testing.checkers.progress_kept import (
     what_was_kept_is_not_repeated,
 )
 from framework.testing.checkers.retries_bounded import retries_bounded
+from framework.testing.checkers.views_may_differ import views_may_differ
 from framework.testing.errors import Violation
 from framework.testing.history import History
 
@@ -48,6 +52,10 @@ ALL: tuple[Checker, ...] = (
     expired_in_time,
     each_queue_has_one_owner,
     calm_runs_do_not_repeat,
+    nothing_pauses,
+    little_moves,
+    no_storm,
+    views_may_differ,
 )
 
 __all__ = [
@@ -61,7 +69,10 @@ __all__ = [
     "epochs_fence",
     "expired_in_time",
     "fences_hold",
+    "little_moves",
+    "no_storm",
     "nothing_lost",
+    "nothing_pauses",
     "nothing_unexpected",
     "offsets_forward",
     "one_answer_a_request",
@@ -69,5 +80,6 @@ __all__ = [
     "order_kept",
     "passed_over_was_finished",
     "retries_bounded",
+    "views_may_differ",
     "what_was_kept_is_not_repeated",
 ]
