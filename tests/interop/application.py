@@ -59,16 +59,22 @@ class Application:
         handlers: Path = HANDLERS,
         environment: Mapping[str, str] | None = None,
         options: Sequence[str] = (),
+        app: Mapping[str, object] | None = None,
         **of_group: object,
     ) -> None:
         """`pause_s`: how long each handler takes; `failures`: attempts of each message that fail, but `fine` ones.
 
         `handlers` is another module, which the `environment` tells the rest. `options` are more of `run`'s.
+        `app`: settings of that name.
         """
         self._nursery = nursery
         self._record = folder / "record.jsonl"
         self._output = folder / "output.log"
-        settings = {"cluster": {"name_servers": [name_server]}, "consumers": {group: {"start": "first", **of_group}}}
+        settings = {
+            "app": dict(app or {}),
+            "cluster": {"name_servers": [name_server]},
+            "consumers": {group: {"start": "first", **of_group}},
+        }
         configuration = folder / "settings.yaml"
         configuration.write_text(json.dumps(settings))
         variables = {

@@ -1,4 +1,4 @@
-"""An application in which message `1` is at work until a file appears; the others end at once."""
+"""An application in which one message is at work until a file appears; the others end at once."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from framework import Message, consumer
 from tests.interop.recording_app import note, seen_of
 
-RELEASE = Path(os.environ["STUCK_RELEASE"])
+RELEASE, STUCK = Path(os.environ["STUCK_RELEASE"]), os.environ["STUCK_BODY"].encode()
 
 
 @consumer(os.environ["RECORD_TOPIC"], os.environ["RECORD_GROUP"])
 async def work(message: Message) -> None:
     note(seen_of(message))
-    while message.body == b"1" and not RELEASE.exists():  # noqa: ASYNC110, ASYNC240  # the test says so
+    while message.body == STUCK and not RELEASE.exists():  # noqa: ASYNC110, ASYNC240  # the test says so
         await asyncio.sleep(0.1)

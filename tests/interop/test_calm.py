@@ -1,87 +1,21 @@
 """Members that come and go on a real cluster, with names and without: what moves, what comes twice, and how soon all is
-shared again. Many members are one process here, each with its connections; a kill ends them without a word.
+shared again. Many members are one process here, each with its connections; a kill ends them without a word. The longer
+runs are in `test_storms.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
-from contextlib import suppress
 
 import pytest
 
-from framework import App, Message, consumer
 from framework.errors import ConfigurationError
-from framework.hooks.host import PluginHost
-from framework.settings.schema import AppSettings
 from tests.interop.cluster import Addresses
+from tests.interop.members import Member, are_shared, end
 from tests.interop.test_sharing import traffic, until
 
 pytestmark = pytest.mark.interop
-PAUSE_S = 0.05
-
-
-class Member:
-    """One life of one member, in this process."""
-
-    def __init__(
-        self, cluster: Addresses, topic: str, name: str, *, progress: str = "none", orderly: bool = False, **app: object
-    ) -> None:
-        self.name, self.topic = name, topic
-        self.handled: list[tuple[bytes, float]] = []
-        self.owners: set[int] = set()
-
-        @consumer(topic=topic, group=f"calm-{topic}", orderly=orderly)
-        async def note(message: Message) -> None:
-            self.handled.append((message.body, time.monotonic()))
-            self.owners.add(message.queue.number)
-            await asyncio.sleep(PAUSE_S)
-
-        settings = AppSettings.model_validate(
-            {
-                "app": {"instance": name, "grace": "20s", **app},
-                "cluster": {"name_servers": [cluster.name_server]},
-                "consumers": {f"calm-{topic}": {"start": "first", "progress": progress}},
-            }
-        )
-        self.app = App(settings, [note], plugins=PluginHost(discover=lambda: ()))
-        self.running = asyncio.get_running_loop().create_task(self.app.run())
-
-    @property
-    def owned(self) -> frozenset[int]:
-        groups = self.app.snapshot().groups
-        return frozenset(
-            each.place.number
-            for group in groups
-            for each in group.queues
-            if each.place.topic == self.topic and not each.is_retiring and each.state == "flowing"
-        )
-
-    async def leave(self) -> None:
-        await self.app.stop()
-        await self.running
-
-    async def kill(self) -> None:
-        """As SIGKILL looks to a broker: the connections end, and nobody says goodbye."""
-        self.running.cancel()
-        with suppress(asyncio.CancelledError):
-            await self.running
-
-
-def are_shared(members: list[Member], queues: int) -> Callable[[], bool]:
-    def shared() -> bool:
-        shares = [member.owned for member in members]
-        owned = [number for share in shares for number in share]
-        is_even = max(map(len, shares)) - min(map(len, shares)) <= 1
-        return is_even and len(owned) == queues == len(set(owned))
-
-    return shared
-
-
-async def end(members: list[Member]) -> None:
-    for member in members:
-        await member.leave()
 
 
 def test_a_second_process_of_one_name_stops_and_the_first_loses_nothing(

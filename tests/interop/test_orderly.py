@@ -131,37 +131,3 @@ def test_a_java_member_shares_the_group(stock: Stock, java: JavaPeer, nursery: N
     assert 2 == len(java_s)
     for queue, numbers in stock.expected.items():
         assert numbers == java_s.get(queue, []) + all_of_us.get(queue, []), queue
-
-
-@pytest.mark.slow
-def test_a_killed_member_s_queues_are_taken_over_in_order(stock: Stock, nursery: Nursery, tmp_path: Path) -> None:
-    """Nobody unlocks for it: the broker's minute has to pass, and no more."""
-    first = member(nursery, tmp_path / "first", stock, pause_s=0.01)
-    second = member(nursery, tmp_path / "second", stock, pause_s=0.01)
-    time.sleep(5)
-    stock.send(100)
-    first.received(30)
-    first.kill()
-    killed = time.monotonic()
-    gone = by_queue(first.so_far())
-    assert gone, "it had queues of its own"
-
-    def is_all_there() -> bool:
-        left = by_queue(second.so_far())
-        return all(
-            numbers[-1] in left.get(queue, []) + gone.get(queue, []) for queue, numbers in stock.expected.items()
-        )
-
-    wait_until(is_all_there, "the queues of the dead", 90, pause_s=0.5)
-    took_s = time.monotonic() - killed
-    second.stop()
-
-    left = by_queue(second.so_far())
-    for queue, numbers in stock.expected.items():
-        ours, theirs = left.get(queue, []), gone.get(queue, [])
-        assert ours == sorted(ours)
-        assert theirs == sorted(theirs)
-        assert set(numbers) == {*ours, *theirs}, "none lost"
-        if theirs and ours:
-            assert ours[0] <= theirs[-1] + 1, "repeats at most what was not committed; skips nothing"
-    assert took_s <= 60 + 15

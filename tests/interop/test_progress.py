@@ -2,46 +2,69 @@
 
 from __future__ import annotations
 
+import re
 import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.interop.application import Application
+from tests.interop.cluster import Addresses
 from tests.interop.java_peer import JavaPeer, Outgoing
+from tests.interop.mqadmin import Admin
 from tests.interop.places import Place
-from tests.interop.processes import Nursery
+from tests.interop.processes import Nursery, wait_until
 
 pytestmark = pytest.mark.interop
-HANDLERS = Path(__file__).with_name("stuck_app.py")
-COUNT = 101
+HERE = Path(__file__).parent
+FLUSH_S = 1.0
 
 
 def test_a_kill_beside_one_stuck_message_repeats_that_one(
     place: Place, java: JavaPeer, nursery: Nursery, tmp_path: Path
 ) -> None:
     """The article's 2101 and 2102 to 2200, from 0 on: 1 is stuck, 2 to 100 have ended when the process is killed."""
-    topic, release = place.new_topic(), tmp_path / "release"
+    beside_a_stuck_one(place, java, nursery, tmp_path, stuck=1, count=101)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_2101_is_stuck_and_2102_to_2200_are_not_repeated(
+    place: Place, java: JavaPeer, nursery: Nursery, tmp_path: Path
+) -> None:
+    """With the article's own numbers: `make slow PART=2101`."""
+    beside_a_stuck_one(place, java, nursery, tmp_path, stuck=2101, count=2201)
+
+
+def beside_a_stuck_one(place: Place, java: JavaPeer, nursery: Nursery, folder: Path, *, stuck: int, count: int) -> None:
+    """All but one of so many have ended when the process is killed; then another one takes over, and a third one."""
+    topic, release = place.new_topic(), folder / "release"
     group = f"readers-of-{topic}"
-    java.send(place.name_server, topic, [Outgoing(body=b"%d" % number) for number in range(COUNT)], how="batch")
+    java.send(place.name_server, topic, [Outgoing(body=b"%d" % number) for number in range(count)], how="batch")
 
     def start(name: str) -> Application:
-        (tmp_path / name).mkdir()
+        (folder / name).mkdir()
         return Application(
-            nursery, tmp_path / name, place.name_server, topic=topic, group=group, handlers=HANDLERS,
-            environment={"STUCK_RELEASE": str(release)}, progress="topic",
+            nursery, folder / name, place.name_server, topic=topic, group=group, handlers=HERE / "stuck_app.py",
+            environment={"STUCK_RELEASE": str(release), "STUCK_BODY": str(stuck)}, progress="topic",
         )  # fmt: skip
 
     first = start("first")
-    first.received(COUNT)
+    handled = first.received(count)
+    (queue,) = {message.queue for message in handled}
     time.sleep(4)  # a gap that stays is kept within two flushes
     first.kill()
     second = start("second")
-    assert [b"1"] == [message.body for message in second.received(1, timeout_s=150)]
+    again = second.received(1, timeout_s=150)
+    assert [b"%d" % stuck] == [message.body for message in again]
+    assert stuck == stored(java, place, topic, group, queue)
     release.touch()
-    time.sleep(3)
+    wait_until(lambda: stored(java, place, topic, group, queue) == count, "the offset behind the last one", 30)
     ended = second.stop()
-    assert [b"1"] == [message.body for message in second.so_far()]
+    assert [b"%d" % stuck] == [message.body for message in second.so_far()]
     assert (0, 1) == (ended.code, ended.events[-1]["handled"])
 
     third = start("third")
@@ -49,3 +72,81 @@ def test_a_kill_beside_one_stuck_message_repeats_that_one(
     third.stop()
     assert not third.so_far()
     assert "progress taken over" in second.said()
+    print(f"{stuck} of {count} stuck, SIGKILL: 1 came again; then the stored offset was {count}")
+
+
+def stored(java: JavaPeer, place: Place, topic: str, group: str, queue: int) -> int:
+    """The group's offset in this queue, as mqadmin shows it."""
+    shown = Admin(java, place.name_server).run("consumerProgress", "-g", group)
+    found = re.search(rf"^{re.escape(topic)}\s+\S+\s+{queue}\s+\d+\s+(\d+)\s", shown, re.MULTILINE)
+    assert found, shown
+    return int(found[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """When a member began with messages and ended them, by their places."""
+
+    begun: list[tuple[str, float]]
+    ended: dict[str, float]
+
+
+class Busy:
+    """A process with `busy_app.py`."""
+
+    def __init__(self, nursery: Nursery, folder: Path, name_server: str, topic: str, stuck: str, release: Path) -> None:
+        folder.mkdir()
+        self._file = folder / "noted"
+        environment = {
+            "BUSY_FILE": str(self._file), "BUSY_PAUSE_S": "0.005", "BUSY_STUCK": stuck, "BUSY_RELEASE": str(release),
+        }  # fmt: skip
+        self.application = Application(
+            nursery, folder, name_server, topic=topic, group=f"busy-with-{topic}", handlers=HERE / "busy_app.py",
+            environment=environment, progress="topic",
+        )  # fmt: skip
+
+    @property
+    def lines(self) -> int:
+        return self._file.read_bytes().count(b"\n") if self._file.exists() else 0
+
+    def noted(self) -> Noted:
+        lines = [line.split() for line in self._file.read_text().splitlines()] if self._file.exists() else []
+        begun = [(place, float(at)) for sign, place, at in lines if sign == "+"]
+        return Noted(begun, {place: float(at) for sign, place, at in lines if sign == "-"})
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_of_40_000_a_kill_beside_a_stuck_one_repeats_what_one_flush_had_not_kept(
+    cluster: Addresses, java: JavaPeer, new_topic: Callable[..., str], nursery: Nursery, tmp_path: Path
+) -> None:
+    """As Java's client was measured: three members, eight queues, 5 ms a message. `make slow PART=40_000`."""
+    topic, release, stuck, count = new_topic(queues=8), tmp_path / "release", "0:100", 40_000
+    java.fill(cluster.name_server, topic, count)
+    members = [Busy(nursery, tmp_path / name, cluster.name_server, topic, stuck, release) for name in ("a", "b", "c")]
+    wait_until(lambda: sum(each.lines for each in members) >= count, "the first half", 120, pause_s=0.1)
+    owner = next(each for each in reversed(members) if any(place == stuck for place, _ in each.noted().begun))
+    owner.application.kill()
+    killed, gone = time.monotonic(), owner.noted()
+    left = [each for each in members if each is not owner]
+
+    def ended() -> int:
+        return len(set().union(*(each.noted().ended for each in members)))
+
+    wait_until(lambda: ended() == count - 1, "all but the stuck one", 120, pause_s=0.5)
+    release.touch()
+    wait_until(lambda: ended() == count, "the stuck one", 30, pause_s=0.2)
+    codes = [each.application.stop().code for each in left]
+
+    times = Counter(place for each in members for place, _ in each.noted().begun)
+    repeats = sum(times.values()) - len(times)
+    running = {place for place, _ in gone.begun} - set(gone.ended)
+    lately = sum(at > killed - FLUSH_S for at in gone.ended.values())
+    print(
+        f"one stuck of {count}, SIGKILL after {len(gone.ended)} of its messages: "
+        f"{repeats} repeats; it had ended {lately} in its last second, and was at work on {len(running)}"
+    )
+    assert [0, 0] == codes
+    assert stuck in running
+    assert times[stuck] == 2
+    assert repeats <= lately + len(running)
