@@ -8,7 +8,7 @@ from framework.testing.errors import Violation
 from framework.testing.history import Acquired, Fault, Finished, History, Life, Reassigned, Sent, Started
 
 NAME = "nothing pauses"
-PAUSE_S = 1.5
+PAUSE_S = 3.0
 """One pull, on a broker that may take its time with the disk, and that looks again each second after what it missed."""
 
 
