@@ -124,7 +124,20 @@ def _checked(annotation: Any, parameter: str) -> Decoder:
     def reason(error: Exception) -> str:
         return _told(error) if isinstance(error, ValidationError) else str(error)
 
-    return Decoder(name, adapter.validator.validate_json, (ValidationError, RecursionError), reason)
+    return Decoder(name, _validator(annotation, adapter).validate_json, (ValidationError, RecursionError), reason)
+
+
+def _validator(annotation: Any, adapter: Any) -> Any:
+    """The adapter's, without its memory for texts: those of bodies hardly ever come twice, and to remember them costs a
+    quarter of the decoding. A model that says `cache_strings` itself has its way; so has a plugin of pydantic's, which
+    would not see what another validator does.
+    """
+    from pydantic_core import CoreConfig, SchemaValidator
+
+    chosen = getattr(annotation, "model_config", {}).get("cache_strings")
+    if chosen is not None or not isinstance(adapter.validator, SchemaValidator):
+        return adapter.validator
+    return SchemaValidator(adapter.core_schema, CoreConfig(cache_strings="keys"))
 
 
 def _told(error: Any) -> str:
