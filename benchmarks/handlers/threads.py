@@ -8,8 +8,7 @@ from __future__ import annotations
 import itertools
 import threading
 
-from benchmarks.handlers.counting import EDGES, tally
-from framework import Message
+from benchmarks.handlers.counting import tally
 
 numbers = itertools.count(1)
 cells: list[list[int]] = []
@@ -24,14 +23,6 @@ class Own(threading.local):
 
 
 own = Own()
-
-
-def count(message: Message) -> None:
-    own.cell[0] += message.queue_offset
-    handled = next(numbers)
-    if handled in EDGES:
-        tally.handled = handled
-        tally.edge(handled)
 
 
 def add_up() -> None:
