@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 
-from framework import Commit, Message, Rollback, consumer
+from framework import BatchFailed, Commit, Message, Rollback, consumer
 from tests.interop.recording_app import note, seen_of
 
 HOW = os.environ["ORDERLY_HOW"]
@@ -36,6 +36,16 @@ elif HOW == "batches":
         for message in messages:
             note(seen_of(message, batch=str(messages[0].queue_offset), of=str(len(messages))))
         return 3 if messages[0].queue_offset == 0 else None
+
+elif HOW == "failing batches":
+
+    @consumer(TOPIC, GROUP, orderly=True, batch=10, linger="2s")
+    async def unload(messages: list[Message]) -> None:
+        """A batch that begins with the queue fails, and says that its fifth message is the first one that did."""
+        for message in messages:
+            note(seen_of(message, batch=str(messages[0].queue_offset), of=str(len(messages))))
+        if messages[0].queue_offset == 0:
+            raise BatchFailed("the fifth is broken", at=4)
 
 elif HOW == "clock":
 

@@ -63,13 +63,16 @@ def test_a_failing_key_holds_its_lane_and_every_key_is_in_order(
     assert QUEUES * 30 == ended.events[-1]["handled"]
 
 
+@pytest.mark.parametrize("how", ["batches", "failing batches"])
 def test_of_ten_in_a_batch_whose_fifth_fails_the_fifth_to_the_tenth_come_again(
+    how: str,
     stock: Stock,  # noqa: F811 - the fixture
     nursery: Nursery,
     tmp_path: Path,
 ) -> None:
+    """By a success with an index and by a failure with one alike."""
     stock.send(10)
-    application = member(nursery, tmp_path / "only", stock, "batches")
+    application = member(nursery, tmp_path / "only", stock, how)
     received = application.received(QUEUES * (10 + 6))
     ended = application.stop()
 

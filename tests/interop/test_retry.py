@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -10,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from framework import BatchFailed, DeadLetter, Message, RetryLater, consumer
 from tests.interop.application import Application
 from tests.interop.cluster import Cluster, Shape
+from tests.interop.inside import application, running, until
 from tests.interop.java_peer import JavaPeer, Outgoing
 from tests.interop.mqadmin import Admin
 from tests.interop.processes import Nursery, wait_until
@@ -21,6 +24,9 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 A, B = "broker-a", "broker-b"
 READ, READ_WRITE = "4", "6"
+BATCH = 10
+Given = list[tuple[int, int, str]]
+"""Of each message of a batch: its body's number, its attempt, its id."""
 
 
 def shape(brokers: int, delay: str) -> Shape:
@@ -163,6 +169,95 @@ def test_a_group_without_a_retry_queue_does_not_start_and_one_that_loses_its_own
         (each.message_id, each.attempt) for each in received
     )
     assert (9, 9, 0) == tuple(ended.events[-1][name] for name in ("retried", "handled", "abandoned"))
+
+
+def numbers_of(messages: list[Message]) -> Given:
+    return [(int(each.body), each.attempt, each.message_id) for each in messages]
+
+
+def test_each_message_of_a_batch_ends_as_its_handler_says(single: Closable) -> None:
+    """Three groups of one topic, of whose first batch some messages are well: by a list of outcomes, by a failure that
+    names the first that failed, and by the index up to which all is well.
+    """
+    topic = single.new_topic()
+    ids = single.send(topic, A, *[b"%d" % number for number in range(BATCH)])
+    batches: dict[str, list[Given]] = {"outcomes": [], "failure": [], "index": []}
+
+    def is_first(name: str, messages: list[Message]) -> bool:
+        batches[name].append(numbers_of(messages))
+        return len(batches[name]) == 1
+
+    @consumer(topic, f"outcomes-of-{topic}", batch=BATCH, linger="2s")
+    async def one_by_one(messages: list[Message]) -> list[RetryLater | DeadLetter | None] | None:
+        if not is_first("outcomes", messages):
+            return None
+        odd = [RetryLater("1s") if int(each.body) % 2 else None for each in messages]
+        return [*odd[:-2], DeadLetter("no such account"), None]
+
+    @consumer(topic, f"failure-of-{topic}", batch=BATCH, linger="2s")
+    def from_the_fifth(messages: list[Message]) -> None:
+        if is_first("failure", messages):
+            raise BatchFailed("the fifth is broken", at=4)
+
+    @consumer(topic, f"index-of-{topic}", batch=BATCH, linger="2s")
+    async def up_to_the_fifth(messages: list[Message]) -> int | None:
+        return 4 if is_first("index", messages) else None
+
+    app = application(single.name_server, one_by_one, from_the_fifth, up_to_the_fifth)
+
+    def again(name: str) -> Given:
+        return sorted(each for batch in batches[name][1:] for each in batch)
+
+    async def scenario() -> None:
+        async with running(app):
+            await until(lambda: [4, 6, 5] == [len(again(name)) for name in batches], 60)
+            await until(lambda: app.counts.handled == 3 * BATCH - 1)
+            assert (15, 1) == (app.counts.retried, app.counts.dead_lettered)
+
+    asyncio.run(scenario())
+    for name, failed in {"outcomes": [1, 3, 5, 7], "failure": range(4, 10), "index": range(5, 10)}.items():
+        assert [(number, 1, ids[number]) for number in range(BATCH)] == batches[name][0], name
+        assert [(number, 2, ids[number]) for number in failed] == again(name), name
+
+    grave = single.java.consume(single.name_server, f"undertakers-of-{topic}", f"%DLQ%outcomes-of-{topic}")
+    (buried,) = grave.received(1)
+    grave.leave()
+    assert (b"8", ids[8]) == (buried.body, buried.message_id)
+
+
+def test_beside_an_orderly_member_a_copy_that_is_sent_as_a_message_is_a_dead_letter(
+    single: Closable, nursery: Nursery, tmp_path: Path
+) -> None:
+    """While any lock of a group is alive, a stock broker buries what is sent to its retry topic, after one attempt.
+    Send-backs are refused here, so nothing else is left. (`test_mixed_group.py` has more of groups of both kinds.)
+    """
+    topic = single.new_topic()
+    folders = [tmp_path / name for name in ("orderly", "concurrent")]
+    for folder in folders:
+        folder.mkdir()
+    orderly = member(single, nursery, folders[0], topic, orderly=True)
+    concurrent = member(single, nursery, folders[1], topic, failures=99)
+
+    def has_a_queue(application: Application) -> bool:
+        return "members=2 owned=1" in application.said()
+
+    wait_until(lambda: has_a_queue(orderly) and has_a_queue(concurrent), "a queue for each", 60)
+    with closed(single, A):
+        sent = [
+            each.message_id
+            for queue in range(2)
+            for each in single.java.send(single.name_server, topic, [Outgoing(body=b"any")], queue=(A, queue))
+        ]
+        wait_until(lambda: len(orderly.so_far()) == len(concurrent.so_far()) == 1, "a message for each", 60)
+        grave = single.java.consume(single.name_server, f"undertakers-of-{topic}", f"%DLQ%g-{topic}")
+        (buried,) = grave.received(1)
+        grave.leave()
+    concurrent.stop()
+    orderly.stop()
+    (failed,) = concurrent.so_far()
+    (handled,) = orderly.so_far()
+    assert set(sent) == {failed.message_id, handled.message_id}
+    assert (1, failed.message_id, b"any") == (failed.attempt, buried.message_id, buried.body)
 
 
 @pytest.mark.slow
