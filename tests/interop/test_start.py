@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
-from framework import Message, consumer
-from tests.interop.application import Application
+from framework import App, Message, consumer
 from tests.interop.cluster import Addresses
 from tests.interop.inside import application, running, until
 from tests.interop.java_peer import JavaPeer, Outgoing
 from tests.interop.mqadmin import Admin
-from tests.interop.processes import Nursery, wait_until
 from tests.interop.test_consuming import lag
 
 pytestmark = pytest.mark.interop
 
 BROKER = "broker-a"
 QUEUES = 2
+Lines = list[MutableMapping[str, Any]]
 
 
 class Stream:
@@ -48,43 +47,47 @@ def stream(java: JavaPeer, cluster: Addresses, new_topic: Callable[..., str]) ->
     return Stream(java, cluster.name_server, new_topic(queues=QUEUES))
 
 
-@pytest.mark.parametrize("start", ["first", "last", "time"])
-def test_a_new_group_begins_where_its_settings_say(
-    start: str, stream: Stream, nursery: Nursery, tmp_path: Path
-) -> None:
-    """A stock broker answers 0 for a group that it does not know in a topic so young; that is no stored offset."""
-    old = stream.send("old")
-    time.sleep(1.5)  # an instant between two messages
-    between = time.time() - 0.7
-    young = stream.send("young")
-    chosen = datetime.fromtimestamp(between, UTC).isoformat() if start == "time" else start
-    application = Application(
-        nursery, tmp_path, stream.name_server, topic=stream.topic, group=f"new-on-{stream.topic}", start=chosen
-    )
-    wait_until(lambda: application.said().count("queue positioned") > QUEUES, "all positions", 60)  # and its retries'
-    new = stream.send("new")
-    expected = new | {"first": old | young, "last": set(), "time": young}[start]
-    received = application.received(len(expected))
-    ended = application.stop()
-
-    assert expected == {each.body for each in received} == {each.body for each in application.so_far()}
-    assert len(expected) == ended.events[-1]["handled"], "each once, and nothing else"
-
-
-def seen_by(stream: Stream, **rule: Any) -> tuple[Any, list[bytes]]:
-    """An application with such a rule, and the bodies that its handler was given."""
+def seen_by(stream: Stream, group: str, **settings: Any) -> tuple[App, list[bytes]]:
+    """An application whose group has such settings, and the bodies that its handler was given."""
     seen: list[bytes] = []
 
-    @consumer(stream.topic, f"new-on-{stream.topic}")
+    @consumer(stream.topic, group)
     async def note(message: Message) -> None:
         seen.append(message.body)
 
-    return application(stream.name_server, note, of_group=rule), seen
+    return application(stream.name_server, note, of_group=settings), seen
+
+
+def test_a_new_group_begins_where_its_settings_say(stream: Stream) -> None:
+    """A stock broker answers 0 for a group that it does not know in a topic so young; that is no stored offset."""
+    old = stream.send("old")
+    time.sleep(1.5)  # an instant between two messages
+    between = datetime.fromtimestamp(time.time() - 0.7, UTC).isoformat()
+    young = stream.send("young")
+    groups = {start: seen_by(stream, f"{name}-on-{stream.topic}", start=start)
+              for name, start in (("first", "first"), ("last", "last"), ("time", between))}  # fmt: skip
+
+    async def scenario(lines: Lines) -> None:
+        async with running(*(app for app, _ in groups.values())):
+            # Of each group the topic's queues, and that of its retries.
+            await until(
+                lambda: sum(line["event"] == "queue positioned" for line in lines) == len(groups) * (QUEUES + 1)
+            )
+            new = await asyncio.to_thread(stream.send, "new")
+            expected = {"first": old | young | new, "last": new, between: young | new}
+            await until(lambda: all(expected[start] <= set(seen) for start, (_, seen) in groups.items()))
+            await until(lambda: all(app.idle_ms() > 200 for app, _ in groups.values()))
+            assert {start: sorted(each) for start, each in expected.items()} == {
+                start: sorted(seen) for start, (_, seen) in groups.items()
+            }, "each once, and nothing else"
+
+    with capture_logs() as lines:
+        asyncio.run(scenario(lines))
 
 
 def test_what_is_further_behind_than_the_rule_says_is_settled_unhandled(stream: Stream, admin: Admin) -> None:
     stream.send("waiting", 20)
-    app, seen = seen_by(stream, skip_backlog_over=4)
+    app, seen = seen_by(stream, f"new-on-{stream.topic}", skip_backlog_over=4)
 
     async def scenario() -> None:
         async with running(app):
@@ -104,7 +107,7 @@ def test_what_is_older_than_the_rule_says_is_settled_unhandled(stream: Stream, a
     """By the time that a busy machine gets to it, a new message may be too old itself: so one is sent each second."""
     old = stream.send("old", 20)
     time.sleep(3)
-    app, seen = seen_by(stream, skip_older_than="3s")
+    app, seen = seen_by(stream, f"new-on-{stream.topic}", skip_older_than="3s")
 
     async def scenario() -> None:
         async with running(app):
