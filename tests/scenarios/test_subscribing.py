@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from framework.broker.intercept import Interceptor, Lost
+from framework.broker.request import Request
 from framework.testing.machine import Machine
 from framework.testing.story import Story, all_handled
+from framework.wire.bodies.heartbeat import Heartbeat
+from framework.wire.codes import RequestCode
 
 
 async def subscribe_anew(story: Story, machine: Machine) -> None:
@@ -40,3 +44,31 @@ async def test_a_member_that_dies_while_it_subscribes_anew_is_taken_over(story: 
 
     assert {two} == story.owners("orders")
     story.check()
+
+
+async def test_no_rebalance_raises_a_subscription_s_version_and_another_subscription_does(story: Story) -> None:
+    """Java raises it whenever queues move, and its own pulls are refused for it until its next heartbeat is there."""
+    (first,) = await story.start_apps(1)
+    await story.send("orders", 10)
+    broker, app = story.cluster.broker.broker, first.app
+    assert broker is not None
+    assert app is not None
+    versions: list[int] = []
+
+    def hear(request: Request) -> bool:
+        heartbeat = Heartbeat.decode(request.command.body)
+        if heartbeat.client_id == app.member:
+            versions.extend(each.version for group in heartbeat.consumers for each in group.subscriptions)
+        return False
+
+    broker.intercept(Interceptor(code=RequestCode.HEART_BEAT, lose=Lost.REQUEST, times=None, when=hear))
+    (second,) = await story.start_apps(1)
+    await story.within("5s").until(lambda story: {first, second} == story.owners("orders"))
+    await story.leave(second)
+    await story.sleep("65s")
+    assert len(versions) >= 4, "two subscriptions, in two heartbeats at least"
+    assert 1 == len(set(versions))
+
+    await subscribe_anew(story, first)
+    await story.sleep("65s")
+    assert versions[-1] > versions[0]
