@@ -38,6 +38,14 @@ def end_of(broker: Broker, queue: MessageQueue) -> int:
     return next((each.end for each in found if each is not None), 0)
 
 
+def stored_offset(broker: Broker, group: str, queue: str) -> int | None:
+    """What is stored of a queue that is called so; None for nothing."""
+    topic, _, rest = queue.rpartition("@")
+    name, _, number = rest.rpartition(":")
+    found = [node.offsets.get(group, topic, int(number)) for node in broker.nodes if node.name == name]
+    return found[0] if found else None
+
+
 def contents(broker: Broker, topic: str) -> dict[MessageQueue, dict[int, str]]:
     """Queue -> offset -> message id, of everything the topic has."""
     found: dict[MessageQueue, dict[int, str]] = {}

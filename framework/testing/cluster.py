@@ -36,7 +36,7 @@ from framework.testing.sim_network import SimNetwork
 from framework.testing.sim_world import sim_world
 from framework.testing.virtual_loop import NOWHERE, Policy, VirtualLoop
 from framework.testing.wiretap import Wiretap
-from framework.testing.workload import DELAYS_MS, KEYS, Workload
+from framework.testing.workload import DELAYS_MS, KEYS, UNEVEN, Workload
 
 T = TypeVar("T")
 BROKER_HOST = "127.0.1.1"
@@ -96,6 +96,7 @@ class Cluster:
         """The fault phase is over; handlers behave from here on."""
         self.recorder.name_of = lambda peer: self.network.callers.get(peer, peer)
         self.recorder.holder_of = self.holder_of
+        self.recorder.stored_of = self._stored_of
         self._members: dict[str, str] = {}
         """Client id -> the life of a process that had it."""
         self.history.groups = [load.name for load in self.workload.groups]
@@ -104,7 +105,10 @@ class Cluster:
         }
         self.history.batched = {load.name for load in self.workload.groups if load.batch}
         self.history.by_hand = {load.name for load in self.workload.groups if load.by_hand}
+        self.history.threaded = {load.name for load in self.workload.groups if not load.is_async}
         self.history.announcing = {load.name for load in self.workload.groups if load.progress != "none"}
+        self.history.uneven = {load.name for load in self.workload.groups if load.allocation in UNEVEN}
+        self.history.delays_ms = tuple(self._broker_settings.delays_ms)
         self.history.max_retries = self.workload.max_retries
         self.history.places = {load.name: load.concurrency for load in self.workload.groups}
         if self.workload.is_named:
@@ -275,6 +279,7 @@ class Cluster:
                 "start": "first",
                 "progress": load.progress,
                 "explicit_ack": load.explicit_ack,
+                "allocation": load.allocation,
                 **({"timeout": f"{load.timeout_s:g}s"} if load.timeout_s else {}),
                 **workload.settings,
             }
@@ -304,6 +309,10 @@ class Cluster:
         now_ms = int(self.loop.now * 1000)
         holders = [node.locks.holder(group, queue, now_ms) for node in broker.nodes if node.name == queue.broker]
         return next((self._members[holder] for holder in holders if holder is not None), "")
+
+    def _stored_of(self, group: str, queue: str) -> int | None:
+        broker = self.broker.broker
+        return broker_view.stored_offset(broker, group, queue) if self.broker.is_alive and broker is not None else None
 
     # -- sending
 

@@ -12,7 +12,7 @@ from functools import partial
 
 from framework.broker.intercept import Interceptor
 from framework.broker.request import Request
-from framework.testing import topic_faults
+from framework.testing import operator_faults, topic_faults
 from framework.testing.cluster import Cluster
 from framework.testing.nemesis import KINDS_MAX, Nemesis, Struck
 from framework.testing.streams import Stream
@@ -262,8 +262,19 @@ KINDS: tuple[FaultKind, ...] = (
     FaultKind("offsets-reset", topic_faults.reset_offsets),
     FaultKind("topic-remade", topic_faults.remake_topic),
 )
-_BY_NAME = {kind.name: kind for kind in KINDS}
-NAMES = tuple(kind.name for kind in KINDS)
+LATER_KINDS: tuple[FaultKind, ...] = (
+    FaultKind("broker-permission", operator_faults.close_brokers),
+    FaultKind("retry-permission", operator_faults.close_retry_topics),
+    FaultKind("no-retry-queues", operator_faults.take_retry_queues),
+    FaultKind("pause", operator_faults.pause),
+    FaultKind("resize", operator_faults.resize),
+    FaultKind("subscribe-anew", operator_faults.subscribe_anew),
+)
+"""Drawn apart, so that a kind more changes no plan that does not have it."""
+LATER_SHARE = 0.3
+ALL_KINDS = KINDS + LATER_KINDS
+_BY_NAME = {kind.name: kind for kind in ALL_KINDS}
+NAMES = tuple(_BY_NAME)
 
 
 def kind_named(name: str) -> FaultKind:
@@ -273,3 +284,10 @@ def kind_named(name: str) -> FaultKind:
 def draw_kinds(chance: Stream, allowed: Sequence[FaultKind] = KINDS) -> list[FaultKind]:
     """A run's own few kinds."""
     return chance.sample(allowed, min(len(allowed), 1 + chance.below(KINDS_MAX)))
+
+
+def with_later_kind(kinds: Sequence[FaultKind], chance: Stream) -> tuple[FaultKind, ...]:
+    """The same few, and now and then one of the later kinds beside them, or in the last one's place."""
+    if not chance.happens(LATER_SHARE):
+        return tuple(kinds)
+    return (*kinds[: KINDS_MAX - 1], chance.pick(LATER_KINDS))

@@ -97,6 +97,8 @@ class Committed(Fact):
     """Of the acquisition, where the group keeps its progress in the box."""
     is_refused: bool = False
     """Whether the box would not hear of it: another member has taken the queue since."""
+    before: int | None = None
+    """What was stored when it arrived; None for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,8 @@ class Acquired(Fact):
     offset: int
     is_moved: bool = False
     """It had the queue already, and its broker moved it."""
+    stored: int | None = None
+    """What the broker had stored then; None for nothing, and where it did not run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +159,14 @@ class Reassigned(Fact):
     group: str
     gained: tuple[str, ...]
     lost: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Resized(Fact):
+    """A process was told how many handlers of a group it may run at once from now on; 0: the group is paused."""
+
+    group: str
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,9 +251,15 @@ class History:
     """Those whose handlers are given several messages at once."""
     by_hand: set[str] = field(default_factory=set)
     """Those whose handlers say when what they have handled is finished."""
+    uneven: set[str] = field(default_factory=set)
+    """Those whose strategy promises no balance."""
+    threaded: set[str] = field(default_factory=set)
+    """Those whose handlers run on worker threads, which begin a little after they were asked to."""
     announcing: set[str] = field(default_factory=set)
     """Those whose members say when they are done with a queue."""
     max_retries: int = 16
+    delays_ms: tuple[int, ...] = ()
+    """The brokers' ladder of delays."""
     limits: dict[str, float] = field(default_factory=dict)
     """Group -> for how many seconds its handlers may run, where that is shorter than a run."""
     places: dict[str, int] = field(default_factory=dict)

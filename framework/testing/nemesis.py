@@ -12,7 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from framework.broker.node import Node
 from framework.broker.store.topics import PERM_READ_WRITE
+from framework.broker.switches import PERMISSION
+from framework.model.reserved import retry_topic
 from framework.testing.administrator import Administrator
 from framework.testing.cluster import BROKER_HOST, Cluster
 from framework.testing.machine import Machine
@@ -89,6 +92,12 @@ class Nemesis:
         return steady[int(draw * len(steady))] if steady else None
 
     @property
+    def logical_brokers(self) -> list[Node]:
+        """Those of the process that runs; none where it does not."""
+        machine = self.cluster.broker
+        return machine.broker.nodes if machine.is_alive and machine.broker is not None else []
+
+    @property
     def broker_host(self) -> str:
         return BROKER_HOST
 
@@ -133,6 +142,18 @@ class Nemesis:
     def in_the_world(self, steps: Callable[[], object], after_s: float) -> None:
         self.cluster.later(after_s, steps)
 
+    def open_for_writing(self) -> None:
+        """Brokers and retry topics that were closed take what is sent back again."""
+        for node in self.logical_brokers:
+            if not node.switches.is_writable:
+                node.switches.put(PERMISSION, str(PERM_READ_WRITE))
+            for name in self.cluster.history.groups:
+                group, topic = node.rules.groups.get(name), node.rules.topics.get(retry_topic(name))
+                if group is not None and not group.retry_queues:
+                    node.rules.put_group(replace(group, retry_queues=1))
+                if topic is not None and not topic.is_writable:
+                    node.rules.add(replace(topic, perm=PERM_READ_WRITE))
+
     # -- the way back
 
     async def heal(self) -> None:
@@ -145,6 +166,7 @@ class Nemesis:
         if not self.cluster.broker.is_alive:
             await self.cluster.start_broker()
         self._mend_topic()
+        self.open_for_writing()
         for machine in self.cluster.apps:
             if not machine.is_alive:
                 self.cluster.start_app(machine)

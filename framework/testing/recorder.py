@@ -35,6 +35,7 @@ from framework.testing.history import (
     Reassigned,
     Remade,
     Reset,
+    Resized,
     Said,
     Sent,
     Started,
@@ -66,6 +67,8 @@ class Recorder:
         """Whose connection this is, by its address."""
         self.holder_of: Callable[[str, MessageQueue], str] = lambda group, queue: ""
         """Which process has a queue's lock at the broker now."""
+        self.stored_of: Callable[[str, str], int | None] = lambda group, queue: None
+        """The offset that a queue's broker has stored for a group now."""
         self._said = 0
 
     @property
@@ -126,6 +129,10 @@ class Recorder:
         self.history.resets.add(group)
         self.history.facts.append(Reset(self.loop.now, self.who, group, queue, offset))
 
+    def resized(self, group: str, size: int) -> None:
+        self.loop.note("resized", self.who, group, size)
+        self.history.facts.append(Resized(self.loop.now, self.who, group, size))
+
     def remade(self, topic: str) -> None:
         self.loop.note("remade", topic)
         self.history.excused_until = self.loop.now + FORMER_LIFE_S
@@ -172,7 +179,10 @@ class Recorder:
         is_refused = epoch is not None and is_refused_for(
             request.node, OffsetKey(group, queue.topic, queue.number), epoch
         )
-        self.history.facts.append(Committed(self.loop.now, self.who, by, group, queue, int(offset), epoch, is_refused))
+        before = request.node.offsets.get(group, queue.topic, queue.number)
+        self.history.facts.append(
+            Committed(self.loop.now, self.who, by, group, queue, int(offset), epoch, is_refused, before)
+        )
 
     def copied(self, group: str, message_id: str) -> None:
         self.history.facts.append(Copied(self.loop.now, self.who, group, message_id))
@@ -204,7 +214,10 @@ class Recorder:
         at, facts = self.loop.now, self.history.facts
         if name in {"queue positioned", "queue moved by its broker"}:
             offset = fields.get("to", fields["offset"])
-            facts.append(Acquired(at, who, fields["group"], fields["queue"], offset, is_moved="to" in fields))
+            group, queue = fields["group"], fields["queue"]
+            facts.append(
+                Acquired(at, who, group, queue, offset, is_moved="to" in fields, stored=self.stored_of(group, queue))
+            )
         elif name == "assignment changed":
             facts.append(Reassigned(at, who, fields["group"], tuple(fields["gained"]), tuple(fields["lost"])))
         elif name in PROGRESS:

@@ -10,7 +10,7 @@ from typing import cast
 from framework.testing.checkers import ALL, Checker
 from framework.testing.cluster import Cluster
 from framework.testing.errors import SimulationError, Violation
-from framework.testing.faults import LEAVE, FaultKind, draw_kinds
+from framework.testing.faults import LEAVE, FaultKind, draw_kinds, with_later_kind
 from framework.testing.history import History
 from framework.testing.nemesis import Nemesis
 from framework.testing.streams import Stream
@@ -95,8 +95,15 @@ def draw(
     is_calm = seed % CALM_EACH == CALM_EACH - 1 if kinds is None else not kinds
     drawn_kinds = (LEAVE,) if is_calm else tuple(draw_kinds(chance))
     workload = draw_workload(chance, is_calm=is_calm)
+    if not is_calm:
+        drawn_kinds = with_later_kind(drawn_kinds, Stream(f"{seed}/later kinds"))
     chosen = drawn_kinds if kinds is None else tuple(kinds)
-    workload = vary(workload, Stream(f"{seed}/variety"), is_calm=is_calm, kinds=frozenset(kind.name for kind in chosen))
+    workload = vary(
+        workload,
+        lambda way: Stream(f"{seed}/variety/{way}"),
+        is_calm=is_calm,
+        kinds=frozenset(kind.name for kind in chosen),
+    )
     return Plan(
         seed=seed,
         policy=policy or drawn_policy,

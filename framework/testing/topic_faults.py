@@ -9,7 +9,6 @@ import asyncio
 from dataclasses import replace
 from functools import partial
 
-from framework.broker.node import Node
 from framework.broker.store.topics import PERM_READ, PERM_READ_WRITE
 from framework.model.queue import MessageQueue
 from framework.testing.nemesis import Nemesis, Struck
@@ -33,7 +32,7 @@ def _writable_again(nemesis: Nemesis) -> None:
 
 
 def _set_permission(nemesis: Nemesis, permission: int) -> bool:
-    for node in _nodes(nemesis):
+    for node in nemesis.logical_brokers:
         topic = node.rules.topics.get(nemesis.cluster.workload.topic)
         if topic is not None:
             node.rules.add(replace(topic, perm=permission))
@@ -63,7 +62,7 @@ def _grow_back(nemesis: Nemesis) -> None:
 def _resize(nemesis: Nemesis, step: int) -> int:
     """How many queues there are now; 0 where nothing was changed."""
     changed = 0
-    for node in _nodes(nemesis):
+    for node in nemesis.logical_brokers:
         topic = node.rules.topics.get(nemesis.cluster.workload.topic)
         if topic is not None and 1 <= topic.read_queues + step <= QUEUES_MAX:
             changed = topic.read_queues + step
@@ -78,7 +77,7 @@ def reset_offsets(nemesis: Nemesis) -> Struck:
     topic = cluster.workload.topic
     committed = [
         (MessageQueue(topic, node.name, number), offset)
-        for node in _nodes(nemesis)
+        for node in nemesis.logical_brokers
         if (settings := node.rules.topics.get(topic)) is not None
         for number in range(settings.read_queues)
         if (offset := node.offsets.get(group, topic, number))
@@ -103,7 +102,7 @@ def remake_topic(nemesis: Nemesis) -> Struck:
     seconds = nemesis.chance.between(0.0, 4.0)
     if nemesis.struck["topic-remade"] >= REMADE_MAX:
         return None
-    if not _nodes(nemesis) or not nemesis.administrator.begin(partial(_remake, nemesis, seconds)):
+    if not nemesis.logical_brokers or not nemesis.administrator.begin(partial(_remake, nemesis, seconds)):
         return None
     return "the topic", f"deleted with all it had, made again {seconds:.1f}s later"
 
@@ -111,7 +110,7 @@ def remake_topic(nemesis: Nemesis) -> Struck:
 async def _remake(nemesis: Nemesis, seconds: float) -> None:
     cluster, administrator = nemesis.cluster, nemesis.administrator
     name, queues = cluster.workload.topic, nemesis.queues_most
-    brokers = [node.name for node in _nodes(nemesis)]
+    brokers = [node.name for node in nemesis.logical_brokers]
     cluster.recorder.remade(name)
     for broker in brokers:
         # What was refused is not remade, and a checker that forgot a life would accuse the next.
@@ -123,8 +122,3 @@ async def _remake(nemesis: Nemesis, seconds: float) -> None:
     )
     for broker in brokers:
         await administrator.ask(again, broker=broker)
-
-
-def _nodes(nemesis: Nemesis) -> list[Node]:
-    machine = nemesis.cluster.broker
-    return machine.broker.nodes if machine.is_alive and machine.broker is not None else []

@@ -1,6 +1,6 @@
 """Variety: the seldom ways of consuming, of which a run goes one or two, or none.
 
-They are drawn from a stream of their own, after everything else: a way more changes no plan that does not go it.
+Each is drawn from a stream of its own, after everything else: a way more changes no plan that does not go it.
 """
 
 from __future__ import annotations
@@ -11,21 +11,20 @@ from dataclasses import replace
 from framework.testing.streams import Stream
 from framework.testing.workload import GroupLoad, Workload
 
-VARIED = 0.5
-"""Share of runs that go any of these ways; the others stay what they were drawn."""
-SECOND = 0.3
-"""Of those, the share that goes another one, too."""
+SHARE = 0.12
+"""Of runs that go a way."""
+WAYS_MAX = 2
+"""In one run, so that what a seed costs does not grow with the ways that there are."""
+STRATEGIES = ("circle", "consistent_hash", "sticky")
 
 
-def vary(workload: Workload, chance: Stream, *, is_calm: bool, kinds: Collection[str]) -> Workload:
-    """`kinds` are the faults that may happen: some ways cannot be judged under some of them."""
-    if not chance.happens(VARIED):
-        return workload
-    count = 2 if chance.happens(SECOND) else 1
-    for name in chance.sample(tuple(WAYS), count):
-        varied = WAYS[name](workload, chance, is_calm, kinds)
-        if varied is not workload:
-            workload = replace(varied, ways=(*varied.ways, name))
+def vary(workload: Workload, chance: Callable[[str], Stream], *, is_calm: bool, kinds: Collection[str]) -> Workload:
+    """`chance` is each way's, by its name; `kinds` are the faults that may happen: some ways shun some of them."""
+    for name, way in WAYS.items():
+        own = chance(name)
+        if own.happens(SHARE) and len(workload.ways) < WAYS_MAX:
+            varied = way(workload, own, is_calm, kinds)
+            workload = replace(varied, ways=(*varied.ways, name)) if varied is not workload else workload
     return workload
 
 
@@ -47,6 +46,12 @@ def _batches_in_order(workload: Workload, chance: Stream, is_calm: bool, kinds: 
 def _by_hand(workload: Workload, chance: Stream, is_calm: bool, kinds: Collection[str]) -> Workload:
     # Drawn behind batches in order, it may take the batch away: a linger without one is refused.
     return _with_orderly(workload, chance, by_hand=True, batch=chance.pick((0, 0, 4)), linger="0s")
+
+
+def _allocation(workload: Workload, chance: Stream, is_calm: bool, kinds: Collection[str]) -> Workload:
+    """Another strategy than the usual one, in each group its own."""
+    groups = (replace(load, allocation=chance.pick(STRATEGIES)) for load in workload.groups)
+    return replace(workload, groups=tuple(groups))
 
 
 def _with_first(workload: Workload, **changed: object) -> Workload:
@@ -72,4 +77,5 @@ WAYS: dict[str, Way] = {
     "explicit-ack": _explicit,
     "batches-in-order": _batches_in_order,
     "commits-by-hand": _by_hand,
+    "allocation": _allocation,
 }

@@ -20,6 +20,10 @@ KEYS = 3
 """Where the order of keys is kept: so many keys a queue, in turn, so that an offset tells its key."""
 
 
+UNEVEN = ("consistent_hash",)
+"""Strategies that promise an owner for each queue, and no balance."""
+
+
 @dataclass(frozen=True, slots=True)
 class GroupLoad:
     """How one group's handlers behave."""
@@ -44,6 +48,7 @@ class GroupLoad:
     linger: str = "0s"
     by_hand: bool = False
     """Offsets move when the handler says so, and now and then it takes back what it has done."""
+    allocation: str = "averaging"
     explicit_ack: bool = False
     """Nothing returned is no success, and now and then a handler forgets to say more."""
 

@@ -10,7 +10,7 @@ import pytest
 import framework
 from framework.testing.errors import Violation
 from framework.testing.expected_marks import ELSEWHERE, EXPECTED
-from framework.testing.faults import KINDS, NAMES, FaultKind
+from framework.testing.faults import ALL_KINDS, NAMES, FaultKind
 from framework.testing.simulation import draw, play
 from framework.testing.swarm import KEPT_SEEDS, complaints, kept_seeds, main, run_seeds, swarm
 
@@ -85,7 +85,7 @@ def test_every_mark_in_the_code_is_accounted_for() -> None:
     assert not set(EXPECTED) & set(ELSEWHERE)
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", ALL_KINDS, ids=lambda kind: kind.name)
 def test_each_kind_of_fault_alone(kind: FaultKind) -> None:
     """A short run with nothing but this kind: it happens, and everything holds."""
     verdict, _ = play(draw(5, seconds=25, kinds=[kind], brokers=1))

@@ -43,7 +43,7 @@ def test_a_run_that_goes_none_is_what_it_was_drawn() -> None:
     seed = next(seed for seed in range(20) if not draw(seed).workload.ways)
     drawn = draw_workload(Stream(f"{seed}/load"), is_calm=False)
 
-    assert vary(drawn, Stream(f"{seed}/variety"), is_calm=False, kinds=()) is drawn
+    assert vary(drawn, lambda way: Stream(f"{seed}/variety/{way}"), is_calm=False, kinds=()) is drawn
     assert draw(seed).workload == draw(seed).workload
 
 

@@ -227,6 +227,10 @@ def test_each_queue_has_one_owner() -> None:
     assert [] == list(each_queue_has_one_owner(owned(("a.1",), ("b.1",), ("a.1",))))
     assert [] == list(each_queue_has_one_owner(owned(("a.1",), holder="a.1")))
 
+    uneven = owned(("a.1",), ("a.1",))
+    uneven.uneven = {"billing"}
+    assert [] == list(each_queue_has_one_owner(uneven)), "where the strategy promises no balance"
+
     for broken, what in (
         (owned((), ("b.1",)), "orders@broker-a:0 of billing is owned by nobody among 2"),
         (owned(("a.1", "b.1"), ("b.1",), ("a.1",)), "owned by a.1 and b.1"),

@@ -69,13 +69,13 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _kinds(text: str) -> Sequence[FaultKind] | None:
-    from framework.testing.faults import KINDS, NAMES
+    from framework.testing.faults import ALL_KINDS, NAMES
 
     if not text:
         return None
     if text in {"all", "none"}:
-        return KINDS if text == "all" else ()
-    by_name = {kind.name: kind for kind in KINDS}
+        return ALL_KINDS if text == "all" else ()
+    by_name = {kind.name: kind for kind in ALL_KINDS}
     chosen = []
     for name in text.split(","):
         if name not in by_name:

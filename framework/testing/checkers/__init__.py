@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from framework.testing.checkers.acknowledged_is_stored import acknowledged_is_stored
+from framework.testing.checkers.begins_where_it_was import begins_where_it_was
 from framework.testing.checkers.calm_runs_do_not_repeat import calm_runs_do_not_repeat
 from framework.testing.checkers.commit_never_passes_a_gap import commit_never_passes_a_gap
 from framework.testing.checkers.each_queue_has_one_owner import each_queue_has_one_owner
@@ -15,6 +16,7 @@ from framework.testing.checkers.epochs_fence import epochs_fence
 from framework.testing.checkers.expired_in_time import expired_in_time
 from framework.testing.checkers.fences_hold import fences_hold
 from framework.testing.checkers.little_moves import little_moves
+from framework.testing.checkers.no_more_than_asked import no_more_than_asked
 from framework.testing.checkers.no_storm import no_storm
 from framework.testing.checkers.nothing_lost import nothing_lost
 from framework.testing.checkers.nothing_pauses import nothing_pauses
@@ -29,6 +31,7 @@ from framework.testing.checkers.progress_kept import (
     what_was_kept_is_not_repeated,
 )
 from framework.testing.checkers.retries_bounded import retries_bounded
+from framework.testing.checkers.retries_wait import retries_wait
 from framework.testing.checkers.views_may_differ import views_may_differ
 from framework.testing.errors import Violation
 from framework.testing.history import History
@@ -40,16 +43,19 @@ ALL: tuple[Checker, ...] = (
     acknowledged_is_stored,
     nothing_lost,
     commit_never_passes_a_gap,
+    begins_where_it_was,
     offsets_forward,
     one_answer_a_request,
     one_copy_an_attempt,
     retries_bounded,
+    retries_wait,
     passed_over_was_finished,
     a_flush_covers_what_ended,
     what_was_kept_is_not_repeated,
     order_kept,
     epochs_fence,
     expired_in_time,
+    no_more_than_asked,
     each_queue_has_one_owner,
     calm_runs_do_not_repeat,
     nothing_pauses,
@@ -62,6 +68,7 @@ __all__ = [
     "Checker",
     "a_flush_covers_what_ended",
     "acknowledged_is_stored",
+    "begins_where_it_was",
     "calm_runs_do_not_repeat",
     "commit_never_passes_a_gap",
     "each_queue_has_one_owner",
@@ -69,6 +76,7 @@ __all__ = [
     "expired_in_time",
     "fences_hold",
     "little_moves",
+    "no_more_than_asked",
     "no_storm",
     "nothing_lost",
     "nothing_pauses",
@@ -79,6 +87,7 @@ __all__ = [
     "order_kept",
     "passed_over_was_finished",
     "retries_bounded",
+    "retries_wait",
     "views_may_differ",
     "what_was_kept_is_not_repeated",
 ]

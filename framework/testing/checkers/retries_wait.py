@@ -1,0 +1,33 @@
+"""Truth: what failed comes back no sooner than the delay of its try says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from framework.model.delay_levels import FIRST_RETRY_LEVEL
+from framework.testing.errors import Violation
+from framework.testing.history import Fault, Finished, History, Started
+
+NAME = "retries wait"
+GRAIN_S = 0.002
+"""Brokers count in whole milliseconds."""
+
+
+def retries_wait(history: History) -> Iterator[Violation]:
+    """INVARIANTS R5, its lower bound, for groups whose retries go by way of a broker; counted from the first failure.
+
+    Where wall clocks are set nothing is said: a broker that restarts finds only dates in what waits there.
+    """
+    if not history.delays_ms or any(fact.kind == "clock" for fact in history.of(Fault)):
+        return
+    failed: dict[tuple[str, str, int], float] = {}
+    for fact in history.facts:
+        if type(fact) is Finished and not fact.is_ok and fact.group not in history.orderly:
+            failed.setdefault((fact.group, fact.message_id, fact.attempt), fact.at)
+        elif type(fact) is Started and fact.attempt > 1 and fact.group not in history.orderly:
+            before = failed.get((fact.group, fact.message_id, fact.attempt - 1))
+            level = min(FIRST_RETRY_LEVEL + fact.attempt - 2, len(history.delays_ms))
+            delay_s = history.delays_ms[level - 1] / 1000
+            if before is not None and fact.at < before + delay_s - GRAIN_S:
+                what = f"{fact.who} started {fact.message_id} for {fact.group} for the {fact.attempt}th time"
+                yield Violation(NAME, f"{what} {fact.at - before:.3f}s after it failed, and not {delay_s:g}s", fact.at)
