@@ -49,7 +49,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "a send-back that nobody keeps is found",
         "a group that has lost its retry queue loses each message that fails, for the broker says yes",
         (),
-        test="tests/runtime/test_retry_rooms.py",
+        test="tests/client/test_retry_rooms.py",
     ),
     Mutant(
         "send-back makes one copy",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from framework import marks
 from framework.errors import Refused
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import Command
@@ -123,6 +124,28 @@ def test_a_success_that_kept_nothing_is_none() -> None:
         cluster.both(with_queues(2))
         await send_back(cluster)
         assert [] == cluster.client.retry_rooms.complaints("billing")
+        await cluster.client.close()
+
+    virtually(story)
+
+
+@pytest.fixture
+def careless() -> Iterator[None]:
+    marks.install(holds=lambda name: name != "a send-back that nobody keeps is found")
+    yield
+    marks.install()
+
+
+@pytest.mark.usefixtures("careless")
+def test_without_its_safeguard_a_success_that_kept_nothing_is_believed() -> None:
+    async def story() -> None:
+        cluster = ScriptedCluster()
+        cluster.both(with_queues(1))
+        await known(cluster)
+        await cluster.client.retry_rooms.look(GROUPS)
+        cluster.both(with_queues(0))
+        await send_back(cluster)
+        assert [] == cluster.client.retry_rooms.complaints("billing"), "and the message is lost"
         await cluster.client.close()
 
     virtually(story)
