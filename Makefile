@@ -41,11 +41,12 @@ $(DEMO)/.ready: constraints.txt pyproject.toml build/python
 demo: $(DEMO)/.ready
 	@exec $(DEMO)/bin/framework-app dev example_app
 
-# Everything but the real cluster on all cores; that one apart, so that its tests share one. pytest's summary comes last,
-# and after it a line for whatever could not run here (exit code 5: none of them could).
+# Everything but the real cluster first; then that, with a cluster a process and each file's tests in one of them: most of
+# their time is waiting. pytest's summary comes last, and after it a line for whatever could not run here (exit code 5:
+# none of them could).
 test: setup elsewhere
 	@sh .ci/twice $(BIN)/python -m pytest -m "not slow and not interop" -n $(JOBS) --dist loadgroup --cov --cov-report= $(ARGS)
-	@sh .ci/twice $(BIN)/python -m pytest -m "interop and not slow" --cov --cov-append --cov-report=term:skip-covered $(ARGS) || [ $$? -eq 5 ]
+	@sh .ci/twice $(BIN)/python -m pytest -m "interop and not slow" -n $(JOBS) --dist loadfile --cov --cov-append --cov-report=term:skip-covered $(ARGS) || [ $$? -eq 5 ]
 
 # The pure rooms and the stories on the other interpreters, where this machine has them.
 elsewhere: setup
