@@ -19,7 +19,7 @@ from framework.model.rate import to_rate
 from framework.runtime.reload import Reload
 from framework.settings.schema import AppSettings
 from framework.settings.sources import load
-from framework.testing.checkers import ALL
+from framework.testing.checkers import ALL, nothing_pauses
 from framework.testing.cluster import Cluster
 from framework.testing.history import Finished, Said, Started
 from framework.testing.machine import Machine
@@ -46,6 +46,8 @@ LIVE: dict[str, tuple[Any, ...]] = {
     "timeout": ("1m", "15m", None),
     "expiry": ("send_back", "extend"),
 }
+# Edits pause groups and give them rates and small bounds, so messages may wait beside a free place.
+CHECKED = tuple(checker for checker in ALL if checker is not nothing_pauses)
 LIVE_APP: dict[str, tuple[Any, ...]] = {"drain": ("5s", "7s"), "budget": ("1MiB", "64MiB")}
 WAITING = {"max_retries": 9, "pull_batch": 3, "start": "last", "progress": "local"}
 BAD: tuple[tuple[str, str], ...] = (
@@ -256,7 +258,7 @@ def test_edits_lose_and_double_nothing_and_are_whole_or_nothing(tmp_path: Path, 
     cluster = Cluster(seed, apps=0, workload=Workload(groups=LOADS, queues=4))
     tell(scenario, cluster)
     # Only now is it known what has become a dead letter.
-    assert [] == [str(violation) for checker in ALL for violation in checker(cluster.history)]
+    assert [] == [str(violation) for checker in CHECKED for violation in checker(cluster.history)]
 
 
 def _live() -> frozenset[tuple[str, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 
 from framework.broker.store.topics import Topic
@@ -108,3 +109,25 @@ async def test_a_member_cut_off_loses_nothing(story: Story) -> None:
     await story.within("3m").until(all_handled)
 
     story.check(nothing_lost, commit_never_passes_a_gap)
+
+
+async def test_rebalances_leave_no_task_behind(story: Story) -> None:
+    def tasks() -> list[str]:
+        """All but those that a process leaves which has ended: they are never run again."""
+        return sorted(name for task in asyncio.all_tasks() if not (name := task.get_name()).endswith(" stop"))
+
+    (first,) = await story.start_apps(1)
+    await story.send("orders", 10)
+    await story.within("1m").until(all_handled)
+    await story.sleep("5s")
+    before = tasks()
+    for _ in range(6):
+        (second,) = await story.start_apps(1)
+        await story.within("5s").until(lambda story: len(story.owners("orders")) == 2)
+        await story.leave(second)
+        await story.within("10s").until(lambda story: len(story.queues_of(first, "orders")) == 4)
+
+    def the_same_run_as_before(_: Story) -> bool:
+        return tasks() == before
+
+    await story.within("1m").until(the_same_run_as_before)
