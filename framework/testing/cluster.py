@@ -100,6 +100,7 @@ class Cluster:
         self._members: dict[str, str] = {}
         """Client id -> the life of a process that had it."""
         self.history.groups = [load.name for load in self.workload.groups]
+        self.history.limited = {load.name for load in self.workload.groups if load.timeout_s}
         self.history.orderly = {
             load.name: KEYS if load.orderly == "key" else 1 for load in self.workload.groups if load.orderly
         }

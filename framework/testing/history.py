@@ -255,6 +255,8 @@ class History:
     """Those whose strategy promises no balance."""
     threaded: set[str] = field(default_factory=set)
     """Those whose handlers run on worker threads, which begin a little after they were asked to."""
+    limited: set[str] = field(default_factory=set)
+    """Those whose handlers have a limit; what took too long comes back by the first delay, whichever try it was."""
     announcing: set[str] = field(default_factory=set)
     """Those whose members say when they are done with a queue."""
     max_retries: int = 16

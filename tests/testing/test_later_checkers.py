@@ -108,5 +108,8 @@ def test_a_retry_comes_no_sooner_than_its_delay() -> None:
     )
     second = history(finished(0, 1.0, "failed", attempt=2), started(0, 1.5, attempt=3))
     assert 1 == len(list(retries_wait(second)))
+    second.limited = {"billing"}
+    assert [] == list(retries_wait(second)), "what took too long comes back by the first delay"
+    second.limited = set()
     second.facts.insert(0, Fault(0.5, "broker", "clock"))
     assert [] == list(retries_wait(second))

@@ -26,7 +26,8 @@ def retries_wait(history: History) -> Iterator[Violation]:
             failed.setdefault((fact.group, fact.message_id, fact.attempt), fact.at)
         elif type(fact) is Started and fact.attempt > 1 and fact.group not in history.orderly:
             before = failed.get((fact.group, fact.message_id, fact.attempt - 1))
-            level = min(FIRST_RETRY_LEVEL + fact.attempt - 2, len(history.delays_ms))
+            step = 0 if fact.group in history.limited else fact.attempt - 2
+            level = min(FIRST_RETRY_LEVEL + step, len(history.delays_ms))
             delay_s = history.delays_ms[level - 1] / 1000
             if before is not None and fact.at < before + delay_s - GRAIN_S:
                 what = f"{fact.who} started {fact.message_id} for {fact.group} for the {fact.attempt}th time"

@@ -32,7 +32,9 @@ def views_may_differ(history: History) -> Iterator[Violation]:
                     yield Violation(NAME, f"{what} while {others[0]} was at it", fact.at)
                 inside[fact.who] = inside.get(fact.who, 0) + 1
             case Finished() if fact.group in history.orderly:
-                running[fact.group, str(fact.queue)][fact.who] -= 1
+                inside = running[fact.group, str(fact.queue)]
+                if fact.who in inside:  # else its process has ended meanwhile
+                    inside[fact.who] -= 1
             case Life():
                 for inside in running.values():
                     inside.pop(fact.who, None)
