@@ -44,6 +44,8 @@ BROKER_HOST = "127.0.1.1"
 BROKER_PORT = 9876
 WALL_SKEW_MAX_MS = 50
 SEND_AGAIN_S = 0.2
+RESTART_S = 2.0
+"""How soon a process that refused to start is tried again."""
 CONSUMERS = Callable[["Cluster"], Sequence[Consumer[..., Any]]]
 
 
@@ -210,6 +212,9 @@ class Cluster:
         except ConfigurationError as error:
             if any(each is not machine and each.is_alive and each.instance == machine.instance for each in self.apps):
                 self.recorder.life(node.name, f"refused: {error}")
+            elif "retryQueueNums" in str(error):  # an administrator's mistake: whoever runs the process tries again
+                self.recorder.life(node.name, f"refused: {error}")
+                self.later(RESTART_S, lambda: self._start_again(machine, node))
             else:
                 self.recorder.unexpected(node.name, f"ended by {error!r}")
         except Exception as error:  # noqa: BLE001  # border: the process's
@@ -217,6 +222,10 @@ class Cluster:
         else:
             self.recorder.life(node.name, "left")
         self.loop.kill(node, silently=False)
+
+    def _start_again(self, machine: Machine, ended: Node) -> None:
+        if machine.node is ended and not machine.is_leaving:
+            self.start_app(machine)
 
     async def start_producer(self) -> None:
         node = self._begin(self.producer)
