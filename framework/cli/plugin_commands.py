@@ -25,13 +25,16 @@ def loaded(arguments: list[str]) -> tuple[AppSettings, PluginHost]:
     from framework.hooks.host import PluginHost
     from framework.runtime import logs
     from framework.runtime.collect import importable
-    from framework.settings.schema import AppSettings, Logging
+    from framework.settings.schema import Logging
 
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     first.add_argument("--debug", action="store_true")
     add_options(first)
     known, _ = first.parse_known_args(arguments)
     settings = options.loaded(known).settings
-    logs.configure(AppSettings(logging=Logging(level="debug" if known.debug else "warning")))
+    for_logs = settings.model_copy(update={"logging": Logging(level="debug" if known.debug else "warning")})
+    logs.configure(for_logs)
     importable(Path.cwd())  # plugins of the application lie beside its settings
-    return settings, PluginHost(settings.plugins, settings, tolerant=True)
+    host = PluginHost(settings.plugins, settings, tolerant=True)
+    logs.configure(for_logs)  # by now the plugins have said which of their settings are secret
+    return settings, host

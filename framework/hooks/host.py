@@ -67,9 +67,10 @@ class Choice(Protocol):
 
 
 class Origin(Protocol):
-    """Who knows where a setting was written (`AppSettings`)."""
+    """Who knows where a setting was written, and keeps what is secret from being shown (`AppSettings`)."""
 
     def place(self, *path: str) -> str | None: ...
+    def hide(self, path: tuple[str, ...], kind: type[BaseModel]) -> None: ...
     def explain(
         self, path: tuple[str, ...], kind: type[BaseModel], error: ValidationError
     ) -> ConfigurationMistakes: ...
@@ -189,6 +190,8 @@ class PluginHost:
     def _register(self, name: str, found: object) -> None:
         check_version(found)
         model = settings_model(found)
+        if model is not None and self._origin is not None:
+            self._origin.hide(("plugins", "settings", name), model)
         plugin = made(found, self._settings(name, model) if model is not None else None)
         self._manager.register(plugin, name)
 

@@ -98,7 +98,8 @@ class Redaction:
 
 
 def secrets_of(settings: AppSettings) -> list[str]:
-    """Every Secret's text in these settings."""
+    """Every Secret's text in these settings, and what plugins' settings hide."""
     credentials, tls = settings.cluster.credentials, settings.cluster.tls
     secrets: tuple[Secret, ...] = (credentials.secret_key, credentials.security_token, tls.key_password)
-    return [secret.reveal() for secret in secrets if secret]
+    of_plugins = settings.hidden.texts(settings.plugins.settings)
+    return [*(secret.reveal() for secret in secrets if secret), *of_plugins]

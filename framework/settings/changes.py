@@ -6,13 +6,14 @@ with it: a reload never opens what a start has closed, nor names other code (SEC
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from pydantic import BaseModel
 
+from framework.settings.hidden import PLUGINS, Hidden
 from framework.settings.schema import AppSettings
 
 
@@ -78,24 +79,39 @@ def shown(value: Any) -> str:
 def changes(before: AppSettings, after: AppSettings) -> list[Change]:
     """Every value that differs, in the order of the schema; a group that is named nowhere has the defaults."""
     found: list[Change] = []
+    hidden = before.hidden.joined(after.hidden)
     for section in type(before).model_fields:
         old, new = getattr(before, section), getattr(after, section)
         if section == "consumers":
             for group in sorted({*old, *new}):
-                found += _parts(before.consumer(group), after.consumer(group), ("consumers", group))
+                found += _parts(before.consumer(group), after.consumer(group), ("consumers", group), hidden)
         else:
-            found += _parts(old, new, (section,))
+            found += _parts(old, new, (section,), hidden)
     return found
 
 
-def _parts(before: Any, after: Any, path: tuple[str, ...]) -> Iterator[Change]:
+def _parts(before: Any, after: Any, path: tuple[str, ...], hidden: Hidden) -> Iterator[Change]:
     if before == after:
         return
     if isinstance(before, BaseModel) and type(before) is type(after):
         for field in type(before).model_fields:
-            yield from _parts(getattr(before, field), getattr(after, field), (*path, field))
+            yield from _parts(getattr(before, field), getattr(after, field), (*path, field), hidden)
+        return
+    if path[: len(PLUGINS)] == PLUGINS:
+        yield from _of_plugins(before, after, path, hidden)
         return
     yield Change(path, before, after, _kind(path, after))
+
+
+def _of_plugins(before: Any, after: Any, path: tuple[str, ...], hidden: Hidden) -> Iterator[Change]:
+    """Key by key: they are plain values, and one secret among them must not hide, or show, with all the others."""
+    old, new = ({} if each is None else each for each in (before, after))
+    if isinstance(old, Mapping) and isinstance(new, Mapping) and (old or new):
+        for key in sorted({*old, *new}):
+            if old.get(key) != new.get(key):
+                yield from _of_plugins(old.get(key), new.get(key), (*path, key), hidden)
+        return
+    yield Change(path, hidden.shown(before, path), hidden.shown(after, path), _kind(path, after))
 
 
 def _kind(path: tuple[str, ...], after: Any) -> Kind:

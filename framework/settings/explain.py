@@ -59,7 +59,8 @@ def _entries(entries: Mapping[str, Any], path: tuple[str, ...], settings: AppSet
         elif isinstance(value, Mapping) and value:
             yield from _entries(value, here, settings)
         else:
-            yield Explained(".".join(here), spelled(value, here, None), _place(here, settings))
+            shown = settings.hidden.shown(value, here)
+            yield Explained(".".join(here), spelled(shown, here, None), _place(here, settings))
 
 
 def _place(path: tuple[str, ...], settings: AppSettings) -> str:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from framework.errors import ConfigurationError, nearest, shorten
+from framework.settings.hidden import Hidden, without_passwords
 from framework.settings.secret_words import SECRET_WORDS
 
 Places: TypeAlias = Mapping[tuple[str, ...], str]
@@ -19,14 +20,18 @@ Places: TypeAlias = Mapping[tuple[str, ...], str]
 
 
 def translated(
-    error: ValidationError, kind: type[BaseModel], places: Places, prefix: tuple[str, ...] = ()
+    error: ValidationError,
+    kind: type[BaseModel],
+    places: Places,
+    prefix: tuple[str, ...] = (),
+    hidden: Hidden | None = None,
 ) -> list[ConfigurationError]:
     """One ConfigurationError a complaint, in the order of the file as far as pydantic keeps it."""
-    return [_mistake(detail, kind, places, prefix) for detail in error.errors(include_url=False)]
+    return [_mistake(detail, kind, places, prefix, hidden or Hidden()) for detail in error.errors(include_url=False)]
 
 
 def _mistake(
-    detail: ErrorDetails, kind: type[BaseModel], places: Places, prefix: tuple[str, ...]
+    detail: ErrorDetails, kind: type[BaseModel], places: Places, prefix: tuple[str, ...], hidden: Hidden
 ) -> ConfigurationError:
     inner = tuple(str(step) for step in detail["loc"] if step != "[key]")
     path = (*prefix, *inner)
@@ -37,7 +42,7 @@ def _mistake(
         if "did you mean" not in message:
             message += f"; known here: {', '.join(sorted(known))}" if known else "; there are no keys here"
     else:
-        message = f"{dotted}: {_reason(detail)}{_found(detail, path)}"
+        message = f"{dotted}: {_reason(detail)}{_found(detail, path, hidden)}"
     return ConfigurationError(message, place=place_of(places, path))
 
 
@@ -74,18 +79,20 @@ def _reason(detail: ErrorDetails) -> str:
     return text
 
 
-def _found(detail: ErrorDetails, path: tuple[str, ...]) -> str:
+def _found(detail: ErrorDetails, path: tuple[str, ...], hidden: Hidden) -> str:
     """What stands there, unless it may be a secret, or the reason has said it."""
     value = detail["input"]
     if detail["type"] in {"value_error", "missing"} or any(SECRET_WORDS.search(step) for step in path):
         return ""
     if value is None:
         return ", found nothing"
+    if hidden.covers(path):
+        return ""
     if isinstance(value, Mapping):
         return ", found keys and values"
     if isinstance(value, list | tuple):
         return ", found a list"
-    return f", found {shorten(value)}"
+    return f", found {shorten(without_passwords(value) if isinstance(value, str) else value)}"
 
 
 def _fields_at(kind: type[BaseModel], path: tuple[str, ...]) -> list[str]:

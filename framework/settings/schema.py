@@ -33,6 +33,7 @@ from framework.model.rate import PATTERN as RATE_PATTERN
 from framework.model.rate import Rate, to_rate
 from framework.model.reserved import GROUP_LENGTH_MAX, TOPIC_LENGTH_MAX, TRACE_TOPIC, is_legal
 from framework.settings import box_limits
+from framework.settings.hidden import Hidden
 from framework.settings.mistakes import Places, translated
 from framework.settings.secret import Secret
 from framework.settings.units import DURATION_PATTERN, Duration, Size
@@ -341,7 +342,7 @@ class Plugins(Part):
     """The only installed plugins that are loaded. Empty: all that are installed and not blocked."""
     local: Texts = ()
     """Plugins of this application: `package.module` or `package.module:Class`."""
-    settings: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict, repr=False)
     """{plugin: {key: value}}; each plugin says which keys it has."""
 
 
@@ -379,6 +380,7 @@ class AppSettings(BaseSettings):
     """Which plugins are loaded."""
 
     _places: Places = PrivateAttr(default_factory=dict)
+    _hidden: Hidden = PrivateAttr(default_factory=Hidden)
     _warnings: tuple[str, ...] = PrivateAttr(default=())
 
     @classmethod
@@ -406,6 +408,15 @@ class AppSettings(BaseSettings):
         return self._places.get(path)
 
     @property
+    def hidden(self) -> Hidden:
+        """What of plugins' settings is not shown."""
+        return self._hidden
+
+    def hide(self, path: tuple[str, ...], kind: type[BaseModel]) -> None:
+        """Never show what this model, a plugin's, calls secret in the settings at this path."""
+        self._hidden.declare(path, kind)
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What works and should not be left so; said at each start."""
         found = list(self._warnings)
@@ -415,11 +426,11 @@ class AppSettings(BaseSettings):
 
     def explain(self, path: tuple[str, ...], kind: type[BaseModel], error: ValidationError) -> ConfigurationMistakes:
         """A plugin's own complaint about its settings, with the places that only the loader knows."""
-        return ConfigurationMistakes(translated(error, kind, self._places, path))
+        return ConfigurationMistakes(translated(error, kind, self._places, path, self._hidden))
 
     @classmethod
     def parsed(
-        cls, values: Mapping[str, Any], places: Places, warnings: Iterable[str] = ()
+        cls, values: Mapping[str, Any], places: Places, warnings: Iterable[str] = (), hidden: Hidden | None = None
     ) -> AppSettings | list[ConfigurationError]:
         """Settings from plain values, or every mistake in them."""
         try:
@@ -427,5 +438,6 @@ class AppSettings(BaseSettings):
         except ValidationError as error:
             return translated(error, cls, places)
         settings._places = dict(places)  # noqa: SLF001  # our own instance, before anybody has seen it
+        settings._hidden = hidden or Hidden()  # noqa: SLF001  # likewise
         settings._warnings = tuple(warnings)  # noqa: SLF001  # likewise
         return settings

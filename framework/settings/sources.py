@@ -17,6 +17,7 @@ from typing import Any
 from framework.errors import ConfigurationError, ConfigurationMistakes, shorten
 from framework.settings import document
 from framework.settings.document import Document
+from framework.settings.hidden import Hidden
 from framework.settings.schema import AppSettings
 from framework.settings.secret_words import SECRET_WORDS
 
@@ -87,7 +88,7 @@ def load(
     for each in overrides:
         layers.add(each.path, each.text, each.place)
     layers.add_credentials()
-    settings = AppSettings.parsed(layers.values, layers.places, layers.warnings)
+    settings = AppSettings.parsed(layers.values, layers.places, layers.warnings, layers.hidden)
     if isinstance(settings, list):
         layers.mistakes += settings
     if layers.mistakes or isinstance(settings, list):
@@ -135,6 +136,7 @@ class _Layers:
     places: dict[tuple[str, ...], str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     mistakes: list[ConfigurationError] = field(default_factory=list)
+    hidden: Hidden = field(default_factory=Hidden)
 
     def add_file(self, path: Path) -> None:
         try:
@@ -217,6 +219,7 @@ class _Layers:
             elif variable[1] not in self.environment:
                 reason = f"the environment variable {variable[1]} is not set"
             else:
+                self.hidden.came_from(path, self.environment[variable[1]])
                 return self.environment[variable[1]]
             self.mistakes.append(ConfigurationError(f"{'.'.join(path)}: {reason}", place=places.get(path)))
             return ""

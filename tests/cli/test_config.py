@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,23 @@ from framework.cli.exit_codes import ExitCode
 from framework.settings.json_schema import json_schema
 
 Capture = pytest.CaptureFixture[str]
+PLUGIN = """
+from pydantic import BaseModel, SecretStr
+from framework.hooks import hookimpl
+
+class Settings(BaseModel):
+    where: SecretStr
+    often: int
+
+class Nightly:
+    def __init__(self, settings):
+        pass
+
+    @staticmethod
+    @hookimpl
+    def register_settings():
+        return Settings
+"""
 
 
 def test_what_was_written_is_told_apart_from_defaults(tmp_path: Path, capsys: Capture) -> None:
@@ -35,6 +53,23 @@ def test_a_mistake_is_said_with_its_place(tmp_path: Path, capsys: Capture) -> No
 
     assert ExitCode.CONFIGURATION == main.run(["config", "explain", "-c", str(file)])
     assert f"{file}:2" in capsys.readouterr().err
+
+
+def test_a_plugin_is_asked_which_of_its_settings_are_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "nightly.py").write_text(PLUGIN)
+    (tmp_path / "framework-app.yaml").write_text(
+        "plugins: {local: [nightly], settings: {nightly: {where: hush-hush, often: 5}, gone: {dsn: 'a://u:hush@h'}}}\n"
+    )
+
+    assert ExitCode.CLEAN == main.run(["config", "explain", "--written"])
+    said = capsys.readouterr()
+    assert "hush" not in said.out + said.err
+    for line in ("nightly.where: ***", "nightly.often: 5", "gone.dsn: a://u:***@h"):
+        assert f"plugins.settings.{line} " in said.out
 
 
 def test_the_schema_is_printed_for_editors(capsys: Capture) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from framework.runtime.plan import PLAN_FIELDS
 from framework.settings.changes import CODE, GUARDS, LIVE, Kind, changes, taken_over
 from framework.settings.schema import AppSettings, ConsumerSettings
+from framework.settings.secret import Secret
 
 
 def settings_of(values: dict[str, Any]) -> AppSettings:
@@ -100,3 +102,41 @@ def test_every_path_that_is_named_exists_and_every_live_one_of_a_group_acts() ->
         for step in path[2:] if path[0] == "consumers" else path:
             part = getattr(part, step)
     assert {path[2] for path in LIVE if path[0] == "consumers"} == set(PLAN_FIELDS)
+
+
+def of_plugins(**plugins: Any) -> dict[str, Any]:
+    return {"plugins": {"settings": plugins}}
+
+
+def test_plugins_settings_differ_key_by_key() -> None:
+    before = of_plugins(outbox={"interval": "1s", "database": "postgresql://u:hush-1@h/shop"}, audit={"folder": "/a"})
+    after = of_plugins(outbox={"interval": "2s", "database": "postgresql://u:hush-1@h/shop", "batch": "5"})
+
+    assert [
+        ("plugins.settings.audit.folder: /a -> none", Kind.RESTART),
+        ("plugins.settings.outbox.batch: none -> 5", Kind.RESTART),
+        ("plugins.settings.outbox.interval: 1s -> 2s", Kind.RESTART),
+    ] == told(before, after)
+
+
+def test_no_secret_of_a_plugin_is_shown_when_it_changes() -> None:
+    shown = told(
+        of_plugins(a={"url": "amqp://u:hush-1@h", "tokens": {"eu": "hush-1"}, "hosts": [{"password": "hush-1"}]}),
+        of_plugins(a={"url": "amqp://u:hush-2@h", "tokens": {"eu": "hush-2"}, "hosts": [{"password": "hush-2"}]}),
+    )
+
+    assert [
+        "plugins.settings.a.hosts: [{'password': '***'}] -> [{'password': '***'}]",
+        "plugins.settings.a.tokens.eu: *** -> ***",
+        "plugins.settings.a.url: amqp://u:***@h -> amqp://u:***@h",
+    ] == [each for each, _ in shown]
+
+
+def test_what_the_model_of_a_plugin_calls_secret_is_hidden_in_settings_that_it_has_not_seen_yet() -> None:
+    class Model(BaseModel):
+        where: Secret = Secret("")
+
+    before, after = (settings_of(of_plugins(a={"where": each})) for each in ("hush-1", "hush-2"))
+    before.hide(("plugins", "settings", "a"), Model)
+
+    assert ["plugins.settings.a.where: *** -> ***"] == [str(each) for each in changes(before, after)]

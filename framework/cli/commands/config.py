@@ -10,9 +10,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from framework.cli import options, output
 from framework.cli.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from framework.settings.schema import AppSettings
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -26,12 +31,28 @@ def execute(arguments: argparse.Namespace) -> int:
         return _schema(arguments)
     from framework.settings.explain import DEFAULT, explained
 
-    rows = explained(options.loaded(arguments).settings)
+    settings = options.loaded(arguments).settings
+    if settings.plugins.settings:
+        _hear_plugins(settings, is_debug=arguments.debug)
+    rows = explained(settings)
     wanted = [row for row in rows if not (arguments.written and row.place == DEFAULT)]
     left = max((len(f"{row.name}: {row.value}") for row in wanted if len(row.value) <= 40), default=0)
     for row in wanted:
         output.say(f"{f'{row.name}: {row.value}':<{left}}  # {row.place}")
     return ExitCode.CLEAN
+
+
+def _hear_plugins(settings: AppSettings, *, is_debug: bool) -> None:
+    """Have the plugins say which of their settings are secret; what is wrong with one is `check`'s affair."""
+    from framework.hooks.host import PluginHost
+    from framework.runtime import logs
+    from framework.runtime.collect import importable
+    from framework.settings.schema import Logging
+
+    logging = Logging(level="debug" if is_debug else "warning")
+    logs.configure(settings.model_copy(update={"logging": logging}))
+    importable(Path.cwd())  # plugins of the application lie beside its settings
+    PluginHost(settings.plugins, settings, tolerant=True)
 
 
 def _schema(arguments: argparse.Namespace) -> int:

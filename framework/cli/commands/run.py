@@ -66,6 +66,7 @@ def _prepared(arguments: argparse.Namespace) -> tuple[App, argparse.Namespace]:
     log = structlog.get_logger()
     consumers = options.chosen(arguments, settings)
     app = App(settings, consumers)
+    logs.configure(settings)  # by now the plugins have said which of their settings are secret
     app.worker = arguments.child_number
     for warning in settings.warnings:
         log.warning("setting", problem=warning)

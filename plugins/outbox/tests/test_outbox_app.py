@@ -26,6 +26,9 @@ from framework.broker.store.topics import Topic
 from framework.errors import ConfigurationError, ConfigurationMistakes
 from framework.hooks.host import GROUP, PluginHost
 from framework.reading import Reader, ReaderSettings, decode_properties
+from framework.runtime.logs import secrets_of
+from framework.settings.changes import changes
+from framework.settings.explain import explained
 from framework.settings.schema import AppSettings, Plugins
 from framework.testing import Harness
 from tests.cli.processes import Command, command
@@ -47,6 +50,21 @@ def test_the_plugin_is_installed_under_its_name() -> None:
 def test_without_a_database_no_message_is_asked_anything() -> None:
     assert () == host_with().calls.around
     assert 1 == len(host_with(database="shop.db").calls.around)
+
+
+def test_the_database_is_secret_wherever_settings_are_shown() -> None:
+    """It may have a password; written so that neither its key nor its form tells."""
+    before, after = (
+        AppSettings(plugins=Plugins(settings={"outbox": {"database": where, "interval": "1s"}}))
+        for where in ("hush-1.db", "hush-2.db")
+    )
+    entry = EntryPoint("outbox", "framework_outbox.plugin:OutboxPlugin", GROUP)
+    PluginHost(before.plugins, before, discover=lambda: [entry])
+
+    assert ["plugins.settings.outbox.database: *** -> ***"] == [str(each) for each in changes(before, after)]
+    shown = {each.name: each.value for each in explained(before)}
+    assert {"***", "1s"} == {shown[f"plugins.settings.outbox.{key}"] for key in ("database", "interval")}
+    assert ["hush-1.db"] == secrets_of(before)
 
 
 @pytest.mark.parametrize(

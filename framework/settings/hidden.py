@@ -1,0 +1,141 @@
+"""Which settings of plugins are secret: what their model, their name, a variable or a URL's password says.
+
+The framework's own secrets have a type. A plugin's values stay as they were read until its model takes them, so what
+shows settings, and the log, ask here. Knows no plugin: its model is handed in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import UnionType
+from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin
+from urllib.parse import unquote
+
+import pydantic
+from pydantic import BaseModel
+
+from framework.settings.secret import Secret
+from framework.settings.secret_words import MASK, SECRET_WORDS
+
+Path: TypeAlias = tuple[str, ...]
+
+PLUGINS: Path = ("plugins", "settings")
+VARIABLE_LENGTH_MIN = 8
+"""What a variable holds may be a port or `prod`: shorter than this it would mask half of every line of the log."""
+
+_SECRETS = (Secret, pydantic.SecretStr, pydantic.SecretBytes, pydantic.Secret)
+_EACH = "*"
+# To the last @: whoever forgot to escape one in a password shall not have half of it shown.
+_IN_URL = re.compile(r"(://[^\s/:@]*:)(\S+)(?=@)")
+_BY_NAME = re.compile(r"((?:password|passwd|pwd|secret|token)\s*=\s*)([^\s&;]+)", re.IGNORECASE)
+
+
+def without_passwords(text: str) -> str:
+    """A URL, or a database's `host=... password=...`, as it may be shown."""
+    return _BY_NAME.sub(rf"\1{MASK}", _IN_URL.sub(rf"\1{MASK}", text))
+
+
+def passwords_in(text: str) -> Iterator[str]:
+    for found in (*_IN_URL.finditer(text), *_BY_NAME.finditer(text)):
+        yield found[2]
+        yield unquote(found[2])
+
+
+@dataclass(slots=True)
+class Hidden:
+    """What is hidden in one application's settings. Two are equal always: settings differ by what they say alone."""
+
+    declared: set[Path] = field(default_factory=set, compare=False)
+    """Paths that a plugin's model calls secret, and with them all that is below; `*` stands for any key."""
+    variables: dict[Path, set[str]] = field(default_factory=dict, repr=False, compare=False)
+    """Path of a value that was written with `${env:NAME}` -> what the variables held."""
+
+    def declare(self, path: Path, model: type[BaseModel]) -> None:
+        """Take over what this model, of the settings at this path, says."""
+        self.declared.update((*path, *inner) for inner in _secret_paths(model, ()))
+
+    def came_from(self, path: Path, text: str) -> None:
+        """The value at this path has this text from a variable."""
+        if path[: len(PLUGINS)] == PLUGINS:
+            self.variables.setdefault(path, set()).add(text)
+
+    def joined(self, other: Hidden) -> Hidden:
+        """What either hides."""
+        return Hidden(self.declared | other.declared, {**self.variables, **other.variables})
+
+    def covers(self, path: Path) -> bool:
+        """Whether the value at this path is not to be shown."""
+        return self._is_declared(path) or _is_below(path, self.variables)
+
+    def shown(self, value: Any, path: Path) -> Any:
+        """The value as it may be shown, stars for what may not."""
+        if isinstance(value, Mapping):
+            return {key: self.shown(each, (*path, str(key))) for key, each in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.shown(each, (*path, str(at))) for at, each in enumerate(value)]
+        if value is None or value == "":
+            return value
+        if self.covers(path):
+            return MASK
+        return without_passwords(value) if isinstance(value, str) else value
+
+    def texts(self, values: Mapping[str, Any]) -> Iterator[str]:
+        """Every text in the settings of all plugins that no line of the log may show."""
+        for path, text in _leaves(values, PLUGINS):
+            yield from passwords_in(text)
+            if self._is_declared(path):
+                yield text
+        for held in self.variables.values():
+            yield from (text for text in held if len(text) >= VARIABLE_LENGTH_MIN)
+
+    def _is_declared(self, path: Path) -> bool:
+        below_plugin = path[len(PLUGINS) + 1 :]
+        named = any(SECRET_WORDS.search(step) and not step.endswith("file") for step in below_plugin)
+        return named or _is_below(path, self.declared)
+
+
+def _is_below(path: Path, hidden: Iterable[Path]) -> bool:
+    return any(
+        len(each) <= len(path) and all(step in (_EACH, ours) for step, ours in zip(each, path, strict=False))
+        for each in hidden
+    )
+
+
+def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _leaves(each, (*path, str(key)))
+    elif isinstance(value, list | tuple):
+        for at, each in enumerate(value):
+            yield from _leaves(each, (*path, str(at)))
+    elif value is not None:
+        yield path, str(value)
+
+
+def _secret_paths(kind: Any, around: tuple[Any, ...]) -> Iterator[Path]:
+    """Where secrets are in values of this type."""
+    kind = getattr(kind, "__value__", kind)  # what a `type` statement names
+    origin, arguments = get_origin(kind), get_args(kind)
+    if _is_secret(kind if origin is None else origin):
+        yield ()
+    elif isinstance(kind, type) and issubclass(kind, BaseModel):
+        if kind in around:
+            yield ()  # a model within itself has no last level: hidden whole
+            return
+        for name, each in kind.model_fields.items():
+            for inner in _secret_paths(each.annotation, (*around, kind)):
+                yield from ((key, *inner) for key in {name, each.alias, each.validation_alias} if isinstance(key, str))
+    elif origin is Annotated:
+        yield from _secret_paths(arguments[0], around)
+    elif origin in (Union, UnionType):
+        for each in arguments:
+            yield from _secret_paths(each, around)
+    else:
+        for each in arguments:
+            yield from ((_EACH, *inner) for inner in _secret_paths(each, around))
+
+
+def _is_secret(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, _SECRETS)
