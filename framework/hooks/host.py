@@ -205,10 +205,19 @@ class PluginHost:
             raise self._origin.explain(("plugins", "settings", name), model, error) from None
 
     def _check_names(self, found: Iterable[EntryPoint]) -> None:
-        """Settings for a plugin that is not there, or a pin on one, would otherwise be silently without effect."""
+        """What is said of a plugin that is not there would otherwise be silently without effect."""
         if self._choice is None:
             return
-        known = sorted({*(entry.name for entry in found), *self._sources})
+        blockable = sorted({entry.name for entry in found})
+        known = sorted({*blockable, *self._sources})
+        for at, name in enumerate(self._choice.block):
+            if name not in blockable:
+                message = f"plugins.block: no plugin {name!r} is installed{nearest(name, blockable)}"
+                if self._sources.get(name) == _OURS:
+                    message = f"plugins.block: {name!r} is built in, and does nothing where no setting names it"
+                elif name in self._sources:
+                    message = f"plugins.block is for installed plugins; take {name!r} out of plugins.local"
+                self.mistakes.append(ConfigurationError(message, place=self._place("plugins", "block", str(at))))
         for at, name in enumerate(self._choice.only or ()):
             if name not in known:
                 message = f"plugins.only: no plugin {name!r} is installed{nearest(name, known)}"

@@ -234,6 +234,19 @@ def test_all_mistakes_are_said_at_once() -> None:
         assert any(part in each for each in shown)
 
 
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("dep", "plugins.block: no plugin 'dep' is installed; did you mean 'deep'?"),
+        ("sticky", "plugins.block: 'sticky' is built in, and does nothing where no setting names it"),
+    ],
+)
+def test_a_block_that_blocks_nothing_is_refused(name: str, reason: str) -> None:
+    (mistake,) = mistakes_of(entry("deep", WithSettings), block=[name])
+
+    assert reason in mistake
+
+
 def test_settings_for_a_blocked_plugin_are_no_mistake() -> None:
     """One file may serve several environments."""
     assert BUILT_IN == names(host(entry("deep", WithSettings), block="deep", settings={"deep": {"x": "y"}}))
