@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from functools import update_wrapper
+from dataclasses import dataclass, replace
+from functools import partial, update_wrapper
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
 
 from framework.declare.arguments import PLAIN, Argument, arguments_of
@@ -76,6 +77,8 @@ class ConsumerSpec:
     name: str
     place: str
     """File and line of the function."""
+    module: str = ""
+    """Where it was declared: the function may be another module's, or none's, such as a `functools.partial`."""
     is_async: bool
     arguments: tuple[Argument, ...] = PLAIN
     """What the function is given of each message."""
@@ -188,17 +191,25 @@ else:
 def _declared(function: Callable[P, R], positional: tuple[object, ...], options: dict[str, object]) -> Consumer[P, R]:
     place = _place(function)
     try:
-        return Consumer(_spec(function, positional, options, place, _names_around()), function)
+        frame = _frame_around()
+        spec = _spec(function, positional, options, place, _names_in(frame))
+        module = frame.f_globals.get("__name__", "") if frame is not None else ""
+        return Consumer(replace(spec, module=module), function)
     except ConfigurationError as error:
         name = getattr(function, "__name__", repr(function))
         raise ConfigurationError(f"consumer {name!r}: {error}", place=place) from None
 
 
-def _names_around() -> Mapping[str, Any]:
-    """The names known where `@consumer` stands: a model may be defined beside its handler, in a function."""
+def _frame_around() -> FrameType | None:
+    """Where `@consumer` stands."""
     frame = inspect.currentframe()
     for _ in range(3):  # this function's own, `_declared`'s, and that of what `consumer` returned
         frame = frame.f_back if frame is not None else None
+    return frame
+
+
+def _names_in(frame: FrameType | None) -> Mapping[str, Any]:
+    """The names known there: a model may be defined beside its handler, in a function."""
     return {} if frame is None or frame.f_locals is frame.f_globals else dict(frame.f_locals)
 
 
@@ -424,5 +435,7 @@ def _check_function(function: Callable[..., object]) -> None:
 
 
 def _place(function: object) -> str:
+    while isinstance(function, partial):
+        function = function.func
     code = getattr(inspect.unwrap(function), "__code__", None) if callable(function) else None
     return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "unknown place"

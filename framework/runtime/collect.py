@@ -57,7 +57,7 @@ def collect(settings: AppSettings, app: str | None = None) -> list[AnyConsumer]:
     found: list[AnyConsumer] = []
     for name, place in _sources(settings, app):
         try:
-            found += [each for each in _found_in(target(name)) if each not in found]
+            found += [each for each in dict.fromkeys(_found_in(target(name))) if each not in found]
         except ConfigurationMistakes as error:
             mistakes += [_placed(each, place) for each in error.mistakes]
         except ConfigurationError as error:
@@ -179,8 +179,10 @@ def _found_in(wanted: Target) -> Iterator[AnyConsumer]:
 def _in_module(module: ModuleType) -> Iterator[AnyConsumer]:
     """Consumers that this module declares; those that it imported from elsewhere are found where they stand."""
     for value in vars(module).values():
-        if isinstance(value, Consumer) and getattr(value.spec.function, "__module__", "") == module.__name__:
-            yield value
+        if isinstance(value, Consumer):
+            spec = value.spec
+            if module.__name__ in {spec.module, getattr(spec.function, "__module__", "")}:
+                yield value
 
 
 def _imported(name: str) -> ModuleType:

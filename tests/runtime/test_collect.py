@@ -101,6 +101,21 @@ def test_a_consumer_that_was_imported_from_elsewhere_counts_once(shop: Path) -> 
     assert ["bill", "ship"] == found("shop")
 
 
+def test_a_consumer_is_found_where_it_was_declared_whatever_its_function_is(shop: Path) -> None:
+    (shop / "functions.py").write_text("def store(shelf, order): ...\n\ndef note(order): ...\n")
+    (shop / "declared.py").write_text(
+        "from functools import partial\n"
+        "from framework import consumer\n"
+        "from shop.functions import note, store\n"
+        'noted = consumer("orders", "notes")(note)\n'
+        'stored = consumer("orders", "stores", name="stored")(partial(store, "left"))\n'
+    )
+    (shop / "again.py").write_text("from shop.declared import noted, stored\n")
+
+    assert ["note", "stored"] == found("shop.declared")
+    assert ["note", "stored", "bill", "ship"] == found("shop")
+
+
 def test_two_consumers_of_one_topic_and_group_are_refused_with_both_places(shop: Path) -> None:
     (shop / "twice.py").write_text(GOOD.replace("def ", "def other_"))
 
