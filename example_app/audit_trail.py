@@ -17,6 +17,7 @@ from framework.hooks import hookimpl
 from framework.model.outcome import Outcome
 
 GATHERED = 20  # lines that are written together
+KEPT = 10_000  # while the file cannot be written; older ones are given up, so that a full disk is no full memory, too
 
 
 class AuditTrailSettings(BaseModel):
@@ -52,7 +53,7 @@ class AuditTrail:
         }
         with self._lock:
             self._lines.append(json.dumps(line) + "\n")
-            if len(self._lines) == GATHERED or not self._gathers:
+            if len(self._lines) >= GATHERED or not self._gathers:
                 self._write()
 
     @hookimpl
@@ -63,7 +64,12 @@ class AuditTrail:
             self._write()
 
     def _write(self) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("a") as file:
-            file.writelines(self._lines)
+        """What cannot be written stays for the next time; whoever calls hooks logs the failure."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("a") as file:
+                file.writelines(self._lines)
+        except OSError:
+            del self._lines[:-KEPT]
+            raise
         self._lines.clear()

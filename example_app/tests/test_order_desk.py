@@ -9,15 +9,16 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from example_app import payments
+from example_app import audit_trail, payments
 from example_app.payments import LIMITED_CARD, STOLEN_CARD, Order, take_payment
 from example_app.stock import SHELF, move
 from example_app.traffic import orders
-from framework import Message
+from framework import Ack, Delivery, Message
 from framework.testing import Harness
 
 
@@ -123,6 +124,27 @@ def test_the_audit_trail_has_a_line_for_each_end(tmp_path: Path) -> None:
         (line["attempt"], line["outcome"]) for line in lines if line["group"] == "payments"
     ]
     assert ["strainer 1"] == [line["key"] for line in lines if line["group"] == "stock"]
+
+
+def test_the_audit_trail_goes_on_when_its_file_can_be_written_again_and_keeps_a_bounded_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_trail, "KEPT", 30)
+    folder = tmp_path / "trail"
+    folder.write_text("in the way")
+    trail = audit_trail.AuditTrail(audit_trail.AuditTrailSettings(file=folder / "lines.jsonl"))
+
+    def end(number: int) -> None:
+        trail.after_consume(Delivery("payments", Message("orders", b"", keys=[str(number)]), 0.0), Ack(), 1.0)
+
+    for number in range(100):
+        with suppress(OSError):
+            end(number)
+    folder.unlink()
+    end(100)
+    written = [json.loads(line)["key"] for line in (folder / "lines.jsonl").read_text().splitlines()]
+
+    assert [str(number) for number in range(70, 101)] == written
 
 
 def test_the_traffic_is_made_of_orders() -> None:
