@@ -125,7 +125,8 @@ class Children:
         event = event_in(line)
         if event is not None and event["event"] in {"ready", "worn"}:
             child.is_ready = True
-            child.worn = event.get("reason")
+            if event["event"] == "worn":  # said once, and where messages wait, before "ready"
+                child.worn = event.get("reason")
             self._changed()
             return
         self._on_line(line)

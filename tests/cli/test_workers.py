@@ -8,9 +8,11 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from framework.cli.children import Child, Children
 from framework.cli.exit_codes import ExitCode
 from framework.cli.wear import memory_bytes, worn
 from framework.services.work import Counts
@@ -148,6 +150,16 @@ def test_a_worker_that_has_done_enough_is_replaced_and_its_work_is_not_repeated(
     handled = [line.split()[3:] for line in running.lines if line.startswith("handled in ")]
     assert [] == [place for place in handled if handled.count(place) > 1]
     assert f"drained: handled={len(handled)} retried=0 dead=0 left=0" == running.lines[-1]
+
+
+def test_a_worker_that_says_ready_after_worn_is_worn_all_the_same() -> None:
+    """Where messages wait, the first ones may be enough before the start is over."""
+    children = Children([], on_line=print, changed=lambda: None)
+    child = Child(cast("Any", None))
+    for line in ('{"event": "worn", "reason": "3 messages"}', '{"event": "ready"}'):
+        children._line(child, line)  # as `follow` hands it on
+
+    assert ("3 messages", True) == (child.worn, child.is_ready)
 
 
 def test_a_process_is_worn_by_messages_or_by_memory_and_by_neither_unless_told() -> None:
