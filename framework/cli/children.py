@@ -28,6 +28,8 @@ class Child:
         self.worker = worker
         """Its number among its siblings; whoever replaces it has the same."""
         self.code: int | None = None
+        self.ran_seconds = 0.0
+        """How long it ran, once it has ended."""
         self.is_ready = False
         self.is_asked = False
         """Whether it was asked to end."""
@@ -62,6 +64,8 @@ class Child:
 
     async def follow(self, on_line: Callable[[Child, str], None]) -> None:
         """Hand on what it prints until it has ended."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         stream = self._process.stdout
         assert stream is not None
         while True:
@@ -72,7 +76,9 @@ class Child:
             if not line:
                 break
             on_line(self, line.decode(errors="replace").rstrip("\n"))
-        self.code = await self._process.wait()
+        code = await self._process.wait()
+        self.ran_seconds = loop.time() - began
+        self.code = code
 
     def __repr__(self) -> str:
         return f"<Child {self._process.pid} {'runs' if self.code is None else f'ended with {self.code}'}>"

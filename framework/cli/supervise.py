@@ -29,6 +29,8 @@ log = structlog.get_logger()
 LOOK_SECONDS = 0.4
 RESTART_SECONDS = 1.0
 RESTART_SECONDS_MAX = 30.0
+SOUND_SECONDS = 60.0
+"""What a child ran for so long before it ended has nothing to do with how the ones before it ended."""
 # Children drain one after the other, so that queues change hands one member at a time; whoever has much to end does not
 # hold the others up for long, and all of them together are not held up for much longer than one.
 TURN_SECONDS = 1.0
@@ -57,6 +59,8 @@ class Plan:
     """What children are told first, on their stdin: asked for when they are already on their way up."""
     on_ready: Callable[[], None] = nothing
     """Told once, when all first children handle messages, or when one of them could not be started."""
+    may_end: bool = False
+    """Whether children end by themselves when they have done all there is (--until-idle): none is replaced then."""
 
 
 @dataclass(slots=True)
@@ -72,6 +76,14 @@ class _State:
     codes: list[int] = field(default_factory=list)
     coming: Child | None = None
     """Who takes the place of one that was worn; one at a time is replaced."""
+
+    def pause(self, ran_seconds: float) -> float:
+        """How long to wait before another takes the place of a child that ended unasked after so long."""
+        if ran_seconds >= SOUND_SECONDS:
+            self.restart_seconds = RESTART_SECONDS
+        seconds = self.restart_seconds
+        self.restart_seconds = min(seconds * 2, RESTART_SECONDS_MAX)
+        return seconds
 
 
 async def supervise(plan: Plan) -> tuple[int, Totals]:
@@ -137,16 +149,22 @@ async def _until_the_end(plan: Plan, children: Children, state: _State, bell: Wa
                     return child.code  # the very first start: whoever typed this is still there to read it
                 log.warning("child ended over a mistake; waiting for a change", code=child.code)
                 state.is_waiting = True
-            elif child.code in {ExitCode.CLEAN, ExitCode.ABANDONED}:
+            elif plan.may_end and child.code in {ExitCode.CLEAN, ExitCode.ABANDONED}:
                 state.codes.append(child.code)
             else:
-                why = "its handlers hang" if child.code == ExitCode.HUNG else "it crashed"
-                log.error("child ended; starting another", reason=why, code=child.code, after_s=state.restart_seconds)
-                tree.start(_start_later(plan, children, state, state.restart_seconds), name="restart")
-                state.restart_seconds = min(state.restart_seconds * 2, RESTART_SECONDS_MAX)
+                after = state.pause(child.ran_seconds)
+                log.error("child ended; starting another", reason=_why(child.code), code=child.code, after_s=after)
+                tree.start(_start_later(plan, children, state, after), name="restart")
         _replace_one(children, state)
         if not children.running and len(state.codes) >= plan.workers and not state.is_waiting:
             return _verdict(children, state)
+
+
+def _why(code: int) -> str:
+    if code == ExitCode.HUNG:
+        return "its handlers hang"
+    # Somebody's signal to it alone, most likely: we have asked nothing of it.
+    return "it ended by itself" if code in {ExitCode.CLEAN, ExitCode.ABANDONED} else "it crashed"
 
 
 async def _start(plan: Plan, children: Children, count: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import time
@@ -14,6 +15,7 @@ import pytest
 
 from framework.cli.children import Child, Children
 from framework.cli.exit_codes import ExitCode
+from framework.cli.supervise import _State
 from framework.cli.wear import memory_bytes, worn
 from framework.services.work import Counts
 from framework.settings.schema import Workers
@@ -152,6 +154,30 @@ def test_a_worker_that_has_done_enough_is_replaced_and_its_work_is_not_repeated(
     assert f"drained: handled={len(handled)} retried=0 dead=0 left=0" == running.lines[-1]
 
 
+def test_a_worker_that_somebody_ends_is_replaced_and_it_is_said(
+    tmp_path: Path, box: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Each worker sends one message when it starts: the third one is the successor's."""
+    with command("run", "--name-server", box, *WORKERS, folder=shop(tmp_path, "a")) as running:
+        os.kill(int(running.until("handled in ").split()[2]), signal.SIGTERM)
+        for _ in range(2):
+            running.until("handled in ")
+        assert 0 == running.end()
+    assert "it ended by itself" in capfd.readouterr().err
+
+
+class Quiet:
+    """A process that prints nothing, and has ended when its output has."""
+
+    pid, returncode = 0, 0
+
+    def __init__(self) -> None:
+        self.stdout = asyncio.StreamReader()
+
+    async def wait(self) -> int:
+        return 0
+
+
 def test_a_worker_that_says_ready_after_worn_is_worn_all_the_same() -> None:
     """Where messages wait, the first ones may be enough before the start is over."""
     children = Children([], on_line=print, changed=lambda: None)
@@ -160,6 +186,26 @@ def test_a_worker_that_says_ready_after_worn_is_worn_all_the_same() -> None:
         children._line(child, line)  # as `follow` hands it on
 
     assert ("3 messages", True) == (child.worn, child.is_ready)
+
+
+def test_the_pause_before_a_restart_grows_until_a_worker_has_run_soundly() -> None:
+    state = _State()
+
+    assert [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0] == [state.pause(59.0) for _ in range(7)]
+    assert [1.0, 2.0] == [state.pause(60.0), state.pause(0.0)]
+
+
+def test_how_long_a_worker_ran_is_known_when_it_has_ended() -> None:
+    async def scenario() -> None:
+        process: Any = Quiet()
+        child = Child(process)
+        following = asyncio.get_running_loop().create_task(child.follow(lambda *_: None))
+        await asyncio.sleep(0.02)
+        process.stdout.feed_eof()
+        await following
+        assert child.ran_seconds > 0.01
+
+    asyncio.run(scenario())
 
 
 def test_a_process_is_worn_by_messages_or_by_memory_and_by_neither_unless_told() -> None:

@@ -82,6 +82,7 @@ async def _develop(arguments: argparse.Namespace) -> int:
         ),
         workers=arguments.workers,
         length_ms=durations.to_ms(arguments.length) if arguments.length else None,
+        may_end=bool(arguments.until_idle),
         files=files,
         on_line=line,
         greeting=box.address,

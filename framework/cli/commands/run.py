@@ -191,6 +191,7 @@ def _supervised(arguments: argparse.Namespace) -> int:
         options=options.for_child(arguments, is_json=arguments.json),
         workers=arguments.workers,
         length_ms=durations.to_ms(arguments.length) if arguments.length else None,
+        may_end=bool(arguments.until_idle),
         files=watched_files(arguments) if arguments.reload else None,
         on_line=output.say,
     )
