@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 import pydantic
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from framework.settings.secret import Secret
 from framework.settings.secret_words import MASK, SECRET_WORDS
@@ -126,7 +127,7 @@ def _secret_paths(kind: Any, around: tuple[Any, ...]) -> Iterator[Path]:
             return
         for name, each in kind.model_fields.items():
             for inner in _secret_paths(each.annotation, (*around, kind)):
-                yield from ((key, *inner) for key in {name, each.alias, each.validation_alias} if isinstance(key, str))
+                yield from ((key, *inner) for key in _keys(name, each))
     elif origin is Annotated:
         yield from _secret_paths(arguments[0], around)
     elif origin in (Union, UnionType):
@@ -135,6 +136,12 @@ def _secret_paths(kind: Any, around: tuple[Any, ...]) -> Iterator[Path]:
     else:
         for each in arguments:
             yield from ((_EACH, *inner) for inner in _secret_paths(each, around))
+
+
+def _keys(name: str, of: FieldInfo) -> set[str]:
+    """What the field may be called where it is written; of a path into something else, the first step."""
+    aliases = [of.alias, *getattr(of.validation_alias, "choices", [of.validation_alias])]
+    return {name, *(step for each in aliases for step in getattr(each, "path", [each])[:1] if isinstance(step, str))}
 
 
 def _is_secret(kind: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import pydantic
 import pytest
-from pydantic import BaseModel, Field, SecretStr, ValidationError
+from pydantic import AliasChoices, AliasPath, BaseModel, Field, SecretStr, ValidationError
 
 from framework.runtime.logs import secrets_of
 from framework.settings.explain import explained
@@ -32,6 +32,7 @@ class Model(BaseModel):
     inner: Inner | None = None
     many: Mapping[str, Inner] = {}
     listed: list[Inner] = []
+    moved: SecretStr = Field(SecretStr(""), validation_alias=AliasChoices("there", AliasPath("deep", "there")))
     plain: str = ""
 
 
@@ -51,6 +52,8 @@ def shown(of: AppSettings) -> dict[str, str]:
         ("{ours: hush-hush}", "ours", "***"),
         ("{spelled: hush-hush}", "spelled", "***"),
         ("{number: 4711471147}", "number", "***"),
+        ("{there: hush-hush}", "there", "***"),
+        ("{deep: {there: hush-hush}}", "deep.there", "***"),
         ("{inner: {key: hush-hush}}", "inner.key", "***"),
         ("{inner: {port: 5}}", "inner.port", "5"),
         ("{many: {x: {key: hush-hush}}}", "many.x.key", "***"),
