@@ -31,6 +31,7 @@ class Worker:
         options: Sequence[str] = (), group: str = "",
     ) -> None:  # fmt: skip
         folder.mkdir()
+        self.topic = topic
         self._file = folder / "effects"
         self.application = Application(
             nursery, folder, name_server, topic=topic, group=group or f"workers-of-{topic}", handlers=HANDLERS,

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.interop.application import Application
 from tests.interop.cluster import Addresses, Cluster, Shape
 from tests.interop.cut import Address, Wire
 from tests.interop.effects import Worker
-from tests.interop.java_peer import JavaPeer
+from tests.interop.java_peer import JavaPeer, Outgoing
 from tests.interop.mqadmin import Admin
 from tests.interop.processes import Nursery, wait_until
 
@@ -88,16 +89,26 @@ class Frail:
 
     def __init__(self, cluster: Cluster, java: JavaPeer, numbers: Callable[[], str]) -> None:
         self.cluster = cluster
+        self.admin = Admin(java, cluster.name_server)
         self._java, self._numbers = java, numbers
         known = parted(cluster.addresses.brokers["broker-a"])
         self.wire = Wire(known, ("127.0.0.1", known[1]))
 
+    @property
+    def broker(self) -> tuple[str, str]:
+        """Its name and its address."""
+        return "broker-a", self.cluster.addresses.brokers["broker-a"]
+
+    def topic_name(self) -> str:
+        return f"frail-{self._numbers()}"
+
+    def send(self, topic: str, queue: tuple[str, int]) -> None:
+        self._java.send(self.cluster.name_server, topic, [Outgoing(body=b"one more")], queue=queue)
+
     def worker(self, nursery: Nursery, folder: Path, count: int, *, pause_s: float = 0.02) -> Worker:
         """In the middle of so many messages, twenty of which it handles at once."""
-        topic = f"frail-{self._numbers()}"
-        Admin(self._java, self.cluster.name_server).run(
-            "updateTopic", "-b", self.cluster.addresses.brokers["broker-a"], "-t", topic, "-r", "4", "-w", "4"
-        )
+        topic = self.topic_name()
+        self.admin.run("updateTopic", "-b", self.broker[1], "-t", topic, "-r", "4", "-w", "4")
         self._java.fill(self.cluster.name_server, topic, count, batch=25)
         worker = Worker(nursery, folder, self.cluster.name_server, topic, pause_s=pause_s, concurrency=20)
         wait_until(lambda: worker.count > count // 10, "a part of the messages", 120)
@@ -142,15 +153,31 @@ def test_a_killed_broker_that_comes_back_is_consumed_from(frail: Frail, nursery:
 
 
 @pytest.mark.slow
-def test_a_name_server_that_comes_back_is_not_missed(frail: Frail, nursery: Nursery, tmp_path: Path) -> None:
-    worker = frail.worker(nursery, tmp_path / "worker", 20_000, pause_s=0.1)
+def test_a_name_server_that_comes_back_is_asked_again(frail: Frail, nursery: Nursery, tmp_path: Path) -> None:
+    """What is known already needs none, so only what is new shows that it is asked again: a topic that was waited for,
+    and queues that a topic has grown by. Routes are asked for each half minute.
+    """
+    later, (broker, address) = frail.topic_name(), frail.broker
+    waiting = Worker(nursery, tmp_path / "waiting", frail.cluster.name_server, later, concurrency=4)
+    worker = frail.worker(nursery, tmp_path / "worker", 30_000, pause_s=0.1)
+    topic = worker.topic
     frail.cluster.kill("namesrv")
     before = worker.count
     time.sleep(5)
     assert worker.count > before, "what is known already is enough to go on"
     frail.cluster.start(timeout_s=200)
-    assert worker.count < 20_000
-    goes_on(worker, 20_000, "the name server's restart")
+    assert worker.count < 30_000
+    came_back = time.monotonic()
+    for name, queues in ((later, 4), (topic, 8)):
+        frail.admin.run("updateTopic", "-b", address, "-t", name, "-r", str(queues), "-w", str(queues))
+    frail.send(later, (broker, 3))
+    frail.send(topic, (broker, 7))
+    wait_until(lambda: waiting.count == 1, "the topic that was waited for", RESUMED_S)
+    print(f"a new topic consumed {time.monotonic() - came_back:.1f} s after the name server's restart")
+    wait_until(lambda: (7, 0) in {each.place for each in worker.effects()}, "the new queue", 2 * RESUMED_S, pause_s=0.5)
+    print(f"a new queue consumed {time.monotonic() - came_back:.1f} s after the name server's restart")
+    assert 0 == waiting.stop().code
+    goes_on(worker, 30_001, "the name server's restart")
 
 
 @pytest.mark.slow
@@ -163,3 +190,41 @@ def test_a_network_that_was_cut_for_a_minute_is_used_again(frail: Frail, nursery
         time.sleep(30)
         assert dry == worker.count < 20_000, "all that was pulled is handled"
     goes_on(worker, 20_000, "60 s of cut network")
+
+
+@pytest.mark.slow
+def test_while_one_broker_is_killed_the_other_one_is_consumed_from_without_a_pause(
+    java: JavaPeer, nursery: Nursery, numbers: Callable[[], str], tmp_path: Path
+) -> None:
+    """Two brokers, one of which is killed and comes back: `make slow PART=one_broker_is_killed`."""
+    a, b = "broker-a", "broker-b"
+    topic = f"pair-{numbers()}"
+    (tmp_path / "cluster").mkdir()
+    cluster = Cluster(tmp_path / "cluster", nursery, Shape(brokers=2))
+
+    def send(broker: str, *names: str) -> set[bytes]:
+        messages = [Outgoing(body=name.encode()) for name in names]
+        java.send(cluster.name_server, topic, messages, queue=(broker, 0))
+        return {each.body for each in messages}
+
+    try:
+        cluster.start(timeout_s=300)
+        Admin(java, cluster.name_server).run("updateTopic", "-c", "DefaultCluster", "-t", topic, "-r", "2", "-w", "2")
+        application = Application(nursery, tmp_path, cluster.name_server, topic=topic, group=f"g-{topic}")
+
+        def is_handled(sent: set[bytes], what: str) -> None:
+            wait_until(lambda: sent <= {each.body for each in application.so_far()}, what, RESUMED_S)
+
+        is_handled(send(a, "a") | send(b, "b"), "what both brokers have")
+        cluster.kill(b)
+        for number in range(20):  # five seconds, at least: each is waited for before the next is sent
+            is_handled(send(a, f"meanwhile {number}"), f"message {number} of the broker that is left")
+            time.sleep(0.25)
+        cluster.start(timeout_s=200)
+        began = time.monotonic()
+        is_handled(send(b, "back"), "what is sent to the broker that is back")
+        print(f"resumed {time.monotonic() - began:.1f} s after the restart of one of two brokers")
+        is_handled(send(a, "still"), "the other one's")
+        assert 0 == application.stop().code
+    finally:
+        cluster.stop()
