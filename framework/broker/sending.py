@@ -20,7 +20,7 @@ from framework.broker.settings import REGION
 from framework.broker.store.keys import key_hash
 from framework.broker.store.topics import Topic
 from framework.broker.store.writer import Stored, Transaction
-from framework.broker.topic_rules import NOT_SENDABLE, check_topic_name
+from framework.broker.topic_rules import NOT_SENDABLE, check_topic_name, is_special
 from framework.errors import FrameworkError
 from framework.model.message import DELAY_LEVEL, KEYS, TAGS, UNIQUE_KEY
 from framework.model.reserved import DEAD_LETTER_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
@@ -39,6 +39,8 @@ ANSWER_EXTRAS = {"MSG_REGION": REGION, "TRACE_ON": "true"}
 _MADE_HERE = {*ANSWER_EXTRAS, "CLUSTER", POP_RECEIPT}
 # From this version on the sender's own maximum of retries counts (V3_4_9).
 _OWN_MAXIMUM_VERSION = 121
+_HALF = "TRAN_MSG"
+_TRANSACTION_BITS, _PREPARED = 0xC, 0x4
 
 
 @dataclass(slots=True, kw_only=True)
@@ -152,8 +154,10 @@ def check_properties(node: Node, properties: str) -> None:
 
 
 def draft(request: Request, sent: Sent, number: int, body: bytes, properties: dict[str, str], flag: int) -> Record:
-    """The message as it will be stored."""
+    """The message as it will be stored, or a Refusal of half a one."""
     node = request.node
+    if _HALF in properties or sent.sys_flag & _TRANSACTION_BITS:
+        _check_whole(node, sent, properties)
     properties.pop(POP_RECEIPT, None)
     if UNIQUE_KEY not in properties:
         properties[UNIQUE_KEY] = node.unique_keys.next(node.world.clock.now_ms())
@@ -163,12 +167,25 @@ def draft(request: Request, sent: Sent, number: int, body: bytes, properties: di
         body=body,
         properties=properties,
         flag=flag,
-        sys_flag=sent.sys_flag & ~0xC,  # transaction bits are the broker's own
+        sys_flag=sent.sys_flag & ~_TRANSACTION_BITS,  # transaction bits are the broker's own
         born_ms=sent.born_ms,
         born_host=host_of(request.client.peer),
         store_host=host_of(node.address),
         reconsume_times=sent.reconsumed,
     )
+
+
+def _check_whole(node: Node, sent: Sent, properties: Mapping[str, str]) -> None:
+    """Refuse (16) a half message: with nothing here to commit it, consumers would get it before its transaction ends.
+
+    A retry that a consumer sends as a message may still say that it was one.
+    """
+    if sent.reconsumed > 0 and is_special(sent.topic):
+        return
+    if properties.get(_HALF, "").lower() == "true" or sent.sys_flag & _TRANSACTION_BITS == _PREPARED:
+        raise Refusal(
+            ResponseCode.NO_PERMISSION, f"the broker[{node.address}] sending transaction message is forbidden"
+        )
 
 
 def write(

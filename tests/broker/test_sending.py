@@ -103,6 +103,53 @@ def test_what_is_refused_with_which_code(changes: dict[str, Any], code: int) -> 
     assert answer.remark
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"properties": texts(TRAN_MSG="true", PGROUP="p")},
+        {"properties": texts(TRAN_MSG="True"), "reconsume_times": 1},
+        {"sys_flag": 4},
+        {"sys_flag": 4, "batch": True},
+    ],
+)
+def test_half_messages_are_refused_and_nobody_sees_them(changes: dict[str, Any]) -> None:
+    """As a transaction producer of Java sends them; the words are those of rejectTransactionMessage."""
+    lab = BrokerLab()
+    body = batch.encode([batch.Part(b"half")]) if "batch" in changes else b"half"
+    answer = lab.send(body=body, **changes)
+
+    assert (answer.code, answer.remark) == (
+        16,
+        "the broker[127.0.0.1:10911] sending transaction message is forbidden",
+    )
+    assert answer.fields == ANSWER_EXTRAS
+    assert lab.records("t") == []
+
+
+def test_a_half_message_in_a_batch_refuses_the_whole_batch() -> None:
+    lab = BrokerLab()
+    body = batch.encode([batch.Part(b"whole"), batch.Part(b"half", {"TRAN_MSG": "true"})])
+
+    assert lab.send(body=body, batch=True).code == 16
+    assert lab.records("t") == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sys_flag": 8},
+        {"properties": texts(TRAN_MSG="false")},
+        {"topic": "%RETRY%g", "properties": texts(TRAN_MSG="true"), "reconsume_times": 1},
+    ],
+)
+def test_what_is_no_half_message_is_stored(changes: dict[str, Any]) -> None:
+    lab = BrokerLab()
+
+    assert lab.send(**changes).code == 0
+    (record,) = lab.records(changes.get("topic", "t"))
+    assert record.sys_flag & 0xC == 0
+
+
 def test_a_missing_field_is_named() -> None:
     lab = BrokerLab()
     command = send_command()

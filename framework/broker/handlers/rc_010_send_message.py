@@ -1,6 +1,7 @@
 """SEND_MESSAGE (10): one message, stored before it is answered. Also one batch, by the header's own flag.
 
-Differences: always durable, so never 10, 11 or 12; where the store fails the answer is 14.
+Differences: always durable, so never 10, 11 or 12; where the store fails the answer is 14. A half message
+(TRAN_MSG, or its bit in sysFlag) is refused with 16, as by a RocketMQ with rejectTransactionMessage.
 """
 
 from __future__ import annotations

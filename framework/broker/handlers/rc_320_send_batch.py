@@ -1,6 +1,7 @@
 """SEND_BATCH_MESSAGE (320): several messages of one topic into one queue, all of them or none, at consecutive offsets.
 
-Differences: batch consume queues (BatchCQ) do not exist, so a batch is always taken apart.
+Differences: batch consume queues (BatchCQ) do not exist, so a batch is always taken apart. One with half
+messages is refused, as by 10.
 """
 
 from __future__ import annotations
