@@ -84,6 +84,21 @@ def test_offsets_by_time_as_the_real_broker_finds_them(time_ms: int, lower: int,
     assert lab.store.log.offset_at(queue, begin + time_ms, upper=True) == upper
 
 
+@pytest.mark.parametrize(("time_ms", "lower", "upper"), [(-5, 2, 0), (20, 2, 2), (25, 3, 2), (99, 4, 3)])
+def test_offsets_by_time_in_a_queue_that_has_lost_its_oldest(time_ms: int, lower: int, upper: int) -> None:
+    lab = memory_lab()
+    begin = lab.clock.ms
+    for i in range(4):
+        lab.clock.ms = begin + 10 * i
+        lab.write("t", 0, b"")
+    queue = lab.store.queues.find("broker-a", "t", 0)
+    assert queue is not None
+    queue.low = 2
+
+    assert lab.store.log.offset_at(queue, begin + time_ms) == lower
+    assert lab.store.log.offset_at(queue, begin + time_ms, upper=True) == upper
+
+
 @pytest.mark.parametrize(
     "harm",
     [

@@ -154,13 +154,16 @@ class Log:
         return None if row is None else int(row[0])
 
     def offset_at(self, queue: Queue, time_ms: int, *, upper: bool = False) -> int:
-        """The first offset stored at or after a time (upper: the last one at or before it), as RocketMQ's search."""
+        """The first offset stored at or after a time (upper: the last one at or before it), as RocketMQ's search.
+
+        Before the first message, upper is 0, also where the queue begins further up.
+        """
         if queue.low >= queue.end:
             return queue.end if queue.end == queue.low else 0
         before = self._count_before(queue, time_ms + 1 if upper else time_ms)
         if not upper:
             return before
-        return max(before - 1, 0)
+        return before - 1 if before > queue.low else 0
 
     def _count_before(self, queue: Queue, time_ms: int) -> int:
         """The first offset whose store time is not before `time_ms`: times never fall along a queue."""
