@@ -234,6 +234,33 @@ def test_a_crash_between_raising_the_offset_and_removing_the_rows_leaves_nothing
     again.store.close()
 
 
+@pytest.mark.parametrize("old", [0, 3])
+def test_messages_that_are_too_young_are_not_looked_at(old: int) -> None:
+    """Counted in steps of SQLite's machine: some ten for each row that is looked at."""
+    lab = BrokerLab()
+    for _ in range(old):
+        lab.append("t", 0, b"old")
+    lab.timers.turn()
+    lab.clock.ms += 49 * HOUR_MS
+    for _ in range(2000):
+        lab.append("t", 0, b"young")
+    lab.timers.turn()
+    steps = 0
+
+    def step() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    lab.database.writing.set_progress_handler(step, 1)
+    lab.retention.clean()
+    lab.timers.turn()
+    lab.database.writing.set_progress_handler(None, 1)
+
+    assert (old, old + 2000) == bounds(lab)
+    assert 0 < steps < 1000
+
+
 def test_keys_of_removed_messages_go_along(tmp_path: Path) -> None:
     lab = lab_of(tmp_path)
     for _ in range(3):

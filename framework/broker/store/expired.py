@@ -38,19 +38,20 @@ class Cut(NamedTuple):
 def choose(transaction: Transaction, queues: Queues, start: int, bounds: Bounds, waiting: frozenset[str]) -> Cut | None:
     """Raise the lowest offsets past some of the oldest messages; None where none is too old.
 
-    Messages on the schedule (in topics named `waiting`) stay, with all that came after the first of them.
+    Messages on the schedule (in topics named `waiting`) stay, with all that came after the first of them. The first
+    message that is young ends the search, for store times never fall along the log.
     """
     connection = transaction.connection
     rows = connection.execute(
         "SELECT id, place, stored_ms, length(record) FROM messages"
-        " WHERE place >= ? AND place < ? AND stored_ms < ? ORDER BY place LIMIT ?",
-        (start, bounds.before_place, bounds.before_ms, STEP_ROWS),
+        " WHERE place >= ? AND place < ? ORDER BY place LIMIT ?",
+        (start, bounds.before_place, STEP_ROWS),
     )
     first_waiting: int | None = None
     lows: dict[Queue, int] = {}
     next_place, oldest_ms, size = start, 0, 0
     for message, place, stored_ms, length in rows:
-        if size + length > STEP_BYTES and size:
+        if stored_ms >= bounds.before_ms or (size + length > STEP_BYTES and size):
             break
         next_place, oldest_ms = place + length, stored_ms
         queue = queues.of_message(message)
