@@ -261,6 +261,50 @@ def test_messages_that_are_too_young_are_not_looked_at(old: int) -> None:
     assert 0 < steps < 1000
 
 
+_FLIPPED = "record = CAST(substr(record, 1, {0}) || x'{1}' || substr(record, {0} + 2) AS BLOB)"
+
+
+@pytest.mark.parametrize(
+    ("flip", "offset"),
+    [
+        # the row's time, of a young message and of an old one; 2**40 ms are 35 years
+        ("stored_ms = stored_ms - (1 << 40)", 3),
+        ("stored_ms = stored_ms + (1 << 41)", 1),
+        # the time in the record, likewise
+        (_FLIPPED.format(58, "00"), 3),
+        (_FLIPPED.format(58, "03"), 1),
+        # the offset in the record
+        (_FLIPPED.format(26, "01"), 1),
+    ],
+)
+def test_one_flipped_bit_neither_takes_young_messages_along_nor_keeps_old_ones(flip: str, offset: int) -> None:
+    lab = BrokerLab()
+    for _ in range(3):
+        lab.send("t")
+    lab.timers.advance(49 * HOUR_MS)
+    for _ in range(5):
+        lab.send("t")
+    assert 1 == lab.database.writing.execute(f"UPDATE messages SET {flip} WHERE id & 0xff = {offset}").rowcount
+
+    lab.retention.clean()
+    lab.timers.turn()
+
+    assert ((3, 8), 5) == (bounds(lab), rows(lab))
+
+
+def test_a_row_that_says_it_stands_elsewhere_takes_nothing_along_even_under_force(tmp_path: Path) -> None:
+    """As where an index leads to the wrong row."""
+    lab = lab_of(tmp_path, log_kept_bytes=1)
+    for _ in range(5):
+        lab.send("t")
+    lab.database.writing.execute("UPDATE messages SET place = 1 WHERE id & 0xff = 4")
+    used(lab, 86)
+    lab.timers.advance(LOOK_MS)
+
+    assert ((4, 5), 1) == (bounds(lab), rows(lab))
+    lab.store.close()
+
+
 def test_keys_of_removed_messages_go_along(tmp_path: Path) -> None:
     lab = lab_of(tmp_path)
     for _ in range(3):

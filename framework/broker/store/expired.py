@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import sqlite3
 from typing import NamedTuple
+from zlib import crc32
 
-from framework.broker.store.queues import OFFSET_BITS, Queue, Queues
-from framework.broker.store.writer import Transaction
+from framework.broker.store.queues import OFFSET_BITS, OFFSET_MAX, Queue, Queues
+from framework.broker.store.writer import STAMP_BYTES, Transaction, stamp_of
 
 # One step's messages: they hold the loop for some milliseconds. Large ones cost by their pages.
 STEP_ROWS = 500
@@ -39,18 +40,22 @@ def choose(transaction: Transaction, queues: Queues, start: int, bounds: Bounds,
     """Raise the lowest offsets past some of the oldest messages; None where none is too old.
 
     Messages on the schedule (in topics named `waiting`) stay, with all that came after the first of them. The first
-    message that is young ends the search, for store times never fall along the log.
+    message that is young ends the search, for store times never fall along the log. A row that is damaged in what it
+    says of itself raises nothing: one flipped bit must not take a queue's sound messages along.
     """
     connection = transaction.connection
     rows = connection.execute(
-        "SELECT id, place, stored_ms, length(record) FROM messages"
+        "SELECT id, place, stored_ms, ifnull(length(record), 0), substr(record, 1, ?) FROM messages"
         " WHERE place >= ? AND place < ? ORDER BY place LIMIT ?",
-        (start, bounds.before_place, STEP_ROWS),
+        (STAMP_BYTES, start, bounds.before_place, STEP_ROWS),
     )
     first_waiting: int | None = None
     lows: dict[Queue, int] = {}
     next_place, oldest_ms, size = start, 0, 0
-    for message, place, stored_ms, length in rows:
+    for message, place, told_ms, length, head in rows:
+        stored_ms = _stored_ms(connection, message, place, told_ms, head)
+        if stored_ms is None:
+            continue
         if stored_ms >= bounds.before_ms or (size + length > STEP_BYTES and size):
             break
         next_place, oldest_ms = place + length, stored_ms
@@ -87,6 +92,22 @@ def remove(transaction: Transaction, cut: Cut) -> None:
     old = [id_ for id_, stored_ms in keys if stored_ms < cut.oldest_ms]
     if old:
         connection.execute("DELETE FROM message_keys WHERE id <= ?", (old[-1],))
+
+
+def _stored_ms(connection: sqlite3.Connection, message: int, place: int, told_ms: object, head: object) -> int | None:
+    """When a message was stored; None where its row cannot be believed.
+
+    Row and record both say it. Where they differ a bit has flipped, and the record's checksum says in which of them.
+    """
+    stamp = stamp_of(head) if isinstance(head, bytes) else None
+    if stamp is None or (stamp.offset, stamp.place) != (message & OFFSET_MAX, place):
+        return None
+    if stamp.stored_ms == told_ms:
+        return stamp.stored_ms
+    record, checksum = connection.execute("SELECT record, checksum FROM messages WHERE id = ?", (message,)).fetchone()
+    if crc32(record) == checksum:
+        return stamp.stored_ms
+    return told_ms if isinstance(told_ms, int) else None
 
 
 def _first_waiting(connection: sqlite3.Connection) -> int:

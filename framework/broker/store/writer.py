@@ -32,11 +32,15 @@ GROUP_BYTES_MAX = 8 * 1024 * 1024
 _QUIET_MS = 60_000
 
 _OFFSETS = Struct(">qq").pack_into  # queue offset and commit-log offset stand side by side
+_OFFSETS_READ = Struct(">qq").unpack_from
 _OFFSETS_AT = 20
-_TIME = Struct(">q").pack_into
+_TIME, _TIME_READ = Struct(">q").pack_into, Struct(">q").unpack_from
 _TIME_AT, _BORN_V6_EXTRA = 56, 12
 _SYS_FLAG = Struct(">i").unpack_from
 _SYS_FLAG_AT, _BORN_V6_BIT = 36, 0x10
+
+STAMP_BYTES = _TIME_AT + _BORN_V6_EXTRA + 8
+"""As many of a record's first bytes say where and when it was stored."""
 
 _INSERT = "INSERT INTO messages (id, place, stored_ms, tag, checksum, record) VALUES (?, ?, ?, ?, ?, ?)"
 
@@ -51,6 +55,25 @@ class Stored(NamedTuple):
     offset: int
     place: int
     stored_ms: int
+
+
+class Stamp(NamedTuple):
+    """The same as the record itself says it."""
+
+    offset: int
+    place: int
+    stored_ms: int
+
+
+def stamp_of(head: bytes) -> Stamp | None:
+    """What `append` has filled into a record; None where that is too short to be one."""
+    if len(head) < _TIME_AT + 8:
+        return None
+    extra = _BORN_V6_EXTRA if _SYS_FLAG(head, _SYS_FLAG_AT)[0] & _BORN_V6_BIT else 0
+    if len(head) < _TIME_AT + extra + 8:
+        return None
+    offset, place = _OFFSETS_READ(head, _OFFSETS_AT)
+    return Stamp(offset, place, _TIME_READ(head, _TIME_AT + extra)[0])
 
 
 class Saved(Protocol):
