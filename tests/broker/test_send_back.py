@@ -7,6 +7,8 @@ import pytest
 from framework.broker.store.topics import ConsumerGroup, Topic
 from framework.model.delay_levels import DELAYS_MS
 from framework.model.queue import MessageQueue
+from framework.wire.fields import command_for
+from framework.wire.requests.admin import CloneOffsetsRequest
 from framework.wire.stored import Record
 from tests.broker.broker_lab import BrokerLab, send_back_command, send_command, texts
 
@@ -104,6 +106,21 @@ def test_a_repetition_is_forgotten_after_an_hour() -> None:
     lab.ask(send_back_command(record, level=-1))
 
     assert len(lab.records("%DLQ%g")) == 2
+
+
+def test_a_group_that_goes_on_where_another_is_may_fail_again_what_it_meets_again() -> None:
+    lab, record = _sent()
+    for group in ("g", "bystander"):
+        lab.ask(send_back_command(record, group, level=-1))
+    lab.node.offsets.put("g", "t", 0, 1)
+    lab.node.offsets.put("other", "t", 0, 0)
+
+    answer = lab.answer(command_for(CloneOffsetsRequest(src_group="other", dest_group="g", topic="t")))
+    for group in ("g", "bystander"):
+        lab.ask(send_back_command(record, group, level=-1))
+
+    assert (answer.code, lab.node.offsets.get("g", "t", 0)) == (0, 0)
+    assert (len(lab.records("%DLQ%g")), len(lab.records("%DLQ%bystander"))) == (2, 1)
 
 
 def test_a_wall_clock_set_before_a_restart_lets_no_repetition_through() -> None:

@@ -1,11 +1,14 @@
 """CLONE_GROUP_OFFSET (314): a group goes on where another one is, in one topic or in all that the other reads.
 
-Differences: offsets that the target has in other queues stay, as in RocketMQ. `offline` makes no difference.
+Differences: offsets that the target has in other queues stay, as in RocketMQ. The target's send-backs are forgotten, as
+by 222. `offline` makes no difference.
 """
 
 from __future__ import annotations
 
-from framework.broker.request import Answer, Request, when_saved
+from framework.broker.request import AfterCommit, Answer, Request, ok
+from framework.broker.store.sent_back import forget
+from framework.broker.store.writer import Transaction
 from framework.broker.topic_rules import check_group_name
 from framework.wire.fields import from_fields
 from framework.wire.requests.admin import CloneOffsetsRequest
@@ -14,8 +17,13 @@ from framework.wire.requests.admin import CloneOffsetsRequest
 def handle(request: Request) -> Answer:
     header = from_fields(CloneOffsetsRequest, request.command.fields)
     check_group_name(header.dest_group)
-    offsets = request.node.offsets
+    node = request.node
+    offsets = node.offsets
     for key, offset in offsets.table.items():
         if key.group == header.src_group and header.topic in {None, "", key.topic}:
             offsets.put(header.dest_group, key.topic, key.number, offset)
-    return when_saved()
+
+    def change(transaction: Transaction) -> None:
+        forget(transaction.connection, node.name, header.dest_group)
+
+    return AfterCommit(change, lambda _: ok())
