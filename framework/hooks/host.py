@@ -216,7 +216,7 @@ class PluginHost:
                 if self._sources.get(name) == _OURS:
                     message = f"plugins.block: {name!r} is built in, and does nothing where no setting names it"
                 elif name in self._sources:
-                    message = f"plugins.block is for installed plugins; take {name!r} out of plugins.local"
+                    continue  # a local one, which is meant instead of one of its name that may be installed
                 self.mistakes.append(ConfigurationError(message, place=self._place("plugins", "block", str(at))))
         for at, name in enumerate(self._choice.only or ()):
             if name not in known:

@@ -105,7 +105,9 @@ def test_messages_that_two_workers_leave_behind_are_75_and_counted(tmp_path: Pat
         running.until("handled in ")
         running.until("handled in ")
         assert ExitCode.ABANDONED == running.end()
-    assert "drained: handled=0 retried=0 dead=0 left=2" == running.lines[-1]
+    said, _, left = running.lines[-1].rpartition("=")
+    assert "drained: handled=0 retried=0 dead=0 left" == said
+    assert int(left) >= 2, "at least one each; whoever came first may have begun with more"
 
 
 def test_the_second_signal_leaves_at_once(tmp_path: Path, box: str) -> None:
