@@ -19,6 +19,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from benchmarks.arguments import positive
 from benchmarks.consumers import FEATURES, HANDLERS, RELIABILITY, SideEnded, Work, start_java, start_ours
 from benchmarks.handlers.order import template
 from benchmarks.process_tree import Watch
@@ -170,9 +171,9 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         prog="python -m benchmarks.consume", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--against", choices=["java", "none"], default="java", help="the peer; default %(default)s")
-    parser.add_argument("--messages", type=_positive, default=1_000_000, metavar="N")
-    parser.add_argument("--body", type=_positive, default=100, metavar="BYTES")
-    parser.add_argument("--runs", type=_positive, default=5, metavar="R", help="of each side; default %(default)s")
+    parser.add_argument("--messages", type=positive, default=1_000_000, metavar="N")
+    parser.add_argument("--body", type=positive, default=100, metavar="BYTES")
+    parser.add_argument("--runs", type=positive, default=5, metavar="R", help="of each side; default %(default)s")
     parser.add_argument("--handler", choices=sorted(HANDLERS), default="async", help="ours; default %(default)s")
     parser.add_argument(
         "--features", action="store_true", help="ours as async, pydantic, retry, hooks3 and full: what each adds"
@@ -182,16 +183,10 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         action="store_true",
         help="ours as bare and kept: without and with a progress store and a limit",
     )
-    parser.add_argument("--queues", type=_positive, default=8, metavar="Q")
+    parser.add_argument("--queues", type=positive, default=8, metavar="Q")
     parser.add_argument("--tuned", action="store_true", help="broker and clients move 1024 messages a pull")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there as well")
     return parser.parse_args(arguments)
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
-    return int(text)
 
 
 if __name__ == "__main__":

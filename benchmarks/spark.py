@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from benchmarks import spark_kafka
+from benchmarks.arguments import positive
 from benchmarks.consume import TUNED_BROKER, TUNED_PULL
 from benchmarks.process_tree import TICKS_A_SECOND
 from benchmarks.report import host
@@ -322,10 +323,10 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.spark", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--messages", type=_positive, default=400_000, metavar="N")
-    parser.add_argument("--body", type=_positive, action="append", metavar="BYTES", help="100 and 1024 by default")
-    parser.add_argument("--runs", type=_positive, default=2, metavar="R", help="of each side; default %(default)s")
-    parser.add_argument("--queues", type=_positive, default=4, metavar="Q")
+    parser.add_argument("--messages", type=positive, default=400_000, metavar="N")
+    parser.add_argument("--body", type=positive, action="append", metavar="BYTES", help="100 and 1024 by default")
+    parser.add_argument("--runs", type=positive, default=2, metavar="R", help="of each side; default %(default)s")
+    parser.add_argument("--queues", type=positive, default=4, metavar="Q")
     parser.add_argument("--part", choices=["read", "micro", "handler"], help="one of the three alone")
     parser.add_argument("--side", action="append", choices=SIDES, help="these alone, of those that read; repeatable")
     parser.add_argument("--tuned", action="store_true", help=f"the broker hands out {TUNED_PULL} messages a pull")
@@ -333,12 +334,6 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     options.body = options.body or [100, 1024]
     return options
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
-    return int(text)
 
 
 if __name__ == "__main__":

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as ET
 
-import pytest
-
-pytest.importorskip("pyspark")
-
 from benchmarks.spark_run import LEFT, WIDTH, Point, drawn
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from framework.broker.store import dropped
 from framework.broker.store.database import open_folder
+from framework.model.reserved import SCHEDULE_TOPIC
 from framework.wire import dialect
 from framework.wire.bodies.config import GroupConfig, GroupConfigList, KeyValues, TopicConfigTable
 from framework.wire.bodies.progress import ConsumeStats, ConsumeTimeSpan, TopicStats
@@ -164,7 +165,7 @@ def test_a_deletion_that_fails_leaves_everything(monkeypatch: pytest.MonkeyPatch
     assert lab.send().fields["queueOffset"] == "1"
 
 
-@pytest.mark.parametrize("name", ["", "TBW102", "SCHEDULE_TOPIC_XXXX"])
+@pytest.mark.parametrize("name", ["", "TBW102", SCHEDULE_TOPIC])
 def test_what_the_broker_needs_is_not_deleted(name: str) -> None:
     assert ask(BrokerLab(), RequestCode.DELETE_TOPIC_IN_BROKER, topic=name).code == ResponseCode.INVALID_PARAMETER
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from framework.model.queue import MessageQueue
+from framework.model.reserved import SCHEDULE_TOPIC
 from framework.wire import dialect
 from framework.wire.bodies.config import GroupConfigTable, KeyValues, TopicConfig, TopicConfigList
 from framework.wire.bodies.connections import GroupSubscription
@@ -43,7 +44,7 @@ def test_topics_and_groups_are_listed() -> None:
     assert topics(ask(lab, RequestCode.GET_TOPICS_BY_CLUSTER, cluster="other")) == ()
     named = TopicList.decode(ask(lab, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS).body)
     assert (named.topics, named.broker_addr) == (("DefaultCluster", "broker-a"), ADDRESS)
-    assert "SCHEDULE_TOPIC_XXXX" in topics(ask(lab, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER))
+    assert SCHEDULE_TOPIC in topics(ask(lab, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER))
     assert topics(ask(lab, RequestCode.QUERY_TOPICS_BY_CONSUMER, group=GROUP)) == ("t",)
     groups = GroupList.decode(ask(lab, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, topic="t").body).groups
     assert groups == (GROUP,)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from framework.model.queue import MessageQueue
+from framework.model.reserved import SCHEDULE_TOPIC
 from framework.wire.bodies.group import ConsumerList, LockBatch, LockedQueues
 from framework.wire.bodies.heartbeat import CheckClientConfig, ConsumerData, Heartbeat, ProducerData, SubscriptionData
 from framework.wire.bodies.route import ClusterInfo, TopicRoute
@@ -266,7 +267,7 @@ def test_filters_are_checked_and_sql_can_be_switched_off() -> None:
         ("made", {}, 0),
         ("a b", {}, 29),
         ("TBW102", {}, 29),
-        ("SCHEDULE_TOPIC_XXXX", {}, 29),
+        (SCHEDULE_TOPIC, {}, 29),
         ("broker-a", {}, 29),
         ("made", {"read_queue_nums": -1}, 29),
         ("made", {"write_queue_nums": 1025}, 29),

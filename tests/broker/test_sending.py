@@ -11,6 +11,7 @@ from framework.broker.sending import ANSWER_EXTRAS
 from framework.broker.settings import BrokerSettings
 from framework.broker.store.topics import Topic
 from framework.model.message import DELAY_LEVEL, TAGS, UNIQUE_KEY
+from framework.model.reserved import SCHEDULE_TOPIC
 from framework.wire import batch
 from framework.wire.codes import RequestCode
 from framework.wire.ids import parse_offset_message_id
@@ -79,7 +80,7 @@ def test_topics_made_by_sends_are_there_after_a_restart() -> None:
         ({"topic": "a b"}, 29),
         ({"topic": " "}, 29),
         ({"topic": "x" * 128}, 29),
-        ({"topic": "SCHEDULE_TOPIC_XXXX"}, 16),
+        ({"topic": SCHEDULE_TOPIC}, 16),
         ({"topic": "RMQ_SYS_TRANS_HALF_TOPIC"}, 16),
         ({"queue_id": 99}, 29),
         ({"queue_id": 4}, 29),
@@ -224,7 +225,7 @@ def test_a_delayed_message_stays_in_the_schedule_until_it_is_due() -> None:
     answer = lab.send(body=b"later", queue_id=2, properties=texts(DELAY="2", TAGS="A"))
 
     assert (answer.code, answer.fields["queueOffset"], answer.fields["queueId"]) == (0, "0", "2")
-    assert lab.records("SCHEDULE_TOPIC_XXXX", 1)[0].body == b"later"
+    assert lab.records(SCHEDULE_TOPIC, 1)[0].body == b"later"
     lab.timers.advance(4999)
     assert lab.records("t", 2) == []
 
@@ -243,7 +244,7 @@ def test_a_level_above_the_ladder_is_its_last_and_no_number_is_no_delay() -> Non
     lab.send(properties=texts(DELAY="99"))
     lab.send(properties=texts(DELAY="soon"))
 
-    assert len(lab.records("SCHEDULE_TOPIC_XXXX", 17)) == 1
+    assert len(lab.records(SCHEDULE_TOPIC, 17)) == 1
     assert len(lab.records("t")) == 1
 
 

@@ -8,6 +8,7 @@ from framework.client.outgoing import BODY_BYTES_MAX, prepare, prepare_batch
 from framework.errors import ConfigurationError
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
+from framework.model.reserved import SCHEDULE_TOPIC
 from framework.wire import batch, properties
 from framework.wire.codes import RequestCode
 from framework.wire.compression import Codec, decompress
@@ -61,7 +62,7 @@ def test_a_delay_is_a_level() -> None:
         (Message("a b", "x"), "topic 'a b': use 1 to 127"),
         (Message("a\nb", "x"), "use 1 to 127"),
         (Message("t" * 128, "x"), "use 1 to 127"),
-        (Message("SCHEDULE_TOPIC_XXXX", "x"), "RocketMQ keeps it for itself"),
+        (Message(SCHEDULE_TOPIC, "x"), "RocketMQ keeps it for itself"),
         (Message("orders", b""), "the body is empty"),
         (Message("orders", bytes(BODY_BYTES_MAX + 1)), "a body of 4194305 bytes exceeds the limit of 4194304"),
         (Message("orders", "x", properties={"": "1"}), "must not be empty"),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from framework.model.queue import MessageQueue
+from framework.model.reserved import SCHEDULE_TOPIC
 from framework.model.subscription import java_hash
 from framework.wire import batch, properties
 from framework.wire.bodies.config import GroupConfig
@@ -370,7 +371,7 @@ class Player:
         kind = "g-" if is_group else ""
         names = {
             "own": self.group if is_group else self.topic, "other": self._other, "illegal": "not legal!",
-            "system": "SCHEDULE_TOPIC_XXXX", "empty": "",
+            "system": SCHEDULE_TOPIC, "empty": "",
         }  # fmt: skip
         return names.get(which, f"diff-{which}-{kind}{self._suffix}")
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
+from tests.lacking import lacking
 
 
 def spark_python(folder: Path) -> Path:
@@ -35,8 +35,7 @@ def spark_python(folder: Path) -> Path:
 def spark_session(folder: Path, extra: Mapping[str, str] | None = None) -> Iterator[Any]:
     """Small and quiet, with workers of this interpreter. A quick compiler and one thread for garbage: half the CPU."""
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        reason = "Spark needs Java 17"
-        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
+        lacking("Spark needs Java 17")
     from pyspark.sql import SparkSession
 
     os.environ.update(PYSPARK_PYTHON=str(spark_python(folder)), SPARK_LOCAL_IP="127.0.0.1")

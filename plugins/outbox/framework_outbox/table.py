@@ -11,6 +11,7 @@ SQL that two databases share stands here, with `?` for values; how they are conn
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -69,7 +70,7 @@ class Status:
     """The first ones that are refused."""
 
 
-class Table:
+class Table(ABC):
     """One table by one connection, which is made when it is needed, and anew after an error. One thread at a time."""
 
     now_sql = ""
@@ -87,20 +88,21 @@ class Table:
 
     # What databases differ in
 
+    @abstractmethod
     def connect(self) -> Any:
         """A connection with `execute`, which commits by itself outside of a transaction."""
-        raise NotImplementedError
 
+    @abstractmethod
     def errors(self) -> tuple[type[Exception], ...]:
         """What the driver raises."""
-        raise NotImplementedError
 
     def spelled(self, sql: str) -> str:
         """The statement as this driver takes it."""
         return sql
 
+    @abstractmethod
     def __str__(self) -> str:
-        raise NotImplementedError
+        """Where it is, without a password."""
 
     # For relays
 

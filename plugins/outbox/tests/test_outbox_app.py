@@ -91,7 +91,6 @@ def test_postgresql_without_its_driver_stops_the_start(monkeypatch: pytest.Monke
 
 
 def test_a_password_is_shown_nowhere() -> None:
-    pytest.importorskip("psycopg")
     plugin = OutboxPlugin(OutboxSettings(database="postgresql://shop:geheim@db:5432/shop"))  # type: ignore[arg-type]  # it is checked
 
     assert "postgresql://db:5432/shop" == str(plugin.table())

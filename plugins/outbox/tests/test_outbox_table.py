@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from framework_outbox.postgresql import PostgresqlTable
 from framework_outbox.sqlite import SqliteTable
@@ -21,6 +22,7 @@ from framework_outbox.table import Failure, Table, TableError
 from framework_outbox.writing import Outbox
 
 from framework import Message
+from tests.lacking import lacking
 
 LEASE_MS = 30_000
 NOW_MS = 1_700_000_000_000
@@ -241,7 +243,7 @@ def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin")) if not shutil.which("initdb") else []
     path = os.pathsep.join([*map(str, found), os.environ["PATH"]])
     if shutil.which("initdb", path=path) is None:
-        pytest.skip("there is no PostgreSQL here; install Debian's package postgresql")
+        lacking("there is no PostgreSQL here; install Debian's package postgresql")
     folder = tmp_path_factory.mktemp("postgresql")
     for each in (folder, *list(folder.parents)[:3]):
         each.chmod(0o755)
@@ -264,7 +266,6 @@ def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def tables_there(postgresql: str) -> Iterator[Tables]:
-    psycopg = pytest.importorskip("psycopg")
     first = PostgresqlTable(postgresql, "outbox")
     first.create()
     first.close()

@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from example_app.revenue import revenue
 from framework import Message
 from framework.reading import Reader, ReaderSettings
 from tests.interop.processes import wait_until
+from tests.lacking import lacking
 from tests.reading.spark import spark_python
 from tests.reading.threads import ThreadBox, thread_box
 
@@ -183,8 +185,8 @@ def test_the_same_files_run_here_and_on_a_cluster(tmp_path: Path, where: str) ->
     `make slow PART=same_files`. On the cluster, both executors pull. Over Spark Connect the example runs in `mode:
     driver`; that needs `pip install -e plugins/spark[connect]`.
     """
-    if where == "connect":
-        pytest.importorskip("grpc", reason="needs framework-app-spark[connect]")
+    if where == "connect" and find_spec("grpc") is None:
+        lacking("Spark Connect needs framework-app-spark[connect]")
     environment = {**os.environ, "PYSPARK_PYTHON": str(spark_python(tmp_path)), "SPARK_LOCAL_IP": "127.0.0.1"}
     environment["PYTHONPATH"] = str(ROOT)
     with ExitStack() as stack:
