@@ -8,17 +8,20 @@ from collections.abc import Mapping
 from framework.client.routes import RouteTable
 from framework.core.broker_time import Reading
 from framework.errors import ProtocolError, shorten
+from framework.model.subscription import Subscription
 from framework.net.channel import raise_for
 from framework.net.pool import Pool
 from framework.wire.bodies.config import KeyValues
 from framework.wire.bodies.connections import ConsumerConnections
+from framework.wire.bodies.heartbeat import CheckClientConfig, SubscriptionData
 from framework.wire.bodies.running import RunningInfo
 from framework.wire.command import Command
 from framework.wire.fields import command_for
 from framework.wire.requests.admin import BrokerRuntimeRequest, ConsumerConnectionsRequest
+from framework.wire.requests.group import CheckClientConfigRequest
 from framework.wire.requests.inbound import RunningInfoRequest
 
-CLOCK_MS = 3_000
+CLOCK_MS = CHECK_MS = 3_000
 _SINCE = re.compile(r"\[ ([\d,]+) days, (\d+) hours, (\d+) minutes, (\d+) seconds \]")
 PATIENCE_MS = 10_000  # the broker asks the member, and waits for it
 
@@ -44,6 +47,15 @@ class Inquiries:
         request = command_for(BrokerRuntimeRequest())
         answer = raise_for(await self._pool.request(address, request, timeout_ms=CLOCK_MS), request.code, address)
         return _clock_in(KeyValues.decode(answer.body).table, address)
+
+    async def check_filter(self, broker: str, group: str, client_id: str, subscription: Subscription) -> None:
+        """Raise Refused where this broker cannot filter so: it is not made to, or finds a mistake of its own."""
+        body = CheckClientConfig(
+            client_id=client_id, group=group, subscription=SubscriptionData.of(subscription)
+        ).encode()
+        request = command_for(CheckClientConfigRequest(), body=body)
+        answer = await self._pool.request(self._routes.address_of(broker), request, timeout_ms=CHECK_MS)
+        raise_for(answer, request.code, broker)
 
     def addresses(self) -> list[str]:
         """The masters', whose clocks date what is stored."""

@@ -19,6 +19,7 @@ from framework.ports import World
 from framework.runtime import connect
 from framework.runtime.connect import heartbeat_of
 from framework.runtime.dormant import Dormant
+from framework.runtime.filtering import refuse_filters
 from framework.runtime.group import ConsumerGroup
 from framework.runtime.joining import Joining
 from framework.runtime.plan import GroupPlan
@@ -106,6 +107,7 @@ class Membership:
         cluster, tree = self.cluster, self._tree
         await connect.find_brokers(cluster, [group.plan for group in self.groups], more_topics)
         await start_clocks(self._clock, self.groups, cluster, self._world, tree)
+        await refuse_filters([group.plan for group in self.groups], cluster, self.member, tree)
         self.groups, held = await self.joining.look_around(cluster, self.groups, self.member)
         self._rooms = await start_rooms(lambda: self.groups, cluster, self._world, tree)
         self.joining.start_held(held, self._join_late, tree)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,10 +13,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from framework import App, Message, consumer
+from framework.errors import ConfigurationError
 from tests.interop.cluster import Addresses
 from tests.interop.inside import application, running, until
 from tests.interop.java_peer import JavaPeer, Outgoing
-from tests.interop.mqadmin import Admin
+from tests.interop.mqadmin import Admin, AdminError
 from tests.interop.test_consuming import lag
 
 pytestmark = pytest.mark.interop
@@ -120,3 +122,37 @@ def test_what_is_older_than_the_rule_says_is_settled_unhandled(stream: Stream, a
     asyncio.run(scenario())
     assert not old & set(seen)
     assert 0 == lag(admin, f"new-on-{stream.topic}")
+
+
+@contextmanager
+def without_filters(admin: Admin, cluster: Addresses) -> Iterator[None]:
+    """As a stock broker is delivered."""
+    words = ("-b", cluster.brokers[BROKER], "-k", "enablePropertyFilter", "-v")
+    admin.run("updateBrokerConfig", *words, "false")
+    try:
+        yield
+    finally:
+        admin.run("updateBrokerConfig", *words, "true")
+
+
+def test_a_condition_is_put_to_the_broker_before_its_group_joins(
+    stream: Stream, admin: Admin, cluster: Addresses
+) -> None:
+    """As Java's client does at its start."""
+    group = f"wants-{stream.topic}"
+
+    @consumer(stream.topic, group, sql="price > 10")
+    async def note(message: Message) -> None: ...
+
+    async def started() -> None:
+        async with asyncio.timeout(30):
+            await application(stream.name_server, note).run()
+
+    stream.send("before")
+    with without_filters(admin, cluster), pytest.raises(ConfigurationError) as refused:
+        asyncio.run(started())
+    assert f"group {group}, topic {stream.topic}, sql='price > 10': broker {BROKER} refuses it" in str(refused.value)
+    assert "does not support consumer to filter message by SQL92" in str(refused.value)
+    assert "enablePropertyFilter=true" in str(refused.value)
+    with pytest.raises(AdminError, match="not online"):
+        admin.run("consumerConnection", "-g", group)

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from framework import Message, Producer, consumer
+from framework import App, Message, Producer, consumer
 from framework.broker import switches
 from framework.errors import ConfigurationError
+from framework.hooks.host import PluginHost
 from framework.model.subscription import Subscription
-from framework.wire.bodies.heartbeat import SubscriptionData
-from tests.runtime.test_app import box, run, running, until
+from framework.net.task_tree import TaskTree
+from framework.runtime.filtering import refuse_filters
+from framework.settings.schema import AppSettings
+from framework.wire.bodies.heartbeat import CheckClientConfig, SubscriptionData
+from framework.wire.codes import RequestCode
+from framework.wire.command import Command
+from tests.client.script import A, B, ScriptedCluster
+from tests.net.memory import virtually
+from tests.runtime.test_app import box, run, running, send, until
 
 
 def declared(**options: Any) -> None:
@@ -68,17 +78,36 @@ def test_what_does_not_match_is_passed_over_and_offsets_pass_it_too() -> None:
     run(scenario)
 
 
-def test_a_broker_that_does_not_filter_is_named_with_the_way_out() -> None:
+def test_a_broker_that_does_not_filter_refuses_the_start() -> None:
     async def scenario() -> None:
         @consumer("orders", "billing", sql="price > 10")
         async def bill(message: Message) -> None: ...
 
         async with box() as broker:
             (node,) = broker.nodes
-            async with Producer(name_servers=[broker.address]) as producer:
-                await producer.send("orders", b"one")
+            await send(broker, "orders", "one")
             node.switches.put(switches.SQL, "false")
+            settings = AppSettings.model_validate({"cluster": {"name_servers": [broker.address]}})
+            complaint = r"group billing, topic orders, sql='price > 10': broker .* enablePropertyFilter=true"
+            with pytest.raises(ConfigurationError, match=complaint):
+                await App(settings, [bill], plugins=PluginHost()).run()
+            assert not node.members.client_ids("billing"), "it never joined"
+
+    run(scenario)
+
+
+def test_a_broker_that_filters_no_longer_is_named_with_the_way_out() -> None:
+    async def scenario() -> None:
+        @consumer("orders", "billing", sql="price > 10")
+        async def bill(message: Message) -> None: ...
+
+        async with box() as broker:
+            (node,) = broker.nodes
+            await send(broker, "orders", "one")
             async with running(broker, bill) as app:
+                await until(lambda: app.idle_ms() > 0)
+                node.switches.put(switches.SQL, "false")
+                await send(broker, "orders", "two")
                 reasons: set[str | None] = set()
 
                 def is_named() -> bool:
@@ -89,3 +118,63 @@ def test_a_broker_that_does_not_filter_is_named_with_the_way_out() -> None:
                 await until(is_named)
 
     run(scenario)
+
+
+WANTED = Subscription("orders", "price > 10", 7, "SQL92")
+ASKS = RequestCode.CHECK_CLIENT_CONFIG
+
+
+def answering(answer: Command | None) -> Callable[[Command], Command | None]:
+    return lambda request: answer if request.code == ASKS else Command(0)
+
+
+def asked(answers: dict[str, Command | None]) -> tuple[str, int]:
+    """What a group of one condition and one of tags hears from two brokers: the complaint, and how many were asked."""
+
+    async def story() -> tuple[str, int]:
+        cluster = ScriptedCluster()
+        for address, answer in answers.items():
+            cluster.scripts[address] = answering(answer)
+        await cluster.client.routes.queues("orders")
+        by_tag = Subscription("orders", "paid", 7)
+        plans: Any = [
+            SimpleNamespace(name="billing", subscriptions=(WANTED, by_tag)),
+            SimpleNamespace(name="audit", subscriptions=(by_tag,)),
+        ]
+        tree = TaskTree(on_error=lambda *_: None)
+        said = ""
+        try:
+            await refuse_filters(plans, cluster.client, "me@1", tree)
+        except ConfigurationError as error:
+            said = str(error)
+        (request,) = cluster.asked(A, ASKS)
+        told = CheckClientConfig.decode(request.body)
+        assert ("me@1", "billing", "price > 10", "SQL92") == (
+            told.client_id, told.group, told.subscription.expression, told.subscription.expression_type,
+        )  # fmt: skip
+        await tree.close()
+        await cluster.client.close()
+        return said, len(cluster.asked(A, ASKS)) + len(cluster.asked(B, ASKS))
+
+    return virtually(story)
+
+
+REFUSES = Command(1, remark="The broker does not support consumer to filter message by SQL92")
+
+
+def test_each_broker_of_the_topic_is_asked_and_each_that_refuses_is_named() -> None:
+    said, count = asked({A: REFUSES, B: Command(23, remark="not a word I know")})
+    assert 2 == count
+    assert "broker a refuses it: The broker does not support" in said
+    assert "enablePropertyFilter=true" in said
+    assert "broker b refuses it: not a word I know" in said
+
+
+@pytest.mark.parametrize(
+    "answer", [None, Command(0), Command(1, remark="disk is slow"), Command(2, remark="busy"), Command(3, remark="46?")]
+)
+def test_a_broker_that_is_away_busy_or_too_old_holds_nobody_up(answer: Command | None) -> None:
+    assert ("", 2) == asked({A: answer, B: Command(0)})
+    said, _ = asked({A: answer, B: REFUSES})
+    assert "broker b refuses it" in said
+    assert "broker a" not in said
