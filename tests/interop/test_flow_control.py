@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from random import Random
 from typing import Any
 
 import pytest
@@ -45,7 +46,7 @@ class Held:
         async def hold(message: Message) -> None:
             if not ends(message):
                 await over.wait()
-            self.handled.append(message.offset)
+            self.handled.append(message.queue_offset)
 
         app = application(self._name_server, hold, of_group={"concurrency": 2, **settings})
         async with running(app):
@@ -95,7 +96,7 @@ def test_a_thousand_messages_go_on_and_one_more_holds(held: Held) -> None:
 
 def test_bytes_up_to_the_bound_go_on_and_one_message_more_holds(held: Held) -> None:
     """What messages weigh is what they weigh on the wire: it is taken from a first group, and bounds a second one."""
-    body = b"x" * 20_000
+    body = Random(7).randbytes(20_000)  # which no producer compresses
 
     async def scenario() -> None:
         async with held.consumed("weighs") as queue:
@@ -116,10 +117,9 @@ def test_a_span_of_two_thousand_goes_on_and_one_offset_more_holds(held: Held) ->
     """The first message is stuck, all others have ended: only the distance is left to bound."""
 
     async def scenario() -> None:
-        async with held.consumed("held-by-span", ends=lambda message: message.offset > 0) as queue:
+        async with held.consumed("held-by-span", ends=lambda message: message.queue_offset > 0) as queue:
             await until(lambda: len(held.handled) == 2_000)
             await look_at_edge(held, queue, 2_001, "span", b"more")
-            assert 1 == queue().messages
         everything(held, 2_001)
 
     held.fill(2_001)

@@ -54,7 +54,8 @@ def test_java_and_python_share_a_group_of_a_namespace(place: Place, java: JavaPe
             assert sent.queue.topic == topic
         theirs: list[bytes] = []
         async with asyncio.timeout(40):
-            while len(theirs) + len(seen) < 2 * COUNT - 1:
+            # Java gives what it had not confirmed once more to whoever takes its queue: repeats count for nothing.
+            while len({first.body, *theirs, *(message.body for message in seen)}) < 2 * COUNT:
                 theirs += [each.body for each in await asyncio.to_thread(member.received, 100, timeout_s=0.3)]
         await app.stop()
         await running
