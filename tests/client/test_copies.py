@@ -1,0 +1,189 @@
+"""Copies of messages: dead letters, and what is sent again as a message where a send-back fails."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Any
+
+import pytest
+
+from framework.errors import BodyUndecodable, BrokerUnreachable, Refused
+from framework.model.message import Message
+from framework.model.queue import MessageQueue
+from framework.wire import properties as texts
+from framework.wire.codes import RequestCode
+from framework.wire.command import Command
+from framework.wire.compression import Codec
+from tests.client.script import A, B, ScriptedCluster, route_of
+from tests.client.test_brokers import QUEUE
+from tests.net.memory import virtually
+
+
+def test_a_dead_letter_is_a_plain_send_past_its_maximum() -> None:
+    """To the retry topic: the broker makes a dead letter of it, and creates that topic where there is none."""
+    properties = {"TAGS": "t", "KEYS": "k", "UNIQ_KEY": "ID", "colour": "red", "DELAY": "3", "TRAN_MSG": "true",
+                  "TIMER_DELAY_MS": "5", "POP_CK": "x"}  # fmt: skip
+    message = Message(
+        "orders", b"x" * 10, properties=properties, queue=QUEUE, queue_offset=7, attempt=4, born_ms=1_700_000_000_000
+    )
+
+    async def story() -> Command:
+        cluster = ScriptedCluster()
+        await cluster.client.brokers.dead_letter(message, "billing")
+        await cluster.client.close()
+        (request,) = cluster.asked(A, RequestCode.SEND_MESSAGE_V2)
+        return request
+
+    request = virtually(story)
+    fields = request.fields
+    assert ("%RETRY%billing", "0", "4", "3") == (fields["b"], fields["e"], fields["j"], fields["l"])
+    assert b"x" * 10 == request.body
+    assert {
+        "TAGS": "t", "KEYS": "k", "UNIQ_KEY": "ID", "colour": "red", "RETRY_TOPIC": "orders", "ORIGIN_MESSAGE_ID": "ID",
+    } == texts.decode(fields["i"])  # fmt: skip
+
+
+def test_a_long_dead_letter_is_compressed_again() -> None:
+    message = Message("orders", b"x" * 10_000, queue=QUEUE, message_id="ID")
+
+    async def story() -> Command:
+        cluster = ScriptedCluster()
+        await cluster.client.brokers.dead_letter(message, "billing")
+        await cluster.client.close()
+        (request,) = cluster.asked(A, RequestCode.SEND_MESSAGE_V2)
+        return request
+
+    request = virtually(story)
+    assert len(request.body) < 1_000
+    assert Codec.ZLIB.sys_flag == int(request.fields["f"])
+
+
+def test_what_cannot_be_read_is_buried_by_the_broker_s_own_copy() -> None:
+    class Torn(Message):
+        __slots__ = ()
+
+        @property
+        def body(self) -> bytes:
+            raise BodyUndecodable("truncated")
+
+    async def story() -> Command:
+        cluster = ScriptedCluster()
+        await cluster.client.brokers.dead_letter(Torn("orders", b"", queue=QUEUE, message_id="ID"), "billing")
+        await cluster.client.close()
+        (request,) = cluster.asked(A, RequestCode.CONSUMER_SEND_MSG_BACK)
+        return request
+
+    assert "-1" == virtually(story).fields["delayLevel"]
+
+
+def failed(**changes: Any) -> Message:
+    """A message that failed on its fourth delivery: the third retry."""
+    properties = {"TAGS": "t", "KEYS": "k", "UNIQ_KEY": "ID", "colour": "red", "DELAY": "5", "REAL_TOPIC": "x",
+                  "TRAN_MSG": "true", "RETRY_TOPIC": "elsewhere", "ORIGIN_MESSAGE_ID": "made-up"}  # fmt: skip
+    fields = {"properties": properties, "queue": QUEUE, "queue_offset": 7, "attempt": 4, "born_ms": 1_700_000_000_000}
+    return Message("orders", b"x" * 10, **{**fields, **changes})
+
+
+def _say(answer: Command, request: Command) -> Command:
+    return answer
+
+
+def sent_again(
+    message: Message,
+    *,
+    level: int = 0,
+    spares_own: bool = False,
+    perms: tuple[int, int] = (6, 6),
+    answers: dict[str, Command] | None = None,
+) -> tuple[str, dict[str, list[Command]]]:
+    """To whom the copy went (or the error), and what each broker was sent."""
+
+    async def story() -> tuple[str, dict[str, list[Command]]]:
+        cluster = ScriptedCluster()
+        route = json.loads(route_of({"a": {0: A}, "b": {0: B}}))
+        for data, perm in zip(route["queueDatas"], perms, strict=True):
+            data["perm"] = perm
+        cluster.routes["%RETRY%billing"] = json.dumps(route).encode()
+        for address, answer in (answers or {}).items():
+            cluster.scripts[address] = partial(_say, answer)
+        try:
+            taker = await cluster.client.brokers.send_again(
+                message, "billing", delay_level=level, max_retries=16, spares_own=spares_own
+            )
+        except (Refused, BrokerUnreachable) as error:
+            taker = str(error)
+        await cluster.client.close()
+        return taker, {each: cluster.asked(each, RequestCode.SEND_MESSAGE_V2) for each in (A, B)}
+
+    return virtually(story)
+
+
+REFUSAL = Command(16, remark="sending message is forbidden")
+
+
+@pytest.mark.parametrize(
+    ("level", "delay", "attempt"), [(0, "6", 4), (6, "6", 4), (18, "18", 4), (0, "3", 1), (0, "18", 17)]
+)
+def test_a_copy_as_a_message_has_what_the_java_client_gives_it(level: int, delay: str, attempt: int) -> None:
+    """Level 3 + attempts so far, the count that this makes, and where it truly comes from, whatever its sender says."""
+    taker, asked = sent_again(failed(attempt=attempt), level=level)
+
+    assert "b" == taker
+    (request,) = asked[B]
+    fields = request.fields
+    assert ("%RETRY%billing", str(attempt), "16", "CLIENT_INNER_PRODUCER") == (
+        fields["b"], fields["j"], fields["l"], fields["a"],
+    )  # fmt: skip
+    assert b"x" * 10 == request.body
+    assert {
+        "TAGS": "t", "KEYS": "k", "UNIQ_KEY": "ID", "colour": "red", "RETRY_TOPIC": "orders", "ORIGIN_MESSAGE_ID": "ID",
+        "RECONSUME_TIME": str(attempt), "MAX_RECONSUME_TIMES": "16", "DELAY": delay,
+    } == texts.decode(fields["i"])  # fmt: skip
+    assert "1700000000000" == fields["g"]
+
+
+def test_a_copy_of_a_copy_keeps_its_first_origin() -> None:
+    (request,) = sent_again(failed(queue=MessageQueue("%RETRY%billing", "a", 0)))[1][B]
+    assert "made-up" == texts.decode(request.fields["i"])["ORIGIN_MESSAGE_ID"], "a broker wrote it there"
+
+
+def test_a_copy_for_the_dead_letters_leaves_the_broker_no_choice() -> None:
+    (request,) = sent_again(failed(), level=-1)[1][B]
+    assert ("4", "3") == (request.fields["j"], request.fields["l"])
+    assert "DELAY" not in texts.decode(request.fields["i"])
+
+
+@pytest.mark.parametrize(
+    ("expected", "a", "b", "options"),
+    [
+        ("b", 0, 1, {}),
+        ("a", 1, 0, {"perms": (6, 4)}),
+        ("a", 1, 0, {"perms": (4, 4)}),  # it takes what no route says
+        ("a", 1, 1, {"answers": {B: REFUSAL}}),
+        ("b", 0, 1, {"perms": (4, 6), "spares_own": True}),
+        ("no other broker takes %RETRY%billing", 0, 0, {"perms": (6, 4), "spares_own": True}),
+        (
+            "SEND_MESSAGE_V2 (310) refused by a: code 16, sending message is forbidden",
+            1, 1, {"answers": {A: REFUSAL, B: REFUSAL}},
+        ),
+    ],
+)  # fmt: skip
+def test_another_broker_takes_the_copy_and_its_own_at_the_last(
+    expected: str, a: int, b: int, options: dict[str, Any]
+) -> None:
+    taker, asked = sent_again(failed(), **options)
+    assert (expected, a, b) == (taker, len(asked[A]), len(asked[B]))
+
+
+@pytest.mark.parametrize("remark", ["FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE"])
+def test_a_send_back_that_was_stored_all_the_same_is_none_that_failed(remark: str) -> None:
+    """A stock broker refuses with 1 what it has stored: another copy would come back beside the first."""
+
+    async def story() -> None:
+        cluster = ScriptedCluster()
+        cluster.scripts[A] = lambda _: Command(1, remark=remark)
+        await cluster.client.brokers.send_back(failed(), "billing", delay_level=0, max_retries=16)
+        await cluster.client.close()
+
+    virtually(story)
