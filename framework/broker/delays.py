@@ -93,7 +93,8 @@ class Delays:
 
     def planned(self, due_ms: int) -> None:
         """Hear that a plan is committed."""
-        if self._next_ms is None or due_ms < self._next_ms:
+        is_sooner = self._next_ms is not None and due_ms < self._next_ms
+        if self._next_ms is None or (is_sooner and safeguard("what is due sooner moves the timer")):
             self._next_ms = due_ms
             self._set_timer()
 

@@ -106,8 +106,8 @@ class Broker:
         try:
             for i, port in enumerate(self._ports):
                 node = Node(
-                    _name_of(i), world=world, timers=loop, store=store, delays=delays, retention=retention,
-                    settings=settings, neighbours=lambda: self._nodes, wake=self._dispatch.resume,
+                    _name_of(i, settings.names), world=world, timers=loop, store=store, delays=delays,
+                    retention=retention, settings=settings, neighbours=lambda: self._nodes, wake=self._dispatch.resume,
                     users=self._users,
                 )  # fmt: skip
                 listener = self._listener(node, port)
@@ -258,5 +258,5 @@ def _address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _name_of(index: int) -> str:
-    return f"broker-{chr(ord('a') + index)}"
+def _name_of(index: int, given: Sequence[str]) -> str:
+    return given[index] if index < len(given) else f"broker-{chr(ord('a') + index)}"

@@ -15,6 +15,8 @@ class BrokerSettings:
     """Limits and ladders. Every limit has a code or a closed connection as its answer, never a crash."""
 
     cluster: str = CLUSTER
+    names: tuple[str, ...] = ()
+    """What the logical brokers are called, in their order; those beyond are broker-a, broker-b and so on."""
     delays_ms: tuple[int, ...] = DELAYS_MS
     timer_ms_max: int = 3 * 24 * 3_600_000  # timerMaxDelaySec
     body_bytes_max: int = 4 * 1024 * 1024  # maxMessageSize

@@ -215,6 +215,10 @@ class PullLoop:
                 group=self.group_name, queue=str(self.queue), offset=offset, reason=cut.reason,
             )  # fmt: skip
         self._skipped += cut.count
+        log.debug(
+            "messages skipped",
+            group=self.group_name, queue=str(self.queue), begin=offset, end=offset + cut.count, reason=cut.reason,
+        )  # fmt: skip
         return cut.found
 
     def _riding(self) -> int:

@@ -5,7 +5,7 @@ It only looks. A running broker is asked directly, not over the wire: the answer
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Sequence
 
 from framework.broker.node import Node
 from framework.broker.server import Broker
@@ -15,7 +15,8 @@ from framework.client.copies import RECONSUME_TIME
 from framework.model.message import ORIGIN_MESSAGE_ID, Message
 from framework.model.queue import MessageQueue
 from framework.model.reserved import DEAD_LETTER_PREFIX, PROGRESS_PREFIX, RETRY_PREFIX, dead_letter_topic, retry_topic
-from framework.testing.history import BY_A_MEMBER
+from framework.testing.history import BY_A_MEMBER, History, place_of
+from framework.testing.sim_world import WALL_CLOCK_START_MS
 from framework.wire.stored import decode
 
 READ_COUNT = 1000
@@ -40,9 +41,8 @@ def end_of(broker: Broker, queue: MessageQueue) -> int:
 
 def stored_offset(broker: Broker, group: str, queue: str) -> int | None:
     """What is stored of a queue that is called so; None for nothing."""
-    topic, _, rest = queue.rpartition("@")
-    name, _, number = rest.rpartition(":")
-    found = [node.offsets.get(group, topic, int(number)) for node in broker.nodes if node.name == name]
+    place = place_of(queue)
+    found = [node.offsets.get(group, place.topic, place.number) for node in broker.nodes if node.name == place.broker]
     return found[0] if found else None
 
 
@@ -95,7 +95,27 @@ def _all_of(broker: Broker, topic: str) -> list[Message]:
     ]
 
 
-def left(broker: Broker, groups: list[str], topics: Mapping[str, Container[str]]) -> list[str]:
+def look_back(broker: Broker, history: History, topics: Sequence[str], skew_ms: int) -> None:
+    """Tell the history what a broker has at the end of a run, whose wall clock was off by so much."""
+    groups = history.groups
+    history.stored = {queue: ids for topic in topics for queue, ids in contents(broker, topic).items()}
+    history.copies = copies(broker, groups)
+    history.dead_letters = dead_letters(broker, groups)
+    began_ms = WALL_CLOCK_START_MS + skew_ms
+    history.fired = [
+        (group, message.message_id, message.attempt, (message.stored_ms - began_ms) / 1000)
+        for group in groups
+        for message in _all_of(broker, retry_topic(group))
+        if RECONSUME_TIME not in message.properties
+    ]
+    if history.skips:
+        for topic in topics:
+            for message in _all_of(broker, topic):
+                at = (message.stored_ms - began_ms) / 1000
+                history.stored_at.setdefault(str(message.queue), {})[message.queue_offset] = at
+
+
+def left(broker: Broker, history: History) -> list[str]:
     """What is not finished and committed yet, a line each; empty when drained."""
     lines = []
     for node in broker.nodes:
@@ -104,18 +124,16 @@ def left(broker: Broker, groups: list[str], topics: Mapping[str, Container[str]]
                 continue
             readers = [
                 group
-                for group in groups
-                if (
-                    topic == retry_topic(group)
-                    if topic.startswith(RETRY_PREFIX)
-                    else topic in topics.get(group, [topic])
-                )
+                for group in history.groups
+                if group not in history.broadcasting
+                and (topic == retry_topic(group) if topic.startswith(RETRY_PREFIX) else history.reads(group, topic))
             ]
             for queue in queues_of(node, topic):
                 for group in readers:
                     committed = node.offsets.get(group, topic, queue.number) or 0
-                    if committed < queue.end:
-                        lines.append(f"{group} {topic}@{node.name}:{queue.number} is at {committed} of {queue.end}")
+                    name = f"{topic}@{node.name}:{queue.number}"
+                    if committed < queue.end and not history.is_nobodys(group, name):
+                        lines.append(f"{group} {name} is at {committed} of {queue.end}")
     if broker.nodes and delayed.next_due_ms(broker.nodes[0].store.database.writing) is not None:
         lines.append("messages wait for their delay")
     if broker.nodes and broker.nodes[0].store.database.writing.in_transaction:

@@ -23,11 +23,12 @@ from framework.model.queue import MessageQueue
 from framework.runtime.app import App
 from framework.settings.schema import AppSettings
 from framework.settings.schema import Cluster as ClusterSettings
-from framework.testing import broker_view, ownership
+from framework.testing import broker_view, disk_view, expectations, ownership
 from framework.testing.checkers.each_queue_has_one_owner import each_queue_has_one_owner
+from framework.testing.checkers.only_who_is_named import only_who_is_named
 from framework.testing.errors import Violation
 from framework.testing.handling import handlers
-from framework.testing.history import Strange
+from framework.testing.history import Strange, place_of
 from framework.testing.machine import Machine
 from framework.testing.node import Node
 from framework.testing.recorder import Recorder, hear_logs
@@ -36,7 +37,7 @@ from framework.testing.sim_network import SimNetwork
 from framework.testing.sim_world import sim_world
 from framework.testing.virtual_loop import NOWHERE, Policy, VirtualLoop
 from framework.testing.wiretap import Wiretap
-from framework.testing.workload import DELAYS_MS, KEYS, UNEVEN, Workload
+from framework.testing.workload import DELAYS_MS, Workload
 
 T = TypeVar("T")
 BROKER_HOST = "127.0.1.1"
@@ -86,7 +87,9 @@ class Cluster:
         self._given_settings = settings
         self._plugins = plugins or PluginHost(discover=lambda: ())
         """One host for all where none is given: the built-in ones keep no state, and loading takes time."""
+        self.broker_names = expectations.broker_names(self.workload, brokers)
         self._broker_settings = broker_settings or BrokerSettings(
+            names=tuple(self.broker_names),
             delays_ms=DELAYS_MS,
             topic_queues=self.workload.queues,
             keeps_locks=False,  # as RocketMQ's brokers, which forget them: harder on members
@@ -99,25 +102,12 @@ class Cluster:
         self.recorder.name_of = lambda peer: self.network.callers.get(peer, peer)
         self.recorder.holder_of = self.holder_of
         self.recorder.stored_of = self._stored_of
+        self.recorder.end_of = self._end_of
         self._members: dict[str, str] = {}
         """Client id -> the life of a process that had it."""
-        self.history.groups = [load.name for load in self.workload.groups]
-        self.history.limited = {load.name for load in self.workload.groups if load.timeout_s}
-        self.history.orderly = {
-            load.name: KEYS if load.orderly == "key" else 1 for load in self.workload.groups if load.orderly
-        }
-        self.history.batched = {load.name for load in self.workload.groups if load.batch}
-        self.history.by_hand = {load.name for load in self.workload.groups if load.by_hand}
-        self.history.threaded = {load.name for load in self.workload.groups if not load.is_async}
-        self.history.announcing = {load.name for load in self.workload.groups if load.progress != "none"}
-        self.history.uneven = {load.name for load in self.workload.groups if load.allocation in UNEVEN}
-        self.history.delays_ms = tuple(self._broker_settings.delays_ms)
-        self.history.max_retries = self.workload.max_retries
-        self.history.places = {load.name: load.concurrency for load in self.workload.groups}
+        expectations.describe(self.history, self.workload, self._broker_settings, self.broker_names, self.apps)
         if self.workload.is_named:
             self.history.grace_s = self.settings.app.grace / 1000
-        self.history.is_protected = self.workload.is_named or bool(self.workload.app.get("protect"))
-        self.history.limits = {load.name: load.timeout_s for load in self.workload.groups if load.timeout_s}
 
     def __repr__(self) -> str:
         alive = [machine.name for machine in self.machines if machine.is_alive]
@@ -131,6 +121,7 @@ class Cluster:
         """One machine more for an application; nothing runs on it yet."""
         number = len(self.apps) + 1
         self.apps.append(Machine(f"app-{number}", f"10.0.0.{10 + number}"))
+        self.apps[-1].disk.on_replace = self.recorder.saved
         return self.apps[-1]
 
     # -- one run
@@ -160,9 +151,7 @@ class Cluster:
         for at, who, what in self.wiretap.strange:
             facts.append(Strange(at, who, what))
         if self.broker.broker is not None and self.broker.is_alive:
-            self.history.stored = broker_view.contents(self.broker.broker, self.workload.topic)
-            self.history.copies = broker_view.copies(self.broker.broker, self.history.groups)
-            self.history.dead_letters = broker_view.dead_letters(self.broker.broker, self.history.groups)
+            broker_view.look_back(self.broker.broker, self.history, self.workload.topics, self.broker.skew_ms)
         for complaint in self.loop.complaints:
             self.recorder.unexpected("the event loop", f"{complaint.get('message')}: {complaint.get('exception')!r}")
 
@@ -198,7 +187,7 @@ class Cluster:
         if self.workload.is_named:
             named = settings.app.model_copy(update={"instance": machine.instance})
             settings = settings.model_copy(update={"app": named})
-        machine.app = App(settings, self._consumers(self), world=world, plugins=self._plugins)
+        machine.app = App(settings, self.consumers(), world=world, plugins=self._plugins)
         self._members[machine.app.member] = node.name
         self.on_app(machine.app)
         machine.task = self.loop.spawn(node, self._live(machine, machine.app), name=f"{node.name} run")
@@ -222,6 +211,7 @@ class Cluster:
         else:
             self.recorder.life(node.name, "left")
         self.loop.kill(node, silently=False)
+        machine.disk.crash()  # what it had locked is free
 
     def _start_again(self, machine: Machine, ended: Node) -> None:
         if machine.node is ended and not machine.is_leaving:
@@ -282,22 +272,16 @@ class Cluster:
             return self._given_settings.model_copy(update={"cluster": reached})
         workload = self.workload
         consumers = {
-            load.name: {
-                "concurrency": load.concurrency,
-                "max_retries": workload.max_retries,
-                "pull_batch": workload.pull_batch,
-                "start": "first",
-                "progress": load.progress,
-                "explicit_ack": load.explicit_ack,
-                "allocation": load.allocation,
-                **({"timeout": f"{load.timeout_s:g}s"} if load.timeout_s else {}),
-                **workload.settings,
-            }
+            load.name: expectations.consumer_settings(workload, load, self.broker_names, self.apps)
             for load in workload.groups
         }
         return AppSettings.model_validate(
             {"app": {"drain": workload.drain, **workload.app}, "cluster": reached, "consumers": consumers}
         )
+
+    def consumers(self) -> Sequence[Consumer[..., Any]]:
+        """What an application that starts now consumes with."""
+        return self._consumers(self)
 
     def _usual_consumers(self, _: Cluster) -> Sequence[Consumer[..., Any]]:
         return handlers(
@@ -320,6 +304,10 @@ class Cluster:
         holders = [node.locks.holder(group, queue, now_ms) for node in broker.nodes if node.name == queue.broker]
         return next((self._members[holder] for holder in holders if holder is not None), "")
 
+    def _end_of(self, queue: str) -> int | None:
+        broker = self.broker.broker
+        return broker_view.end_of(broker, place_of(queue)) if self.broker.is_alive and broker else None
+
     def _stored_of(self, group: str, queue: str) -> int | None:
         broker = self.broker.broker
         return broker_view.stored_offset(broker, group, queue) if self.broker.is_alive and broker is not None else None
@@ -330,14 +318,14 @@ class Cluster:
         """Send so many messages, spread over about that long; how many were acknowledged."""
         node = self.producer.node
         assert node is not None, "start() the cluster first"
-        return await self.loop.spawn(
-            node, self._send_all(topic or self.workload.topic, count, period_s), name="sending"
-        )
+        topics = self.workload.topics if topic is None else (topic,)
+        return await self.loop.spawn(node, self._send_all(topics, count, period_s), name="sending")
 
-    async def _send_all(self, topic: str, count: int, period_s: float) -> int:
+    async def _send_all(self, topics: Sequence[str], count: int, period_s: float) -> int:
         chance = self.loop.streams.application
         acknowledged = 0
         for number in range(count):
+            topic = chance.pick(topics) if len(topics) > 1 else topics[0]
             acknowledged += await self._send_one(topic, number)
             if period_s:
                 await asyncio.sleep(chance.between(0.0, 2 * period_s / count))
@@ -361,7 +349,8 @@ class Cluster:
         return (
             self.broker.is_alive
             and broker is not None
-            and not broker_view.left(broker, self.history.groups, self.history.topics)
+            and not broker_view.left(broker, self.history)
+            and not any(disk_view.left(self))
         )
 
     async def drain(self, seconds: float) -> None:
@@ -369,11 +358,8 @@ class Cluster:
         until = self.loop.now + seconds
         while not self.is_drained():
             if self.loop.now > until:
-                left = (
-                    broker_view.left(self.broker.broker, self.history.groups, self.history.topics)
-                    if self.broker.broker
-                    else ["no broker"]
-                )
+                broker = self.broker.broker
+                left = [*broker_view.left(broker, self.history), *disk_view.left(self)] if broker else ["no broker"]
                 raise Violation("progress", f"not drained {seconds:g}s after healing: {'; '.join(left)}", self.loop.now)
             await asyncio.sleep(0.25)
         self.history.is_drained = True
@@ -383,7 +369,8 @@ class Cluster:
         until = self.loop.now + seconds
         while True:
             self.history.members, self.history.owners = ownership.picture(self)
-            if self.loop.now > until or not list(each_queue_has_one_owner(self.history)):
+            unsettled = [*each_queue_has_one_owner(self.history), *only_who_is_named(self.history)]
+            if self.loop.now > until or not unsettled:
                 return
             await asyncio.sleep(0.25)
 

@@ -12,7 +12,7 @@ from functools import partial
 
 from framework.broker.intercept import Interceptor
 from framework.broker.request import Request
-from framework.testing import operator_faults, topic_faults
+from framework.testing import operator_faults, subscriptions, topic_faults
 from framework.testing.cluster import Cluster
 from framework.testing.nemesis import KINDS_MAX, Nemesis, Struck
 from framework.testing.streams import Stream
@@ -272,7 +272,9 @@ LATER_KINDS: tuple[FaultKind, ...] = (
 )
 """Drawn apart, so that a kind more changes no plan that does not have it."""
 LATER_SHARE = 0.3
-ALL_KINDS = KINDS + LATER_KINDS
+WAY_KINDS: tuple[FaultKind, ...] = (FaultKind("unsubscribe", subscriptions.unsubscribe),)
+"""Drawn with a way of consuming (`variety.py`) alone."""
+ALL_KINDS = KINDS + LATER_KINDS + WAY_KINDS
 _BY_NAME = {kind.name: kind for kind in ALL_KINDS}
 NAMES = tuple(_BY_NAME)
 
@@ -291,3 +293,9 @@ def with_later_kind(kinds: Sequence[FaultKind], chance: Stream) -> tuple[FaultKi
     if not chance.happens(LATER_SHARE):
         return tuple(kinds)
     return (*kinds[: KINDS_MAX - 1], chance.pick(LATER_KINDS))
+
+
+def with_kinds(kinds: Sequence[FaultKind], names: Sequence[str]) -> tuple[FaultKind, ...]:
+    """The same few with these beside them, or in the place of the last ones."""
+    wanted = [kind_named(name) for name in names if name not in {kind.name for kind in kinds}]
+    return (*kinds[: KINDS_MAX - len(wanted)], *wanted)

@@ -37,10 +37,12 @@ def handlers(
     """The consumers of one application. `is_last`: nothing lies behind a message in its queue just now."""
     return [
         consumer(
-            topic=workload.topic, group=load.name, orderly=load.orderly, key=_key if load.orderly == "key" else None,
+            topic=topic, group=load.name, orderly=load.orderly, key=_key if load.orderly == "key" else None,
             commit="manual" if load.by_hand else "auto", batch=load.batch, linger=load.linger,
+            broadcasting=load.broadcasting,
         )(_handler(load, _Behaviour(load, recorder, chance, is_healed, is_last)))
         for load in workload.groups
+        for topic in load.topics(workload)
     ]  # fmt: skip
 
 

@@ -79,6 +79,7 @@ class Harness:
             plugins=host,
         )
         self._cluster.history.groups = sorted({consumer.spec.group for consumer in consumers})
+        self._cluster.history.broadcasting = {each.spec.group for each in consumers if each.spec.broadcasting}
         for consumer in consumers:
             topic = wrap(chosen.cluster.namespace, consumer.spec.topic)
             self._cluster.history.topics.setdefault(consumer.spec.group, set()).add(topic)
@@ -198,9 +199,7 @@ class Harness:
             self._check()
             if cluster.loop.now > until:
                 assert cluster.broker.broker is not None
-                left = "; ".join(
-                    broker_view.left(cluster.broker.broker, cluster.history.groups, cluster.history.topics)
-                )
+                left = "; ".join(broker_view.left(cluster.broker.broker, cluster.history))
                 raise Violation("everything is handled", f"not within {seconds:g}s: {left}", cluster.loop.now)
             # Looked at often while things happen, seldom while a retry waits for its hour.
             seen, pause = len(self.events), LOOK_EACH_S if seen < len(self.events) else min(pause * 1.5, LOOK_MAX_S)

@@ -112,6 +112,8 @@ class Acquired(Fact):
     """It had the queue already, and its broker moved it."""
     stored: int | None = None
     """What the broker had stored then; None for nothing, and where it did not run."""
+    end: int | None = None
+    """Where the queue ended at its broker then; None where it did not run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,51 @@ class PassedOver(Fact):
     group: str
     queue: str
     offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped(Fact):
+    """A process settles these offsets without a handler, since its group does not want them any more."""
+
+    group: str
+    queue: str
+    begin: int
+    end: int
+    queue_end: int | None = None
+    """Where the queue ended at its broker then; None where it did not run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saved(Fact):
+    """A broadcasting group's offsets are on its process's own disk: each is the next one to handle."""
+
+    group: str
+    offsets: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed(Fact):
+    """A process was told that its group leaves a topic, or comes back to it."""
+
+    group: str
+    topic: str
+    is_on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SentBack(Fact):
+    """A broker was asked for a copy of a message whose handling failed."""
+
+    group: str
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Swallowed(Fact):
+    """A broker said yes to that, and kept nothing."""
+
+    group: str
+    message_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +302,14 @@ class History:
     """Those whose strategy promises no balance."""
     threaded: set[str] = field(default_factory=set)
     """Those whose handlers run on worker threads, which begin a little after they were asked to."""
+    broadcasting: set[str] = field(default_factory=set)
+    """Those of which each process is given everything."""
+    skips: dict[str, tuple[float, int]] = field(default_factory=dict)
+    """Group -> older than how many seconds, and how far behind the end, it wants nothing; 0: no such rule."""
+    allotted: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)
+    """Group -> queue -> machines that may own it, where a strategy goes by names; nobody where there are none."""
+    strict: set[str] = field(default_factory=set)
+    """Those of these groups in which nobody else ever does."""
     limited: set[str] = field(default_factory=set)
     """Those whose handlers have a limit; what took too long comes back by the first delay, whichever try it was."""
     announcing: set[str] = field(default_factory=set)
@@ -276,6 +331,14 @@ class History:
     """(group, message copied, which retry it is, by which broker or BY_A_MEMBER) of every copy of a failed message."""
     stored: dict[MessageQueue, dict[int, str]] = field(default_factory=dict)
     """What the brokers have at the end: queue -> offset -> message id."""
+    stored_at: dict[str, dict[int, float]] = field(default_factory=dict)
+    """Queue -> offset -> at which second of the run it was stored, by the broker's own clock."""
+    fired: list[tuple[str, str, int, float]] = field(default_factory=list)
+    """(group, message, which retry it is, when it came to its retry topic) of copies that brokers made."""
+    sync_s: float = 0.0
+    """How long a sync of a broker's disk may take."""
+    skipped: dict[tuple[str, str], int] = field(default_factory=dict)
+    """(process, group) -> how many messages it says to have skipped, when everything had settled."""
     resets: set[str] = field(default_factory=set)
     """Groups whose offsets an administrator has reset: what they had settled may be settled again."""
     excused_until: float = 0.0
@@ -292,3 +355,23 @@ class History:
     def of(self, kind: type[F]) -> Iterator[F]:
         """The facts of one kind, in order."""
         return (fact for fact in self.facts if type(fact) is kind)
+
+    def reads(self, group: str, topic: str) -> bool:
+        """Whether the group consumes this topic."""
+        return topic in self.topics.get(group, (topic,))
+
+    def is_nobodys(self, group: str, queue: str) -> bool:
+        """Whether the group's strategy leaves this queue without an owner, whoever is there."""
+        return self.allotted.get(group, {}).get(queue) == ()
+
+
+def machine_of(who: str) -> str:
+    """The machine that this life of a process is on."""
+    return who.partition(".")[0]
+
+
+def place_of(queue: str) -> MessageQueue:
+    """The queue that is called so. A broker's name may have an `@` in it, before which stands its room."""
+    topic, _, rest = queue.partition("@")
+    name, _, number = rest.rpartition(":")
+    return MessageQueue(topic, name, int(number))

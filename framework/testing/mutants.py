@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 
+from framework.testing.checkers.retries_come import HOLDS
 from framework.testing.errors import Violation
 from framework.testing.simulation import SECONDS, Plan, draw, play
 
@@ -48,8 +49,14 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a send-back that nobody keeps is found",
         "a group that has lost its retry queue loses each message that fails, for the broker says yes",
-        (),
-        test="tests/client/test_retry_rooms.py",
+        ("no silent drop", "a commit never passes a gap", "nothing lost"),
+        where=lambda plan: plan.has("no-retry-queues"),
+    ),
+    Mutant(
+        "what is due sooner moves the timer",
+        "a retry with a short delay waits for one with a long delay that was there before it",
+        ("retries come",),
+        where=lambda plan: not plan.has(*HOLDS) and plan.workload.groups[0].fail_rate > 0,
     ),
     Mutant(
         "send-back makes one copy",

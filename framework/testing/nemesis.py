@@ -44,7 +44,7 @@ class Nemesis:
         self.administrator = Administrator(cluster)
         self.queues_most = cluster.workload.queues
         """How many queues the topic has ever had: messages may lie in all of them."""
-        self._undo: dict[int, Callable[[], None]] = {}
+        self._undo: dict[int, Callable[[], object]] = {}
         """What is still to be taken back, by number; taken back by a timer or by healing."""
 
     def __repr__(self) -> str:
@@ -128,7 +128,7 @@ class Nemesis:
         await asyncio.sleep(after_s)
         self._start_app(machine)
 
-    def for_a_while(self, seconds: float, undo: Callable[[], None]) -> None:
+    def for_a_while(self, seconds: float, undo: Callable[[], object]) -> None:
         """Take it back after so long, or when everything is healed."""
         number = self.loop.next_number()
         self._undo[number] = undo

@@ -9,7 +9,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+from framework.broker.intercept import Interceptor
 from framework.broker.node import Node as LogicalBroker
+from framework.broker.request import Request
 from framework.broker.store.topics import PERM_READ
 from framework.broker.switches import PERMISSION
 from framework.model.reserved import retry_topic
@@ -17,7 +19,12 @@ from framework.runtime.app import App
 from framework.testing.machine import Machine
 from framework.testing.nemesis import Nemesis, Struck
 from framework.testing.node import Node
+from framework.testing.wiretap import NOTHING_KEPT
+from framework.wire.codes import RequestCode, ResponseCode
+from framework.wire.command import Command
 
+STOCK = 0.5
+"""How often a broker without retry queues is as RocketMQ's, which say yes and keep nothing; the box refuses."""
 ONE = 0.5
 """How often only one of several brokers is closed: then there is another road for what failed."""
 
@@ -48,17 +55,36 @@ def close_retry_topics(nemesis: Nemesis) -> Struck:
 
 
 def take_retry_queues(nemesis: Nemesis) -> Struck:
-    """`retryQueueNums=0`: a send-back is refused; a copy that is sent as a message still has a queue to lie in."""
+    """`retryQueueNums=0`: a send-back is refused; a copy that is sent as a message still has a queue to lie in.
+
+    Or, as by stock brokers, it is answered with success and kept by nobody.
+    """
     seconds, struck = nemesis.chance.between(2.0, 15.0), _brokers(nemesis)
-    if not struck:
+    is_stock, broker = nemesis.chance.happens(STOCK), nemesis.cluster.broker.broker
+    if not struck or broker is None:
         return None
+    if is_stock:
+        yes = Command(ResponseCode.SUCCESS, remark=NOTHING_KEPT)
+        code = RequestCode.CONSUMER_SEND_MSG_BACK
+        swallow = Interceptor(code=code, answer=yes, times=None, when=partial(_swallowed, nemesis))
+        nemesis.for_a_while(seconds, broker.intercept(swallow))
     for node in struck:
         for name in nemesis.cluster.history.groups:
             group = node.rules.groups.get(name)
             if group is not None:
                 node.rules.put_group(replace(group, retry_queues=0))
     nemesis.for_a_while(seconds, nemesis.open_for_writing)
-    return "broker", f"no group of {len(struck)} has retry queues for {seconds:.1f}s"
+    how = ", and it says yes to what is sent back" if is_stock else ""
+    return "broker", f"no group of {len(struck)} has retry queues for {seconds:.1f}s{how}"
+
+
+def _swallowed(nemesis: Nemesis, request: Request) -> bool:
+    fields = request.command.fields
+    group = request.node.rules.groups.get(fields["group"])
+    if group is None or group.retry_queues > 0:
+        return False
+    nemesis.cluster.recorder.swallowed(fields["group"], fields["originMsgId"])
+    return True
 
 
 def _brokers(nemesis: Nemesis) -> list[LogicalBroker]:
@@ -104,7 +130,7 @@ def subscribe_anew(nemesis: Nemesis) -> Struck:
             if consumer.spec.group == group:
                 app.subscribe(consumer)
 
-    _as_process(nemesis, node, machine, subscribed)
+    as_process(nemesis, node, machine, subscribed)
     return machine.name, f"{group} subscribes anew"
 
 
@@ -132,10 +158,10 @@ def _tell(nemesis: Nemesis, machine: Machine, node: Node, group: str, size: int)
             app.pause(group)
         nemesis.cluster.recorder.resized(group, size)
 
-    _as_process(nemesis, node, machine, told)
+    as_process(nemesis, node, machine, told)
 
 
-def _as_process(nemesis: Nemesis, node: Node, machine: Machine, act: Callable[[App], object]) -> None:
+def as_process(nemesis: Nemesis, node: Node, machine: Machine, act: Callable[[App], object]) -> None:
     """In this life of it, as a step of its own."""
 
     def step() -> None:

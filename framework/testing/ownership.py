@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
 
 def picture(cluster: Cluster) -> tuple[tuple[str, ...], dict[tuple[str, str], Ownership]]:
-    """Who is up, and of each group and each of the topic's queues who believes to own it."""
-    topic = cluster.workload.topic
+    """Who is up, and of each group and each of its topics' queues who believes to own it."""
     up = {
         machine.node.name: machine.app.snapshot()
         for machine in cluster.apps
@@ -23,12 +22,15 @@ def picture(cluster: Cluster) -> tuple[tuple[str, ...], dict[tuple[str, str], Ow
     queues = [
         MessageQueue(topic, node.name, number)
         for node in (broker.nodes if broker is not None else ())
+        for topic in cluster.workload.topics
         if (settings := node.rules.topics.get(topic)) is not None
         for number in range(settings.read_queues)
     ]
     owners: dict[tuple[str, str], Ownership] = {}
     for group in cluster.history.groups:
         for queue in queues:
+            if not cluster.history.reads(group, queue.topic):
+                continue
             who = tuple(
                 name
                 for name, snapshot in up.items()
@@ -39,4 +41,7 @@ def picture(cluster: Cluster) -> tuple[tuple[str, ...], dict[tuple[str, str], Ow
             )
             holder = cluster.holder_of(group, queue) if group in cluster.history.orderly else ""
             owners[group, str(queue)] = Ownership(who, holder)
+    cluster.history.skipped = {
+        (name, each.group): each.skipped for name, snapshot in up.items() for each in snapshot.groups
+    }
     return tuple(up), owners

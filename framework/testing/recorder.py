@@ -17,6 +17,7 @@ from framework.broker.intercept import Interceptor
 from framework.broker.request import Request
 from framework.broker.server import Broker
 from framework.broker.store.offsets import OffsetKey
+from framework.core.offset_file import decode
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.testing.history import (
@@ -37,8 +38,13 @@ from framework.testing.history import (
     Reset,
     Resized,
     Said,
+    Saved,
     Sent,
+    SentBack,
+    Skipped,
     Started,
+    Subscribed,
+    Swallowed,
     ThrownAway,
     Unexpected,
 )
@@ -53,6 +59,7 @@ BREAKDOWNS = ("loop failed", "task failed", "request failed", "settling failed",
 FORMER_LIFE_S = 20.0
 """How long a deleted topic may go on: in answers under way, long polls that still wait, commits that are late. An
 offset of its former life, met by a new one that has grown past it, skips what is new; nothing in the protocol tells."""
+OFFSETS_FILE = ".offsets"
 SAID_MAX = 20_000
 """Log lines kept a run; what loops for ever would otherwise fill the memory."""
 
@@ -69,6 +76,8 @@ class Recorder:
         """Which process has a queue's lock at the broker now."""
         self.stored_of: Callable[[str, str], int | None] = lambda group, queue: None
         """The offset that a queue's broker has stored for a group now."""
+        self.end_of: Callable[[str], int | None] = lambda queue: None
+        """Where a queue ends at its broker now."""
         self._said = 0
 
     @property
@@ -133,6 +142,22 @@ class Recorder:
         self.loop.note("resized", self.who, group, size)
         self.history.facts.append(Resized(self.loop.now, self.who, group, size))
 
+    def subscribed(self, group: str, topic: str, *, is_on: bool) -> None:
+        self.loop.note("subscribed", self.who, group, topic, is_on)
+        self.history.facts.append(Subscribed(self.loop.now, self.who, group, topic, is_on))
+
+    def swallowed(self, group: str, message_id: str) -> None:
+        self.loop.note("swallowed", group, message_id)
+        self.history.facts.append(Swallowed(self.loop.now, self.who, group, message_id))
+
+    def saved(self, path: str, content: bytes) -> None:
+        """A process wrote a small file of its own."""
+        if not path.endswith(OFFSETS_FILE):
+            return
+        group = path.rpartition("/")[2].partition(".")[0]
+        offsets = {str(queue): offset for queue, offset in decode(content, group).offsets.items()}
+        self.history.facts.append(Saved(self.loop.now, self.who, group, offsets))
+
     def remade(self, topic: str) -> None:
         self.loop.note("remade", topic)
         self.history.excused_until = self.loop.now + FORMER_LIFE_S
@@ -154,10 +179,11 @@ class Recorder:
     # -- brokers and the wire
 
     def watch(self, broker: Broker) -> None:
-        """See every commit that reaches the broker, by itself or riding on a pull. Nothing is held up or changed."""
+        """See what reaches the broker: commits, by themselves or riding on a pull, and what is sent back."""
         for code, look in (
             (RequestCode.UPDATE_CONSUMER_OFFSET, self._commit),
             (RequestCode.PULL_MESSAGE, self._commit_on_a_pull),
+            (RequestCode.CONSUMER_SEND_MSG_BACK, self._sent_back),
         ):
             broker.intercept(Interceptor(code=code, times=None, when=_only_look(look)))
 
@@ -183,6 +209,10 @@ class Recorder:
         self.history.facts.append(
             Committed(self.loop.now, self.who, by, group, queue, int(offset), epoch, is_refused, before)
         )
+
+    def _sent_back(self, request: Request) -> None:
+        fields = request.command.fields
+        self.history.facts.append(SentBack(self.loop.now, self.who, fields["group"], fields["originMsgId"]))
 
     def copied(self, group: str, message_id: str) -> None:
         self.history.facts.append(Copied(self.loop.now, self.who, group, message_id))
@@ -215,9 +245,12 @@ class Recorder:
         if name in {"queue positioned", "queue moved by its broker"}:
             offset = fields.get("to", fields["offset"])
             group, queue = fields["group"], fields["queue"]
-            facts.append(
-                Acquired(at, who, group, queue, offset, is_moved="to" in fields, stored=self.stored_of(group, queue))
-            )
+            stored, end = self.stored_of(group, queue), self.end_of(queue)
+            facts.append(Acquired(at, who, group, queue, offset, is_moved="to" in fields, stored=stored, end=end))
+        elif name == "messages skipped":
+            queue = fields["queue"]
+            end = self.end_of(queue)
+            facts.append(Skipped(at, who, fields["group"], queue, fields["begin"], fields["end"], queue_end=end))
         elif name == "assignment changed":
             facts.append(Reassigned(at, who, fields["group"], tuple(fields["gained"]), tuple(fields["lost"])))
         elif name in PROGRESS:

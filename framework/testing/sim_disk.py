@@ -61,6 +61,8 @@ class SimDisk:
         self._databases: dict[str, SimConnection] = {}
         self.used = DiskUsage(0, 1 << 40)
         """How full it is; set by whoever plays with it."""
+        self.on_replace: Callable[[str, bytes], None] | None = None
+        """Told of each file that was written."""
 
     # -- ports.Files
 
@@ -69,6 +71,12 @@ class SimDisk:
 
     def replace(self, path: str, content: bytes) -> None:
         self._files[path] = bytes(content)
+        if self.on_replace is not None:
+            self.on_replace(path, content)
+
+    def paths(self) -> list[str]:
+        """Of the files that are there."""
+        return list(self._files)
 
     def usage(self, path: str) -> DiskUsage:
         return self.used

@@ -10,12 +10,12 @@ from typing import cast
 from framework.testing.checkers import ALL, Checker
 from framework.testing.cluster import Cluster
 from framework.testing.errors import SimulationError, Violation
-from framework.testing.faults import LEAVE, FaultKind, draw_kinds, with_later_kind
+from framework.testing.faults import LEAVE, FaultKind, draw_kinds, with_kinds, with_later_kind
 from framework.testing.history import History
 from framework.testing.nemesis import Nemesis
 from framework.testing.streams import Stream
 from framework.testing.stuck_step import StuckStep, watched
-from framework.testing.variety import vary
+from framework.testing.variety import BROUGHT, IN_ORDER, vary
 from framework.testing.virtual_loop import Policy
 from framework.testing.workload import Workload, draw_workload
 
@@ -104,13 +104,16 @@ def draw(
         is_calm=is_calm,
         kinds=frozenset(kind.name for kind in chosen),
     )
+    if kinds is None:
+        brought = [BROUGHT[way] for way in workload.ways if way in BROUGHT]
+        chosen = with_kinds(chosen, [name for name in brought if name in IN_ORDER or not is_calm])
     return Plan(
         seed=seed,
         policy=policy or drawn_policy,
         is_calm=is_calm,
         kinds=chosen,
         apps=apps or drawn_apps,
-        brokers=brokers or drawn_brokers,
+        brokers=len(workload.broker_names) or brokers or drawn_brokers,
         workload=workload,
         seconds=seconds,
     )

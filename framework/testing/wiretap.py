@@ -21,6 +21,8 @@ _NUMBER = re.compile(rb'"opaque":(-?\d+)').search
 ANSWER = 1
 ONE_WAY = 2
 STRANGE_MAX = 100
+NOTHING_KEPT = "kept by nobody"
+"""Remark of an answer: a broker says yes to a send-back as a stock one does that has no room for it."""
 
 OnCopy = Callable[[str, str], None]
 
@@ -67,7 +69,7 @@ class Wiretap:
         if bits & ONE_WAY:
             return True
         if bits & ANSWER:
-            return self._answer(transport, opaque, int(code[1]))
+            return self._answer(transport, opaque, int(code[1]), is_true=NOTHING_KEPT.encode() not in header)
         self._asked[transport.trace_number, opaque] = int(code[1])
         if int(code[1]) == RequestCode.CONSUMER_SEND_MSG_BACK:
             fields = frame.decode(whole).fields
@@ -85,7 +87,7 @@ class Wiretap:
         message_id = properties.decode(fields["i"])[UNIQUE_KEY]
         self._copies[transport.trace_number, opaque] = fields["b"].removeprefix(RETRY_PREFIX), message_id
 
-    def _answer(self, transport: SimTransport, opaque: int, answer: int) -> bool:
+    def _answer(self, transport: SimTransport, opaque: int, answer: int, *, is_true: bool) -> bool:
         key = (transport.peer.trace_number, opaque)
         code = self._asked.pop(key, None)
         if code is None:
@@ -94,7 +96,7 @@ class Wiretap:
                 self.strange.append((transport.loop.now, transport.node.name, what))
             return True
         copy = self._copies.pop(key, None)
-        if copy is not None and answer == 0:
+        if copy is not None and answer == 0 and is_true:
             self._on_copy(*copy)
         return not (self._steal_left and self._steals(transport, code))
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from framework.testing.streams import Stream
 
-TOPIC = "orders"
+TOPIC, SECOND_TOPIC = "orders", "payments"
 DELAYS_MS = (100, 200, 300, 600, 1_000, 1_500, 2_000, 2_500, 3_000, *range(4_000, 13_000, 1_000))
 """A ladder of eighteen short levels: a run of a minute shall see whole lives of retried messages."""
 
@@ -20,8 +20,8 @@ KEYS = 3
 """Where the order of keys is kept: so many keys a queue, in turn, so that an offset tells its key."""
 
 
-UNEVEN = ("consistent_hash",)
-"""Strategies that promise an owner for each queue, and no balance."""
+UNEVEN = ("consistent_hash", "by_config", "machine_room", "nearby")
+"""Strategies that promise an owner for each queue, or for some, and no balance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,17 @@ class GroupLoad:
     allocation: str = "averaging"
     explicit_ack: bool = False
     """Nothing returned is no success, and now and then a handler forgets to say more."""
+    broadcasting: bool = False
+    """Every process is given every message, and keeps its offsets on its own disk."""
+    reads_second: bool = False
+    """Whether it consumes the second topic, where there is one."""
+    skip_older_s: float = 0.0
+    skip_backlog: int = 0
+    """What it does not want to handle any more; 0: no such rule."""
+
+    def topics(self, workload: Workload) -> tuple[str, ...]:
+        """What it consumes."""
+        return workload.topics if self.reads_second else (workload.topic,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +69,10 @@ class Workload:
     """What a whole run does."""
 
     topic: str = TOPIC
+    second_topic: str = ""
+    """Some messages are sent there instead; empty for none."""
+    broker_names: tuple[str, ...] = ()
+    """Where they are not the usual ones."""
     queues: int = 4
     groups: tuple[GroupLoad, ...] = (GroupLoad(),)
     messages: int = 200
@@ -77,6 +92,10 @@ class Workload:
     """Laid over each group's settings."""
     ways: tuple[str, ...] = ()
     """Which of the ways of consuming in `variety.py` this run goes."""
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return (self.topic, self.second_topic) if self.second_topic else (self.topic,)
 
 
 def draw_workload(chance: Stream, *, is_calm: bool) -> Workload:

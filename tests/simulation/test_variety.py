@@ -13,10 +13,20 @@ import pytest
 from framework.core import order_batch
 from framework.core.order_batch import BatchEnds
 from framework.core.results import explicit
+from framework.core.skipping import Cut, Skipping, SkipRules
+from framework.hooks.builtin.allocation.averaging import Averaging
+from framework.hooks.builtin.allocation.by_config import ByConfig
+from framework.hooks.builtin.allocation.machine_room import MachineRoom
+from framework.model.pulled import Found
+from framework.model.queue import MessageQueue
+from framework.runtime.app import App
+from framework.runtime.broadcasting import Broadcasting
 from framework.services import batch_calls, deliver, order_ends
+from framework.services.local_offsets import LocalOffsets
+from framework.testing.nemesis import KINDS_MAX
 from framework.testing.simulation import Plan, draw, play
 from framework.testing.streams import Stream
-from framework.testing.variety import WAYS, vary
+from framework.testing.variety import BROUGHT, IN_ORDER, WAYS, vary
 from framework.testing.workload import draw_workload
 
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
@@ -28,8 +38,15 @@ def test_every_way_is_gone_and_some_runs_go_none() -> None:
     ways = [way for plan in plans for way in plan.workload.ways]
 
     assert set(WAYS) == set(ways)
-    assert all(ways.count(way) >= 5 for way in WAYS)
-    assert 100 <= sum(not plan.workload.ways for plan in plans) <= 200
+    assert all(ways.count(way) >= 10 for way in WAYS)
+    assert 80 <= sum(not plan.workload.ways for plan in plans) <= 200
+
+
+def test_what_a_way_promises_little_without_is_drawn_with_it() -> None:
+    for plan in (draw(seed) for seed in range(300)):
+        brought = {BROUGHT[way] for way in plan.workload.ways if way in BROUGHT}
+        assert all(plan.has(kind) for kind in brought if kind in IN_ORDER or not plan.is_calm)
+        assert len(plan.kinds) <= KINDS_MAX
 
 
 def test_two_ways_together_can_be_declared() -> None:
@@ -93,3 +110,65 @@ def test_nothing_returned_that_counts_as_success_is_noticed(monkeypatch: pytest.
 def test_a_batch_that_goes_on_behind_its_failed_message_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(order_ends, "decide_batch", no_stay)
     assert {"order kept", "a commit never passes a gap"} & broken_truths("batches-in-order", fails_now_and_then)
+
+
+# -- queues by name, topics that are left, messages that nobody wants, everything for everybody
+
+
+def test_offsets_of_a_broadcasting_group_that_are_told_a_broker_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Broadcasting, "pulls", lambda alone, pulls: pulls)
+    assert {"everybody is told"} & broken_truths("broadcasting")
+
+
+def test_a_file_that_is_ahead_of_the_handlers_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ahead(offsets: LocalOffsets, queue: MessageQueue, offset: int) -> None:
+        offsets._offsets[queue] = offset + 1
+        offsets._noted += 1
+
+    monkeypatch.setattr(LocalOffsets, "_note", ahead)
+    assert {"saved offsets hold"} & broken_truths("broadcasting")
+
+
+def test_a_message_more_than_the_rules_name_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut = Skipping.cut
+
+    def greedy(skipping: Skipping, found: Found, begin: int, now_ms: int) -> Cut | None:
+        rules = skipping.rules
+        backlog = None if rules.backlog_over is None else max(rules.backlog_over - 1, 0)
+        older_ms = None if rules.older_than_ms is None else rules.older_than_ms // 2
+        skipping.rules = SkipRules(older_ms, backlog)
+        try:
+            return cut(skipping, found, begin, now_ms)
+        finally:
+            skipping.rules = rules
+
+    monkeypatch.setattr(Skipping, "cut", greedy)
+    assert {"skips by rule"} & broken_truths("skips")
+
+
+def test_rules_that_skip_nothing_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Skipping, "cut", lambda *_: None)
+    assert {"skips by rule"} & broken_truths("skips")
+
+
+def test_a_queue_of_nobodys_that_is_taken_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ByConfig, "allocate", Averaging().allocate)
+    assert {"only who is named"} & broken_truths("by-config")
+
+
+def test_a_queue_of_nobodys_of_which_nobody_hears_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ByConfig, "remarks", lambda *_: [])
+    assert {"only who is named"} & broken_truths("by-config")
+
+
+def test_a_queue_of_another_room_that_is_taken_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_strict(plan: Plan) -> bool:
+        return plan.workload.groups[0].allocation == "machine_room"
+
+    monkeypatch.setattr(MachineRoom, "allocate", Averaging().allocate)
+    assert {"only who is named"} & broken_truths("machine-rooms", is_strict)
+
+
+def test_a_topic_that_is_consumed_though_it_was_left_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(App, "unsubscribe", lambda app, group, topic: None)
+    assert {"a topic that is left rests"} & broken_truths("second-topic")

@@ -234,7 +234,7 @@ def test_each_queue_has_one_owner() -> None:
     for broken, what in (
         (owned((), ("b.1",)), "orders@broker-a:0 of billing is owned by nobody among 2"),
         (owned(("a.1", "b.1"), ("b.1",), ("a.1",)), "owned by a.1 and b.1"),
-        (owned(("a.1",), ("a.1",)), "billing is out of balance: {'a.1': 2, 'b.1': 0}"),
+        (owned(("a.1",), ("a.1",)), "billing is out of balance in orders: {'a.1': 2, 'b.1': 0}"),
         (owned(("a.1",), holder="b.1"), "a.1 owns orders@broker-a:0 of billing, and b.1 has its lock"),
     ):
         (violation,) = each_queue_has_one_owner(broken)

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from framework.testing.checkers.a_topic_that_is_left_rests import a_topic_that_is_left_rests
 from framework.testing.checkers.acknowledged_is_stored import acknowledged_is_stored
 from framework.testing.checkers.begins_where_it_was import begins_where_it_was
 from framework.testing.checkers.calm_runs_do_not_repeat import calm_runs_do_not_repeat
 from framework.testing.checkers.commit_never_passes_a_gap import commit_never_passes_a_gap
+from framework.testing.checkers.covered_in_time import covered_in_time
 from framework.testing.checkers.each_queue_has_one_owner import each_queue_has_one_owner
 from framework.testing.checkers.epochs_fence import epochs_fence
+from framework.testing.checkers.everybody_is_told import everybody_is_told
 from framework.testing.checkers.expired_in_time import expired_in_time
 from framework.testing.checkers.fences_hold import fences_hold
 from framework.testing.checkers.little_moves import little_moves
 from framework.testing.checkers.no_more_than_asked import no_more_than_asked
+from framework.testing.checkers.no_silent_drop import no_silent_drop
 from framework.testing.checkers.no_storm import no_storm
 from framework.testing.checkers.nothing_lost import nothing_lost
 from framework.testing.checkers.nothing_pauses import nothing_pauses
@@ -24,6 +28,7 @@ from framework.testing.checkers.nothing_unexpected import nothing_unexpected
 from framework.testing.checkers.offsets_forward import offsets_forward
 from framework.testing.checkers.one_answer_a_request import one_answer_a_request
 from framework.testing.checkers.one_copy_an_attempt import one_copy_an_attempt
+from framework.testing.checkers.only_who_is_named import only_who_is_named
 from framework.testing.checkers.order_kept import order_kept
 from framework.testing.checkers.progress_kept import (
     a_flush_covers_what_ended,
@@ -31,7 +36,10 @@ from framework.testing.checkers.progress_kept import (
     what_was_kept_is_not_repeated,
 )
 from framework.testing.checkers.retries_bounded import retries_bounded
+from framework.testing.checkers.retries_come import retries_come
 from framework.testing.checkers.retries_wait import retries_wait
+from framework.testing.checkers.saved_offsets_hold import saved_offsets_hold
+from framework.testing.checkers.skips_by_rule import skips_by_rule
 from framework.testing.checkers.views_may_differ import views_may_differ
 from framework.testing.errors import Violation
 from framework.testing.history import History
@@ -61,22 +69,35 @@ ALL: tuple[Checker, ...] = (
     nothing_pauses,
     no_storm,
     views_may_differ,
+    fences_hold,
+    covered_in_time,
+    retries_come,
+    no_silent_drop,
+    everybody_is_told,
+    saved_offsets_hold,
+    skips_by_rule,
+    only_who_is_named,
+    a_topic_that_is_left_rests,
 )
 
 __all__ = [
     "ALL",
     "Checker",
     "a_flush_covers_what_ended",
+    "a_topic_that_is_left_rests",
     "acknowledged_is_stored",
     "begins_where_it_was",
     "calm_runs_do_not_repeat",
     "commit_never_passes_a_gap",
+    "covered_in_time",
     "each_queue_has_one_owner",
     "epochs_fence",
+    "everybody_is_told",
     "expired_in_time",
     "fences_hold",
     "little_moves",
     "no_more_than_asked",
+    "no_silent_drop",
     "no_storm",
     "nothing_lost",
     "nothing_pauses",
@@ -84,10 +105,14 @@ __all__ = [
     "offsets_forward",
     "one_answer_a_request",
     "one_copy_an_attempt",
+    "only_who_is_named",
     "order_kept",
     "passed_over_was_finished",
     "retries_bounded",
+    "retries_come",
     "retries_wait",
+    "saved_offsets_hold",
+    "skips_by_rule",
     "views_may_differ",
     "what_was_kept_is_not_repeated",
 ]

@@ -30,7 +30,7 @@ def begins_where_it_was(history: History) -> Iterator[Violation]:
             case Remade():
                 moved[fact.topic] = fact.at
             case Acquired(stored=int(stored), is_moved=False):
-                topic = fact.queue.rpartition("@")[0]
+                topic = fact.queue.partition("@")[0]
                 if fact.at < max(moved.get(fact.group, -ASKED_S), moved.get(topic, -ASKED_S)) + ASKED_S:
                     continue
                 recent = [each for each in commits.get((fact.group, fact.queue), ()) if each.at > fact.at - ASKED_S]

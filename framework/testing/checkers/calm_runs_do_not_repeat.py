@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framework.testing.errors import Violation
-from framework.testing.history import Acquired, Fact, Fault, Finished, History, Life, Reassigned, Said, Started
+from framework.testing.history import (
+    Acquired,
+    Fact,
+    Fault,
+    Finished,
+    History,
+    Life,
+    Reassigned,
+    Said,
+    Started,
+)
 
 NAME = "calm runs do not repeat"
 JUST_TAKEN_S = 1.0
@@ -21,13 +31,14 @@ def calm_runs_do_not_repeat(history: History) -> Iterator[Violation]:
     by somebody who was given the queue in passing.
     What failed in an orderly group is tried again in place, by whoever owns the queue then: that is no repeat. Where
     the order of keys is kept it holds the offset while other keys go on, so that their ends are repeated with it;
-    so are those of messages behind it in its batch, and what was not yet committed where commits are made by hand.
+    so are those of messages behind it in its batch, and what was not yet committed where commits are made by hand. Of
+    broadcasting groups each member's own file tells (`saved offsets hold`).
     """
     if not history.is_calm:
         return
     finished: dict[tuple[str, str, int], Finished] = {}
     members = _Members(history)
-    at_ends = {group for group, keys in history.orderly.items() if keys > 1} | history.by_hand
+    at_ends = {group for group, keys in history.orderly.items() if keys > 1} | history.by_hand | history.broadcasting
     at_ends |= history.batched & set(history.orderly)
     for fact in history.facts:
         match fact:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from framework.model.queue import MessageQueue
 from framework.testing.checkers.former_life import is_of_former_life
 from framework.testing.errors import Violation
-from framework.testing.history import Acquired, ByHand, Committed, Copied, Finished, History, Remade
+from framework.testing.history import Acquired, ByHand, Committed, Copied, Finished, History, Remade, Skipped, place_of
 
 NAME = "a commit never passes a gap"
 
@@ -55,6 +55,9 @@ def commit_never_passes_a_gap(history: History) -> Iterator[Violation]:
             done.ended |= done.said(fact)
         elif type(fact) is Copied:
             copied.add((fact.group, fact.message_id))
+        elif type(fact) is Skipped:
+            unwanted = queues.setdefault((fact.group, place_of(fact.queue)), _Queue())
+            unwanted.ended |= set(range(fact.begin, fact.end))
         elif type(fact) is Acquired:
             begun[fact.who, fact.group, fact.queue] = fact.at
             _taken_anew(fact, queues)

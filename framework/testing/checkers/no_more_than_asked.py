@@ -16,11 +16,11 @@ def no_more_than_asked(history: History) -> Iterator[Violation]:
     """INVARIANTS G2, from the moment on at which a process is told.
 
     How many are at work is counted where each handler takes one message and ends by itself: not of batches, of lines
-    (an orderly group runs one a queue), or where handlers are given up.
+    (an orderly group runs one a queue), or where handlers are given up, or are tried again in place beside the crew.
     """
     told: dict[tuple[str, str], Resized] = {}
     at_work: dict[tuple[str, str], int] = {}
-    uncounted = history.batched | set(history.orderly) | set(history.limits)
+    uncounted = history.batched | set(history.orderly) | set(history.limits) | history.broadcasting
     for fact in history.facts:
         if type(fact) is Resized:
             told[fact.who, fact.group] = fact

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framework.testing.errors import Violation
-from framework.testing.history import Acquired, Fault, Finished, History, Life, Reassigned, Sent, Started
+from framework.testing.history import Acquired, Fault, Finished, History, Life, Reassigned, Sent, Started, Subscribed
 
 NAME = "nothing pauses"
 PAUSE_S = 3.0
@@ -42,12 +42,8 @@ class _Owners:
                     return  # by which topics may get queues, and the rest of the run is for the last retries
                 case Sent():
                     self._sent[fact.message_id] = fact.at
-                case Reassigned():
-                    for queue in fact.lost:
-                        self._since.pop((fact.who, fact.group, queue), None)
-                case Life(event="asked to leave"):
-                    for key in [key for key in self._since if key[0] == fact.who]:
-                        del self._since[key]
+                case Reassigned() | Subscribed() | Life(event="asked to leave"):
+                    self._give_up(fact)
                 case Acquired() if not fact.is_moved and fact.group in unordered:
                     self._since.setdefault((fact.who, fact.group, fact.queue), fact.at)
                 case Started() if fact.group in unordered:
@@ -59,6 +55,20 @@ class _Owners:
                     self._running[mine] -= 1
                 case _:
                     pass
+
+    def _give_up(self, fact: Reassigned | Subscribed | Life) -> None:
+        """What is not its own from here on."""
+        for key in [key for key in self._since if key[0] == fact.who]:
+            _, group, queue = key
+            match fact:
+                case Reassigned():
+                    is_gone = group == fact.group and queue in fact.lost
+                case Subscribed():
+                    is_gone = group == fact.group and queue.startswith(f"{fact.topic}@")
+                case _:
+                    is_gone = True
+            if is_gone:
+                del self._since[key]
 
     def _started(self, fact: Started, most_s: float) -> Iterator[Violation]:
         mine = (fact.who, fact.group)

@@ -35,6 +35,9 @@ def offsets_forward(history: History) -> Iterator[Violation]:
         elif type(fact) is Committed:
             key = (fact.by, fact.group, str(fact.queue))
             before = highest.get(key, 0)
+            if fact.offset < 0:
+                yield Violation(NAME, f"{fact.by} committed {fact.offset} of {fact.queue} for {fact.group}", fact.at)
+                continue
             if fact.offset >= before:
                 highest[key] = fact.offset
                 begun.pop(key, None)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from framework.testing.errors import Violation
-from framework.testing.history import Acquired, ByHand, Copied, Finished, History, Started
+from framework.testing.history import Acquired, ByHand, Copied, Finished, History, Said, Started
 
 NAME = "order kept"
 
@@ -35,6 +35,12 @@ class _Held:
     failed: dict[str, int] = field(default_factory=dict)
     """Message -> its offset, for whose copy to look out."""
     given_up: set[int] = field(default_factory=set)
+
+    def give_up(self, message_id: str) -> None:
+        """It has its copy, or is dropped: the next one may come."""
+        if message_id in self.failed:
+            self.given_up.add(self.failed.pop(message_id))
+            self.go_on()
 
     def go_on(self) -> None:
         while self.following in self.done or self.following in self.given_up:
@@ -69,13 +75,19 @@ def order_kept(history: History) -> Iterator[Violation]:
                 mine = held.get(_line(fact, history))
                 if mine is not None and mine.began == mine.epoch:
                     _said(fact, mine)
-            case Copied() if fact.group in history.orderly:
-                for (_, group, _, _), mine in held.items():
-                    if group == fact.group and fact.message_id in mine.failed:
-                        mine.given_up.add(mine.failed.pop(fact.message_id))
-                        mine.go_on()
+            case Copied() | Said(event="message dropped"):
+                _given_up(fact, held)
             case _:
                 pass
+
+
+def _given_up(fact: Copied | Said, held: dict[tuple[str, str, str, int], _Held]) -> None:
+    """Whoever is at it goes on; what is dropped is so in its own process."""
+    for (who, group, _, _), mine in held.items():
+        if isinstance(fact, Copied) and group == fact.group:
+            mine.give_up(fact.message_id)
+        elif isinstance(fact, Said) and (who, group) == (fact.who, fact.fields["group"]):
+            mine.give_up(fact.fields["message_id"])
 
 
 def _line(fact: Started | Finished | ByHand, history: History) -> tuple[str, str, str, int]:

@@ -16,6 +16,7 @@ from framework.testing.history import (
     PassedOver,
     Remade,
     Reset,
+    Skipped,
     Started,
     ThrownAway,
 )
@@ -38,6 +39,8 @@ def passed_over_was_finished(history: History) -> Iterator[Violation]:
                 failed.setdefault(key, {})[fact.offset] = fact.message_id
         elif type(fact) is Copied:
             copied.add((fact.group, fact.message_id))
+        elif type(fact) is Skipped:
+            ended.setdefault((fact.group, fact.queue), set()).update(range(fact.begin, fact.end))
         elif type(fact) is Remade:
             for offsets in (ended, failed):
                 for key in [key for key in offsets if key[1].startswith(f"{fact.topic}@")]:
