@@ -156,6 +156,22 @@ def test_harnesses_side_by_side_know_nothing_of_each_other() -> None:
     assert {number: [f"{number}".encode()] for number in range(3)} == results
 
 
+def test_a_broadcasting_group_is_settled_when_its_offsets_are_on_the_disk() -> None:
+    seen: list[bytes] = []
+
+    @consumer(topic="prices", group="cache", broadcasting=True)
+    async def refresh(message: Message) -> RetryLater | None:
+        seen.append(message.body)
+        return RetryLater("1s") if len(seen) == 1 else None
+
+    with Harness(refresh, settings={"consumers": {"cache": {"max_retries": 2}}}) as desk:
+        desk.send("prices", b"1")
+        events = desk.settle(within="1m")
+
+    assert [b"1", b"1"] == seen
+    assert "handled" == events[-1]["event"]
+
+
 def test_the_same_seed_gives_the_same_story() -> None:
     def play(seed: int) -> list[object]:
         with Harness(recording([]), seed=seed) as desk:
