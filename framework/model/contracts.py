@@ -279,6 +279,22 @@ class Taken(Protocol):
         """What people should see of it, without a secret; `state` says in a word how it goes."""
         ...
 
+    @property
+    def lag(self) -> Mapping[str, int]:
+        """Queue, as texts name it -> messages of it that were not read yet when it was last asked."""
+        ...
+
+
+@runtime_checkable
+class Counting(Protocol):
+    """A runner that counts what it runs, in both ways."""
+
+    def figures(self, group: str) -> Mapping[str, float]:
+        """Name -> number, for metrics; nothing where nothing ran yet. What only grows ends in `_total`, all else is as
+        it was last. `group` is what settings call it. Asked on the event loop, and quick.
+        """
+        ...
+
 
 @runtime_checkable
 class TakesGroups(Protocol):

@@ -94,6 +94,8 @@ class GroupSnapshot:
     """Members that are not listed and keep their seat -> for how many more milliseconds."""
     flaps: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Who was here for a short while -> how often, and how long ago (ms) it came and went."""
+    figures: Mapping[str, float] = field(default_factory=dict)
+    """What the engines of its handlers count, as in `EngineSnapshot`; nothing where it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,10 @@ class EngineSnapshot:
     engine: str
     facts: Mapping[str, str]
     """What the engine says of it; `state` among them."""
+    figures: Mapping[str, float] = field(default_factory=dict)
+    """What it counts, for metrics: what only grows ends in `_total`, all else is as it was last."""
+    lag: Mapping[str, int] = field(default_factory=dict)
+    """Queue -> messages of it that it had not read when it was last asked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from framework.ports import World
 from framework.runtime import build
 from framework.runtime.asked import AskedApp
 from framework.runtime.connect import cluster_options, wait_for_a_broker
+from framework.runtime.counting import EngineFigures
 from framework.runtime.gates import Gates
 from framework.runtime.group import ConsumerGroup
 from framework.runtime.life import Life
@@ -84,6 +85,7 @@ class App:
         self._traces: dict[str, ConsumeTrace] = {}
         self._onces: Onces = {}
         self._taken = TakenGroups(self.world.workers)
+        self._figures = EngineFigures(self.plugins.runners)
         self._standstill: Standstill | None = None
         self._resources = Resources([each for consumer in consumers for each in asked_by(consumer)], self)
         self._drain_ms = settings.app.drain
@@ -324,7 +326,7 @@ class App:
             self.settings, self.member, self._groups, membership.budget, self._clock,
             is_ready=self.is_ready, started_ms=self._started_ms, dormant=membership.dormant.names,
             calls=self.plugins.calls, held_back=joining.held, host=joining.host, session=joining.session,
-            engines=self._taken.pictures(), failed_loops=membership.failed_loops,
+            engines=self._taken.pictures(self._figures), figures=self._figures, failed_loops=membership.failed_loops,
         )  # fmt: skip
 
     def __repr__(self) -> str:

@@ -13,6 +13,7 @@ from framework.model.snapshot import EngineSnapshot, GroupSnapshot, LoopSnapshot
 from framework.net.task_tree import LoopFailures
 from framework.ports import Clock
 from framework.runtime.connect import consume_from
+from framework.runtime.counting import EngineFigures
 from framework.runtime.group import ConsumerGroup
 from framework.services.clocks import AlignedClock
 from framework.services.pull import PullLoop
@@ -32,6 +33,7 @@ def picture(
     dormant: tuple[str, ...] = (),
     calls: Calls | None = None,
     engines: tuple[EngineSnapshot, ...] = (),
+    figures: EngineFigures,
     held_back: Mapping[str, int],
     host: str,
     session: str,
@@ -42,7 +44,10 @@ def picture(
         name=settings.app.name,
         member=member,
         is_ready=is_ready,
-        groups=tuple(_group(group, settings.consumer(group.plan.own_name), clock) for group in groups),
+        groups=tuple(
+            _group(group, settings.consumer(group.plan.own_name), clock, figures.of(group.plan.own_name))
+            for group in groups
+        ),
         budget_used=budget.used,
         budget_limit=budget.limit,
         name_servers=tuple(settings.cluster.name_servers),
@@ -79,7 +84,9 @@ def idle_ms(groups: Sequence[ConsumerGroup], engines: Iterable[int], clock: Cloc
     return min([*engines, *(int((now - each.last_activity) * 1000) for each in groups)], default=0)
 
 
-def _group(group: ConsumerGroup, settings: ConsumerSettings, clock: Clock) -> GroupSnapshot:
+def _group(
+    group: ConsumerGroup, settings: ConsumerSettings, clock: Clock, figures: Mapping[str, float]
+) -> GroupSnapshot:
     counts, now_ms = group.counts, clock.monotonic_ms()
     onces = [handling.once for handling in group.plan.handling.values() if handling.once is not None]
     return GroupSnapshot(
@@ -109,6 +116,7 @@ def _group(group: ConsumerGroup, settings: ConsumerSettings, clock: Clock) -> Gr
         repeats=sum(once.dropped for once in onces),
         once_failures=sum(once.failures for once in onces),
         skipped=group.skipping.total if group.skipping is not None else 0,
+        figures=figures,
     )
 
 

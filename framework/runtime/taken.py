@@ -18,6 +18,7 @@ from framework.model.snapshot import EngineSnapshot
 from framework.net.task_tree import TaskTree
 from framework.ports import Workers
 from framework.runtime.collect import max_retries_of
+from framework.runtime.counting import EngineFigures
 from framework.settings.schema import AppSettings
 
 log = structlog.get_logger()
@@ -94,9 +95,16 @@ class TakenGroups:
             except TimeoutError:
                 log.warning("engines still at work", tasks=sorted(each.get_name() for each in tasks if not each.done()))
 
-    def pictures(self) -> tuple[EngineSnapshot, ...]:
+    def pictures(self, figures: EngineFigures) -> tuple[EngineSnapshot, ...]:
         return tuple(
-            EngineSnapshot(each.taking.group, each.taking.topic, each.engine, dict(each.taken.picture))
+            EngineSnapshot(
+                each.taking.group,
+                each.taking.topic,
+                each.engine,
+                dict(each.taken.picture),
+                figures.of(unwrap(each.taking.cluster.namespace, each.taking.group)),
+                dict(each.taken.lag),
+            )
             for each in self._groups
         )
 

@@ -22,6 +22,7 @@ class Engine:
     def __init__(self) -> None:
         self.took: list[Taking] = []
         self.told: list[str] = []
+        self.is_confused = False
 
     def prepared(self, function: Callable[..., object], name: str, group: str) -> Callable[[list[Message]], object]:
         return function
@@ -46,6 +47,15 @@ class Engine:
     @property
     def picture(self) -> Mapping[str, str]:
         return {"state": "running"}
+
+    @property
+    def lag(self) -> Mapping[str, int]:
+        return {"clicks@broker-a:0": 7}
+
+    def figures(self, group: str) -> Mapping[str, float]:
+        if self.is_confused:
+            raise RuntimeError("cannot count")
+        return {"batch_ms": 12.5} if group == "revenue" else {"batch_ms": 3.0}
 
 
 class Plugin:
@@ -76,6 +86,7 @@ def test_the_engine_is_told_all_and_runs_as_long_as_the_application() -> None:
         assert not picture.groups, "no such group is joined"
 
     assert ("revenue", "clicks", "own", {"state": "running"}) == (shown.group, shown.topic, shown.engine, shown.facts)
+    assert ({"batch_ms": 12.5}, {"clicks@broker-a:0": 7}) == (shown.figures, shown.lag)
     (taking,) = engine.took
     assert ("revenue", "clicks", 50, 2000, 3) == (
         taking.group, taking.topic, taking.batch, taking.linger_ms, taking.max_retries,
@@ -83,6 +94,17 @@ def test_the_engine_is_told_all_and_runs_as_long_as_the_application() -> None:
     assert "a" in taking.tags
     assert "first" == taking.start.policy
     assert ["run", "stop 7000"] == engine.told
+
+
+def test_what_an_engine_counts_of_a_group_of_ours_is_in_its_picture_or_missing() -> None:
+    @consumer("views", group="watching", engine="own", batch=50)
+    def watching(batch: Any) -> None: ...
+
+    engine = Engine()
+    with Harness(watching, plugins=host(engine)) as desk:
+        assert {"batch_ms": 3.0} == desk.snapshot().groups[0].figures
+        engine.is_confused = True
+        assert {} == desk.snapshot().groups[0].figures
 
 
 def _refused(words: str, *consumers: Any, **group: Any) -> None:

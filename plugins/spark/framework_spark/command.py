@@ -56,9 +56,11 @@ class SparkCommand:
 
         if arguments.piece < 1:
             raise ConfigurationError(f"--piece {arguments.piece}: write how many rows, 1 or more")
+        sessions = SessionsOfThisProcess(self._settings)
+        sessions.check()
         plan = planned(given(arguments, settings.cluster), arguments.into, arguments.piece)
         if len(plan.done) < plan.pieces:
-            session = SessionsOfThisProcess(self._settings).make()
+            session = sessions.make()
             try:
                 run(session, plan, arguments.into, show)
             finally:

@@ -18,15 +18,16 @@ import structlog
 
 from framework.errors import FrameworkError
 from framework.model.contracts import Taking
-from framework.model.queue import MessageQueue
 from framework.model.reserved import RETRY_PREFIX
 from framework.reading import Reader
 from framework_spark.connection import options_of
-from framework_spark.offsets import flat, nested
+from framework_spark.offsets import nested
 from framework_spark.options import EARLIEST, LATEST, SourceOptions, source_options
+from framework_spark.progress import end_offsets, progress_facts, progress_lag
 from framework_spark.session import PAUSE_MAX_S, PAUSE_S, SharedSession
 from framework_spark.settings import GroupSettings
 from framework_spark.settling import Batches, settle
+from framework_spark.tally import Tally
 from framework_spark.trouble import Stopping
 
 _log = structlog.get_logger(__name__)
@@ -40,9 +41,16 @@ class ManagedQuery:
     """One group's. `run` has a thread of its own; Spark calls `_handle` on one of its threads."""
 
     def __init__(
-        self, taking: Taking, settings: GroupSettings, shared: SharedSession, *, pause_s: float = PAUSE_S
+        self,
+        taking: Taking,
+        settings: GroupSettings,
+        shared: SharedSession,
+        *,
+        pause_s: float = PAUSE_S,
+        tally: Tally | None = None,
     ) -> None:
         self._taking, self._settings, self._shared, self._pause_s = taking, settings, shared, pause_s
+        self._tally = tally or Tally()
         self._given = {**_connection(taking), **settings.options}
         self._options: SourceOptions = source_options(self._given, streaming=True)  # names what cannot work, now
         self._batches = Batches(taking, self._options.topics, shared, job_timeout=settings.job_timeout)
@@ -60,6 +68,9 @@ class ManagedQuery:
         self._reason = ""
         self._facts: dict[str, str] = {}
         """What Spark said of the query when it was last asked."""
+        self._lag: dict[str, int] = {}
+        self._counted = -1
+        """The newest batch that is in the tally."""
         self._asked_at = self._told_at = time.monotonic()
 
     # As the framework sees it
@@ -102,6 +113,10 @@ class ManagedQuery:
         }
         return {**facts, **self._facts, **({"reason": self._reason} if self._reason else {})}
 
+    @property
+    def lag(self) -> dict[str, int]:
+        return self._lag
+
     # The query
 
     def _run_query(self, session: Any) -> None:
@@ -117,6 +132,7 @@ class ManagedQuery:
         )
         self._query = query
         self._busy_at = time.monotonic()
+        self._counted = -1
         self._facts = _page(session, query)
         _log.info(
             "spark query started",
@@ -148,11 +164,24 @@ class ManagedQuery:
         """What the snapshot shows of the query, and each minute the log, while batches come."""
         progress = query.lastProgress
         found = {"doing": str(query.status["message"]), **(progress_facts(progress) if progress else {})}
+        if progress:
+            self._lag = {str(queue): count for queue, count in progress_lag(progress).items()}
+            self._tally.note(lag=sum(self._lag.values()), restarts_total=self._restarts)
+            self._count(progress, query)
         is_news = found.get("spark_batch") != self._facts.get("spark_batch")
         self._facts = {**self._facts, **found}
         if is_news and now - self._told_at >= TELL_S:
             self._told_at = now
             _log.info("spark query", group=self._taking.group, **self._facts)
+
+    def _count(self, newest: Mapping[str, Any], query: Any) -> None:
+        """Into the tally, what ran since the last look; Spark keeps the newest hundred batches."""
+        is_next = int(newest["batchId"]) == self._counted + 1
+        for progress in [newest] if is_next else query.recentProgress:
+            number, took = int(progress["batchId"]), progress["durationMs"]
+            if number > self._counted and "addBatch" in took:  # one without says that there was nothing to do
+                self._counted = number
+                self._tally.ran(int(progress["numInputRows"]), float(took["triggerExecution"]))
 
     def _drain(self, query: Any) -> None:
         """The batch that runs may end, and reaches the checkpoint; the group's offsets follow it."""
@@ -172,7 +201,7 @@ class ManagedQuery:
         if not progress:
             return
         with Reader(self._options.settings) as reader:
-            for queue, offset in _offsets(progress["sources"][0]["endOffset"]).items():
+            for queue, offset in end_offsets(progress["sources"][0]).items():
                 try:
                     if offset > (reader.committed(self._taking.group, queue) or 0):
                         reader.commit(self._taking.group, queue, offset)
@@ -266,23 +295,3 @@ def _page(session: Any, query: Any) -> dict[str, str]:
     """Where Spark's UI shows the query, where there is a UI."""
     url = session.sparkContext.uiWebUrl
     return {"ui": f"{url}/StreamingQuery/statistics/?id={query.runId}"} if url else {}
-
-
-def progress_facts(progress: Mapping[str, Any]) -> dict[str, str]:
-    """The newest batch of a query in a few figures; `lag` is what had not been read when it ended."""
-    source = progress["sources"][0]
-    latest, end = (_offsets(source.get(name)) for name in ("latestOffset", "endOffset"))
-    behind = {queue: max(offset - end.get(queue, 0), 0) for queue, offset in latest.items()}
-    found = {
-        "spark_batch": str(progress["batchId"]),
-        "rows": str(progress["numInputRows"]),
-        "batch_ms": str(progress["durationMs"].get("triggerExecution", 0)),
-        "lag": str(sum(behind.values())),
-    }
-    most = max(behind, key=lambda queue: behind[queue], default=None)
-    return {**found, "lag_most": f"{most} {behind[most]}"} if most is not None and behind[most] else found
-
-
-def _offsets(given: Any) -> Mapping[MessageQueue, int]:
-    found = json.loads(given) if isinstance(given, str) else given
-    return flat(found) if isinstance(found, dict) else {}

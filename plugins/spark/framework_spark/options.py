@@ -118,6 +118,14 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
     return SinkOptions(settings, settings.group, topic, options.count("batchSize") or 256)
 
 
+def mirror_options(given: Mapping[str, str]) -> ReaderSettings:
+    """How a group's offsets are told to its brokers, or ConfigurationError naming the first that cannot work."""
+    options = _Given(given, CONNECTION, "a mirror of offsets")
+    if not options.text("group"):
+        raise ConfigurationError("OffsetMirror: option group is missing; it says whose offsets are told")
+    return _settings(options, "")
+
+
 def _settings(options: _Given, group: str) -> ReaderSettings:
     servers = tuple(part.strip() for part in re.split("[,;]", options.text("nameServers")) if part.strip())
     if not servers:

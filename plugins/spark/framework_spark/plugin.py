@@ -16,7 +16,8 @@ class SparkPlugin:
 
     def __init__(self, settings: SparkSettings) -> None:
         self._settings = settings
-        self._runner = SparkRunner(SessionsOfThisProcess(settings), settings.groups)
+        sessions = SessionsOfThisProcess(settings)
+        self._runner = SparkRunner(sessions, settings.groups, check=sessions.check)
 
     @staticmethod
     @hookimpl

@@ -13,6 +13,7 @@ from framework_spark.limit import JobOverLimit, limited
 from framework_spark.session import PAUSE_S, Sessions, SharedSession
 from framework_spark.settings import GroupSettings
 from framework_spark.splitting import blamed, runs_of
+from framework_spark.tally import Tally
 from framework_spark.trouble import SessionDied, Stopping
 
 if TYPE_CHECKING:
@@ -25,15 +26,34 @@ class SparkRunner:
     """One an application; `groups` are those that the settings say something about."""
 
     def __init__(
-        self, sessions: Sessions, groups: Mapping[str, GroupSettings] | None = None, *, pause_s: float = PAUSE_S
+        self,
+        sessions: Sessions,
+        groups: Mapping[str, GroupSettings] | None = None,
+        *,
+        pause_s: float = PAUSE_S,
+        check: Callable[[], None] | None = None,
     ) -> None:
+        """`check` raises where no session can be made here; it is called before anything is started."""
         self._shared = SharedSession(sessions, pause_s=pause_s)
+        self._check = check or (lambda: None)
         self._groups = groups or {}
+        self._tallies: dict[str, Tally] = {}
+        """By group, and kept: handlers are prepared anew when settings are read again."""
 
     # Batches that the framework hands over
 
     def prepared(self, function: Callable[..., object], name: str, group: str) -> Callable[[list[Message]], object]:
-        return _Handler(function, name, self._groups.get(group, GroupSettings()), self._shared)
+        self._check()
+        settings = self._groups.get(group, GroupSettings())
+        return _Handler(function, name, settings, self._shared, self._tally(group))
+
+    def _tally(self, group: str) -> Tally:
+        return self._tallies.setdefault(group, Tally())
+
+    def figures(self, group: str) -> Mapping[str, float]:
+        """For metrics: batches, their rows and time; in `mode: source` the lag, too, which else the framework has."""
+        found = self._tallies.get(group)
+        return found.figures if found is not None else {}
 
     # Groups that a query reads
 
@@ -45,8 +65,9 @@ class SparkRunner:
         from framework.model.namespaces import unwrap
         from framework_spark.managed import ManagedQuery
 
-        group = self._groups[unwrap(taking.cluster.namespace, taking.group)]
-        return ManagedQuery(taking, group, self._shared)
+        self._check()
+        group = unwrap(taking.cluster.namespace, taking.group)
+        return ManagedQuery(taking, self._groups[group], self._shared, tally=self._tally(group))
 
     def stop(self) -> None:
         """Let nobody wait for a session any more."""
@@ -57,13 +78,23 @@ class _Handler:
     """One handler's function; called on worker threads, several at once."""
 
     def __init__(
-        self, function: Callable[..., object], name: str, settings: GroupSettings, shared: SharedSession
+        self,
+        function: Callable[..., object],
+        name: str,
+        settings: GroupSettings,
+        shared: SharedSession,
+        tally: Tally,
     ) -> None:
         self._function, self._name, self._settings, self._shared = function, name, settings, shared
+        self._tally = tally
         self._own: tuple[int, Any] | None = None
         """The handler's session, and of the how manieth shared one it is a branch."""
 
     def __call__(self, messages: list[Message]) -> object:
+        with self._tally.batch(len(messages)):
+            return self._run(messages)
+
+    def _run(self, messages: list[Message]) -> object:
         parts = list(_parts(messages, self._settings.batch_bytes))
         if len(parts) == 1:
             return self._settled(messages)

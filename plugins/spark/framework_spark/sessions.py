@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import atexit
+import os
+import shutil
 import socket
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import structlog
 
+from framework.errors import ConfigurationError
 from framework_spark.limit import is_connect
 from framework_spark.settings import SparkSettings
 
@@ -29,6 +33,21 @@ class SessionsOfThisProcess:
 
     def __init__(self, settings: SparkSettings) -> None:
         self._settings = settings
+
+    def check(self) -> None:
+        """ConfigurationError where no session can be made here, as far as that is seen without making one."""
+        if self._settings.remote or self._settings.session:
+            return
+        home = os.environ.get("JAVA_HOME", "")
+        if home and not Path(home, "bin", "java").is_file():
+            raise ConfigurationError(
+                f"Spark needs Java 17 or newer, and JAVA_HOME={home} has no bin/java; mend or unset it"
+            )
+        if not home and shutil.which("java") is None:
+            raise ConfigurationError(
+                "Spark needs Java 17 or newer, and there is no java on the PATH; install it, or set JAVA_HOME (or "
+                "plugins.settings.spark.remote, a server of Spark Connect)"
+            )
 
     def make(self) -> Any:
         session = self._given() if self._settings.session else self._built()

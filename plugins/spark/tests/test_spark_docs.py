@@ -18,14 +18,30 @@ from framework import Message
 from framework.model.outcome import DeadLetter
 from framework.model.queue import MessageQueue
 from framework.reading import Reader, ReaderSettings
+from framework.testing import Harness
+from tests.interop.processes import wait_until
 from tests.reading.threads import ThreadBox, thread_box
 
 TEXT = (Path(__file__).parents[3] / "docs" / "spark.md").read_text()
+
+EXAMPLES = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 
 
 @pytest.mark.parametrize("name", sorted({*options.BATCH, *options.STREAM, *options.SINK, *SCHEMA.fieldNames(), *TYPES}))
 def test_everything_has_its_place_in_the_page(name: str) -> None:
     assert f"`{name}`" in TEXT
+
+
+def test_a_consumer_drops_rows_that_spark_repeated(capfd: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, Any] = {"__name__": __name__}
+    exec(EXAMPLES[4], names)
+
+    with Harness(names["ledger"]) as desk:
+        for row in (0, 1, 0, 2, 1):
+            desk.send("paid", f"m{row}", properties={"SPARK_ROW": f"query/7/0/{row}"})
+        desk.settle()
+
+    assert ["m0", "m1", "m2"] == sorted(capfd.readouterr().out.split())
 
 
 @pytest.mark.timeout(600)
@@ -36,7 +52,7 @@ def test_the_examples_run(spark: Any, tmp_path: Path) -> None:
 
 
 def _run_examples(spark: Any, box: ThreadBox, reader: Reader, tmp_path: Path) -> None:
-    batch, stream, handler, splitting = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    batch, stream, handler, splitting, _, mirroring = EXAMPLES
     box.send("orders", [Message("orders", f"m{n}", tags="red" if n % 2 else "blue") for n in range(6)], queue=0)
     names: dict[str, Any] = {
         "spark": spark, "name_servers": box.address, "checkpoint": str(tmp_path / "checkpoint")
@@ -48,6 +64,17 @@ def _run_examples(spark: Any, box: ThreadBox, reader: Reader, tmp_path: Path) ->
     exec(stream, names)
     assert names["query"].exception() is None
     assert 6 == sum(reader.max_offset(queue) for queue in reader.queues("paid"))
+
+    exec(mirroring, names)
+    box.send("orders", [Message("orders", "m6")], queue=0)
+    hourly = names["paid"].writeStream.format("noop").option("checkpointLocation", str(tmp_path / "hourly"))
+    query = hourly.queryName("paid").trigger(processingTime="1 hour").start()  # and nobody else tells for an hour
+    try:
+        (orders,) = [queue for queue in reader.queues("orders") if reader.max_offset(queue)]
+        wait_until(lambda: query.exception() is not None or reader.committed("revenue", orders) == 7, "the mirror", 300)
+        assert query.exception() is None
+    finally:
+        query.stop()
 
     exec(handler, names)
     run = SparkRunner(_Given(spark)).prepared(names["revenue"].spec.function, "revenue", "revenue")

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 from framework_spark import side_effect_free
 from framework_spark.frames import ADDRESS
-from framework_spark.managed import ManagedQuery, loaded, progress_facts
+from framework_spark.managed import ManagedQuery, loaded
+from framework_spark.progress import progress_facts
 from framework_spark.session import SharedSession
 from framework_spark.sessions import SessionsOfThisProcess
 from framework_spark.settings import GroupSettings, SparkSettings

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from framework_spark.frames import ADDRESS, SHAPE, outcomes_of, table_of
+from framework_spark.plugin import SparkPlugin
 from framework_spark.runner import SparkRunner
+from framework_spark.settings import SparkSettings
 from framework_spark.trouble import Stopping
 
 from framework import consumer
+from framework.errors import ConfigurationError
 from framework.hooks import hookimpl
 from framework.hooks.host import PluginHost
 from framework.model.outcome import DeadLetter, RetryLater
@@ -128,3 +132,26 @@ def test_who_waits_for_a_session_is_let_go_when_the_application_ends() -> None:
 
     with pytest.raises(Stopping, match="delivered again"):
         runner.prepared(lambda _: None, "revenue", "revenue")(messages(1))
+
+
+def test_without_java_an_application_does_not_start_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @consumer("clicks", group="revenue", engine="spark")
+    def revenue(frame: Any) -> None: ...
+
+    def started(settings: SparkSettings) -> None:
+        with Harness(revenue, plugins=PluginHost(objects={"spark": SparkPlugin(settings)}, discover=lambda: ())):
+            pass
+
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises((ConfigurationError, Violation), match="Spark needs Java 17 or newer, and there is no java on"):
+        started(SparkSettings())
+    started(SparkSettings(remote="sc://nowhere:15002"))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises((ConfigurationError, Violation), match=r"and JAVA_HOME=.* has no bin/java; mend or unset it"):
+        started(SparkSettings())
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "java").touch()
+    started(SparkSettings())
