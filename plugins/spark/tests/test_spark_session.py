@@ -32,6 +32,8 @@ def test_what_was_sent_is_read_by_offset(spark: Any, box: ThreadBox, topic: str)
     assert [f"m{n}" for n in range(150)] == [row.body for row in sorted(rows, key=lambda row: (row.broker, row.offset))]
     assert {("broker-a", "red", "k"), ("broker-b", None, None)} == {(row.broker, row.tag, row.k) for row in rows}
     assert "timestamp" == dict(frame.dtypes)["storeTime"]
+    nothing = spark.read.format("rocketmq").options(nameServers=box.address, topic=topic, startingOffsets="latest")
+    assert [] == nothing.load().collect()
 
 
 def test_a_mistyped_option_is_one_error_with_the_right_name(spark: Any, box: ThreadBox) -> None:
