@@ -33,6 +33,16 @@ def test_queues_that_nobody_owns_are_said_with_their_number() -> None:
     assert ["10 of 10 queues are on brokers outside the rooms (none)"] == MachineRoom().remarks(["one"], QUEUES)
 
 
+def test_copies_of_what_failed_have_an_owner_wherever_they_lie() -> None:
+    """A broker of the room that is closed for writing has the copy sent to another, of whichever room."""
+    retries = [MessageQueue("%RETRY%billing", broker, 0) for broker in ("room1@a", "room2@b")]
+    strategy, members = MachineRoom(["room1"]), ["one", "two"]
+
+    taken = [queue for member in members for queue in strategy.allocate(member, members, retries)]
+    assert retries == sorted(taken)
+    assert [] == strategy.remarks(members, retries)
+
+
 @pytest.mark.parametrize("rooms", [[], [""], None])
 def test_a_room_must_be_named(rooms: object) -> None:
     with pytest.raises(ValidationError):
