@@ -20,9 +20,10 @@ from framework.wire.properties import NAME_END, PAIR_END
 
 # size, magic, checksum, queue offset, sysFlag, born, stored, reconsume times, body length of an IPv4 record.
 _RECORD = Struct(">iii8xq8xiq8xq8xi8xi")
-_BODY_AT = 88
-_SIZE_MIN = _BODY_AT + 3
-_UNCOMMON = stored.BORN_HOST_V6 | stored.STORE_HOST_V6 | stored.INNER_BATCH | compression.COMPRESSED
+MAGIC = stored.MAGIC_V1  # of a record whose topic has up to 127 bytes
+BODY_AT = 88
+SIZE_MIN = BODY_AT + 3
+UNCOMMON = stored.BORN_HOST_V6 | stored.STORE_HOST_V6 | stored.INNER_BATCH | compression.COMPRESSED
 _UNIQUE_KEY = f"{UNIQUE_KEY}{NAME_END}".encode()
 
 
@@ -72,14 +73,14 @@ class Columns:
             while at < stop:
                 size, magic, checksum, offset, flag, born_ms, stored_ms, times, body_size = unpack(data, at)
                 following = at + size
-                body_at = at + _BODY_AT
+                body_at = at + BODY_AT
                 body_end = body_at + body_size
                 if (
-                    flag & _UNCOMMON
-                    or magic != stored.MAGIC_V1
+                    flag & UNCOMMON
+                    or magic != MAGIC
                     or following > stop
                     or body_size < 0
-                    or size < _SIZE_MIN + body_size
+                    or size < SIZE_MIN + body_size
                 ):
                     at = self._uncommon(data, at, end, offset_delta, with_bodies, tags, fail_on_loss)
                     continue
@@ -154,3 +155,8 @@ class Columns:
 
     def __repr__(self) -> str:
         return f"<Columns {self.queue} {len(self.offsets)} rows>"
+
+
+def offset_message_id(data: bytes, at: int, queue: MessageQueue) -> str:
+    """Of the record at this place: what names a message that its producer gave no unique key."""
+    return stored.Records(data, queue).offset_message_id(at)

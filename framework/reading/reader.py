@@ -205,21 +205,23 @@ class Reader:
         with_bodies: bool = True,
         fail_on_loss: bool = True,
         rows: int = ROWS,
+        columns: type[Columns] = Columns,
     ) -> Iterator[Columns]:
         """The messages with offsets from `begin` to `end` - 1, in columns of about `rows` each.
 
         Every offset of the range is accounted for. What is gone, or cannot be opened, raises OffsetsGone or
-        ProtocolError; without `fail_on_loss` it is passed over, and a body that cannot be opened is None.
+        ProtocolError; without `fail_on_loss` it is passed over, and a body that cannot be opened is None. An engine
+        may bring a kind of `columns` of its own, which keeps the rows in another way.
         """
         pulls = Pulls(self._reach, self.settings, queue, wanted)
-        columns = Columns(queue)
+        found = columns(queue)
         offset = begin
         try:
             while offset < end:
                 pulled = pulls.pull(offset, end, ahead=True)
-                before, since = len(columns), offset
+                before, since = len(found), offset
                 try:
-                    columns.add(
+                    found.add(
                         pulled.data,
                         end,
                         offset_delta=pulled.offset_delta,
@@ -231,15 +233,15 @@ class Reader:
                     raise ProtocolError(error.reason, peer=queue.broker) from error
                 offset = min(pulled.next_offset, end)
                 gone = pulled.gone
-                if gone is None and wanted.is_everything and len(columns) - before != offset - since:
-                    gone = columns.gap(since, offset, before)
+                if gone is None and wanted.is_everything and len(found) - before != offset - since:
+                    gone = found.gap(since, offset, before)
                 if gone is not None and fail_on_loss:
                     raise OffsetsGone(queue, *gone)
-                if len(columns) >= rows or columns.size >= BYTES_MAX:
-                    yield columns
-                    columns = Columns(queue)
-            if len(columns):
-                yield columns
+                if len(found) >= rows or found.size >= BYTES_MAX:
+                    yield found
+                    found = columns(queue)
+            if len(found):
+                yield found
         finally:
             pulls.close()
 

@@ -28,7 +28,7 @@ from framework.errors import FrameworkError
 from framework.reading import OffsetsGone, Reader
 from framework_spark.offsets import Range, flat, limited, nested, split
 from framework_spark.options import Offsets, SourceOptions
-from framework_spark.rows import Rows
+from framework_spark.packed import Packed
 from framework_spark.survey import Ends, Survey, warn
 
 
@@ -49,7 +49,9 @@ class Piece(InputPartition):
 
 def read_piece(options: SourceOptions, schema: StructType, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     """On an executor: the range as record batches, pulled over a connection of the task's own."""
-    assert isinstance(partition, Piece), f"not a partition of ours: {partition!r}"
+    if not isinstance(partition, Piece):  # a batch of no piece has one task, which Spark makes up
+        assert partition.value is None, f"not a partition of ours: {partition!r}"
+        return
     shape = to_arrow_schema(schema, timezone="UTC")
     queue, begin, end = partition.piece
     with Reader(options.settings) as reader:
@@ -61,8 +63,10 @@ def read_piece(options: SourceOptions, schema: StructType, partition: InputParti
                 wanted=options.wanted,
                 with_bodies=options.include_body and "body" in shape.names,
                 fail_on_loss=options.fail_on_data_loss,
+                columns=Packed,
             ):
-                yield Rows(columns).batch(shape)
+                assert isinstance(columns, Packed), "as it was asked for"
+                yield from columns.batches(shape)
         except OffsetsGone as error:
             raise DataLost(error) from error
 

@@ -163,6 +163,13 @@ def test_a_batch_reads_between_its_bounds(box: ThreadBox, filled: str) -> None:
     assert list(range(100)) == earlier + later
 
 
+def test_a_batch_of_nothing_is_nothing(box: ThreadBox, filled: str) -> None:
+    """Spark makes up a partition for a reader that has none, and has it read."""
+    reader = source(box, filled, startingOffsets="latest").reader(SCHEMA)
+    assert [] == reader.partitions()
+    assert [] == rows(reader, [InputPartition(None)])
+
+
 def test_a_bound_for_a_queue_that_is_not_there_is_refused(box: ThreadBox, filled: str) -> None:
     with pytest.raises(ConfigurationError, match=rf"offsets of {filled}@broker-a:99: there is no such queue"):
         batch_of(box, filled, startingOffsets=f'{{"{filled}": {{"broker-a": {{"99": 1}}}}}}')
@@ -194,6 +201,13 @@ def test_tags_are_filtered_and_bodies_left_out(box: ThreadBox, filled: str) -> N
 
     assert [100, 101, 102, 103, 104] == [row["offset"] for row in blue]
     assert {None} == {row["body"] for row in blue}
+
+
+def test_an_expression_over_properties_is_filtered_at_the_broker(box: ThreadBox, topic: str) -> None:
+    messages = [Message(topic, f"m{n}", properties={"price": str(n)}) for n in range(10)]
+    box.send(topic, messages, queue=0, broker="broker-a")
+
+    assert [b"m7", b"m8", b"m9"] == [row["body"] for row in batch_of(box, topic, sql="price > 6")]
 
 
 def test_a_schema_chooses_columns(box: ThreadBox, filled: str) -> None:

@@ -1,0 +1,252 @@
+"""Packed: pulled bytes on their way to Arrow columns, whole fields at a time and without an object a message.
+
+What a pull brought is only walked through, from record to record. When there is a batch of them, each field of all
+records is taken at once: a view of the bytes in which every byte begins a number, and the places where records begin.
+Bodies and properties are ranges, which Arrow copies out. That takes the common record, as `reading/columns.py` does; a
+batch with any other one, or with one that is damaged, goes the general way record by record, which also names the
+mistake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from struct import Struct
+from struct import error as StructError  # noqa: N812  # beside the module's other names
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from framework.errors import ProtocolError
+from framework.model.queue import MessageQueue
+from framework.reading import Columns
+from framework.reading.columns import BODY_AT, MAGIC, SIZE_MIN, UNCOMMON, offset_message_id
+from framework_spark.pairs import Numbers, Pairs, pairs_of, ranges
+from framework_spark.rows import Rows
+
+_SIZE = Struct(">i").unpack_from
+_OFFSET = Struct(">q").unpack_from
+_OFFSET_AT = 20
+
+
+@dataclass(slots=True)
+class _Asked:
+    """How the rows are wanted; the same for all of one reading."""
+
+    end: int
+    with_bodies: bool
+    tags: frozenset[str]
+    fail_on_loss: bool
+
+    def into(self, columns: Columns, data: bytes, offset_delta: int = 0) -> None:
+        columns.add(
+            data,
+            self.end,
+            offset_delta=offset_delta,
+            with_bodies=self.with_bodies,
+            tags=self.tags,
+            fail_on_loss=self.fail_on_loss,
+        )
+
+
+@dataclass(slots=True)
+class _Run:
+    """Pulls one after the other whose records were not looked into yet."""
+
+    pulls: list[bytes] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    """Where each record begins, in all pulls joined."""
+    size: int = 0
+
+
+class Packed(Columns):
+    """In place of `Columns`, for `Reader.read(columns=Packed)`. Its rows are had by `batches` alone."""
+
+    __slots__ = ("_asked", "_count", "_last", "_parts")
+
+    def __init__(self, queue: MessageQueue) -> None:
+        super().__init__(queue)
+        self._parts: list[_Run | Columns] = []
+        """In the order of the offsets; lists where the general way was gone at once."""
+        self._count = 0
+        self._last: tuple[bytes, int] = (b"", 0)
+        """The newest pull, and how many rows it was counted for."""
+        self._asked = _Asked(0, with_bodies=True, tags=frozenset(), fail_on_loss=True)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(
+        self,
+        data: bytes,
+        end: int,
+        *,
+        offset_delta: int = 0,
+        with_bodies: bool = True,
+        tags: frozenset[str] = frozenset(),
+        fail_on_loss: bool = True,
+    ) -> None:
+        self._asked = _Asked(end, with_bodies, tags, fail_on_loss)
+        self.size += len(data)
+        run = self._parts[-1] if self._parts else None
+        if not isinstance(run, _Run):
+            run = _Run()
+        places = [] if offset_delta else _places(data)
+        # Offsets rise, so the last record says for all that they are wanted.
+        if not places or _OFFSET(data, places[-1] + _OFFSET_AT)[0] >= end:
+            self._last = (data, self._loosely(data, offset_delta))
+            return
+        if not run.pulls:
+            self._parts.append(run)
+        base = run.size
+        run.places += places if not base else [base + place for place in places]
+        run.pulls.append(data)
+        run.size = base + len(data)
+        self._last = (data, len(places))
+        self._count += len(places)
+
+    def _loosely(self, data: bytes, offset_delta: int = 0) -> int:
+        columns = self._parts[-1] if self._parts else None
+        if not isinstance(columns, Columns):
+            columns = Columns(self.queue)
+            self._parts.append(columns)
+        before = len(columns)
+        self._asked.into(columns, data, offset_delta)
+        self._count += len(columns) - before
+        return len(columns) - before
+
+    def gap(self, begin: int, end: int, since: int = 0) -> tuple[int, int] | None:
+        """Of the newest pull, whose number of rows is not that of its offsets: now it is looked into."""
+        data, rows = self._last
+        run = self._parts[-1] if self._parts else None
+        if isinstance(run, _Run) and run.pulls and run.pulls[-1] is data:
+            run.pulls.pop()
+            del run.places[len(run.places) - rows :]
+            run.size -= len(data)
+            self._count -= rows
+            if not run.pulls:
+                self._parts.pop()
+            rows = self._loosely(data)
+        columns = self._parts[-1] if self._parts else Columns(self.queue)
+        assert isinstance(columns, Columns)
+        return columns.gap(begin, end, len(columns) - rows)
+
+    def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """One, but for rows of different ways. ProtocolError names what is damaged."""
+        for part in self._parts:
+            rows = Rows(part) if isinstance(part, Columns) else self._rows(part)
+            if len(rows):
+                yield rows.batch(schema)
+
+    def _rows(self, run: _Run) -> Rows:
+        rows = PackedRows(self.queue, b"".join(run.pulls), run.places, self._asked)
+        if rows.is_common:
+            return rows if not self._asked.tags else rows.tagged(self._asked.tags)
+        columns = Columns(self.queue)
+        try:
+            for data in run.pulls:
+                self._asked.into(columns, data)
+        except ProtocolError as error:
+            raise ProtocolError(error.reason, peer=self.queue.broker) from error
+        return Rows(columns)
+
+
+def _places(data: bytes) -> list[int]:
+    """Where records begin; none where their sizes do not fill the bytes, which the general way then complains of."""
+    places: list[int] = []
+    put, unpack, at, stop = places.append, _SIZE, 0, len(data)
+    try:
+        while at < stop:
+            put(at)
+            size = unpack(data, at)[0]
+            if size < SIZE_MIN:
+                return []
+            at += size
+    except StructError:
+        return []
+    return places if at == stop else []
+
+
+class PackedRows(Rows):
+    """Rows that are still the bytes of their records."""
+
+    def __init__(self, queue: MessageQueue, data: bytes, places: list[int], asked: _Asked) -> None:
+        super().__init__(Columns(queue))
+        self._data, self._asked = data, asked
+        self._at: Numbers = np.array(places, np.int64)
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def _field(self, offset: int, kind: str, at: Numbers | None = None) -> Numbers:
+        """Of each record the number that begins so many bytes behind its place."""
+        count = len(self._data) - offset - np.dtype(kind).itemsize + 1
+        view: Numbers = np.ndarray((count,), kind, self._data, offset, (1,))
+        return view[self._at if at is None else at]
+
+    @cached_property
+    def is_common(self) -> bool:
+        """Whether all records are as these columns read them, whole, and their bodies what their checksums say."""
+        size, body_size = self._field(0, ">i4").astype(np.int64), self._field(BODY_AT - 4, ">i4").astype(np.int64)
+        if (
+            (self._field(4, ">i4") != MAGIC).any()
+            or (self._field(36, ">i4") & UNCOMMON).any()
+            or (body_size < 0).any()
+            or (size < SIZE_MIN + body_size).any()
+        ):
+            return False
+        begin = self._at + BODY_AT
+        body_end = self._body_end = begin + body_size
+        topic_size = self._field(0, "u1", body_end).astype(np.int64)
+        texts_at = self._texts_at = body_end + topic_size + 3
+        end = self._at + size
+        if (texts_at > end).any():
+            return False
+        texts_end = self._texts_end = texts_at + self._field(0, ">u2", texts_at - 2)
+        if (texts_end > end).any():
+            return False
+        return not self._asked.with_bodies or self._is_sound(begin, body_end)
+
+    def _is_sound(self, begin: Numbers, end: Numbers) -> bool:
+        bodies = map(self._data.__getitem__, map(slice, begin.tolist(), end.tolist()))  # no step of it is Python's
+        found = np.fromiter(map(crc32, bodies), np.uint32, len(begin)) & 0x7FFF_FFFF
+        return bool((found == self._field(8, ">i4")).all())
+
+    def tagged(self, tags: frozenset[str]) -> Rows:
+        """Those that have one of the tags: brokers compare hash codes."""
+        wanted = pc.is_in(self.text_of("TAGS", pa.string()), value_set=pa.array(sorted(tags), pa.string()))
+        places = self._at[np.asarray(pc.indices_nonzero(wanted))].tolist()
+        if len(places) == len(self):
+            return self
+        rows = PackedRows(self.queue, self._data, places, self._asked)
+        assert rows.is_common, "all of them were"
+        return rows
+
+    # Columns
+
+    def offsets(self, kind: pa.DataType) -> pa.Array:
+        return pa.array(self._field(_OFFSET_AT, ">i8").astype(np.int64), kind)
+
+    def bodies(self, kind: pa.DataType) -> pa.Array:
+        if not self._asked.with_bodies:
+            return pa.nulls(len(self), kind)
+        return ranges(self._data, self._at + BODY_AT, self._body_end, kind)
+
+    def stored(self, kind: pa.DataType) -> pa.Array:
+        return pa.array(self._field(56, ">i8").astype(np.int64) * 1000).view(kind)
+
+    def born(self, kind: pa.DataType) -> pa.Array:
+        return pa.array(self._field(40, ">i8").astype(np.int64) * 1000).view(kind)
+
+    def reconsumed(self, kind: pa.DataType) -> pa.Array:
+        return pa.array(self._field(72, ">i4").astype(np.int32), kind)
+
+    @cached_property
+    def _pairs(self) -> Pairs:
+        return pairs_of(ranges(self._data, self._texts_at, self._texts_end, pa.binary()))
+
+    def offset_id(self, row: int) -> str | None:
+        return offset_message_id(self._data, int(self._at[row]), self.queue)
