@@ -182,7 +182,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> Offsets | None:  # noqa: N802
         """For the query's progress: this less the end offset is the lag."""
-        return nested(self._here.ends())
+        return nested(self._here.recent_ends())
 
     # Reading
 

@@ -18,6 +18,7 @@ from framework.reading import Reader
 from framework_spark.options import EARLIEST, LATEST, Bound, SourceOptions
 
 REFRESH_SECONDS = 5.0  # until a new queue, topic or broker is noticed; Kafka's source asks each trigger
+RECENT_SECONDS = 0.5
 
 Ends = dict[MessageQueue, int]
 
@@ -31,6 +32,8 @@ class Survey:
         self._queues: list[MessageQueue] = []
         self._asked_at: float | None = None
         self._silent: frozenset[str] = frozenset()
+        self._ends: Ends = {}
+        self._ends_at: float | None = None
 
     def queues(self, *, fresh: bool = False) -> list[MessageQueue]:
         """Every readable queue of the topics. ConfigurationError for a topic that was named and does not exist."""
@@ -54,7 +57,15 @@ class Survey:
 
     def ends(self) -> Ends:
         """The end of every queue whose broker answers. Raises where none does."""
-        return self._of_each(self.queues(), self._reader.max_offset)
+        self._ends = self._of_each(self.queues(), self._reader.max_offset)
+        self._ends_at = time.monotonic()
+        return dict(self._ends)
+
+    def recent_ends(self) -> Ends:
+        """The same, as they were asked for a moment ago where they were: Spark asks twice a trigger."""
+        if self._ends_at is None or time.monotonic() - self._ends_at >= RECENT_SECONDS:
+            return self.ends()
+        return dict(self._ends)
 
     def begin(self, queue: MessageQueue) -> int:
         return self._reader.min_offset(queue)

@@ -16,6 +16,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from framework import Message
 from framework.broker.intercept import Interceptor
+from framework.broker.request import Request
 from framework.errors import BrokerUnreachable, ConfigurationError
 from framework.model.queue import MessageQueue
 from framework.reading import Reader
@@ -253,6 +254,29 @@ def test_limits_of_a_trigger(box: ThreadBox, filled: str) -> None:
     assert ReadMinRows(200) == least.getDefaultReadLimit()
     assert 100 == least.latestOffset(ends[0], ReadMinRows(200))[filled]["broker-a"]["0"], "the delay is over"
     assert ALL == stream(box, filled).getDefaultReadLimit()
+
+
+def test_the_lag_is_asked_for_once_a_trigger(box: ThreadBox, filled: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def note(request: Request) -> bool:
+        asked.append(request.command.code)
+        return False
+
+    reader = stream(box, filled)
+    start = reader.initialOffset()
+    undo = box.broker.intercept(Interceptor(code=RequestCode.GET_MAX_OFFSET, times=None, when=note))
+    try:
+        monkeypatch.setattr("framework_spark.survey.RECENT_SECONDS", 3600.0)
+        end = reader.latestOffset(start, ALL)
+        once = len(asked)
+        assert end == reader.reportLatestOffset()
+        assert once == len(asked)
+        monkeypatch.setattr("framework_spark.survey.RECENT_SECONDS", 0.0)
+        box.send(filled, texts(filled, 1), queue=0, broker="broker-a")
+        assert 101 == (reader.reportLatestOffset() or {})[filled]["broker-a"]["0"]
+    finally:
+        undo()
 
 
 def test_what_is_available_now_ends_where_it_was_then(box: ThreadBox, filled: str) -> None:
