@@ -16,6 +16,7 @@ TARGET ?=
 OUT ?= bench.json
 PART ?=
 ARGS ?=
+SPARK ?=
 
 REQUIREMENTS := constraints.txt requirements-dev.txt pyproject.toml $(wildcard plugins/*/pyproject.toml)
 
@@ -38,8 +39,14 @@ $(DEMO)/.ready: constraints.txt pyproject.toml build/python
 	@$(DEMO)/bin/python -m pip install $(PIP_OPTIONS) -e . >&2
 	@touch $@
 
-demo: $(DEMO)/.ready
-	@exec $(DEMO)/bin/framework-app dev example_app
+$(DEMO)/.spark: $(DEMO)/.ready plugins/spark/pyproject.toml
+	@$(DEMO)/bin/python -m pip install $(PIP_OPTIONS) -e plugins/spark >&2
+	@touch $@
+
+# With SPARK=1 (and Java) revenue is counted, too. What an earlier demo's broker held is gone, and so is its checkpoint.
+demo: $(DEMO)/.ready $(if $(SPARK),$(DEMO)/.spark)
+	@$(if $(SPARK),rm -rf build/demo-revenue)
+	@exec $(DEMO)/bin/framework-app dev example_app $(if $(SPARK),--overlay example_app/with-revenue.yaml)
 
 # Everything but the real cluster first; then that, with a cluster a process and each file's tests in one of them: most of
 # their time is waiting. pytest's summary comes last, and after it a line for whatever could not run here (exit code 5:

@@ -26,7 +26,10 @@ def revenue(orders: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
     spark = orders.sparkSession
-    table, name_servers = str(spark.conf.get("spark.revenue.table")), str(spark.conf.get("spark.revenue.nameServers"))
+    table = str(spark.conf.get("spark.revenue.table"))
+    # Where the query reads, unless somebody says another cluster. In `mode: driver` somebody has to.
+    here = spark.conf.get("spark.framework.nameServers", None)
+    name_servers = str(spark.conf.get("spark.revenue.nameServers", here))
     lines = orders.withColumn("order", f.from_json(f.col("body").cast("string"), ORDER))
     is_sound = f.col("order.article").isNotNull() & f.col("order.cents").isNotNull()
     counted = lines.where(is_sound).select(

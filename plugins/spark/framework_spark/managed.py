@@ -34,6 +34,7 @@ _log = structlog.get_logger(__name__)
 
 LOOK_S = 0.2  # between two looks at the query
 ASK_S, TELL_S = 1.0, 60.0  # between two questions for its figures, and two lines of the log about them
+NAME_SERVERS = "spark.framework.nameServers"  # a setting of the query's session, for functions that write back
 COMMIT_S = 10.0  # for a batch that ended to reach the checkpoint
 
 
@@ -121,6 +122,7 @@ class ManagedQuery:
 
     def _run_query(self, session: Any) -> None:
         taking = self._taking
+        session.conf.set(NAME_SERVERS, self._given["nameServers"])
         source = session.readStream.format("rocketmq").options(**self._given, startingOffsets=self._starting())
         query = (
             loaded(source, session)

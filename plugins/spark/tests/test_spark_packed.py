@@ -10,7 +10,7 @@ import pytest
 from framework_spark.frames import SHAPE
 from framework_spark.packed import Packed
 from framework_spark.rows import Rows
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from framework.errors import ProtocolError
@@ -66,6 +66,7 @@ def both(pulled: Sequence[bytes], end: int = 1 << 40, **options: object) -> tupl
     return pa.Table.from_batches(packed.batches(SHAPE), SHAPE), pa.Table.from_batches(rows, SHAPE)
 
 
+@settings(max_examples=30)
 @given(pulls, st.integers(0, 20), st.booleans())
 def test_rows_are_those_that_the_general_way_reads(given: list[list[Record]], end: int, with_bodies: bool) -> None:
     packed, lists = both(numbered(given), end, with_bodies=with_bodies)
@@ -74,6 +75,7 @@ def test_rows_are_those_that_the_general_way_reads(given: list[list[Record]], en
     assert packed.schema == lists.schema
 
 
+@settings(max_examples=30)
 @given(pulls)
 def test_tags_are_compared_as_texts(given: list[list[Record]]) -> None:
     packed, lists = both(numbered(given), tags=frozenset({"x", "y z"}))
@@ -88,6 +90,7 @@ def test_offsets_that_are_to_be_shifted_are() -> None:
     assert packed == lists
 
 
+@settings(max_examples=30)
 @given(st.lists(plain, min_size=1, max_size=4), st.data())
 def test_damaged_bytes_are_refused_as_the_general_way_refuses_them(given: list[Record], data: st.DataObject) -> None:
     (whole,) = numbered([given])

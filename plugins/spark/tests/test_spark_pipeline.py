@@ -101,6 +101,17 @@ def test_repeats_count_once_and_late_orders_correct_their_minute(
     assert expected(30) == sent_totals(reader)
 
 
+def test_the_order_desk_with_revenue_is_right() -> None:
+    """`make demo SPARK=1`, as far as it goes without a JVM."""
+    words = [sys.executable, "-m", "framework", "check", "example_app"]
+    words += ["--overlay", "example_app/with-revenue.yaml"]
+
+    done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT, check=False, timeout=120)
+
+    assert 0 == done.returncode, done.stderr
+    assert "3 consumers" in done.stdout
+
+
 @contextmanager
 def _program(words: list[str], log: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
     with log.open("w") as out:
