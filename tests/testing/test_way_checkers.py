@@ -260,17 +260,19 @@ def test_a_dead_letter_has_had_each_of_its_tries() -> None:
 
 
 def test_what_a_leaver_had_is_soon_somebody_elses() -> None:
-    gained = Reassigned(1.0, "app-1.1", "billing", (HOME,), ())
-    left, late = Life(5.0, "app-1.1", "left"), started(9, 8.0)
+    gained, other = Reassigned(1.0, "app-1.1", "billing", (HOME,), ()), Life(0.0, "app-2.1", "started")
+    left, late = Life(6.0, "app-1.1", "left"), started(9, 9.0)
 
-    def told(*facts: Fact, **known: Any) -> str:
-        return broken(truths.covered_in_time, history(gained, *facts, late, is_calm=True, **known))
+    def told(*facts: Fact, other: Fact = other, **known: Any) -> str:
+        return broken(truths.covered_in_time, history(other, gained, *facts, late, is_calm=True, **known))
 
-    taken = Reassigned(6.0, "app-2.1", "billing", (HOME,), ())
+    taken = Reassigned(7.0, "app-2.1", "billing", (HOME,), ())
     assert "" == told(left, taken)
     assert "orders@broker-a:0 of billing was nobody's 2s after app-1.1 had left" == told(left)
     assert "" == told(Reassigned(4.0, "app-2.1", "billing", (HOME,), ()), left), "it was given before the end"
-    assert "" == told(left, Life(6.0, "app-1.2", "started")), "somebody else came meanwhile"
+    assert "" == told(left, Life(7.0, "app-1.2", "started")), "somebody else came meanwhile"
+    assert "" == told(left, other=Life(4.0, "app-2.1", "started")), "it has only just come"
+    assert "" == told(left, other=Life(0.0, "producer.1", "started")), "nobody else is there"
     assert "" == told(left, grace_s=10.0), "its seat is kept"
     assert "" == told(Subscribed(4.0, "app-1.1", "billing", "orders", is_on=False), left)
 

@@ -8,11 +8,12 @@ from framework.testing.errors import Violation
 from framework.testing.history import Fact, Fault, History, Life, Reassigned, Subscribed
 
 NAME = "covered in time"
-COVER_S = 2.0
+COVER_S, NEW_S = 2.0, 5.0
 
 
 def covered_in_time(history: History) -> Iterator[Violation]:
-    """INVARIANTS B1, in calm runs, of one who leaves while nobody else comes or goes, counted from its end.
+    """INVARIANTS B1, in calm runs, of one who leaves while nobody else comes or goes, counted from its end. Whoever is
+    there must have been so for a while: a newcomer looks around before it takes its share.
 
     Members with names keep the leaver's seat instead; broadcasting groups divide nothing.
     """
@@ -33,6 +34,8 @@ class _Shares:
         self._history = history
         self._owners: dict[tuple[str, str], set[str]] = {}
         self._waiting: dict[tuple[str, str], tuple[str, float]] = {}
+        self._there: dict[str, float] = {}
+        """Who is up and stays, since when."""
 
     def overdue(self, now: float) -> Iterator[Violation]:
         for (group, queue), (who, at) in sorted(self._waiting.items()):
@@ -55,14 +58,18 @@ class _Shares:
                         owners.discard(fact.who)
             case Life():
                 self._waiting.clear()
+                self._there.pop(fact.who, None)
                 if fact.event == "left":
                     self._left(fact.who, fact.at)
+                elif fact.event == "started" and fact.who.startswith("app-"):
+                    self._there[fact.who] = fact.at
             case _:
                 pass
 
     def _left(self, who: str, at: float) -> None:
+        is_asked = bool(self._there) and max(self._there.values()) < at - NEW_S
         for key, owners in self._owners.items():
             if who in owners:
                 owners.discard(who)
-                if not owners and self._history.allotted.get(key[0], {}).get(key[1]) is None:
+                if is_asked and not owners and self._history.allotted.get(key[0], {}).get(key[1]) is None:
                     self._waiting[key] = (who, at)
