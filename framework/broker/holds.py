@@ -1,15 +1,18 @@
 """Long polls: pulls that wait for a message in their queue, or for their deadline.
 
-A hold ends once: by a message whose tag it may want, by its deadline to the millisecond (RocketMQ looks every 5 s), or
-with its connection. What happens then is the caller's.
+A hold ends once: by a message that its filter lets through, by its deadline to the millisecond (RocketMQ looks every
+5 s), or with its connection. What happens then is the caller's.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
+from framework.broker.arrivals import Arrival
 from framework.broker.request import Client, Hold, Request
+from framework.broker.store.queues import Queue
+from framework.broker.store.writer import Row
 from framework.broker.timers import Timer, Timers
 
 HOLDS_MAX = 100_000
@@ -17,12 +20,15 @@ _HEAP_SLACK = 1000
 
 
 class _Held:
-    __slots__ = ("request", "tags", "where")
+    __slots__ = ("request", "wish")
 
-    def __init__(self, request: Request, hold: Hold) -> None:
+    def __init__(self, request: Request, wish: Hold) -> None:
         self.request: Request | None = request
-        self.where = (hold.topic, hold.number)
-        self.tags = hold.tags
+        self.wish = wish
+
+    @property
+    def where(self) -> tuple[str, int]:
+        return self.wish.topic, self.wish.number
 
 
 class Holds:
@@ -61,13 +67,13 @@ class Holds:
             heapq.heapify(self._deadlines)
         self._set_timer()
 
-    def arrived(self, topic: str, number: int, tags: Iterable[int]) -> None:
-        """Wake all who wait for one of these tags in the queue."""
-        holds = self._by_queue.get((topic, number))
+    def arrived(self, queue: Queue, rows: Sequence[Row]) -> None:
+        """Wake all who wait for one of these messages in the queue."""
+        holds = self._by_queue.get((queue.topic, queue.number))
         if not holds:
             return
-        came = frozenset(tags)
-        for held in [held for held in holds if held.tags is None or not held.tags.isdisjoint(came)]:
+        arrival = Arrival(queue, rows)
+        for held in [held for held in holds if arrival.is_wanted(held.wish)]:
             self._end(held)
 
     def look_again(self, group: str, topic: str) -> None:

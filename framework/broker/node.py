@@ -23,6 +23,7 @@ from framework.broker.store.queue_locks import load_locks
 from framework.broker.store.queues import Queue
 from framework.broker.store.store import Store
 from framework.broker.store.topics import load_groups, load_topics
+from framework.broker.store.writer import Row
 from framework.broker.switches import Switches
 from framework.broker.timers import Timer, Timers
 from framework.broker.topic_rules import TopicRules
@@ -80,7 +81,7 @@ class Node:
         self.puts = Rate()
         """How many messages came."""
         self.pulled: dict[tuple[str, str, int], int] = {}
-        """Up to where each group was given messages of each queue."""
+        """Where each group was last told to go on in each queue."""
         self.rates: dict[tuple[str, str], Rate] = {}
         """How many messages each group was given of each topic."""
         self.members = Members(timers, Admission(timers, settings.admission_ms, settings.admission_ms_max))
@@ -98,18 +99,17 @@ class Node:
         """The queue, where it ever got a message."""
         return self.store.queues.find(self.name, topic, number)
 
-    def gave(self, group: str, topic: str, number: int, next_offset: int, count: int) -> None:
+    def gave(self, group: str, topic: str, count: int) -> None:
         """A group was given messages."""
-        self.pulled[group, topic, number] = next_offset
         rate = self.rates.get((group, topic))
         if rate is None:
             rate = self.rates[group, topic] = Rate()
         rate.add(count, int(self.timers.time() // 60))
 
-    def arrived(self, queue: Queue, tags: list[int]) -> None:
+    def arrived(self, queue: Queue, rows: list[Row]) -> None:
         """Messages were committed to a queue of ours."""
-        self.puts.add(len(tags), int(self.timers.time() // 60))
-        self.holds.arrived(queue.topic, queue.number, tags)
+        self.puts.add(len(rows), int(self.timers.time() // 60))
+        self.holds.arrived(queue, rows)
 
     def gone(self, client: Client) -> None:
         """A connection ended."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from framework.errors import FrameworkError
+from framework.model.sql92 import Expression
 from framework.wire.codes import ResponseCode
 from framework.wire.command import Command
 
@@ -79,9 +80,11 @@ class Hold:
 
     topic: str
     number: int
-    tags: frozenset[int] | None
-    """Hashes of the tags waited for; None for all."""
     timeout_ms: int
+    tags: frozenset[int] | None = None
+    """Hashes of the tags waited for; None for all."""
+    condition: Expression | None = None
+    """What must be TRUE of a message waited for, where that is said in SQL92."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from framework.broker.settings import BrokerSettings
 from framework.broker.store.database import Database, OpenDatabase, open_folder, open_given, open_memory
 from framework.broker.store.queues import Queue
 from framework.broker.store.store import Store
+from framework.broker.store.writer import Row
 from framework.broker.users import Users
 from framework.errors import ConfigurationError, shorten
 from framework.model.reserved import SCHEDULE_TOPIC
@@ -220,10 +221,10 @@ class Broker:
             unread=self._unread,
         )
 
-    def _arrived(self, queue: Queue, tags: list[int]) -> None:
+    def _arrived(self, queue: Queue, rows: list[Row]) -> None:
         for node in self._nodes:
             if node.name == queue.broker:
-                node.arrived(queue, tags)
+                node.arrived(queue, rows)
 
     def _trouble(self, what: str) -> None:
         log.error("broker trouble", reason=what)

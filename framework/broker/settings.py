@@ -23,7 +23,7 @@ class BrokerSettings:
     properties_bytes_max: int = 32_767  # the record's own field is a signed short
     pull_count_max: int = 32  # maxTransferCountOnMessageInMemory
     pull_bytes_max: int = 256 * 1024  # maxTransferBytesOnMessageInMemory
-    hold_ms_max: int = 60_000  # a client that asks for more is answered then, and asks again
+    short_poll_ms: int = 1000  # shortPollingTimeMills: how long a pull waits where longPollingEnable is off
     topic_queues: int = 8  # TBW102's own count: the most that a new topic gets
     keeps_locks: bool = True
     """Whether queue locks outlive a restart; a broker that serves its own process alone needs none that do."""

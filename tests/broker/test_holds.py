@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from framework.broker.holds import Holds
+from framework.broker.records import encode
 from framework.broker.request import Hold, Request
+from framework.broker.store.queues import Queue
+from framework.model import sql92
 from framework.wire.command import Command
+from framework.wire.stored import Record
 from tests.broker.client_lab import FakeClient
-from tests.broker.store_lab import HandClock, HandTimers
+from tests.broker.store_lab import HandClock, HandTimers, fake_record
 
 
 class _Lab:
@@ -18,12 +22,23 @@ class _Lab:
         self.woken: list[tuple[int, Request]] = []
         self.holds = Holds(self.timers, lambda request: self.woken.append((self.clock.ms, request)))
 
-    def park(
-        self, timeout_ms: int, *, tags: frozenset[int] | None = None, client: Any = None, number: int = 0
-    ) -> Request:
+    def park(self, timeout_ms: int, *, client: Any = None, number: int = 0, **wish: Any) -> Request:
         request = Request(Command(11), client or FakeClient(), cast("Any", None))
-        self.holds.park(request, Hold("t", number, tags, timeout_ms))
+        self.holds.park(request, Hold("t", number, timeout_ms, **wish))
         return request
+
+    def arrive(self, tags: list[int]) -> None:
+        """Messages with these tags in the first queue."""
+        rows = [(i, 0, 0, tag, 0, bytearray(fake_record(b""))) for i, tag in enumerate(tags)]
+        self.holds.arrived(Queue("broker-a", "t", 0, 0), rows)
+
+    def send(self, *messages: dict[str, str]) -> None:
+        """Messages with these properties in the first queue."""
+        rows = [
+            (i, 0, 0, 0, 0, bytearray(encode(Record(topic="t", body=b"x", properties=each))))
+            for i, each in enumerate(messages)
+        ]
+        self.holds.arrived(Queue("broker-a", "t", 0, 0), rows)
 
 
 def test_a_hold_ends_at_its_deadline_to_the_millisecond() -> None:
@@ -40,8 +55,8 @@ def test_a_hold_ends_at_its_deadline_to_the_millisecond() -> None:
 def test_a_message_wakes_all_who_wait_in_its_queue_once() -> None:
     lab = _Lab()
     first, second, other = lab.park(9000), lab.park(9000), lab.park(9000, number=1)
-    lab.holds.arrived("t", 0, [1, 2, 3])
-    lab.holds.arrived("t", 0, [4])
+    lab.arrive([1, 2, 3])
+    lab.arrive([4])
 
     assert [request for _, request in lab.woken] == [first, second]
     assert len(lab.holds) == 1
@@ -53,12 +68,43 @@ def test_a_message_wakes_all_who_wait_in_its_queue_once() -> None:
 def test_only_tags_that_are_waited_for_wake() -> None:
     lab = _Lab()
     seven, all_tags = lab.park(9000, tags=frozenset({7})), lab.park(9000)
-    lab.holds.arrived("t", 0, [8, 9])
+    lab.arrive([8, 9])
 
     assert [request for _, request in lab.woken] == [all_tags]
-    lab.holds.arrived("t", 0, [8, 7])
+    lab.arrive([8, 7])
 
     assert [request for _, request in lab.woken] == [all_tags, seven]
+
+
+def test_only_messages_that_a_condition_is_true_of_wake() -> None:
+    lab = _Lab()
+    heavy = lab.park(9000, condition=sql92.parse("weight > 5"))
+    red = lab.park(9000, condition=sql92.parse("colour = 'red' AND weight IS NOT NULL"))
+    lab.send({"weight": "5"}, {"colour": "red"}, {"weight": "no number"})
+    assert lab.woken == []
+
+    lab.send({"weight": "1"}, {"weight": "6"})
+    assert [request for _, request in lab.woken] == [heavy]
+    lab.send({"weight": "3", "colour": "red"})
+    assert [request for _, request in lab.woken] == [heavy, red]
+
+
+def test_a_condition_is_asked_once_a_message_however_many_pulls_wait_with_it() -> None:
+    """A hundred groups with one filter, and each message looked at until the first that fits."""
+
+    class Counting:
+        asked: ClassVar[list[str]] = []
+
+        def matches(self, properties: dict[str, str]) -> bool:
+            self.asked.append(properties["n"])
+            return int(properties["n"]) > 2
+
+    lab, condition = _Lab(), Counting()
+    for _ in range(100):
+        lab.park(9000, condition=condition)
+    lab.send(*({"n": str(n)} for n in range(10)))
+
+    assert (len(lab.woken), Counting.asked) == (100, ["0", "1", "2", "3"])
 
 
 def test_a_closed_connection_s_holds_are_dropped_without_an_answer() -> None:
@@ -86,7 +132,7 @@ def test_holds_that_were_woken_do_not_pile_up_until_their_deadlines() -> None:
     lab = _Lab()
     for _ in range(5000):
         lab.park(15_000)
-        lab.holds.arrived("t", 0, [0])
+        lab.arrive([0])
 
     assert len(lab.woken) == 5000
     assert len(lab.holds._deadlines) < 1100

@@ -72,7 +72,7 @@ def test_the_status_table_of_a_queue_nobody_wrote_to(offset: int, code: int) -> 
     lab = _filled(1)
     answer = lab.answer(pull_command(offset, queue_id=3))
 
-    assert (answer.code, answer.remark) == (code, "NO_MATCHED_LOGIC_QUEUE")
+    assert (answer.code, answer.remark) == (code, "NO_MESSAGE_IN_QUEUE")
     assert (answer.fields["nextBeginOffset"], answer.fields["maxOffset"]) == ("0", "0")
 
 
@@ -195,6 +195,17 @@ def test_a_pull_that_waits_is_answered_exactly_at_its_deadline() -> None:
 
     lab.timers.advance(1)
     assert (lab.client.answers[-1].code, lab.client.answers[-1].remark) == (19, "OFFSET_OVERFLOW_ONE")
+
+
+@pytest.mark.parametrize("asked_ms", [61_000, 3_600_000])
+def test_a_pull_may_wait_as_long_as_it_asks(asked_ms: int) -> None:
+    lab = _filled(1)
+    lab.ask(pull_command(1, sys_flag=SUBSCRIPTION | SUSPEND, suspend_timeout_millis=asked_ms))
+    lab.timers.advance(asked_ms - 1)
+    assert len(lab.client.answers) == 1
+
+    lab.timers.advance(1)
+    assert lab.client.answers[-1].code == 19
 
 
 def test_a_waiting_pull_sleeps_through_messages_it_does_not_want() -> None:

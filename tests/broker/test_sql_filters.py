@@ -106,20 +106,47 @@ def test_strict_refuses_what_rocketmq_takes_and_misreads(expression: str, lenien
         assert _bodies(_pull(_filled(), expression)) == lenient
 
 
-def test_a_held_pull_is_woken_and_told_to_go_on() -> None:
+HELD: dict[str, Any] = {
+    "expression_type": "SQL92",
+    "subscription": "n > 100",
+    "sys_flag": 6,
+    "suspend_timeout_millis": 15_000,
+}
+
+
+def test_a_held_pull_sleeps_through_what_its_condition_does_not_let_through() -> None:
     lab, waiting = _filled(1), FakeClient()
-    wish: dict[str, Any] = {
-        "expression_type": "SQL92",
-        "subscription": "n > 100",
-        "sys_flag": 6,
-        "suspend_timeout_millis": 15_000,
-    }
-    lab.ask(pull_command(1, **wish), waiting)
+    lab.ask(pull_command(1, **HELD), waiting)
+    for _ in range(5):
+        lab.send(body=b"no match", properties=texts(n="7"))
     assert waiting.answers == []
-    lab.send(body=b"no match", properties=texts(n="7"))
+    lab.send(body=b"match", properties=texts(n="101"))
 
     (answer,) = waiting.answers
-    assert (answer.code, answer.fields["nextBeginOffset"]) == (20, "2")
+    assert (answer.code, _bodies(answer), answer.fields["nextBeginOffset"]) == (0, [b"match"], "7")
+
+
+def test_a_held_pull_that_nothing_matched_is_told_at_its_deadline_where_to_go_on() -> None:
+    lab, waiting = _filled(1), FakeClient()
+    lab.ask(pull_command(1, **HELD), waiting)
+    lab.send(body=b"no match", properties=texts(n="7"))
+    lab.timers.advance(14_999)
+    assert waiting.answers == []
+
+    lab.timers.advance(1)
+    (answer,) = waiting.answers
+    assert (answer.code, answer.remark, answer.fields["nextBeginOffset"]) == (20, "NO_MATCHED_MESSAGE", "2")
+
+
+def test_a_delayed_message_wakes_the_pull_that_wants_it_when_it_is_due() -> None:
+    lab, waiting = _filled(1), FakeClient()
+    lab.ask(pull_command(1, **HELD), waiting)
+    lab.send(body=b"later", properties=texts(n="101", DELAY="1"))
+    assert waiting.answers == []
+
+    lab.timers.advance(1000)
+    (answer,) = waiting.answers
+    assert _bodies(answer) == [b"later"]
 
 
 def test_a_damaged_message_stops_the_pull_that_reaches_it_and_hides_nothing_before_it() -> None:

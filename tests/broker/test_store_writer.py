@@ -61,7 +61,9 @@ def test_writes_that_arrive_during_a_commit_share_the_next_one(tmp_path: Path) -
 def test_nobody_sees_or_hears_of_a_message_before_its_commit(tmp_path: Path) -> None:
     lab = folder_lab(tmp_path / "data", is_prompt=False)
     arrived: list[tuple[str, list[int]]] = []
-    lab.store.writer.on_arrival = lambda queue, tags: arrived.append((queue.topic, tags))
+    lab.store.writer.on_arrival = lambda queue, rows: arrived.append(
+        (queue.topic, [tag for _, _, _, tag, _, _ in rows])
+    )
     outcome = lab.append("t", 0, b"x", tag=7)
     lab.timers.turn()
 

@@ -1,10 +1,11 @@
 """PULL_MESSAGE (11): messages of one queue from an offset on, or a hold until one comes.
 
-Differences: a hold ends exactly at its deadline (RocketMQ looks every 5 s, so up to 5 s late). There is no slave to
-suggest. Class filters are refused with 23. SQL92 is on as delivered, where a stock broker's is off; a held pull with
-such a filter is answered by any new message, with 20 where it does not match. A damaged message is answered with 1
-and its name, again and again, for RocketMQ would serve its bytes. Held pulls are answered at once when their group is
-reset.
+Differences: a hold ends exactly at its deadline, or at once where that is 0; RocketMQ looks every 5 s, so it answers
+up to 5 s late, and sooner than asked (with 20) a pull behind which messages came that its filter does not let through.
+A message ends a hold also where longPollingEnable is off. There is no slave to suggest. Class filters are refused with
+23. SQL92 is on as delivered, where a stock broker's is off. A damaged message is answered with 1 and its name, again
+and again, for RocketMQ would serve its bytes. Held pulls are answered at once when their group is reset, and the commit
+that rides on the pull which takes the reset counts no more, where RocketMQ lets it overwrite the new offset.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _BYTES_MIN = 100
 _OFFSET_MAX = (1 << 63) - 1
 
 FOUND = "FOUND"
-NO_QUEUE = "NO_MATCHED_LOGIC_QUEUE"
+NO_MESSAGE = "NO_MESSAGE_IN_QUEUE"
 TOO_SMALL = "OFFSET_TOO_SMALL"
 AT_END = "OFFSET_OVERFLOW_ONE"
 PAST_END = "OFFSET_OVERFLOW_BADLY"
@@ -51,6 +52,7 @@ def handle(request: Request) -> Answer:
     subscription = _subscription(request, group, topic_name, flag, version)
     if node.offsets.resets and (reset := node.offsets.take_reset(group, topic_name, number)) is not None:
         node.save_soon()
+        node.pulled[group, topic_name, number] = reset
         return _reset(node.queue(topic_name, number), reset)
     if flag & COMMIT_OFFSET and 0 <= commit <= _OFFSET_MAX and not request.was_held:
         node.offsets.put(group, topic_name, number, commit)
@@ -60,25 +62,27 @@ def handle(request: Request) -> Answer:
     low, end = (0, 0) if queue is None else (queue.low, queue.end)
     if queue is None or end == 0:
         code = ResponseCode.PULL_OFFSET_MOVED if offset != 0 else ResponseCode.PULL_NOT_FOUND
-        answer = _answer(code, NO_QUEUE, 0, 0, 0)
+        status, following = NO_MESSAGE, 0
     elif offset < low:
-        answer = _answer(ResponseCode.PULL_OFFSET_MOVED, TOO_SMALL, low, low, end)
+        code, status, following = ResponseCode.PULL_OFFSET_MOVED, TOO_SMALL, low
     elif offset == end:
-        answer = _answer(ResponseCode.PULL_NOT_FOUND, AT_END, offset, low, end)
+        code, status, following = ResponseCode.PULL_NOT_FOUND, AT_END, offset
     elif offset > end:
-        answer = _answer(ResponseCode.PULL_OFFSET_MOVED, PAST_END, end, low, end)
+        code, status, following = ResponseCode.PULL_OFFSET_MOVED, PAST_END, end
     else:
         limits = node.settings
         return _read(
             request, group, queue, offset, subscription,
             max(min(count, limits.pull_count_max), 1), min(max(size, _BYTES_MIN), limits.pull_bytes_max),
         )  # fmt: skip
-    wants_hold = flag & SUSPEND and timeout_ms > 0 and not request.was_held and node.switches.holds_pulls
-    if answer.code == ResponseCode.PULL_NOT_FOUND and wants_hold:
+    node.pulled[group, topic_name, number] = following
+    if code == ResponseCode.PULL_NOT_FOUND and flag & SUSPEND and timeout_ms > 0 and not request.was_held:
         if not node.holds.has_room(request.client):
             raise Refusal(ResponseCode.SYSTEM_BUSY, "[OVERLOAD] too many pulls are waiting; ask again later")
-        return Hold(topic_name, number, subscription.hashes, min(timeout_ms, node.settings.hold_ms_max))
-    return answer
+        if not node.switches.holds_pulls:
+            timeout_ms = node.settings.short_poll_ms
+        return Hold(topic_name, number, timeout_ms, subscription.hashes, subscription.condition)
+    return _answer(code, status, following, low, end)
 
 
 def _reset(queue: Queue | None, offset: int) -> Command:
@@ -89,7 +93,8 @@ def _reset(queue: Queue | None, offset: int) -> Command:
 def _read(
     request: Request, group: str, queue: Queue, offset: int, subscription: Wanted, count: int, size: int
 ) -> Command:
-    log, tags, condition = request.node.store.log, subscription.hashes, subscription.condition
+    node = request.node
+    log, tags, condition = node.store.log, subscription.hashes, subscription.condition
     if tags is None and condition is None:
         records, next_offset = log.read(queue, offset, count_max=count, bytes_max=size)
     else:
@@ -99,10 +104,12 @@ def _read(
             assert tags is not None
             records, next_offset = log.read_tagged(queue, offset, tags, count_max=count, bytes_max=size)
         if not records:
+            node.pulled[group, queue.topic, queue.number] = next_offset
             return _answer(ResponseCode.PULL_RETRY_IMMEDIATELY, NONE_MATCHES, next_offset, queue.low, queue.end)
     answer = _answer(ResponseCode.SUCCESS, FOUND, next_offset, queue.low, queue.end)
     answer.body = b"".join(records)
-    request.node.gave(group, queue.topic, queue.number, next_offset, len(records))
+    node.pulled[group, queue.topic, queue.number] = next_offset
+    node.gave(group, queue.topic, len(records))
     return answer
 
 

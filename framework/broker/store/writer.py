@@ -45,6 +45,8 @@ STAMP_BYTES = _TIME_AT + _BORN_V6_EXTRA + 8
 _INSERT = "INSERT INTO messages (id, place, stored_ms, tag, checksum, record) VALUES (?, ?, ?, ?, ?, ?)"
 
 Change: TypeAlias = "Callable[[Transaction], Any]"
+Row: TypeAlias = tuple[int, int, int, int, int, bytearray]
+"""A message as it goes into the table: id, place, store time, tag, checksum, record."""
 Done: TypeAlias = Callable[[Any, FrameworkError | None], None]
 
 
@@ -96,11 +98,11 @@ class Transaction:
         self.place = place
         self.bytes = 0
         self.count = 0
-        self.rows: list[tuple[int, int, int, int, int, bytearray]] = []
+        self.rows: list[Row] = []
         self.key_hashes: list[int] = []
         self.key_messages: list[int] = []
-        self.arrived: dict[Queue, list[int]] = {}
-        """Queues written to, with the tags of what came."""
+        self.arrived: dict[Queue, list[Row]] = {}
+        """Queues written to, with what came."""
         self._queues = queues
 
     def append(
@@ -128,11 +130,12 @@ class Transaction:
         self.place = place + len(stamped)
         self.bytes += len(stamped)
         self.count += 1
-        self.rows.append((queue.base + offset, place, self.now_ms, tag, crc32(stamped), stamped))
+        row = (queue.base + offset, place, self.now_ms, tag, crc32(stamped), stamped)
+        self.rows.append(row)
         for key_hash in key_hashes:
             self.key_hashes.append(key_hash)
             self.key_messages.append(queue.base + offset)
-        arrived.append(tag)
+        arrived.append(row)
         return Stored(queue, offset, place, self.now_ms)
 
     def mark_end(self) -> None:
@@ -172,8 +175,8 @@ class Writer:
         self._is_dead = False
         self._quiet_ms: int | None = None
         self._idle: list[Callable[[], None]] = []
-        self.on_arrival: Callable[[Queue, list[int]], None] | None = None
-        """Told of each queue with new committed messages, and of their tags, after those who wrote them."""
+        self.on_arrival: Callable[[Queue, list[Row]], None] | None = None
+        """Told of each queue with new committed messages, and of these, after those who wrote them."""
         self.groups = 0
         """Transactions committed: writes a group is what group commit is about."""
         rows = database.writing.execute(
@@ -294,8 +297,8 @@ class Writer:
         for result, done in group:
             _tell(done, result, None)
         if self.on_arrival is not None:
-            for queue, tags in transaction.arrived.items():
-                _tell(self.on_arrival, queue, tags)
+            for queue, rows in transaction.arrived.items():
+                _tell(self.on_arrival, queue, rows)
         self._soon(self._run)
 
     def _failed(self, transaction: Transaction, waiting: list[Done | None], cause: Exception) -> None:
