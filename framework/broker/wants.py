@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from framework.broker.rules import CLUSTER, CREATE, DELETE, GET, GROUP, PUB, SUB, TOPIC, UPDATE, Want
 from framework.model.reserved import RETRY_PREFIX
-from framework.wire.bodies.group import LockBatch
+from framework.wire.bodies.group import AssignmentQuery, LockBatch
 from framework.wire.bodies.heartbeat import CheckClientConfig, Heartbeat, SubscriptionData
 from framework.wire.codes import RequestCode as Code
 from framework.wire.command import Command
@@ -116,6 +116,11 @@ def _check(command: Command) -> list[Want]:
     return _joined(check.group, [check.subscription])
 
 
+def _divided(command: Command) -> list[Want]:
+    asked = AssignmentQuery.decode(command.body)
+    return [_group(asked.group, (SUB,)), _topic(asked.topic, (SUB,))]
+
+
 def _lock(command: Command) -> list[Want]:
     batch = LockBatch.decode(command.body)
     return [_group(batch.group, (SUB,)), *(_topic(queue.topic, (SUB,)) for queue in batch.queues)]
@@ -129,6 +134,7 @@ def _unregister(command: Command) -> list[Want]:
 _BY_BODY: dict[int, Callable[[Command], list[Want]]] = {
     Code.HEART_BEAT: _heartbeat,
     Code.CHECK_CLIENT_CONFIG: _check,
+    Code.QUERY_ASSIGNMENT: _divided,
     Code.LOCK_BATCH_MQ: _lock,
     Code.UNLOCK_BATCH_MQ: _lock,
     Code.UNREGISTER_CLIENT: _unregister,

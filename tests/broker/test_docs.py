@@ -9,6 +9,8 @@ from pathlib import Path
 from framework.broker.handlers import HANDLERS
 from framework.broker.switches import NAMES
 from framework.wire.codes import RequestCode
+from framework.wire.command import Command
+from tests.broker.broker_lab import BrokerLab
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "broker.md").read_text(encoding="utf-8")
@@ -25,6 +27,23 @@ def test_every_request_stands_in_the_table_with_its_differences() -> None:
 
     assert {int(code): differences for code, _, differences in rows} == told, "copy the file's text into the page"
     assert {int(code): name for code, name, _ in rows} == {code: RequestCode(code).name for code in HANDLERS}
+
+
+TO_CLIENTS = {39, 40, 220, 221, 326}  # what a broker asks of a client, and nobody of a broker
+
+
+def test_every_other_request_is_said_not_to_be_there_and_refused_with_its_number() -> None:
+    told = PAGE.split("Not there: ")[1].split("## ")[0]
+    ranges = re.findall(r"\b(\d+)(?: to (\d+))?\b", told)
+    absent = {int(code) for first, last in ranges for code in range(int(first), int(last or first) + 1)}
+    known = {int(code) for code in RequestCode}
+
+    assert known - TO_CLIENTS - set(HANDLERS) <= absent
+    assert not absent & set(HANDLERS)
+    lab = BrokerLab()
+    for code in {*(known & absent), 9999}:
+        answer = lab.answer(Command(code))
+        assert (answer.code, answer.remark) == (3, f" request type {code} not supported")
 
 
 def test_every_switch_stands_in_the_table() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.interop.java_peer import JavaPeer, Outgoing, PeerError
 from tests.interop.places import Place
+from tests.interop.processes import wait_until
 
 pytestmark = pytest.mark.interop
 
@@ -24,6 +25,32 @@ def test_what_is_sent_in_order_is_consumed_in_order_and_each_key_by_one_queue(bo
         mine = [message for message in received if message.properties["KEYS"] == key]
         assert [int(message.body) for message in mine] == sorted(int(message.body) for message in mine)
         assert (len(mine), len({message.queue for message in mine})) == (10, 1)
+
+
+@pytest.mark.parametrize("strategy", ["averaging", "circle"])
+def test_members_have_their_queues_divided_by_the_broker(box: Place, java: JavaPeer, strategy: str) -> None:
+    """`setClientRebalance(false)`: what the broker answers is what they own."""
+    topic = box.new_topic()
+    java.send(box.name_server, topic, [Outgoing(body=b"%d" % i) for i in range(8)])
+    words = (box.name_server, f"divided-of-{topic}", topic)
+    members = [java.consume(*words, strategy=strategy, divided_by_broker=True) for _ in range(2)]
+
+    def is_divided() -> bool:
+        shares = [member.share(topic) for member in members]
+        return all(share.owned == share.shares[share.client_id] for share in shares) and all(
+            len(share.owned) == 2 for share in shares
+        )
+
+    wait_until(is_divided, "the division that each member would have made", 30)
+    bodies: set[bytes] = set()
+    while len(bodies) < 8:
+        more = {message.body for member in members for message in member.received(1, timeout_s=5)}
+        assert more - bodies, f"only {bodies} came"
+        bodies |= more
+    for member in members:
+        member.leave()
+
+    assert bodies == {b"%d" % i for i in range(8)}
 
 
 def test_everybody_is_given_what_is_broadcast(box: Place, java: JavaPeer) -> None:

@@ -1,0 +1,60 @@
+"""QUERY_ASSIGNMENT (400): a member's share of a topic's queues, divided here; null where it is to keep what it has.
+
+Differences: every group pulls, so no queue is handed out for POP. A topic's queues are known at once, where RocketMQ's
+broker looks for a changed route every half minute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from framework.broker.members import BROADCASTING
+from framework.broker.name_server import route_of
+from framework.broker.node import Node
+from framework.broker.request import Answer, Request, ok
+from framework.broker.store.topics import PERM_READ
+from framework.model.queue import MessageQueue
+from framework.wire.bodies.group import AssignmentQuery, Assignments, QueueAssignment
+
+
+def handle(request: Request) -> Answer:
+    asked = AssignmentQuery.decode(request.command.body)
+    share = _share(request.node, asked)
+    assignments = None if share is None else tuple(QueueAssignment(queue=queue) for queue in share)
+    return ok(body=Assignments(assignments=assignments).encode())
+
+
+def _share(node: Node, asked: AssignmentQuery) -> Sequence[MessageQueue] | None:
+    route = route_of(node.neighbours(), asked.topic)
+    if route is None:
+        return None
+    queues = [
+        MessageQueue(asked.topic, each.broker_name, number)
+        for each in sorted(route.queues, key=lambda each: each.broker_name)
+        if each.perm & PERM_READ
+        for number in range(each.read_queue_nums)
+    ]
+    if asked.message_model == BROADCASTING:
+        return queues
+    members = sorted(node.members.client_ids(asked.group))
+    divide = _STRATEGIES.get(asked.strategy)
+    if not members or divide is None:
+        return None
+    return divide(queues, members.index(asked.client_id), len(members)) if asked.client_id in members else []
+
+
+def _averagely(queues: Sequence[MessageQueue], index: int, members: int) -> Sequence[MessageQueue]:
+    """Neighbouring queues; the first members have one more where it does not come out even."""
+    size, more = divmod(len(queues), members)
+    start = index * size + min(index, more)
+    return queues[start : start + size + (index < more)]
+
+
+def _by_circle(queues: Sequence[MessageQueue], index: int, members: int) -> Sequence[MessageQueue]:
+    return queues[index::members]
+
+
+_STRATEGIES: dict[str, Callable[[Sequence[MessageQueue], int, int], Sequence[MessageQueue]]] = {
+    "AVG": _averagely,
+    "AVG_BY_CIRCLE": _by_circle,
+}
