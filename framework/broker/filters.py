@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 TAG = "TAG"
 SQL92 = "SQL92"
+KINDS = (TAG, SQL92)
 NO_TAG = 0
 """The hash of nothing: what a message without tags is stored with."""
 
@@ -60,7 +61,7 @@ def wanted(
 
 def check_kind(node: Node, kind: str) -> None:
     """Refuse (1) kinds of expression that are none, or that are switched off."""
-    if kind not in {TAG, SQL92} or (kind == SQL92 and not node.switches.filters_sql):
+    if kind not in KINDS or (kind == SQL92 and not node.switches.filters_sql):
         raise Refusal(
             ResponseCode.SYSTEM_ERROR,
             "The broker does not support consumer to filter message by " + shorten(kind).strip("'"),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from framework.broker.request import Request
 from framework.model.queue import MessageQueue
 from framework.model.reserved import SCHEDULE_TOPIC
 from framework.wire.bodies.group import ConsumerList, LockBatch, LockedQueues
@@ -83,6 +84,14 @@ def test_a_heartbeat_makes_the_group_and_its_retry_topic() -> None:
     assert topic is not None
     assert (topic.read_queues, topic.write_queues, topic.perm) == (1, 1, 6)
     assert lab.answer(heartbeat()).fields["IS_SUB_CHANGE"] == "true", "said to all that have no fingerprint"
+
+
+def test_a_newcomer_is_answered_and_told_of_itself_in_one_turn() -> None:
+    lab, client = BrokerLab(), FakeClient()
+    lab.dispatch.serve(Request(heartbeat(), client, lab.node))
+
+    assert [answer.code for answer in client.answers] == [0]
+    assert [notice.code for notice in client.sent] == [RequestCode.NOTIFY_CONSUMER_IDS_CHANGED]
 
 
 def beat(lab: BrokerLab, fingerprint: int, *, client: FakeClient, topic: str = "t", is_short: bool = False) -> bool:
@@ -252,13 +261,15 @@ def test_filters_are_checked_and_sql_can_be_switched_off() -> None:
         answer = lab.answer(Command(RequestCode.CHECK_CLIENT_CONFIG, body=body))
         return answer.code, answer.remark or ""
 
-    assert check("TAG") == check("SQL92") == (0, "")
+    assert check("TAG") == check("") == check("SQL92") == (0, "")
     code, remark = check("SQL92", "a > ")
     assert (code, "character 5" in remark) == (23, True)
-    assert check("CLASS") == (1, "The broker does not support consumer to filter message by CLASS")
+    assert check("CLASS") == (23, "'CLASS' is no kind of expression: use TAG or SQL92")
 
     lab.node.switches.put("enablePropertyFilter", "false")
-    assert check("SQL92") == (1, "The broker does not support consumer to filter message by SQL92")
+    for kind in ("SQL92", "CLASS"):
+        assert check(kind) == (1, f"The broker does not support consumer to filter message by {kind}")
+    assert check("TAG") == (0, "")
 
 
 @pytest.mark.parametrize(

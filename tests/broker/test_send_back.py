@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from framework.broker.intercept import Interceptor
 from framework.broker.store.topics import ConsumerGroup, Topic
 from framework.model.delay_levels import DELAYS_MS
 from framework.model.queue import MessageQueue
+from framework.wire.command import Command
 from framework.wire.fields import command_for
 from framework.wire.requests.admin import CloneOffsetsRequest
 from framework.wire.stored import Record
@@ -217,6 +219,25 @@ def test_what_an_administrator_has_shut_refuses_send_backs(switch: str, value: s
     assert lab.answer(send_back_command(record, "nobody-yet")).code == code
     lab.timers.advance(20_000)
     assert [lab.records(topic) for topic in ("%RETRY%nobody-yet", "%DLQ%nobody-yet")] == [[], []]
+
+
+def test_a_copy_that_no_longer_fits_into_a_record_is_refused_as_rocketmq_refuses_it() -> None:
+    """What is added says where it came from. The client then sends the message itself."""
+    lab = BrokerLab()
+    assert lab.send(properties=texts(UNIQ_KEY=KEY, big="x" * 32_550)).code == 0
+    answer = lab.answer(send_back_command(lab.records("t")[0]))
+
+    assert (answer.code, answer.remark) == (1, "PROPERTIES_SIZE_EXCEEDED")
+
+
+def test_what_would_be_a_hook_of_rocketmq_is_an_interceptor_here() -> None:
+    """It answers in the place of the handler, and the handler stores nothing."""
+    lab, record = _sent()
+    lab.interceptors.add(Interceptor(code=36, answer=Command(16, remark="not by this group")))
+    first, second = (lab.answer(send_back_command(record, level=-1)) for _ in range(2))
+
+    assert ((first.code, first.remark), second.code) == ((16, "not by this group"), 0)
+    assert len(lab.records("%DLQ%g")) == 1
 
 
 def test_a_namespace_is_a_part_of_the_names() -> None:

@@ -2,7 +2,10 @@
 
 Differences: asked twice for the same message and attempt it makes one copy (RocketMQ two), recognised for an hour. A
 group with no retry queue is refused with 16, where RocketMQ answers 0 and drops the message. RETRY_TOPIC of a
-producer's own making is not believed.
+producer's own making is not believed. A copy goes to a queue that the retry topic has, where RocketMQ goes by
+retryQueueNums also after that was raised. The check that refuses where no master is at hand has nothing to refuse, for
+a broker here is always one. RocketMQ's hooks, Java of its own process that may put another answer in the place of this
+one, do not exist: in tests an interceptor does that.
 """
 
 from __future__ import annotations
@@ -49,9 +52,12 @@ def handle(request: Request) -> Answer:
         raise Refusal(ResponseCode.SYSTEM_ERROR, "SERVICE_NOT_AVAILABLE")  # the name of the store's status, as there
     number = node.world.chance.below(max(target.write_queues, 1))
     properties = {**copy.properties, DELAY_LEVEL: str(level)}
-    change = write(
-        node, replace(copy, topic=target.name, queue_id=number, properties=properties), Level(level) if level else None
-    )
+    copy = replace(copy, topic=target.name, queue_id=number, properties=properties)
+    try:
+        change = write(node, copy, Level(level) if level else None)
+    except Refusal as refusal:
+        # With what says where it came from it no longer fits into a record: the name of the store's status, as there.
+        raise Refusal(ResponseCode.SYSTEM_ERROR, "PROPERTIES_SIZE_EXCEEDED") from refusal
     key = (node.name, group.name, properties[ORIGIN_MESSAGE_ID], original.reconsume_times)
 
     def once(transaction: Transaction) -> Planned | None:

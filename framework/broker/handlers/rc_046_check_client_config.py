@@ -1,13 +1,14 @@
 """CHECK_CLIENT_CONFIG (46): whether a group's filter can be used here. Clients ask it of SQL92 before they begin.
 
 Differences: SQL92 is on as delivered, where a stock broker refuses it with 1. What is wrong with an expression is said
-in words of ours, with its place; 23 as there.
+in words of ours, with its place; 23 as there, also for a kind of expression that nobody knows.
 """
 
 from __future__ import annotations
 
-from framework.broker.filters import check_kind, wanted
+from framework.broker.filters import KINDS, TAG, check_kind, wanted
 from framework.broker.request import Answer, Refusal, Request, ok
+from framework.errors import shorten
 from framework.wire.bodies.heartbeat import CheckClientConfig
 from framework.wire.codes import ResponseCode
 
@@ -15,10 +16,14 @@ from framework.wire.codes import ResponseCode
 def handle(request: Request) -> Answer:
     node = request.node
     told = CheckClientConfig.decode(request.command.body).subscription
-    check_kind(node, told.expression_type)
-    mistake = wanted(
-        told.topic, told.expression, kind=told.expression_type, is_strict=node.settings.is_sql_strict
-    ).mistake
+    kind = told.expression_type or TAG
+    if kind not in KINDS and node.switches.filters_sql:
+        raise Refusal(
+            ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+            f"{shorten(kind)} is no kind of expression: use {' or '.join(KINDS)}",
+        )
+    check_kind(node, kind)
+    mistake = wanted(told.topic, told.expression, kind=kind, is_strict=node.settings.is_sql_strict).mistake
     if mistake:
         raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, mistake)
     return ok()

@@ -2,8 +2,9 @@
 
 Differences: as 5.2 and later: the offsets are kept here until each queue's next pull takes them with 21, and commits
 until then are acknowledged and change nothing. They survive a restart, and pulls of the group that are held are
-answered at once. The group's send-backs are forgotten, so that what it meets again may fail again. isForce makes no
-difference, as there; nor does the list form for administrators in C++, which 5.x does not send either.
+answered at once. The group's send-backs are forgotten, so that what it meets again may fail again. A queue that the
+topic lacks is refused with 1. isForce makes no difference, as there; nor does the list form for administrators in C++,
+which 5.x does not send either.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def _offsets(node: Node, topic: Topic, header: ResetOffsetRequest) -> dict[int, 
         return {header.queue_id: _at(node, topic.name, header.queue_id, header.timestamp)}
     queue = node.queue(topic.name, header.queue_id)
     low, end = (0, 0) if queue is None else (queue.low, queue.end)
-    if not low <= header.offset <= end:
+    if not low <= header.offset <= end + 1:  # one past the next, as there: the pull that follows sets it right
         raise Refusal(
             ResponseCode.SYSTEM_ERROR, f"Target offset {header.offset} not in consume queue range [{low}-{end}]"
         )

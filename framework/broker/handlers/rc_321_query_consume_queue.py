@@ -1,6 +1,7 @@
 """QUERY_CONSUME_QUEUE (321): what a queue holds at some offsets: places, sizes, hashes of tags; 1 for no queue.
 
-Differences: there are no bitmaps of filters; what a filter says of a tag is said all the same.
+Differences: a queue comes into being with its first message; RocketMQ's is there, and empty, once somebody pulled
+from it.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from framework.broker.connections import subscription_of
-from framework.broker.filters import Wanted, tag_hash
+from framework.broker.filters import tag_hash
 from framework.broker.records import decode
 from framework.broker.request import Answer, Refusal, Request, ok
 from framework.errors import shorten
@@ -40,20 +41,18 @@ def handle(request: Request) -> Answer:
     answer = {
         "maxQueueIndex": queue.end,
         "minQueueIndex": queue.low,
-        "queueData": [_entry(record, wanted) for record in records],
+        "queueData": [_entry(record) for record in records],
     }
     if wanted is not None:
         answer["subscriptionData"] = to_json(subscription_of(wanted))
     return ok(body=dialect.dumps(answer))
 
 
-def _entry(data: bytes, wanted: Wanted | None) -> dict[str, object]:
+def _entry(data: bytes) -> dict[str, object]:
     record = decode(data)
-    tag = tag_hash(record.properties.get(TAGS))
-    is_wanted = wanted is None or wanted.hashes is None or tag in wanted.hashes
     return {
-        "eval": is_wanted,
+        "eval": False,  # what a bitmap of filters would say; there is none here, and on a stock broker
         "physicOffset": record.commit_log_offset,
         "physicSize": len(data),
-        "tagsCode": tag,
+        "tagsCode": tag_hash(record.properties.get(TAGS)),
     }
