@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.interop import jars
 from tests.interop.processes import Nursery
@@ -24,6 +24,13 @@ FLAGS = (
     *("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
     "-Drocketmq.client.rebalance.waitInterval=1000",  # 20 s as shipped: too long for tests to wait.
 )
+
+
+class User(NamedTuple):
+    """Whom a client says to be."""
+
+    name: str
+    password: str
 
 
 class PeerError(Exception):
@@ -138,6 +145,7 @@ class JavaPeer:
         over: int | None = None,
         queue: tuple[str, int] | None = None,
         namespace: str | None = None,
+        user: User | None = None,
     ) -> list[Sent]:
         """By DefaultMQProducer: `one`, `async`, `ordered` by keys, `one-way` (no answer) or `batch` (one for all)."""
         place = None if queue is None else {"broker": queue[0], "number": queue[1]}
@@ -150,6 +158,7 @@ class JavaPeer:
             over=over,
             queue=place,
             namespace=namespace,
+            user=None if user is None else user._asdict(),
             messages=[message.to_json() for message in messages],
         )
         return [Sent(**result) for result in answer["results"]]
@@ -187,6 +196,8 @@ class JavaPeer:
         queues: Sequence[int] = (),
         failures: int = 0,
         namespace: str | None = None,
+        user: User | None = None,
+        divided_by_broker: bool = False,
     ) -> Member:
         """Start a DefaultMQPushConsumer from the first offset; it fails each message's first `failures` attempts.
 
@@ -194,7 +205,8 @@ class JavaPeer:
         """
         words: dict[str, Any] = {"tags": tags} if sql is None else {"sql": sql}
         words |= {"names": name_server, "group": group, "topic": topic, "orderly": orderly, "failures": failures}
-        words |= {"broadcast": broadcast, "namespace": namespace}
+        words |= {"divided_by_broker": divided_by_broker}
+        words |= {"broadcast": broadcast, "namespace": namespace, "user": None if user is None else user._asdict()}
         if strategy is not None:
             words |= {"strategy": strategy, "queues": list(queues)}
         answer = self.call("consume", **words)
@@ -206,11 +218,26 @@ class JavaPeer:
         popped: int = self.call("pop", count=count, invisible_ms=invisible_ms, **place)["count"]
         return popped
 
+    def pull(self, name_server: str, group: str, topic: str, *, user: User) -> str:
+        """One pull from a queue's beginning, as this user; its status."""
+        words: dict[str, Any] = {"names": name_server, "group": group, "topic": topic, "user": user._asdict()}
+        status: str = self.call("pull", broker="broker-a", queue=0, **words)["status"]
+        return status
+
     def lite(
-        self, name_server: str, group: str, topic: str, *, count: int, tags: str = "*", timeout_s: float = 30
+        self,
+        name_server: str,
+        group: str,
+        topic: str,
+        *,
+        count: int,
+        tags: str = "*",
+        timeout_s: float = 30,
+        user: User | None = None,
     ) -> list[bytes]:
         """Join by DefaultLitePullConsumer, poll so many messages or until the time is over, commit and leave."""
-        words = {"names": name_server, "group": group, "topic": topic, "tags": tags, "count": count}
+        words: dict[str, Any] = {"names": name_server, "group": group, "topic": topic, "tags": tags, "count": count}
+        words |= {"user": None if user is None else user._asdict()}
         answer = self.call("lite", timeout_ms=int(timeout_s * 1000), timeout_s=timeout_s + 30, **words)
         return [base64.b64decode(body) for body in answer["bodies"]]
 
@@ -259,6 +286,11 @@ class Member:
     def share(self, topic: str) -> Share:
         answer = self._peer.call("share", member=self._number, topic=topic)
         return Share(answer["client"], answer["owned"], answer["shares"])
+
+    def queues(self, topic: str) -> list[int]:
+        """The queues of a topic that its routes show it."""
+        found: list[int] = self._peer.call("queues", member=self._number, topic=topic)["queues"]
+        return found
 
     def leave(self) -> None:
         self._peer.call("leave", member=self._number)

@@ -15,7 +15,8 @@ final class LitePulling {
      * commits, leaves. Answers their bodies.
      */
     static Map<String, ?> pull(JSONObject command) throws Exception {
-        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(command.getString("group"));
+        DefaultLitePullConsumer consumer =
+            new DefaultLitePullConsumer(command.getString("group"), Credentials.hook(command));
         consumer.setNamesrvAddr(command.getString("names"));
         consumer.setMqClientApiTimeout(15_000);
         consumer.setInstanceName("lite-" + System.nanoTime());

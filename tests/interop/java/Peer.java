@@ -55,6 +55,10 @@ public final class Peer {
                 return Sending.fill(command);
             case "offsets":
                 return Asking.offsets(command);
+            case "pull":
+                return Asking.pull(command);
+            case "queues":
+                return Receiving.queues(command);
             case "pop":
                 return Popping.pop(command);
             case "lite":

@@ -39,8 +39,8 @@ final class Receiving {
     private final int failures;
 
     /**
-     * {"names", "group", "topic", "tags" or "sql", "orderly": bool, "broadcast": bool, "strategy" or none, "queues" for
-     * by_config, "namespace" or none, "failures": attempts of each message that fail}
+     * {"names", "group", "topic", "tags" or "sql", "orderly", "broadcast", "divided_by_broker", "strategy" or none, "queues" for
+     * by_config, "namespace" and "user" or none, "failures": attempts of each message that fail}
      */
     static Map<String, ?> start(JSONObject command) throws Exception {
         Receiving member = new Receiving(command);
@@ -94,6 +94,12 @@ final class Receiving {
         return Map.of("client", inside.getmQClientFactory().getClientId(), "owned", numbers(owned), "shares", shares);
     }
 
+    /** {"member", "topic"}: the numbers of the queues that its routes show it. */
+    static Map<String, ?> queues(JSONObject command) throws Exception {
+        DefaultMQPushConsumer consumer = MEMBERS.get(command.getIntValue("member")).consumer;
+        return Map.of("queues", numbers(new ArrayList<>(consumer.fetchSubscribeMessageQueues(command.getString("topic")))));
+    }
+
     private static List<Integer> numbers(List<MessageQueue> queues) {
         return queues.stream().map(MessageQueue::getQueueId).sorted().collect(Collectors.toList());
     }
@@ -144,13 +150,14 @@ final class Receiving {
 
     private Receiving(JSONObject command) throws Exception {
         failures = command.getIntValue("failures");
-        consumer = new DefaultMQPushConsumer(command.getString("group"));
+        consumer = new DefaultMQPushConsumer(command.getString("group"), Credentials.hook(command));
         consumer.setNamesrvAddr(command.getString("names"));
         consumer.setNamespace(command.getString("namespace"));
         consumer.setMqClientApiTimeout(15_000);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         // As shipped, a group's retry topic, which is made when its first member joins, is found half a minute later.
         consumer.setPollNameServerInterval(1000);
+        consumer.setClientRebalance(!command.getBooleanValue("divided_by_broker"));
         if (command.getBooleanValue("broadcast")) {
             consumer.setMessageModel(MessageModel.BROADCASTING);
         }

@@ -17,7 +17,7 @@ import org.apache.rocketmq.common.compression.CompressionType;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageQueue;
 
-/** Messages by DefaultMQProducer. One producer a name server and compression stays open for all commands. */
+/** Messages by DefaultMQProducer. One producer a name server, compression and user stays open for all commands. */
 final class Sending {
     private static final Map<String, DefaultMQProducer> PRODUCERS = new HashMap<>();
 
@@ -98,10 +98,10 @@ final class Sending {
         String compress = command.getString("compress");
         String over = command.getString("over");
         String namespace = command.getString("namespace");
-        String key = names + " " + compress + " " + over + " " + namespace;
+        String key = names + " " + compress + " " + over + " " + namespace + " " + command.get("user");
         DefaultMQProducer producer = PRODUCERS.get(key);
         if (producer == null) {
-            producer = new DefaultMQProducer("interop-producer");
+            producer = new DefaultMQProducer("interop-producer", Credentials.hook(command));
             producer.setInstanceName("producer-" + PRODUCERS.size());
             producer.setNamesrvAddr(names);
             producer.setNamespace(namespace);
