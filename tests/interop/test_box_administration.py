@@ -22,6 +22,7 @@ from tests.interop.processes import wait_until
 
 pytestmark = pytest.mark.interop
 
+PAGE = Path(__file__).parents[2] / "docs" / "broker.md"
 CLUSTER = "DefaultCluster"
 BROKER = "broker-a"
 MESSAGES = 12
@@ -68,6 +69,17 @@ def scene(box: Place, java: JavaPeer) -> Iterator[Scene]:
 @pytest.fixture
 def new_name(box: Place) -> Callable[[], str]:
     return box.new_topic
+
+
+def test_each_command_that_mqadmin_knows_stands_in_the_table_with_what_becomes_of_it(java: JavaPeer) -> None:
+    printed: str = java.call("admin", words=[])["printed"]
+    known = set(re.findall(r"^ {2,}(\w+) {2,}\S", printed, re.MULTILINE))
+    section = PAGE.read_text(encoding="utf-8").split("## mqadmin")[1]
+    rows = re.findall(r"^\| (\w+(?:, \w+)*) \|", section, re.MULTILINE)
+    told = {command for commands in rows for command in commands.split(", ")} - {"command"}
+
+    assert len(known) > 90, printed
+    assert known ^ told == set()
 
 
 def test_the_cluster_and_its_broker(scene: Scene) -> None:
