@@ -20,11 +20,14 @@ _HEAP_SLACK = 1000
 
 
 class _Held:
-    __slots__ = ("request", "wish")
+    __slots__ = ("request", "size", "wish")
 
     def __init__(self, request: Request, wish: Hold) -> None:
         self.request: Request | None = request
         self.wish = wish
+        # A pull has no body; one that came with one need not be held with it.
+        request.command.body = b""
+        self.size = sum(map(len, request.command.fields.values()))
 
     @property
     def where(self) -> tuple[str, int]:
@@ -34,10 +37,13 @@ class _Held:
 class Holds:
     """All waiting pulls of one logical broker. `wake` is called with each request that has waited enough."""
 
-    def __init__(self, timers: Timers, wake: Callable[[Request], None], a_client_max: int = 2048) -> None:
+    def __init__(
+        self, timers: Timers, wake: Callable[[Request], None], a_client_max: int = 2048, bytes_max: int = 1 << 26
+    ) -> None:
         self._timers = timers
         self._wake = wake
         self._a_client_max = a_client_max
+        self._bytes_max, self._bytes = bytes_max, 0
         self._by_client: dict[Client, int] = {}
         self._by_queue: dict[tuple[str, int], dict[_Held, None]] = {}
         self._deadlines: list[tuple[float, int, _Held]] = []
@@ -51,13 +57,15 @@ class Holds:
 
     def has_room(self, client: Client) -> bool:
         """Whether one more of this connection may wait."""
-        return self._count < HOLDS_MAX and self._by_client.get(client, 0) < self._a_client_max
+        is_room = self._count < HOLDS_MAX and self._bytes < self._bytes_max
+        return is_room and self._by_client.get(client, 0) < self._a_client_max
 
     def park(self, request: Request, hold: Hold) -> None:
         """Let the request wait."""
         held = _Held(request, hold)
         self._by_queue.setdefault(held.where, {})[held] = None
         self._count += 1
+        self._bytes += held.size
         self._by_client[request.client] = self._by_client.get(request.client, 0) + 1
         self._sequence += 1
         heapq.heappush(self._deadlines, (self._timers.time() + hold.timeout_ms / 1000, self._sequence, held))
@@ -103,7 +111,7 @@ class Holds:
         self._by_queue.clear()
         self._deadlines.clear()
         self._by_client.clear()
-        self._count = 0
+        self._count = self._bytes = 0
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -118,6 +126,7 @@ class Holds:
         request, held.request = held.request, None
         if request is not None:
             self._count -= 1
+            self._bytes -= held.size
             left = self._by_client.pop(request.client) - 1
             if left:
                 self._by_client[request.client] = left

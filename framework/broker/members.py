@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from framework.broker.admission import Admission
 from framework.broker.filters import Wanted
-from framework.broker.request import Client
+from framework.broker.request import Client, Refusal
 from framework.broker.timers import Timer, Timers
+from framework.wire.codes import ResponseCode
 
 # channelExpiredTimeout and the scan's pace of every stock broker.
 SILENCE_MAX_S = 120.0
@@ -23,11 +24,14 @@ TOGETHER_S = 1.0
 
 BROADCASTING = "BROADCASTING"
 
+# About what an entry costs beside its texts.
+_ENTRY_BYTES = 500
+
 
 class Member:
     """One connection in one group."""
 
-    __slots__ = ("client", "client_id", "counts_at", "heard", "language", "version")
+    __slots__ = ("client", "client_id", "counts_at", "heard", "language", "version", "weight")
 
     def __init__(self, client: Client, client_id: str, language: int, version: int, heard: float) -> None:
         self.client = client
@@ -37,6 +41,8 @@ class Member:
         self.language = language
         self.version = version
         self.heard = heard
+        self.weight = _ENTRY_BYTES + len(client_id)
+        """What it adds to what is kept of heartbeats."""
 
     @property
     def counts(self) -> bool:
@@ -47,7 +53,9 @@ class Member:
 class Group:
     """One group with at least one member."""
 
-    __slots__ = ("admits", "consume_from", "consume_type", "fingerprint", "members", "message_model", "name", "wanted")
+    __slots__ = (
+        "admits", "consume_from", "consume_type", "fingerprint", "members", "message_model", "name", "wanted", "weight",
+    )  # fmt: skip
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -57,6 +65,8 @@ class Group:
         self.message_model = ""
         self.consume_from = ""
         self.fingerprint = 0
+        self.weight = 0
+        """What its subscriptions add to what is kept of heartbeats."""
         self.admits: Timer | None = None
         """Which ends the watching of the newcomers who are next."""
 
@@ -67,7 +77,7 @@ class Group:
 class Members:
     """All groups of one logical broker."""
 
-    def __init__(self, timers: Timers, admission: Admission | None = None) -> None:
+    def __init__(self, timers: Timers, admission: Admission | None = None, *, bytes_max: int = 1 << 25) -> None:
         self.arrived: Callable[[Group], None] | None = None
         """Told of a group that has one member more, or other topics."""
         self.departed: Callable[[Group], None] | None = None
@@ -76,6 +86,9 @@ class Members:
         self._admission = admission or Admission(timers, 0, 0)
         self._groups: dict[str, Group] = {}
         self._producers: dict[str, dict[Client, Member]] = {}
+        self._bytes_max = bytes_max
+        self.bytes = 0
+        """About what is kept of heartbeats."""
         self._scan: Timer | None = None
 
     def find(self, group: str) -> Group | None:
@@ -119,10 +132,16 @@ class Members:
         self, client: Client, client_id: str, group: str, subscriptions: Iterable[Wanted] | None, *, consume_type: str,
         message_model: str, consume_from: str, language: int, version: int, fingerprint: int = 0,
     ) -> bool:  # fmt: skip
-        """Take one group's part of a heartbeat, None being those of before; whether members or topics changed."""
-        found = self._groups.get(group)
-        if found is None:
-            found = self._groups[group] = Group(group)
+        """Take one group's part of a heartbeat, None being those of before; whether members or topics changed.
+
+        A Refusal of what is more than may be kept of all heartbeats; one that says no more than before never is.
+        """
+        told = None if subscriptions is None else {each.topic: each for each in subscriptions}
+        found = self._groups.get(group) or Group(group)
+        weight = found.weight if told is None else sum(map(_weight, told.values()))
+        self._grow((0 if client in found.members else _ENTRY_BYTES + len(client_id)) + weight - found.weight)
+        self._groups[group] = found
+        found.weight = weight
         # The last heartbeat wins, whoever sent it.
         found.fingerprint = fingerprint
         found.consume_type, found.message_model, found.consume_from = consume_type, message_model, consume_from
@@ -131,17 +150,18 @@ class Members:
         if member is None or is_new:
             member = self._came(found, client, client_id, language, version)
         member.language, member.version, member.heard = language, version, self._timers.time()
-        topics_changed = subscriptions is not None and _update(
-            found.wanted, {each.topic: each for each in subscriptions}
-        )
+        topics_changed = told is not None and _update(found.wanted, told)
         if (is_new and member.counts) or (topics_changed and self.client_ids(group)):
             self._tell(self.arrived, found)
         self._start_scan()
         return is_new or topics_changed
 
     def heard_producer(self, client: Client, client_id: str, group: str, *, language: int, version: int) -> None:
-        """Take one producer group's part of a heartbeat."""
+        """Take one producer group's part of a heartbeat; a Refusal of what is more than may be kept."""
         member = Member(client, client_id, language, version, self._timers.time())
+        member.weight += len(group)
+        known = self._producers.get(group, {}).get(client)
+        self._grow(member.weight - (known.weight if known is not None else 0))
         self._producers.setdefault(group, {})[client] = member
         self._start_scan()
 
@@ -152,7 +172,9 @@ class Members:
         if found is None or member is None:
             return
         self._went(found, member)
+        self.bytes -= member.weight
         if not found.members:
+            self.bytes -= found.weight
             del self._groups[group]
         if not member.counts:
             self._watch(found)
@@ -161,8 +183,9 @@ class Members:
 
     def producer_left(self, client: Client, group: str) -> None:
         found = self._producers.get(group)
-        if found is not None:
-            found.pop(client, None)
+        member = None if found is None else found.pop(client, None)
+        if found is not None and member is not None:
+            self.bytes -= member.weight
             if not found:
                 del self._producers[group]
 
@@ -182,6 +205,7 @@ class Members:
                 group.admits.cancel()
         self._groups.clear()
         self._producers.clear()
+        self.bytes = 0
         self._admission.clear()
         if self._scan is not None:
             self._scan.cancel()
@@ -191,6 +215,7 @@ class Members:
         known = group.members.get(client)
         if known is not None:  # the connection goes by another name now
             self._went(group, known)
+            self.bytes += len(client_id) - len(known.client_id)
         member = group.members[client] = Member(client, client_id, language, version, self._timers.time())
         wait_s = self._admission.came(group.name, client_id)
         if wait_s > 0:
@@ -219,6 +244,15 @@ class Members:
     def _went(self, group: Group, member: Member) -> None:
         self._admission.went(group.name, member.client_id)
 
+    def _grow(self, by: int) -> None:
+        """Count what is kept; a Refusal where it would be too much."""
+        if by > 0 and self.bytes + by > self._bytes_max:
+            raise Refusal(
+                ResponseCode.SYSTEM_BUSY,
+                f"[OVERLOAD] heartbeats of all clients say more than is kept, {self._bytes_max} bytes at most",
+            )
+        self.bytes += by
+
     @staticmethod
     def _tell(callback: Callable[[Group], None] | None, group: Group) -> None:
         if callback is not None:
@@ -239,6 +273,10 @@ class Members:
             client.close(f"no heartbeat for {SILENCE_MAX_S:.0f} s")
         if self._groups or self._producers:
             self._start_scan()
+
+
+def _weight(wanted: Wanted) -> int:
+    return _ENTRY_BYTES + len(wanted.topic) + len(wanted.expression)
 
 
 def _update(known: dict[str, Wanted], told: Mapping[str, Wanted]) -> bool:

@@ -84,10 +84,14 @@ class Node:
         """Where each group was last told to go on in each queue."""
         self.rates: dict[tuple[str, str], Rate] = {}
         """How many messages each group was given of each topic."""
-        self.members = Members(timers, Admission(timers, settings.admission_ms, settings.admission_ms_max))
+        self.members = Members(
+            timers,
+            Admission(timers, settings.admission_ms, settings.admission_ms_max),
+            bytes_max=settings.heartbeat_bytes_max,
+        )
         self._notices = Notices(timers, self.members.find, self._is_notified)
         self.members.arrived, self.members.departed = self._notices.arrived, self._notices.departed
-        self.holds = Holds(timers, wake, settings.waiting_pulls_max)
+        self.holds = Holds(timers, wake, settings.waiting_pulls_max, settings.waiting_bytes_max)
         identity = world.identity
         self.unique_keys = UniqueKeys(identity.host, identity.process, int.from_bytes(world.chance.token(4)))
         """For messages that came without one."""

@@ -40,6 +40,10 @@ class BrokerSettings:
     """Answers that all connections together have not taken in; beyond it whoever asks for much is told 2."""
     waiting_pulls_max: int = 2048
     """Long polls of one connection; the next is told 2."""
+    waiting_bytes_max: int = 64 * 1024 * 1024
+    """What all long polls hold while they wait; beyond it the next is told 2."""
+    heartbeat_bytes_max: int = 32 * 1024 * 1024
+    """What is kept of heartbeats: members, producers, and what they want; beyond it one that adds to it is told 2."""
     writes_max: int = 10_000  # sendThreadPoolQueueCapacity
     write_bytes_max: int = 256 * 1024 * 1024
     """Requests that wait for the disk, and their bodies; beyond it whoever writes is told 2."""

@@ -28,6 +28,8 @@ class _Limit(NamedTuple):
 LIMITS = {
     "connections": _Limit("channels_max", 1, 65_536),
     "waiting-pulls": _Limit("waiting_pulls_max", 1, 1_000_000),
+    "waiting-bytes": _Limit("waiting_bytes_max", 64 << 10, 64 * _GIB, is_size=True),
+    "heartbeat-bytes": _Limit("heartbeat_bytes_max", 64 << 10, 64 * _GIB, is_size=True),
     "writes": _Limit("writes_max", 1, 1_000_000),
     "write-bytes": _Limit("write_bytes_max", _MIB, 64 * _GIB, is_size=True),
     "answer-bytes": _Limit("unread_bytes_max", _MIB, 64 * _GIB, is_size=True),

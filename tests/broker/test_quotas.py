@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from json import dumps
 from typing import Any, cast
 
 from structlog.testing import capture_logs
@@ -86,3 +87,73 @@ def test_long_polls_of_one_connection_are_bounded() -> None:
     assert lab.answer(pull, greedy).code == 2
     lab.ask(pull, other := FakeClient())
     assert other.answers == []
+
+
+def _heartbeat(client_id: str, **parts: Any) -> Command:
+    return Command(RequestCode.HEART_BEAT, None, dumps({"clientID": client_id, **parts}).encode())
+
+
+def _producers(*groups: str) -> dict[str, Any]:
+    return {"producerDataSet": [{"groupName": group} for group in groups]}
+
+
+def _consumer(group: str, *topics: str) -> dict[str, Any]:
+    wants = [{"topic": topic, "subString": "*", "subVersion": 1} for topic in topics]
+    return {"consumerDataSet": [{"groupName": group, "subscriptionDataSet": wants}]}
+
+
+def test_what_long_polls_hold_is_bounded_and_a_body_is_not_held() -> None:
+    lab = BrokerLab(settings=BrokerSettings(waiting_bytes_max=60_000))
+    lab.send()
+    pull = pull_command(
+        1, sys_flag=SUBSCRIPTION | SUSPEND, suspend_timeout_millis=30_000, subscription=" || ".join(["tag"] * 5000)
+    )
+    pull.body = bytes(4_000_000)
+    clients = [FakeClient() for _ in range(3)]
+    for client in clients:
+        lab.ask(Command(pull.code, dict(pull.fields), pull.body), client)
+
+    assert [[], [], [2]] == [[answer.code for answer in client.answers] for client in clients]
+    waiting = [held.request for holds in lab.node.holds._by_queue.values() for held in holds]
+    assert all(request is not None and not request.command.body for request in waiting)
+    lab.node.holds.forget(clients[0])
+    lab.node.holds.forget(clients[1])
+    lab.ask(pull, another := FakeClient())
+    assert [] == another.answers
+    lab.timers.advance(30_000)
+    assert [19] == [answer.code for answer in another.answers]
+
+
+def test_what_heartbeats_say_is_bounded_and_members_stay_members() -> None:
+    """Names of producers by the million, or topics; whoever says no more than before is served."""
+    lab = BrokerLab(settings=BrokerSettings(heartbeat_bytes_max=65_536))
+    member = _heartbeat("member", **_consumer("g", "t"))
+    assert 0 == lab.answer(member, inside := FakeClient()).code
+
+    greedy = _heartbeat("greedy", **_producers(*(f"group-{number}" for number in range(10_000))))
+    refused = lab.answer(greedy, outside := FakeClient())
+    assert (2, True) == (refused.code, "[OVERLOAD] heartbeats" in (refused.remark or ""))
+    assert len(lab.node.members.producer_groups()) < 130
+    assert lab.node.members.bytes <= 65_536
+    many = _heartbeat("many", **_consumer("h", *(f"topic-{number}" for number in range(1000))))
+    assert 2 == lab.answer(many, FakeClient()).code
+    assert lab.node.members.find("h") is None
+
+    assert 0 == lab.answer(member, inside).code
+    assert ["member"] == lab.node.members.client_ids("g")
+    lab.node.gone(outside)
+    assert 0 == lab.answer(_heartbeat("small", **_producers("p"), **_consumer("h", "t")), FakeClient()).code
+
+
+def test_what_is_kept_of_heartbeats_is_counted_down_to_nothing() -> None:
+    lab = BrokerLab()
+    clients = [FakeClient() for _ in range(3)]
+    for i, client in enumerate(clients):
+        for topics in (("t", "u"), ("t",), ("t", "u", "v")):
+            lab.ask(_heartbeat(f"client-{i}", **_producers("p", "q"), **_consumer("g", *topics)), client)
+        lab.ask(_heartbeat(f"renamed-{i}", **_producers("p"), **_consumer("g", "t")), client)
+    assert lab.node.members.bytes > 3000
+
+    for client in clients:
+        lab.node.gone(client)
+    assert 0 == lab.node.members.bytes

@@ -1,7 +1,8 @@
 """HEART_BEAT (34): a client says which groups it is in and what they want; unknown groups and retry topics are made.
 
 Differences: a short one (V2) on a connection that has sent no whole one is answered with IS_SUB_CHANGE, so that a whole
-one follows; RocketMQ takes the member without its subscriptions until something changes.
+one follows; RocketMQ takes the member without its subscriptions until something changes. Where all heartbeats say more
+than is kept of them (`--limit heartbeat-bytes`), one that adds to it gets 2; who is known by then stays so.
 """
 
 from __future__ import annotations
@@ -17,10 +18,6 @@ from framework.wire.requests.group import HeartbeatAnswer
 def handle(request: Request) -> Answer:
     heartbeat = Heartbeat.decode(request.command.body)
     node, command = request.node, request.command
-    for producer in heartbeat.producers:
-        node.members.heard_producer(
-            request.client, heartbeat.client_id, producer.group, language=command.language, version=command.version
-        )
     changed, is_strict = False, node.settings.is_sql_strict
     fingerprint = heartbeat.fingerprint
     is_short = fingerprint != 0 and heartbeat.is_without_subscriptions
@@ -47,6 +44,10 @@ def handle(request: Request) -> Answer:
             language=command.language,
             version=command.version,
             fingerprint=fingerprint,
+        )
+    for producer in heartbeat.producers:  # last: nobody lives by being known as a producer
+        node.members.heard_producer(
+            request.client, heartbeat.client_id, producer.group, language=command.language, version=command.version
         )
     # Only a fingerprint can tell that nothing has changed; without it a stock broker says it has.
     return ok(to_fields(HeartbeatAnswer(supports_v2=True, subscription_changed=changed or not fingerprint)))
