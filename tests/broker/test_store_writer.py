@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from framework.broker.store.database import open_folder, open_given
+from framework.broker.store.writer import Transaction
 from framework.errors import StoreError
 from framework.wire.ids import pack_host
 from framework.wire.stored import Record, decode_records, encode_record
@@ -98,7 +99,7 @@ def test_a_crash_before_the_commit_leaves_nothing_and_one_after_it_everything() 
     assert again.texts("t", 0) == [b"kept", b"new"]
 
 
-def test_a_failed_group_leaves_no_hole_and_fails_everybody_in_it() -> None:
+def test_a_full_disk_leaves_no_hole_and_fails_everybody_in_the_group() -> None:
     lab = memory_lab()
     lab.write("t", 0, b"a")
     first = lab.append("t", 0, b"b")
@@ -117,10 +118,70 @@ def test_a_failed_group_leaves_no_hole_and_fails_everybody_in_it() -> None:
     assert lab.texts("t", 0) == [b"a", b"c"]
 
 
+@pytest.mark.parametrize("mistakes", [(0,), (3,), (6,), (0, 1, 5), tuple(range(7))])
+@pytest.mark.parametrize(
+    "error",
+    [StoreError("not this one"), sqlite3.IntegrityError("taken"), sqlite3.DatabaseError("malformed"), KeyError("ours")],
+)
+def test_a_change_that_cannot_be_made_is_refused_alone(
+    tmp_path: Path, mistakes: tuple[int, ...], error: Exception
+) -> None:
+    """Whatever it had written by then is undone; the others of its group go through, in order and without a hole."""
+    lab = folder_lab(tmp_path / "data")
+    lab.write("t", 0, b"before")
+    outcomes: list[tuple[int, Any, Any]] = []
+
+    def submit(number: int) -> None:
+        def change(transaction: Transaction) -> int:
+            stored = transaction.append("broker-a", "t" if number % 2 else "new", 0, fake_record(b"%d" % number), 0)
+            if number in mistakes:
+                transaction.flush()
+                raise error
+            return stored.offset
+
+        lab.store.writer.submit(change, lambda result, error: outcomes.append((number, result, error)))
+
+    for number in range(7):
+        submit(number)
+    for _ in range(len(mistakes) if isinstance(error, KeyError) else 0):
+        with pytest.raises(KeyError):  # a mistake of ours is reported as well
+            lab.timers.turn()
+    lab.timers.turn()
+
+    good = [number for number in range(7) if number not in mistakes]
+    assert good == [number for number, _, refused in outcomes if refused is None]
+    assert list(mistakes) == [number for number, _, refused in outcomes if isinstance(refused, StoreError)]
+    assert [b"before"] + [b"%d" % number for number in good if number % 2] == lab.texts("t", 0)
+    assert [b"%d" % number for number in good if not number % 2] == lab.texts("new", 0)
+    lab.store.close()
+    again = folder_lab(tmp_path / "data")
+    assert [b"%d" % number for number in good if not number % 2] == again.texts("new", 0)
+    again.store.close()
+
+
+def test_many_changes_that_cannot_be_made_cost_the_others_one_run_more() -> None:
+    lab = memory_lab()
+    runs = [0] * 300
+
+    def submit(number: int) -> None:
+        def change(transaction: Transaction) -> None:
+            runs[number] += 1
+            if number % 2:
+                raise StoreError("no")
+
+        lab.store.writer.submit(change)
+
+    for number in range(300):
+        submit(number)
+    lab.timers.turn()
+
+    assert {1, 2} == set(runs)
+
+
 def test_a_group_that_fails_with_a_new_queue_makes_the_queue_again() -> None:
     lab = memory_lab()
     lab.append("new", 3, b"x")
-    lab.store.writer.submit(lambda _: (_ for _ in ()).throw(StoreError("no")))
+    lab.store.writer.submit(lambda _: (_ for _ in ()).throw(sqlite3.OperationalError("disk I/O error")))
     lab.timers.turn()
 
     assert lab.write("new", 3, b"y") == (0, 0)

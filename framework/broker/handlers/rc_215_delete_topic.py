@@ -33,7 +33,13 @@ def handle(request: Request) -> Answer:
     node.pulled = {key: offset for key, offset in node.pulled.items() if key[1] != name}
     node.rates = {key: rate for key, rate in node.rates.items() if key[1] != name}
 
+    def restore() -> None:
+        for queue in gone:
+            queues.restore(queue)
+        gone.clear()
+
     def change(transaction: Transaction) -> None:
+        restore()  # this may be the second run, after the first was undone
         gone.extend(queues.of_topic(node.name, name))
         dropped.drop(transaction, gone)
         # Within the transaction: what is written to a topic of this name from here on goes to a new queue.
@@ -45,8 +51,7 @@ def handle(request: Request) -> Answer:
         return ok()
 
     def refused(error: FrameworkError) -> Command:
-        for queue in gone:
-            queues.restore(queue)
+        restore()
         if topic is not None and name not in node.rules.topics:
             node.rules.topics.put(name, topic)
         return refuse(ResponseCode.SYSTEM_ERROR, f"topic {name} was not deleted: {error}")

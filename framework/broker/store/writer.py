@@ -45,6 +45,7 @@ STAMP_BYTES = _TIME_AT + _BORN_V6_EXTRA + 8
 _INSERT = "INSERT INTO messages (id, place, stored_ms, tag, checksum, record) VALUES (?, ?, ?, ?, ?, ?)"
 
 Change: TypeAlias = "Callable[[Transaction], Any]"
+"""May run twice: where another of its group could not be made, all of it is undone and the others are run again."""
 Row: TypeAlias = tuple[int, int, int, int, int, bytearray]
 """A message as it goes into the table: id, place, store time, tag, checksum, record."""
 Done: TypeAlias = Callable[[Any, FrameworkError | None], None]
@@ -138,6 +139,11 @@ class Transaction:
         arrived.append(row)
         return Stored(queue, offset, place, self.now_ms)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether a group is large enough."""
+        return self.count >= GROUP_ROWS_MAX or self.bytes >= GROUP_BYTES_MAX
+
     def mark_end(self) -> None:
         """Note how far the log has come, where its last message may be deleted: no place is given out twice."""
         self.connection.execute("DELETE FROM log_end")
@@ -170,6 +176,8 @@ class Writer:
         self._workers = workers
         self._soon = soon
         self._waiting: deque[tuple[Change, Done | None]] = deque()
+        self._sound = 0
+        """How many of those who wait first are known to go through, for they are run again; they go by themselves."""
         self._tables: list[Saved] = []
         self._is_busy = False
         self._is_dead = False
@@ -238,9 +246,10 @@ class Writer:
         transaction = Transaction(self._database.writing, self._queues, self._place, now_ms, clock_ms)
         group: list[tuple[Any, Done | None]] = []
         taken: list[tuple[Change, Done | None]] = []
+        most, self._sound = self._sound or GROUP_ROWS_MAX, 0
         try:
             self._database.writing.execute("BEGIN IMMEDIATE")
-            while self._waiting and transaction.count < GROUP_ROWS_MAX and transaction.bytes < GROUP_BYTES_MAX:
+            while self._waiting and len(taken) < most and not transaction.is_full:
                 taken.append(self._waiting.popleft())
                 change, done = taken[-1]
                 group.append((change(transaction), done))
@@ -250,6 +259,11 @@ class Writer:
         except Exception as error:  # a border: whatever a change raises, its group is undone and the next one goes on
             if not taken:  # no transaction could be begun: nobody who waits can be served
                 taken, self._waiting = list(self._waiting), deque()
+            elif len(group) < len(taken) and not isinstance(error, sqlite3.OperationalError):
+                # Not the disk's refusal, which all would meet: the others need not share one change's fate.
+                self._sound = len(taken) - 1
+                self._waiting.extendleft(reversed(taken[:-1]))
+                taken = taken[-1:]
             self._failed(transaction, [done for _, done in taken], error)
             if not isinstance(error, (sqlite3.Error, FrameworkError)):
                 raise  # a mistake of ours: for the event loop's own report
