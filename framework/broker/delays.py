@@ -59,6 +59,8 @@ class Delays:
 
     def start(self) -> None:
         """Take up what the store has on its schedule."""
+        for place in delayed.hold_damaged(self._store.database.writing):
+            self._trouble(f"delayed message at {place}: when it is due is damaged: held, not delivered")
         if safeguard("a restart takes up the schedule"):
             self._next_ms = delayed.next_due_ms(self._store.database.writing)
         self._set_timer()

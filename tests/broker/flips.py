@@ -8,22 +8,38 @@ from pathlib import Path
 
 from framework.broker.store import salvage
 from framework.broker.store.database import FILE_NAME
+from framework.broker.store.offsets import OffsetKey, Offsets
 from framework.errors import FrameworkError
 from tests.broker.store_lab import Lab, fake_text, folder_lab
 
 QUEUES = 3
 
 
+TAGS = (0, 64, 2_000_000_000, -7)
+OFFSETS = {("billing", "t", number): 10 + number for number in range(QUEUES)}
+RESETS = {("billing", "t", 1): 4, ("audit", "t", 0): 0}
+
+
 def filled(folder: Path, messages: int, seed: int) -> dict[int, list[bytes]]:
-    """A store with messages of all sizes, some larger than a page; what each queue holds."""
+    """A store with messages of all sizes, some larger than a page, and what groups have committed; each queue's texts.
+
+    A message's tag is told by its number, the first word of its text.
+    """
     chance = random.Random(seed)
     texts: dict[int, list[bytes]] = {number: [] for number in range(QUEUES)}
     lab = folder_lab(folder)
+    offsets = Offsets(lab.database.writing, "broker-a")
+    for table in (offsets.table, offsets.resets):
+        lab.store.writer.attach(table)
+    for place, offset in OFFSETS.items():
+        offsets.put(*place, offset)
+    for place, offset in RESETS.items():
+        offsets.resets.put(OffsetKey(*place), offset)
     for i in range(messages):
         number = chance.randrange(QUEUES)
         text = b"%d " % i + chance.randbytes(chance.choice((10, 200, 900, 6000)))
         texts[number].append(text)
-        lab.append("t", number, text)
+        lab.append("t", number, text, tag=TAGS[i % len(TAGS)])
         if i % 10 == 0:
             lab.timers.turn()
     lab.timers.turn()
@@ -79,6 +95,9 @@ def _outcome(folder: Path, texts: dict[int, list[bytes]]) -> tuple[str, int]:
         return "named", 0
     worst, count = "unharmed", 0
     try:
+        offsets = Offsets(lab.database.writing, "broker-a")
+        if (dict(offsets.table.items()), dict(offsets.resets.items())) != (OFFSETS, RESETS):
+            return "wrong offset", count
         for number, expected in texts.items():
             found, error = _read(lab, number)
             count += len(found)
@@ -88,19 +107,33 @@ def _outcome(folder: Path, texts: dict[int, list[bytes]]) -> tuple[str, int]:
                 worst = "named"
             elif len(found) < len(expected):
                 return "silent", count
+            for tag in TAGS[1:]:
+                found, error = _read(lab, number, tag)
+                wanted = [text for text in expected if TAGS[int(text.split(b" ")[0]) % len(TAGS)] == tag]
+                if found != wanted[: len(found)]:
+                    return "wrong by tag", count
+                if error is not None:
+                    worst = "named"
+                elif len(found) < len(wanted):
+                    return "silent by tag", count
     finally:
         lab.store.close()
     return worst, count
 
 
-def _read(lab: Lab, number: int) -> tuple[list[bytes], FrameworkError | None]:
-    """What a consumer would get, as far as it comes."""
+def _read(lab: Lab, number: int, tag: int | None = None) -> tuple[list[bytes], FrameworkError | None]:
+    """What a consumer of everything, or of one tag, would get, as far as it comes."""
     found: list[bytes] = []
-    queue = lab.store.queues.find("broker-a", "t", number)
+    queue, log = lab.store.queues.find("broker-a", "t", number), lab.store.log
+    at = queue.low if queue is not None else 0
     try:
-        while queue is not None and len(found) < queue.end:
-            part = lab.store.log.read(queue, len(found), count_max=32, bytes_max=1 << 20)
+        while queue is not None and at < queue.end:
+            if tag is None:
+                part = log.read(queue, at, count_max=32, bytes_max=1 << 20)
+            else:
+                part = log.read_tagged(queue, at, [tag], count_max=32, bytes_max=1 << 20)
             found += [fake_text(record) for record in part.records]
+            at = part.next_offset
     except FrameworkError as error:
         return found, error
     return found, None

@@ -12,15 +12,18 @@ from pathlib import Path
 import pytest
 
 from framework.broker.store import salvage
-from framework.errors import RecordDamaged, StoreError
+from framework.errors import RecordDamaged
 from tests.broker.flips import damage_often
 from tests.broker.store_lab import folder_lab
 
+WRONG = ("wrong", "silent", "wrong offset", "wrong by tag", "silent by tag")
+
 
 def test_a_flipped_bit_never_makes_a_wrong_body(folder: Path) -> None:
+    """Nor a wrong offset, nor a message less for who wants its tag."""
     counts = damage_often(folder, seed=1, times=1000)
 
-    assert (0, 0) == (counts["wrong"], counts["silent"]), counts
+    assert not any(counts[what] for what in WRONG), counts
     assert counts["named"] > 300
     assert counts["rows salvaged"] >= 0.98 * counts["rows"] > counts["rows read"]
 
@@ -28,7 +31,7 @@ def test_a_flipped_bit_never_makes_a_wrong_body(folder: Path) -> None:
 def test_a_lost_end_never_makes_a_wrong_body(folder: Path) -> None:
     counts = damage_often(folder, seed=2, times=50, is_cut=True)
 
-    assert (0, 0) == (counts["wrong"], counts["silent"]), counts
+    assert not any(counts[what] for what in WRONG), counts
 
 
 def test_the_error_names_the_message(tmp_path: Path) -> None:
@@ -42,20 +45,6 @@ def test_the_error_names_the_message(tmp_path: Path) -> None:
         lab.texts("t", 1, 1)
     assert [b"text 2"] == lab.texts("t", 1, 2)
     lab.store.close()
-
-
-def test_a_queue_whose_name_was_damaged_is_not_silently_missing(tmp_path: Path) -> None:
-    folder_lab(tmp_path).store.close()
-    lab = folder_lab(tmp_path)
-    lab.write("orders", 0, b"x")
-    lab.store.close()
-    path = tmp_path / "broker.db"
-    content = bytearray(path.read_bytes())
-    content[content.index(b"broker-aorders")] ^= 0x20
-    path.write_bytes(content)
-
-    with pytest.raises(StoreError, match="table of queues"):
-        folder_lab(tmp_path)
 
 
 def test_salvage_reads_the_write_ahead_log_too_and_changes_nothing(tmp_path: Path) -> None:
@@ -87,8 +76,7 @@ def figures() -> Iterator[Counter[str]]:
 def test_ten_thousand_flips(part: int, folder: Path, figures: Counter[str]) -> None:
     figures.update(damage_often(folder, seed=1000 + part, times=2000))
 
-    assert 0 == figures["wrong"]
-    assert 0 == figures["silent"]
+    assert not any(figures[what] for what in WRONG)
 
 
 @pytest.mark.slow
@@ -96,4 +84,4 @@ def test_ten_thousand_flips(part: int, folder: Path, figures: Counter[str]) -> N
 def test_a_thousand_lost_ends(folder: Path, figures: Counter[str]) -> None:
     figures.update(damage_often(folder, seed=2000, times=1000, is_cut=True))
 
-    assert 0 == figures["wrong"] + figures["silent"]
+    assert not any(figures[what] for what in WRONG)

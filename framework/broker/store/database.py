@@ -13,15 +13,22 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
+import structlog
+
+from framework.broker.store import seals
 from framework.broker.store.trouble import SALVAGE, explained
 from framework.errors import StoreError
 from framework.marks import safeguard
 
+log = structlog.get_logger()
+
 OpenDatabase = Callable[[], sqlite3.Connection]
 
 APPLICATION_ID = 0x524D_5142  # "RMQB": a SQLite file of anybody else is refused
-SCHEMA_VERSION = 4
-_SCHEMAS = {1: "schema.sql", 2: "schema_2.sql", 3: "schema_3.sql", 4: "schema_4.sql"}  # what each version adds
+SCHEMA_VERSION = 5
+_SCHEMAS = {  # what each version adds
+    1: "schema.sql", 2: "schema_2.sql", 3: "schema_3.sql", 4: "schema_4.sql", 5: "schema_5.sql",
+}  # fmt: skip
 FILE_NAME = "broker.db"
 LOCK_NAME = "broker.lock"
 # Nobody else has the folder; a curious shell on the file must not stop the loop for long.
@@ -185,6 +192,10 @@ def _prepare(connection: sqlite3.Connection, place: str, *, is_relaxed: bool = F
         connection.execute(_CHECKPOINT).fetchone()
         if version < SCHEMA_VERSION:
             _fill(connection, since=version)
+        for mended in seals.check(connection):
+            log.error("one flipped bit was put right", place=place, table=mended.table, row=mended.row)
+    except ValueError as error:
+        raise StoreError(f"{place}: damaged ({error}); {SALVAGE}") from error
     except sqlite3.Error as error:
         raise StoreError(f"{place}: {_what(error)} ({explained(error)})") from error
 
@@ -200,9 +211,13 @@ def _fill(connection: sqlite3.Connection, *, since: int) -> None:
     schema = "\n".join(
         (folder / name).read_text(encoding="utf-8") for version, name in _SCHEMAS.items() if version > since
     )
-    connection.executescript(f"BEGIN IMMEDIATE;\n{schema}\n{_STAMP}\nCOMMIT;")
+    connection.executescript(f"BEGIN IMMEDIATE;\n{schema}")
+    seals.seal_all(connection)
+    for stamp in _STAMPS:
+        connection.execute(stamp)
+    connection.execute("COMMIT")
 
 
 # Pragmas take no bound parameters; these are built from constants, once.
 _CHECKPOINT = f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}"
-_STAMP = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION};"
+_STAMPS = (f"PRAGMA application_id = {APPLICATION_ID}", f"PRAGMA user_version = {SCHEMA_VERSION}")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sqlite3
 from typing import NamedTuple
-from zlib import crc32
 
+from framework.broker.store.log import is_sound
 from framework.broker.store.queues import OFFSET_BITS, OFFSET_MAX, Queue, Queues
 from framework.broker.store.writer import STAMP_BYTES, Transaction, stamp_of
 
@@ -73,7 +73,8 @@ def choose(transaction: Transaction, queues: Queues, start: int, bounds: Bounds,
     if next_place == start:
         return None
     connection.executemany(
-        "UPDATE queues SET low = ? WHERE id = ?", [(low, queue.base >> OFFSET_BITS) for queue, low in lows.items()]
+        "UPDATE queues SET low = ?, seal = ? WHERE id = ?",
+        [(*queue.row(low)[-2:], queue.base >> OFFSET_BITS) for queue, low in lows.items()],
     )
     return Cut(lows, next_place, oldest_ms, size)
 
@@ -105,7 +106,7 @@ def _stored_ms(connection: sqlite3.Connection, message: int, place: int, told_ms
     if stamp.stored_ms == told_ms:
         return stamp.stored_ms
     record, checksum = connection.execute("SELECT record, checksum FROM messages WHERE id = ?", (message,)).fetchone()
-    if crc32(record) == checksum:
+    if is_sound(record, checksum):
         return stamp.stored_ms
     return told_ms if isinstance(told_ms, int) else None
 

@@ -16,12 +16,19 @@ from zlib import crc32
 from framework.broker.store import keys
 from framework.broker.store.queues import Queue, Queues
 from framework.broker.store.trouble import DAMAGE
+from framework.broker.store.writer import STAMP_BYTES, stamp_of
 from framework.errors import RecordDamaged, StoreError
 
 # Filtering looks at no more offsets than this a pull, as RocketMQ does (16,000 bytes of consume queue).
 SCAN_MAX = 800
+_CRC = 0xFFFF_FFFF
 _QUEUE_OFFSET = Struct(">q").unpack_from
 _QUEUE_OFFSET_AT = 20
+
+
+def is_sound(record: object, checksum: object) -> bool:
+    """Whether a record is what its row says; above the lower 32 bits stands the check of the tag."""
+    return isinstance(record, bytes) and isinstance(checksum, int) and crc32(record) == checksum & _CRC
 
 
 class Slice(NamedTuple):
@@ -34,9 +41,10 @@ class Slice(NamedTuple):
 class Log:
     """Reads through the connection that sees only what is committed."""
 
-    def __init__(self, reading: sqlite3.Connection, queues: Queues) -> None:
+    def __init__(self, reading: sqlite3.Connection, queues: Queues, *, tags_checked_from: int = 0) -> None:
         self._reading = reading
         self._queues = queues
+        self._tags_checked_from = tags_checked_from
 
     def read(self, queue: Queue, start: int, *, count_max: int, bytes_max: int) -> Slice:
         """Messages from `start` on: at least one where there is one, whatever its size."""
@@ -54,7 +62,7 @@ class Log:
                 if records and room < 0:
                     break
                 # The offset inside is compared too: a flipped bit in the row's key would move a whole record.
-                if crc32(record) != checksum or _QUEUE_OFFSET(record, _QUEUE_OFFSET_AT)[0] != offset:
+                if crc32(record) != checksum & _CRC or _QUEUE_OFFSET(record, _QUEUE_OFFSET_AT)[0] != offset:
                     break
                 records.append(record)
                 offset += 1
@@ -83,15 +91,14 @@ class Log:
         try:
             for message, record, checksum in rows:
                 offset = message - queue.base
-                if not isinstance(record, bytes):
-                    raise self._damaged(queue, offset)
+                if not is_sound(record, checksum):
+                    next_offset = offset
+                    break
                 room -= len(record)
                 if records and room < 0:
                     next_offset = offset
                     break
-                if crc32(record) != checksum or _QUEUE_OFFSET(record, _QUEUE_OFFSET_AT)[0] != offset:
-                    if not records:
-                        raise self._damaged(queue, offset)
+                if _QUEUE_OFFSET(record, _QUEUE_OFFSET_AT)[0] != offset:
                     next_offset = offset
                     break
                 records.append(record)
@@ -102,8 +109,12 @@ class Log:
             raise self._unreadable(queue, start, error) from error
         finally:
             rows.close()
-        self._check_dense(queue, start, next_offset)
-        return Slice(records, next_offset)
+        sound = self._sound_until(queue, start, next_offset)
+        if sound < next_offset:
+            records = [record for record in records if _QUEUE_OFFSET(record, _QUEUE_OFFSET_AT)[0] < sound]
+        if sound == start < end:
+            raise self._damaged(queue, start)
+        return Slice(records, sound)
 
     def at_place(self, place: int) -> tuple[Queue, bytes] | None:
         """The message that stands at a commit-log offset, with its queue."""
@@ -120,7 +131,7 @@ class Log:
         # Uncommitted rows show where one connection both reads and writes.
         if queue is None or not queue.low <= message - queue.base < queue.end:
             return None
-        if not isinstance(record, bytes) or crc32(record) != checksum:
+        if not is_sound(record, checksum):
             raise RecordDamaged(
                 f"message {message - queue.base} of {_name(queue)} is damaged: not what its checksum says"
             )
@@ -134,7 +145,7 @@ class Log:
                 if queue is None or not queue.low <= message - queue.base < queue.end:
                     continue
                 row = self._reading.execute("SELECT record, checksum FROM messages WHERE id = ?", (message,)).fetchone()
-                if row is not None and isinstance(row[0], bytes) and crc32(row[0]) == row[1]:
+                if row is not None and is_sound(*row):
                     yield queue, row[0]
         except DAMAGE as error:
             raise StoreError(f"the index of keys cannot be read: {error}") from error
@@ -148,10 +159,16 @@ class Log:
         """When the broker stored the message at an offset."""
         if not queue.low <= offset < queue.end:
             return None
-        row = self._reading.execute("SELECT stored_ms FROM messages WHERE id = ?", (queue.base + offset,)).fetchone()
-        if row is not None and not isinstance(row[0], int):
+        row = self._reading.execute(
+            "SELECT stored_ms, substr(record, 1, ?) FROM messages WHERE id = ?", (STAMP_BYTES, queue.base + offset)
+        ).fetchone()
+        if row is None:
+            return None
+        stamp = stamp_of(row[1]) if isinstance(row[1], bytes) else None
+        # Row and record both say it: a bit that flipped in either would send a search astray.
+        if stamp is None or row[0] != stamp.stored_ms:
             raise self._damaged(queue, offset)
-        return None if row is None else int(row[0])
+        return stamp.stored_ms
 
     def offset_at(self, queue: Queue, time_ms: int, *, upper: bool = False) -> int:
         """The first offset stored at or after a time (upper: the last one at or before it), as RocketMQ's search.
@@ -185,17 +202,23 @@ class Log:
         except (*DAMAGE, OverflowError) as error:
             raise self._unreadable(queue, offset, error) from error
 
-    def _check_dense(self, queue: Queue, start: int, end: int) -> None:
-        """See that no message is missing among those a filter passed over."""
+    def _sound_until(self, queue: Queue, start: int, end: int) -> int:
+        """See that no message is missing among those a filter passed over; where the first is whose tag is damaged.
+
+        Messages of an older store have no check of their tag.
+        """
         rows = self._select(
-            "SELECT count(*) FROM messages WHERE id >= ? AND id < ?",
-            (queue.base + start, queue.base + end),
-            queue,
-            start,
-        )
-        (count,) = rows.fetchone()
+            "SELECT count(*), min(CASE WHEN typeof(tag) = 'integer' AND"
+            " (checksum >> 32 = ~tag OR checksum >> 32 = 0 AND place < ?) THEN NULL ELSE id END)"
+            " FROM messages WHERE id >= ? AND id < ?",
+            (self._tags_checked_from, queue.base + start, queue.base + end), queue, start,
+        )  # fmt: skip
+        count, damaged = rows.fetchone()
+        if damaged is not None:
+            return int(damaged) - queue.base
         if count != end - start:
             raise RecordDamaged(f"messages {start} to {end - 1} of {_name(queue)}: {end - start - count} are missing")
+        return end
 
     def _damaged(self, queue: Queue, offset: int) -> RecordDamaged:
         return RecordDamaged(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sqlite3
 from typing import NamedTuple
 
+from framework.broker.store.seals import sealed
 from framework.broker.store.tables import SavedTable
 
 
@@ -78,12 +79,14 @@ class _Statements(NamedTuple):
 
 
 _OFFSETS = _Statements(
-    "INSERT OR REPLACE INTO offsets (broker, consumer_group, topic, number, next_offset) VALUES (?, ?, ?, ?, ?)",
+    "INSERT OR REPLACE INTO offsets (broker, consumer_group, topic, number, next_offset, seal)"
+    " VALUES (?, ?, ?, ?, ?, ?)",
     "DELETE FROM offsets WHERE broker = ? AND consumer_group = ? AND topic = ? AND number = ?",
     "SELECT consumer_group, topic, number, next_offset FROM offsets WHERE broker = ?",
 )
 _RESETS = _Statements(
-    "INSERT OR REPLACE INTO resets (broker, consumer_group, topic, number, next_offset) VALUES (?, ?, ?, ?, ?)",
+    "INSERT OR REPLACE INTO resets (broker, consumer_group, topic, number, next_offset, seal)"
+    " VALUES (?, ?, ?, ?, ?, ?)",
     "DELETE FROM resets WHERE broker = ? AND consumer_group = ? AND topic = ? AND number = ?",
     "SELECT consumer_group, topic, number, next_offset FROM resets WHERE broker = ?",
 )
@@ -93,7 +96,7 @@ def _table(connection: sqlite3.Connection, broker: str, statements: _Statements)
     table = OffsetTable(
         upsert=statements.upsert,
         delete=statements.delete,
-        to_row=lambda key, offset: (broker, *key, offset),
+        to_row=lambda key, offset: sealed((broker, *key, offset)),
         to_key=lambda key: (broker, *key),
     )
     for group, topic, number, offset in connection.execute(statements.select, (broker,)).fetchall():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import TypeAlias
 
+from framework.broker.store.seals import sealed
 from framework.broker.store.tables import SavedTable
 from framework.model.queue import MessageQueue
 
@@ -14,11 +15,11 @@ LockTable: TypeAlias = SavedTable[tuple[str, MessageQueue], str]
 def load_locks(connection: sqlite3.Connection, broker: str) -> LockTable:
     """Client ids by group and queue, as they were saved last."""
     table: LockTable = SavedTable(
-        upsert="INSERT OR REPLACE INTO queue_locks (broker, consumer_group, topic, queue_broker, number, client_id)"
-        " VALUES (?, ?, ?, ?, ?, ?)",
+        upsert="INSERT OR REPLACE INTO queue_locks (broker, consumer_group, topic, queue_broker, number, client_id,"
+        " seal) VALUES (?, ?, ?, ?, ?, ?, ?)",
         delete="DELETE FROM queue_locks"
         " WHERE broker = ? AND consumer_group = ? AND topic = ? AND queue_broker = ? AND number = ?",
-        to_row=lambda key, client_id: (broker, key[0], *_columns(key[1]), client_id),
+        to_row=lambda key, client_id: sealed((broker, key[0], *_columns(key[1]), client_id)),
         to_key=lambda key: (broker, key[0], *_columns(key[1])),
     )
     rows = connection.execute(

@@ -7,6 +7,9 @@ when that group fails, so that offsets stay dense.
 from __future__ import annotations
 
 import sqlite3
+from typing import Any
+
+from framework.broker.store.seals import sealed
 
 OFFSET_BITS = 40
 OFFSET_MAX = (1 << OFFSET_BITS) - 1
@@ -27,6 +30,10 @@ class Queue:
         self.end = end
         self.next = end
         self.is_saved = end > 0 or low > 0
+
+    def row(self, low: int) -> tuple[Any, ...]:
+        """It as the table has it, with that lowest offset."""
+        return sealed((self.base >> OFFSET_BITS, self.broker, self.topic, self.number, low))
 
     def __repr__(self) -> str:
         return f"<Queue {self.topic}@{self.broker}:{self.number} {self.low}..{self.end}>"

@@ -32,14 +32,11 @@ class Store:
         self.database = database
         self._disk = disk
         try:
-            # Their names stand in the table and in its index: where the two differ, a queue would silently be missing.
-            (found,) = database.writing.execute("PRAGMA integrity_check(queues)").fetchone()
-            if found != "ok":
-                raise ValueError(f"table of queues: {found}")
             self.queues = Queues(database.writing)
-            self.log = Log(database.reading, self.queues)
-            self.writer = Writer(database, self.queues, clock, workers, soon)
             self.values = NamedValues(database.writing)
+            checked_from = int(self.values.get("store", "tags_checked_from") or 0)
+            self.log = Log(database.reading, self.queues, tags_checked_from=checked_from)
+            self.writer = Writer(database, self.queues, clock, workers, soon)
             self.writer.attach(self.values.table)
             self.sweep = Sweep(self.writer, database.reading)
         except sqlite3.Error as error:

@@ -6,6 +6,7 @@ import sqlite3
 from dataclasses import dataclass, field
 from json import dumps, loads
 
+from framework.broker.store.seals import sealed
 from framework.broker.store.tables import SavedTable
 
 PERM_INHERIT = 1
@@ -58,12 +59,12 @@ GroupTable = SavedTable[str, ConsumerGroup]
 def load_topics(connection: sqlite3.Connection, broker: str) -> TopicTable:
     table = TopicTable(
         upsert="INSERT OR REPLACE INTO topics (broker, name, read_queues, write_queues, perm, is_ordered, sys_flag,"
-        " attributes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        " attributes, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         delete="DELETE FROM topics WHERE broker = ? AND name = ?",
-        to_row=lambda name, topic: (
+        to_row=lambda name, topic: sealed((
             broker, name, topic.read_queues, topic.write_queues, topic.perm, topic.is_ordered, topic.sys_flag,
             dumps(topic.attributes),
-        ),
+        )),
         to_key=lambda name: (broker, name),
     )  # fmt: skip
     for row in connection.execute(
@@ -81,12 +82,12 @@ def load_topics(connection: sqlite3.Connection, broker: str) -> TopicTable:
 def load_groups(connection: sqlite3.Connection, broker: str) -> GroupTable:
     table = GroupTable(
         upsert="INSERT OR REPLACE INTO consumer_groups (broker, name, may_consume, may_broadcast, retry_queues,"
-        " retries_max, notifies_members, forbidden, kept) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " retries_max, notifies_members, forbidden, kept, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         delete="DELETE FROM consumer_groups WHERE broker = ? AND name = ?",
-        to_row=lambda name, group: (
+        to_row=lambda name, group: sealed((
             broker, name, group.may_consume, group.may_broadcast, group.retry_queues, group.retries_max,
             group.notifies_members, dumps(group.forbidden), group.kept,
-        ),
+        )),
         to_key=lambda name: (broker, name),
     )  # fmt: skip
     for row in connection.execute(

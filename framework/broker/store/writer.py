@@ -18,7 +18,8 @@ import structlog
 
 from framework.broker.store import keys
 from framework.broker.store.database import Database
-from framework.broker.store.queues import OFFSET_BITS, OFFSET_MAX, Queue, Queues
+from framework.broker.store.queues import OFFSET_MAX, Queue, Queues
+from framework.broker.store.seals import sealed
 from framework.broker.store.trouble import explained
 from framework.errors import FrameworkError, StoreError
 from framework.marks import safeguard
@@ -116,8 +117,8 @@ class Transaction:
             arrived = self.arrived[queue] = []
             if not queue.is_saved:
                 self.connection.execute(
-                    "INSERT INTO queues (id, broker, topic, number) VALUES (?, ?, ?, ?)",
-                    (queue.base >> OFFSET_BITS, broker, topic, number),
+                    "INSERT INTO queues (id, broker, topic, number, low, seal) VALUES (?, ?, ?, ?, ?, ?)",
+                    queue.row(0),
                 )
         offset = queue.next
         if offset > OFFSET_MAX:
@@ -131,7 +132,7 @@ class Transaction:
         self.place = place + len(stamped)
         self.bytes += len(stamped)
         self.count += 1
-        row = (queue.base + offset, place, self.now_ms, tag, crc32(stamped), stamped)
+        row = (queue.base + offset, place, self.now_ms, tag, ~tag << 32 | crc32(stamped), stamped)
         self.rows.append(row)
         for key_hash in key_hashes:
             self.key_hashes.append(key_hash)
@@ -147,7 +148,9 @@ class Transaction:
     def mark_end(self) -> None:
         """Note how far the log has come, where its last message may be deleted: no place is given out twice."""
         self.connection.execute("DELETE FROM log_end")
-        self.connection.execute("INSERT INTO log_end (place, stored_ms) VALUES (?, ?)", (self.place, self.now_ms))
+        self.connection.execute(
+            "INSERT INTO log_end (place, stored_ms, seal) VALUES (?, ?, ?)", sealed((self.place, self.now_ms))
+        )
 
     def flush(self) -> None:
         """Put appended messages into the table, so that the change can read them back."""
