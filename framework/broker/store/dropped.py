@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from framework.broker.store.queues import OFFSET_BITS, OFFSET_MAX, Queue
 from framework.broker.store.writer import Transaction
 
-# One step's messages: some milliseconds, however large they are.
+# One step's messages: some milliseconds. Large ones cost by their pages; one is taken whatever its size.
 STEP_ROWS = 500
+STEP_BYTES = 2 * 1024 * 1024
 
 
 def drop(transaction: Transaction, queues: Iterable[Queue]) -> None:
@@ -36,12 +37,25 @@ def clean(connection: sqlite3.Connection) -> bool:
     if row is None:
         return False
     base = row[0] << OFFSET_BITS
-    (last,) = connection.execute(
-        "SELECT max(id) FROM (SELECT id FROM messages WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?)",
-        (base, base + OFFSET_MAX, STEP_ROWS),
-    ).fetchone()
+    last = _last_of_step(connection, base)
     if last is None:
         connection.execute("DELETE FROM dropped_queues WHERE id = ?", (row[0],))
     else:
         connection.execute("DELETE FROM messages WHERE id BETWEEN ? AND ?", (base, last))
     return True
+
+
+def _last_of_step(connection: sqlite3.Connection, base: int) -> int | None:
+    """The last message of a queue that one step may remove; None for an empty queue. Reads no record."""
+    rows = connection.execute(
+        "SELECT id, ifnull(length(record), 0) FROM messages WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?",
+        (base, base + OFFSET_MAX, STEP_ROWS),
+    )
+    last, size = None, 0
+    for message, length in rows:
+        size += length
+        if last is not None and size > STEP_BYTES:
+            break
+        last = message
+    rows.close()
+    return last
