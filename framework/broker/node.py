@@ -71,7 +71,7 @@ class Node:
         self.progress = Progress(connection, name, store.values)
         locks = load_locks(connection, name) if settings.keeps_locks else None
         self.locks = Locks(locks, now_ms=world.clock.monotonic_ms())
-        saved = (self.offsets.table, self.offsets.resets, self.progress.table)
+        saved = (self.offsets.table, self.offsets.resets, self.offsets.rewinds, self.progress.table)
         for table in (self.rules.topics, self.rules.groups, *saved, locks):
             if table is not None:
                 store.writer.attach(table)

@@ -151,6 +151,12 @@ def test_one_copy_an_attempt() -> None:
     (twice,) = one_copy_an_attempt(two)
     assert "2 copies of x for retry 3" in twice.fact
 
+    retries = MessageQueue("%RETRY%billing", "broker-a", 0)
+    for queue, offset, excused in ((QUEUE, 1, False), (retries, 9, False), (retries, 1, True)):
+        fell = history(Committed(1.0, "broker", "app", "billing", queue, offset, before=5))
+        fell.copies = two.copies
+        assert excused is (not list(one_copy_an_attempt(fell))), "only where the group went back in that topic"
+
 
 def test_acknowledged_is_stored() -> None:
     there = history(sent(0), sent(1))

@@ -1,6 +1,7 @@
 """CONSUMER_SEND_MSG_BACK (36): a copy of a message for the group's retry topic, after a delay, or for its dead letters.
 
-Differences: asked twice for the same message and attempt it makes one copy (RocketMQ two), recognised for an hour. A
+Differences: asked twice for the same message and attempt it makes one copy (RocketMQ two), recognised for an hour. It
+makes another where the group went back to the message meanwhile, by a reset or a commit, and that copy has come. A
 group with no retry queue is refused with 16, where RocketMQ answers 0 and drops the message. RETRY_TOPIC of a
 producer's own making is not believed. A copy goes to a queue that the retry topic has, where RocketMQ goes by
 retryQueueNums also after that was raised. The check that refuses where no master is at hand has nothing to refuse, for
@@ -18,6 +19,9 @@ from framework.broker.node import Node
 from framework.broker.records import decode, host_of
 from framework.broker.request import AfterCommit, Answer, Refusal, Request, ok
 from framework.broker.sending import Planned, write, written
+from framework.broker.store import sent_back
+from framework.broker.store.queues import Queue
+from framework.broker.store.sent_back import Key
 from framework.broker.store.topics import ConsumerGroup, Topic
 from framework.broker.store.writer import Transaction
 from framework.marks import safeguard, sometimes
@@ -42,7 +46,7 @@ def handle(request: Request) -> Answer:
         raise Refusal(ResponseCode.NO_PERMISSION, f"the broker[{node.address}] sending message is forbidden")
     if group.retry_queues <= 0:
         raise Refusal(ResponseCode.NO_PERMISSION, f"group {group.name} has no retry queue: set retryQueueNums above 0")
-    original = _original(node, header.offset)
+    queue, original = _original(node, header.offset)
     copy = _copy(node, original)
     level, is_dead = _fate(request, header, group, original.reconsume_times)
     target = _target(node, group, is_dead=is_dead)
@@ -58,12 +62,17 @@ def handle(request: Request) -> Answer:
     except Refusal as refusal:
         # With what says where it came from it no longer fits into a record: the name of the store's status, as there.
         raise Refusal(ResponseCode.SYSTEM_ERROR, "PROPERTIES_SIZE_EXCEEDED") from refusal
-    key = (node.name, group.name, properties[ORIGIN_MESSAGE_ID], original.reconsume_times)
+    key = Key(node.name, group.name, properties[ORIGIN_MESSAGE_ID], original.reconsume_times)
 
     def once(transaction: Transaction) -> Planned | None:
-        if safeguard("send-back makes one copy") and not _is_first(transaction, key, node):
+        now_ms = _forget_old(transaction, node)
+        if sent_back.is_repeated(transaction.connection, key, now_ms) and safeguard("send-back makes one copy"):
+            sometimes("broker: a send-back was repeated")
             return None
-        return change(transaction)
+        planned = change(transaction)
+        message = queue.base + original.queue_offset
+        sent_back.note(transaction.connection, key, message, now_ms=now_ms, due_ms=planned.due_ms)
+        return planned
 
     def answer(planned: Any) -> Command:
         if planned is not None:
@@ -73,11 +82,11 @@ def handle(request: Request) -> Answer:
     return AfterCommit(once, answer)
 
 
-def _original(node: Node, place: int) -> Record:
+def _original(node: Node, place: int) -> tuple[Queue, Record]:
     found = node.store.log.at_place(place)
     if found is None or found[0].broker != node.name:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {place}")
-    return decode(found[1])
+    return found[0], decode(found[1])
 
 
 def _copy(node: Node, original: Record) -> Record:
@@ -107,19 +116,13 @@ def _target(node: Node, group: ConsumerGroup, *, is_dead: bool) -> Topic:
     return node.rules.dead_letter_topic(group.name) if is_dead else node.rules.retry_topic(group.name)
 
 
-def _is_first(transaction: Transaction, key: tuple[str, str, str, int], node: Node) -> bool:
-    """Note the send-back down; whether it was not there yet.
+def _forget_old(transaction: Transaction, node: Node) -> int:
+    """Let go of what was sent back too long ago to be asked for again; the time, by the schedule's clock.
 
     A wall clock that was set forward must not forget what was just done: its steps are taken out, and what was written
     before this process began is kept for as long again, for nobody knows how the clock was set meanwhile.
     """
     now_ms, kept_ms = node.delays.now_ms(), node.settings.sent_back_kept_ms
     if node.world.clock.monotonic_ms() - node.began_ms >= kept_ms:
-        transaction.connection.execute("DELETE FROM sent_back WHERE done_ms < ?", (now_ms - kept_ms,))
-    noted = transaction.connection.execute(
-        "INSERT OR IGNORE INTO sent_back (broker, consumer_group, origin, reconsumed, done_ms) VALUES (?, ?, ?, ?, ?)",
-        (*key, now_ms),
-    )
-    if noted.rowcount == 0:
-        sometimes("broker: a send-back was repeated")
-    return noted.rowcount > 0
+        sent_back.forget_older(transaction.connection, now_ms - kept_ms)
+    return now_ms

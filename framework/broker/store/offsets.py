@@ -9,6 +9,7 @@ import sqlite3
 from typing import NamedTuple
 
 from framework.broker.store.seals import sealed
+from framework.broker.store.sent_back import Place, Rewinds
 from framework.broker.store.tables import SavedTable
 
 
@@ -30,6 +31,8 @@ class Offsets:
         self.table = _table(connection, broker, _OFFSETS)
         self.resets = _table(connection, broker, _RESETS)
         """Offsets that an administrator set: the group's next pull is sent there, and commits wait for it."""
+        self.rewinds = Rewinds(broker)
+        """Commits that went backwards, for those who take what comes twice for one."""
 
     def get(self, group: str, topic: str, number: int) -> int | None:
         return self.table.get(OffsetKey(group, topic, number))
@@ -38,8 +41,11 @@ class Offsets:
         key = OffsetKey(group, topic, number)
         if self.resets and key in self.resets:
             return
-        if self.table.get(key) != offset:
+        before = self.table.get(key)
+        if before != offset:
             self.table.put(key, offset)
+            if before is not None and offset < before:
+                self.rewinds.note(Place(*key), before, offset)
 
     def reset(self, group: str, topic: str, number: int, offset: int) -> None:
         """Go on there, whatever members that do not know it yet commit."""
