@@ -33,8 +33,9 @@ class _Client:
         self._writer.write(frame.encode(request))
         return frame.decode(await self._reader.readexactly(int.from_bytes(await self._reader.readexactly(4))))
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self._writer.close()
+        await self._writer.wait_closed()
 
 
 async def _connected(address: str) -> _Client:
@@ -65,8 +66,8 @@ async def _late_ms(folder: Path, count: int, within_ms: tuple[int, int]) -> tupl
     await asyncio.sleep(0.1)  # for one that would come twice
     last = await consumer.ask(pull_command(len(came)))
     assert ResponseCode.PULL_NOT_FOUND == last.code, "nothing more came"
-    producer.close()
-    consumer.close()
+    await producer.close()
+    await consumer.close()
     await broker.stop()
     return sent_ms, came
 
