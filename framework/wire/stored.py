@@ -47,6 +47,7 @@ _SIZE_MIN = _BODY_AT + 3  # no body, a topic of length 0, no properties
 # size, magic, queue offset, sysFlag, body length of an IPv4 record: all that `decode` must look at.
 _GLANCE = Struct(">ii12xq8xi44xi")
 _CHECKSUM = Struct(">i24xi44xi")  # from the crc on: crc, sysFlag, body length
+_checksum_from = _CHECKSUM.unpack_from  # looked up once: each body that is read asks for it
 _TAG = f"{TAGS}{properties.NAME_END}".encode()
 _TAG_AFTER_A_PAIR = f"{properties.PAIR_END}{TAGS}{properties.NAME_END}".encode()
 _INT = Struct(">i")
@@ -153,9 +154,10 @@ class Records:
     def body(self, at: int) -> bytes:
         """The body as the producer gave it; its checksum is of the stored bytes, so it is checked before opening."""
         buffer = self.buffer
-        checksum, sys_flag, size = _CHECKSUM.unpack_from(buffer, at + _CRC_AT)
+        checksum, sys_flag, size = _checksum_from(buffer, at + _CRC_AT)
         if not sys_flag & _SELDOM:
-            body = buffer[at + _BODY_AT : at + _BODY_AT + size]
+            begin = at + _BODY_AT
+            body = buffer[begin : begin + size]
             if crc32(body) & 0x7FFF_FFFF == checksum:
                 return body
         body, sys_flag = self.stored_body(at)
