@@ -10,14 +10,15 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import cast
+from typing import Any
 
 from framework import marks
 from framework.core.chunk import Chunk
 from framework.core.expiry import Slot
 from framework.core.window import Window
+from framework.model.message import Message
 from framework.ports import Clock
-from framework.services.work import RUNNING, AsyncCall, Run
+from framework.services.work import RUNNING, Run
 
 
 def _nobody(_: Iterable[Slot]) -> None:
@@ -104,7 +105,7 @@ class Crew:
         RUNNING.set(slot)
         while (chunk := await self._next_chunk(slot)) is not None:
             run: Run = chunk.run
-            handler = cast("AsyncCall", run.call)
+            handler: Callable[[Message], Any] = run.call
             messages, count, ended = chunk.messages, chunk.count, 0
             slot.chunk, slot.until = chunk, count
             entered = monotonic()
@@ -133,6 +134,8 @@ class Crew:
             run.left(chunk, ended)
             # Idle workers must not keep a pull's bytes alive, nor may an error do so by its traceback.
             del chunk, run, handler, messages, result
+            if len(ready) < 2 and not (ready and ready[0].next < ready[0].count):
+                continue  # to wait for a chunk is a turn of the loop, too
             self._turning += 1
             try:
                 # A turn of the loop a chunk, or handlers that never suspend would starve the pulls.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Protocol
 
@@ -11,7 +11,6 @@ from framework.core.expiry import Slot
 from framework.model.message import Message
 from framework.model.outcome import Kind
 
-AsyncCall = Callable[[Message], Awaitable[object]]
 SyncCall = Callable[[Message], object]
 
 
