@@ -55,16 +55,20 @@ class Calls:
         """Plugin -> how often one of its hooks took too long. The message waits for it, and is not hurt."""
         self.now: Callable[[], float] = _no_time
         """Seconds that only go forward; handed in by whoever runs, and until then nothing is slow."""
-        self._looked_at = LOOKED_AT_FIRST
+        self.looks = LOOKED_AT_FIRST
+        """So many more calls in which each hook's time is taken by itself."""
         self._lock = threading.Lock()  # deliveries' hooks run on worker threads, too
         by_hook: dict[str, list[Implementation]] = {}
         for each in implementations:
             by_hook.setdefault(each.hook, []).append(each)
         self._started = tuple(by_hook.get("app_started", ()))
         self._stopping = tuple(by_hook.get("app_stopping", ()))
-        asked, told = tuple(by_hook.get("before_consume", ())), tuple(by_hook.get("after_consume", ()))
+        self.asked = tuple((each.function, each) for each in by_hook.get("before_consume", ()))
+        """`before_consume` in calling order, for whoever calls them in place: see `services/watched.py`."""
+        self.told = tuple((each.function, each, each.takes) for each in reversed(by_hook.get("after_consume", ())))
+        """`after_consume` likewise, in the opposite order."""
         self.before: tuple[Callable[[Delivery], Drop | RetryLater | None], ...] = (
-            (self._asking(asked),) if asked else ()
+            (self._asking(),) if self.asked else ()
         )
         """One call for all of them, as for `after`: a delivery pays for no more than the hooks themselves."""
         self.around = tuple(
@@ -72,7 +76,7 @@ class Calls:
         )
         """In calling order, the outermost first."""
         self.after: tuple[Callable[[Delivery, Outcome, float, Kind], None], ...] = (
-            (self._telling(told),) if told else ()
+            (self._telling(),) if self.told else ()
         )
 
     def app_started(self, app: object) -> None:
@@ -93,12 +97,12 @@ class Calls:
         finally:
             self.timed(each, self.now() - began)
 
-    def _asking(self, those: Sequence[Implementation]) -> Callable[[Delivery], Drop | RetryLater | None]:
+    def _asking(self) -> Callable[[Delivery], Drop | RetryLater | None]:
         """All `before_consume`, in calling order, until one has a verdict."""
-        pairs = tuple((each.function, each) for each in those)
+        pairs = self.asked
 
         def ask(delivery: Delivery) -> Drop | RetryLater | None:
-            if self._looked_at > 0:
+            if self.looks > 0:
                 return closely(delivery)
             for function, each in pairs:
                 try:
@@ -106,23 +110,28 @@ class Calls:
                 except Exception as error:  # noqa: BLE001 - border: a hook's
                     self.failed(each, error)
                     continue
-                if verdict is not None and (answer := self._checked(each, verdict)) is not None:
+                if verdict is not None and (answer := self.checked(each, verdict)) is not None:
                     return answer
             if self.now() - delivery.started > SLOW_SECONDS:
-                self._looked_at = LOOKED_AT_AFTER
+                self.look_closely()
             return None
 
         def closely(delivery: Delivery) -> Drop | RetryLater | None:
-            self._looked_at -= 1
+            self.looks -= 1
             for function, each in pairs:
-                answer = self._checked(each, self._contained(each, function, delivery))
+                answer = self.checked(each, self._contained(each, function, delivery))
                 if answer is not None:
                     return answer
             return None
 
         return ask
 
-    def _checked(self, each: Implementation, verdict: object) -> Drop | RetryLater | None:
+    def look_closely(self) -> None:
+        """Hooks were slow: find out which."""
+        self.looks = LOOKED_AT_AFTER
+
+    def checked(self, each: Implementation, verdict: object) -> Drop | RetryLater | None:
+        """What a hook's answer means; None where it means nothing."""
         if verdict is None or isinstance(verdict, RetryLater):
             return verdict
         if isinstance(verdict, Skip):
@@ -131,12 +140,12 @@ class Calls:
         self.failed(each, TypeError(f"before_consume answered {shorten(verdict)}; {wish}"))
         return None
 
-    def _telling(self, those: Sequence[Implementation]) -> Callable[[Delivery, Outcome, float, Kind], None]:
+    def _telling(self) -> Callable[[Delivery, Outcome, float, Kind], None]:
         """All `after_consume`, in the opposite order."""
-        pairs = tuple((each.function, each, each.takes) for each in reversed(those))
+        pairs = self.told
 
         def tell(delivery: Delivery, outcome: Outcome, elapsed_ms: float, kind: Kind) -> None:
-            if self._looked_at > 0:
+            if self.looks > 0:
                 closely(delivery, outcome, elapsed_ms, kind)
                 return
             for function, each, takes in pairs:
@@ -150,10 +159,10 @@ class Calls:
                 except Exception as error:  # noqa: BLE001 - border: a hook's
                     self.failed(each, error)
             if self.now() - delivery.started - elapsed_ms / 1000 > SLOW_SECONDS:
-                self._looked_at = LOOKED_AT_AFTER
+                self.look_closely()
 
         def closely(*told: object) -> None:
-            self._looked_at -= 1
+            self.looks -= 1
             for function, each, takes in pairs:
                 self._contained(each, function, *told[:takes])
 

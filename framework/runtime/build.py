@@ -254,7 +254,8 @@ def _handling(
         before, after = (trace.before, *before), (trace.after, *after)
     undecodable = Undecodable(spec.group, chosen.undecodable, chosen.undecodable_max)
     rules = Rules(undecodable, explicit_ack=chosen.explicit_ack)
-    hooks = Hooks(before, after, calls.around)
+    is_alone = observer is None and trace is None
+    hooks = Hooks(before, after, calls.around, calls if is_alone else None)
     batching = batching_for(spec, hooks, world.clock, rules, means) if spec.batch else None
     call = call_for(spec, hooks, world.clock, rules, means, once) if batching is None else one_of(batching)
     by_hand = spec.commit == "manual"

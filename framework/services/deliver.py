@@ -17,6 +17,7 @@ from framework.core.results import HOLDS, Result, by_policy, explicit, kind_of, 
 from framework.declare import ConsumerSpec
 from framework.declare.arguments import PLAIN
 from framework.errors import BodyUndecodable
+from framework.hooks.calls import Calls
 from framework.hooks.contexts import Around
 from framework.model.delivery import Delivery
 from framework.model.message import Message
@@ -24,7 +25,8 @@ from framework.model.outcome import Ack, Drop, Kind, Outcome, RetryLater
 from framework.model.retrying import Retry
 from framework.ports import Clock
 from framework.services.around import surrounded
-from framework.services.filling import invocation_of
+from framework.services.filling import Given, invocation_of
+from framework.services.in_place import watched_in_place
 from framework.services.once import Once
 from framework.services.publishing import InThread, Means, published
 from framework.services.undecodable import Undecodable
@@ -42,6 +44,8 @@ class Hooks:
     before: Sequence[Before] = ()
     after: Sequence[After] = ()
     around: Sequence[Around] = ()
+    calls: Calls | None = None
+    """Whose `before` and `after` these are, where they are nobody else's: they may then be called in place."""
 
     def __bool__(self) -> bool:
         return bool(self.before or self.after or self.around)
@@ -80,17 +84,25 @@ def call_for(
         return _async_once(invoke, Ends(spec, hooks, clock, rules), once, spec)
     ends = Ends(spec, hooks, clock, rules)
     if hooks:
-        return _async_watched(invoke, ends) if is_async else _sync_watched(invoke, ends)
-    begin = ends.begin if any(each.wants in {"delivery", "resource"} for each in spec.arguments) else _no_delivery
+        if not is_async:
+            return _sync_watched(invoke, ends)
+        call = _async_watched(invoke, ends)
+        given = Given(spec, rules.undecodable)
+        if hooks.calls is None or hooks.around or spec.publishes:
+            return call
+        return watched_in_place(given, invoke, call, ends, hooks.calls)
+    begin = ends.begin if any(each.wants in {"delivery", "resource"} for each in spec.arguments) else None
     if rules.explicit_ack or spec.retry is not None:
         return _async_judged(invoke, begin, ends) if is_async else _sync_judged(invoke, begin, ends)
     wants = tuple((each.wants, each.by_name) for each in spec.arguments)
     if wants == tuple((each.wants, each.by_name) for each in PLAIN) and not spec.publishes:
         return spec.function
     # For an async handler, too: what it gives is awaited by whoever calls this.
-    if begin is _no_delivery:
-        return lambda message: invoke(message, None)
-    return lambda message: invoke(message, begin(message))
+    if begin is not None:
+        return lambda message: invoke(message, begin(message))
+    if Given(spec, rules.undecodable).takes is not None and not spec.publishes:
+        return invoke
+    return lambda message: invoke(message, None)
 
 
 def is_awaited(spec: ConsumerSpec) -> bool:
@@ -143,19 +155,15 @@ def _async_once(invoke: Callable[..., Any], ends: Ends, once: Once, spec: Consum
     return call
 
 
-def _no_delivery(_: Message) -> None:
-    return None
-
-
 def _async_judged(
-    invoke: Callable[..., Any], begin: Callable[[Message], Delivery | None], ends: Ends
+    invoke: Callable[..., Any], begin: Callable[[Message], Delivery] | None, ends: Ends
 ) -> Callable[[Message], Any]:
     """What is declared about ends, and nobody who listens: plain success has nothing to be judged."""
     is_explicit = ends.is_explicit
 
     async def call(message: Message) -> object:
         try:
-            value: object = await invoke(message, begin(message))
+            value: object = await invoke(message, None if begin is None else begin(message))
         except Exception as error:  # noqa: BLE001 - border: the handler's
             value = error
         return None if value is None and not is_explicit else ends.judged(message, value)
@@ -164,13 +172,13 @@ def _async_judged(
 
 
 def _sync_judged(
-    invoke: Callable[..., Any], begin: Callable[[Message], Delivery | None], ends: Ends
+    invoke: Callable[..., Any], begin: Callable[[Message], Delivery] | None, ends: Ends
 ) -> Callable[[Message], Any]:
     is_explicit = ends.is_explicit
 
     def call(message: Message) -> object:
         try:
-            value: object = invoke(message, begin(message))
+            value: object = invoke(message, None if begin is None else begin(message))
         except Exception as error:  # noqa: BLE001 - border: the handler's
             value = error
         return None if value is None and not is_explicit else ends.judged(message, value)

@@ -10,13 +10,42 @@ from typing import Any
 
 from framework.declare import ConsumerSpec
 from framework.declare.arguments import Argument
-from framework.declare.decoding import Decoder
+from framework.declare.decoding import Decode
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.services.resources import Scope, Values
 from framework.services.undecodable import Undecodable
 
 Value = Callable[[Message, Delivery | None], object]
+
+
+class Given:
+    """What the function is given, for whoever fills it in without a call an argument."""
+
+    __slots__ = ("convert", "errors", "function", "refused", "takes", "undecodable")
+
+    def __init__(self, spec: ConsumerSpec, undecodable: Undecodable) -> None:
+        self.function: Callable[..., Any] = spec.function
+        self.undecodable = undecodable
+        self.takes: str | None = None
+        """What it takes beside or instead of a body: "message", "delivery" or "" for nothing; None for all that is not
+        as simple, where only `invocation_of` knows how it is called."""
+        self.convert: Decode | None = None
+        """How its body is made, where it takes one; it may raise one of `errors`, which `refused` makes one of ours."""
+        self.errors: tuple[type[Exception], ...] = ()
+        self.refused: Callable[[Exception], Exception] = _as_it_is
+        wants, first = [each.wants for each in spec.arguments], spec.arguments[0]
+        if any(each.by_name or each.resource is not None or each.many for each in spec.arguments):
+            return
+        if wants == ["message"]:
+            self.takes = "message"
+        elif first.decode is not None and wants[1:] in ([], ["message"], ["delivery"]):
+            self.takes = "".join(wants[1:])
+            self.convert, self.errors, self.refused = first.decode.convert, first.decode.errors, first.decode.refused
+
+
+def _as_it_is(error: Exception) -> Exception:
+    return error
 
 
 def invocation_of(
@@ -34,10 +63,9 @@ def invocation_of(
             *[value(message, delivery) for value in by_place],
             **{name: value(message, delivery) for name, value in by_name},
         )
-    if not spec.arguments[0].by_name and (decoder := spec.arguments[0].decode) is not None:
-        given = _of_a_body(function, decoder, undecodable, [each.wants for each in spec.arguments[1:]])
-        if given is not None:
-            return given
+    given = Given(spec, undecodable)
+    if given.takes is not None:
+        return _of_given(given)
     if len(by_place) == 1:
         (only,) = by_place
         return lambda message, delivery: function(only(message, delivery))
@@ -47,40 +75,42 @@ def invocation_of(
     return lambda message, delivery: function(*[value(message, delivery) for value in by_place])
 
 
-def _of_a_body(
-    function: Callable[..., Any], decoder: Decoder, undecodable: Undecodable, besides: Sequence[str]
-) -> Callable[[Message, Delivery | None], Any] | None:
-    """The same for what most handlers take, without a call an argument; None for anything else."""
-    convert, errors, refused = decoder.convert, decoder.errors, decoder.refused
+def _of_given(given: Given) -> Callable[..., Any]:
+    """The same for what most handlers take, without a call an argument."""
+    function, convert, errors, refused = given.function, given.convert, given.errors, given.refused
+    undecodable = given.undecodable
+    if convert is None:
+        return lambda message, _=None: function(message)
+    made = convert
 
-    def alone(message: Message, _: Delivery | None) -> object:
-        body = message.body
+    def alone(message: Message, _: Delivery | None = None) -> object:
+        body = message._body or message._source.body(message._at)  # noqa: SLF001 - the property costs a call
         try:
-            value = convert(body)
+            value = made(body)
         except errors as error:
             raise refused(error) from None
         undecodable.row = 0
         return function(value)
 
-    def with_message(message: Message, _: Delivery | None) -> object:
-        body = message.body
+    def with_message(message: Message, _: Delivery | None = None) -> object:
+        body = message._body or message._source.body(message._at)  # noqa: SLF001 - the property costs a call
         try:
-            value = convert(body)
+            value = made(body)
         except errors as error:
             raise refused(error) from None
         undecodable.row = 0
         return function(value, message)
 
-    def with_delivery(message: Message, delivery: Delivery | None) -> object:
-        body = message.body
+    def with_delivery(message: Message, delivery: Delivery | None = None) -> object:
+        body = message._body or message._source.body(message._at)  # noqa: SLF001 - the property costs a call
         try:
-            value = convert(body)
+            value = made(body)
         except errors as error:
             raise refused(error) from None
         undecodable.row = 0
         return function(value, delivery)
 
-    return {(): alone, ("message",): with_message, ("delivery",): with_delivery}.get(tuple(besides))
+    return {"": alone, "message": with_message, "delivery": with_delivery}[given.takes or ""]
 
 
 def scope_of(spec: ConsumerSpec, values: Values) -> Scope:
