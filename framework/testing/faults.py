@@ -22,8 +22,9 @@ from framework.wire.command import Command
 HOLD_MAX_S = 8.0
 CUT_MAX_S = 12.0
 CLOCK_STEPS_MS = (-3_600_000, -60_000, -5_000, 5_000, 60_000, 3_600_000)
-STORM_CODES = (ResponseCode.SYSTEM_BUSY, ResponseCode.NO_PERMISSION, ResponseCode.SYSTEM_ERROR, 3999)
-"""3999 is nobody's: a client must survive codes it has never heard of."""
+UNKNOWN_CODE = 3999
+"""Nobody's: a client must survive codes it has never heard of."""
+STORM_CODES = (ResponseCode.SYSTEM_BUSY, ResponseCode.NO_PERMISSION, ResponseCode.SYSTEM_ERROR, UNKNOWN_CODE)
 STORMY_REQUESTS = (
     RequestCode.SEND_MESSAGE_V2,
     RequestCode.PULL_MESSAGE,
@@ -228,9 +229,16 @@ def _code_storm(nemesis: Nemesis) -> Struck:
         return chance.happens(share)
 
     for request in requests:
-        storm = Interceptor(code=request, answer=Command(code, remark="a storm"), times=None, when=hit)
+        storm = Interceptor(code=request, answer=_stormy(request, code), times=None, when=hit)
         nemesis.for_a_while(seconds, broker.broker.intercept(storm))
     return "broker", f"answers {len(requests)} kinds of request with code {int(code)} for {seconds:.1f}s"
+
+
+def _stormy(request: int, code: int) -> Command:
+    """In place of a code that nobody knows, an offset that none can be."""
+    if request == RequestCode.QUERY_CONSUMER_OFFSET and code == UNKNOWN_CODE:
+        return Command(ResponseCode.SUCCESS, {"offset": "-2"})
+    return Command(code, remark="a storm")
 
 
 LEAVE = FaultKind("leave", _leave)

@@ -1,6 +1,6 @@
 """Checkers: one file a truth. Each is a function that reads a history and yields what it found broken.
 
-`ALL` is what every run must pass; the names are what stories and failures say. `little_moves` is for stories.
+`ALL` is what every run must pass; the names are what stories and failures say.
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ ALL: tuple[Checker, ...] = (
     views_may_differ,
     fences_hold,
     covered_in_time,
+    little_moves,
     retries_come,
     no_silent_drop,
     everybody_is_told,

@@ -36,8 +36,9 @@ def little_moves(history: History) -> Iterator[Violation]:
 
 def _lost_beside_seats(history: History) -> Iterator[Violation]:
     until = _away_too_long(history)
+    begun = _begun(history)
     for fact in history.of(Reassigned):
-        if _begun(history) < fact.at < until and fact.lost:
+        if begun < fact.at < until and fact.lost:
             lost = ", ".join(fact.lost)
             yield Violation(NAME, f"{fact.who} lost {lost} of {fact.group}, and nobody was away for its grace", fact.at)
 
@@ -49,7 +50,8 @@ def _begun(history: History) -> float:
 
 
 def _away_too_long(history: History) -> float:
-    """When the first of them had been away for as long as its seat is kept, or two were away at once.
+    """When the first of them had been away for as long as its seat is kept, or two were away at once; at the latest the
+    healing, by which topics may get queues.
 
     Who comes back then may ask somebody who was away himself, and knows of no seat.
     """
@@ -57,6 +59,8 @@ def _away_too_long(history: History) -> float:
     there: set[str] = set()
     for fact in history.facts:
         machine = fact.who.partition(".")[0]
+        if isinstance(fact, Fault) and fact.kind == "healed":
+            return fact.at
         if isinstance(fact, Life) and fact.event in {"crashed", "lost power", "left"}:
             left.setdefault(machine, fact.at)
             there.discard(fact.who)
@@ -78,9 +82,10 @@ def _changed_too_often(history: History) -> Iterator[Violation]:
         if fact.event in {"crashed", "lost power", "left"} and fact.who.startswith("app-")
     ]
     begun, seen = _begun(history), dict[tuple[str, str], list[float]]()
+    healed_at = next((fact.at for fact in history.of(Fault) if fact.kind == "healed"), float("inf"))
     for fact in history.of(Reassigned):
-        is_first = fact.who.partition(".")[2] == FIRST
-        if fact.at < begun or not is_first or all(queue.startswith("%") for queue in fact.gained + fact.lost):
+        is_asked = begun <= fact.at < healed_at and fact.who.partition(".")[2] == FIRST
+        if not is_asked or all(queue.startswith("%") for queue in fact.gained + fact.lost):
             continue  # who has come back is given its share, and retry topics come into being
         instants = seen.setdefault((fact.who, fact.group), [])
         instants.append(fact.at)
