@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import structlog
@@ -11,7 +11,7 @@ from framework.broker.handlers import HANDLERS
 from framework.broker.intercept import Interceptor, Interceptors, Lost
 from framework.broker.quotas import Quotas
 from framework.broker.relays import relay
-from framework.broker.request import AfterCommit, Answer, Hold, Refusal, Relay, Request, refuse
+from framework.broker.request import AfterCommit, Answer, Handler, Hold, Refusal, Relay, Request, refuse
 from framework.errors import FrameworkError, ProtocolError, RecordDamaged, StoreError
 from framework.marks import sometimes
 from framework.wire.codes import ResponseCode, request_name
@@ -27,9 +27,15 @@ class Dispatch:
     """One a broker process."""
 
     def __init__(
-        self, interceptors: Interceptors, verify: Verify | None, quotas: Quotas, trouble: Callable[[str], None]
+        self,
+        interceptors: Interceptors,
+        verify: Verify | None,
+        quotas: Quotas,
+        trouble: Callable[[str], None],
+        handlers: Mapping[int, Handler] = HANDLERS,
     ) -> None:
         self._quotas = quotas
+        self._handlers = handlers
         self._interceptors = interceptors
         self._verify = verify
         self._trouble = trouble
@@ -76,7 +82,7 @@ class Dispatch:
 
     def _decide(self, request: Request) -> Answer:
         code = request.command.code
-        handler = HANDLERS.get(code)
+        handler = self._handlers.get(code)
         if handler is None:
             return refuse(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {code} not supported")
         try:

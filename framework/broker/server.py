@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from framework.broker.delays import TIMER_TOPIC, Delays
 from framework.broker.dispatch import Dispatch
 from framework.broker.intercept import Interceptor, Interceptors
 from framework.broker.node import Node
+from framework.broker.plugged import table_with
 from framework.broker.quotas import Quotas
 from framework.broker.request import Request
 from framework.broker.retention import Retention
@@ -29,6 +30,7 @@ from framework.broker.store.store import Store
 from framework.broker.store.writer import Row
 from framework.broker.users import Users
 from framework.errors import ConfigurationError, shorten
+from framework.model.box import BoxHandler
 from framework.model.reserved import SCHEDULE_TOPIC
 from framework.net.channel import Channel
 from framework.net.listener import Listener, Unread
@@ -51,6 +53,7 @@ class Broker:
     with a port of its own for the first, the others take those that follow. With `tls` ports speak TLS and nothing
     else; a `ca_file` in it lets in only clients with a certificate of that authority. With `auth` these users are
     served and nobody else, each as far as his rules go; `auth_place` is where they are written, for people.
+    `handlers` are plugins', by request code.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Broker:
         advertise: str | None = None,
         settings: BrokerSettings | None = None,
         open_database: OpenDatabase | None = None,
+        handlers: Mapping[int, BoxHandler] | None = None,
     ) -> None:
         _check_bind(host, auth)
         if not 1 <= brokers <= 16:
@@ -84,7 +88,7 @@ class Broker:
         self._users = None if auth is None else Users(auth, self._settings.cluster, auth_place)
         verify = None if self._users is None else self._users.refusal
         quotas = Quotas(self._settings, self._unread)
-        self._dispatch = Dispatch(self._interceptors, verify, quotas, self._trouble)
+        self._dispatch = Dispatch(self._interceptors, verify, quotas, self._trouble, table_with(handlers))
         self._nodes: list[Node] = []
         self._listeners: list[Listener] = []
         self._store: Store | None = None

@@ -26,6 +26,8 @@ def refuse_options(arguments: argparse.Namespace) -> None:
     """Options that mean nothing here are mistakes and not noise."""
     if arguments.action == "serve" and (arguments.topic or arguments.salvage):
         raise ConfigurationError("--topic and --salvage go with `broker export FILE`")
+    if arguments.action != "serve" and arguments.box_plugins:
+        raise ConfigurationError(f"--plugin: broker {arguments.action} answers no requests; remove it")
     if arguments.action == "import" and (arguments.topic or arguments.salvage):
         raise ConfigurationError("--topic and --salvage choose what is exported; an import takes the whole file")
 

@@ -19,7 +19,7 @@ Member: TypeAlias = tuple[Chunk, int]
 class Slot:
     """One running handler: a message is (chunk, index). A plain slotted class: it is on every message's way."""
 
-    __slots__ = ("chunk", "ended", "extended", "index", "is_leaving", "started", "until", "verdicts", "worker")
+    __slots__ = ("chunk", "ended", "extended", "index", "is_leaving", "started", "stuck", "until", "verdicts", "worker")
 
     def __init__(self) -> None:
         self.chunk: Chunk | None = None
@@ -38,6 +38,8 @@ class Slot:
         """What its thread has ended and not brought home yet."""
         self.extended: tuple[Member, float] | None = None
         """For which message its handler asked for more time, and until when."""
+        self.stuck: Member | None = None
+        """The message whose run was last told of as taking too long, where somebody is told."""
         self.verdicts: dict[Member, Outcome] | None = None
         """What was decided of messages whose handler took too long. Set once, it fences the slot: its worker is given
         no more messages, and what it says of these changes nothing."""

@@ -9,17 +9,31 @@ from framework.model.queue import MessageQueue
 class OffsetTable:
     """One per group. Offsets only go forward while a queue is owned; what the broker was told says what is dirty."""
 
-    __slots__ = ("_committable", "_confirmed", "_told")
+    __slots__ = ("_committable", "_confirmed", "_heard", "_news", "_told")
 
     def __init__(self) -> None:
         self._committable: dict[MessageQueue, int] = {}
         self._told: dict[MessageQueue, int] = {}
         self._confirmed: dict[MessageQueue, int] = {}
+        self._heard: dict[MessageQueue, int] = {}
+        """What was the last news of a queue, or stored when it began: an offset that is said again is none."""
+        self._news: dict[MessageQueue, int] | None = None
+
+    def keep_news(self) -> None:
+        """Somebody wants to hear which offsets brokers are told."""
+        self._news = {}
+
+    def news(self) -> dict[MessageQueue, int]:
+        """What they were told since the last time; nothing where nobody wants to hear of it."""
+        found = self._news
+        if found:
+            self._news = {}
+        return found or {}
 
     def begin(self, queue: MessageQueue, offset: int, *, stored: int | None) -> None:
         """A queue was positioned, or moved by its broker; `stored` is what the broker holds, None where nothing."""
         self._committable[queue] = offset
-        self._told[queue] = self._confirmed[queue] = -1 if stored is None else stored
+        self._told[queue] = self._confirmed[queue] = self._heard[queue] = -1 if stored is None else stored
 
     def advance(self, queue: MessageQueue, offset: int) -> None:
         """Raise the committable offset; a lower one is an older message's late end and changes nothing."""
@@ -31,6 +45,8 @@ class OffsetTable:
         if queue in self._told:
             if not marks.safeguard("what moved during a flush stays dirty"):
                 offset = self._committable[queue]
+            if self._news is not None and offset > self._heard[queue]:
+                self._news[queue] = self._heard[queue] = offset
             self._told[queue] = max(self._told[queue], offset)
 
     def confirmed(self, queue: MessageQueue, offset: int) -> None:
@@ -59,6 +75,7 @@ class OffsetTable:
         self._committable.pop(queue, None)
         self._told.pop(queue, None)
         self._confirmed.pop(queue, None)
+        self._heard.pop(queue, None)
 
     def committable(self, queue: MessageQueue) -> int | None:
         return self._committable.get(queue)

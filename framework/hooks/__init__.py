@@ -1,5 +1,5 @@
-"""The plugin host. A plugin needs five names: `hookimpl`, `Skip`, `TryAgain`, `NotDone`, and the hooks' own, in
-`specs.py`.
+"""The plugin host. A plugin needs few names: `hookimpl`, `Skip`, `TryAgain`, `NotDone`, what some hooks are told or
+answer (`ChunkSummary`, `BoxRequest`, `BoxAnswer`), and the hooks' own, in `specs.py`.
 """
 
 from __future__ import annotations
@@ -8,5 +8,8 @@ from framework.hooks.markers import hookimpl as hookimpl
 from framework.hooks.verdict import NotDone as NotDone
 from framework.hooks.verdict import Skip as Skip
 from framework.hooks.verdict import TryAgain as TryAgain
+from framework.model.box import BoxAnswer as BoxAnswer
+from framework.model.box import BoxRequest as BoxRequest
+from framework.model.happenings import ChunkSummary as ChunkSummary
 
-__all__ = ["NotDone", "Skip", "TryAgain", "hookimpl"]
+__all__ = ["BoxAnswer", "BoxRequest", "ChunkSummary", "NotDone", "Skip", "TryAgain", "hookimpl"]

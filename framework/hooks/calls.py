@@ -16,22 +16,20 @@ import structlog
 from framework.core import limits
 from framework.errors import shorten
 from framework.hooks.contexts import Around
+from framework.hooks.told import Told, one_call
 from framework.hooks.verdict import Skip
-from framework.model.contracts import ExpiryPolicy
 from framework.model.delivery import Delivery
-from framework.model.outcome import Ack, DeadLetter, Drop, Extend, Kind, Outcome, RetryLater, Suspend
+from framework.model.outcome import Drop, Kind, Outcome, RetryLater
 
 _log = structlog.get_logger(__name__)
 
 
-SENT_BACK = RetryLater("10s", "its expiry policy failed")  # as `send_back` has it
 SLOW_SECONDS = limits.SLOW_HOOK_MS / 1000
 ALL = 9
 LOOKED_AT_FIRST, LOOKED_AT_AFTER = 1_000, 10_000
 """Calls in which each hook's time is taken: the first ones, and so many after hooks have been slow. The clock costs
 more than a hook that counts something; in all others the hooks' time is taken together.
 """
-_ANSWERS = (Extend, Ack, RetryLater, DeadLetter, Suspend, Drop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +76,19 @@ class Calls:
         self.after: tuple[Callable[[Delivery, Outcome, float, Kind], None], ...] = (
             (self._telling(),) if self.told else ()
         )
+        self.beside = Told(lambda hook: one_call(self.contained, tuple(by_hook.get(hook, ()))))
+        """What happens beside deliveries; each is None where nobody listens."""
 
     def app_started(self, app: object) -> None:
         for each in self._started:
-            self._contained(each, each.function, app)
+            self.contained(each, each.function, app)
 
     def app_stopping(self, app: object) -> None:
         for each in reversed(self._stopping):
-            self._contained(each, each.function, app)
+            self.contained(each, each.function, app)
 
-    def _contained(self, each: Implementation, function: Callable[..., object], *arguments: object) -> object:
+    def contained(self, each: Implementation, function: Callable[..., object], *arguments: object) -> object:
+        """One call of a plugin's function; None where it fails, which is counted and named."""
         began = self.now()
         try:
             return function(*arguments)
@@ -119,7 +120,7 @@ class Calls:
         def closely(delivery: Delivery) -> Drop | RetryLater | None:
             self.looks -= 1
             for function, each in pairs:
-                answer = self.checked(each, self._contained(each, function, delivery))
+                answer = self.checked(each, self.contained(each, function, delivery))
                 if answer is not None:
                     return answer
             return None
@@ -164,13 +165,9 @@ class Calls:
         def closely(*told: object) -> None:
             self.looks -= 1
             for function, each, takes in pairs:
-                self._contained(each, function, *told[:takes])
+                self.contained(each, function, *told[:takes])
 
         return tell
-
-    def contained_policy(self, plugin: str, policy: ExpiryPolicy) -> ExpiryPolicy:
-        """The policy as one that always answers: where it fails, the message is sent back."""
-        return _Contained(self, Implementation(plugin, "register_expiry_policies", policy.decide), policy.name)
 
     def failed(self, each: Implementation, error: Exception) -> None:
         """Count and name what a plugin's function did."""
@@ -214,26 +211,3 @@ class _Watch:
 
     def took(self, seconds: float) -> None:
         self._calls.timed(self._each, seconds)
-
-
-class _Contained:
-    """An expiry policy whose failures lose no message and stop no other's expiry."""
-
-    def __init__(self, calls: Calls, each: Implementation, name: str) -> None:
-        self._calls, self._each, self.name = calls, each, name
-
-    def decide(self, delivery: Delivery, age_ms: int) -> Extend | Outcome:
-        try:
-            answer = self._each.function(delivery, age_ms)
-        except Exception as error:  # noqa: BLE001 - border: a plugin's
-            self._calls.failed(self._each, error)
-            return SENT_BACK
-        if isinstance(answer, _ANSWERS):
-            return answer
-        self._calls.failed(
-            self._each, TypeError(f"decide answered {shorten(answer)}; answer Extend, or an outcome such as RetryLater")
-        )
-        return SENT_BACK
-
-    def __repr__(self) -> str:
-        return f"<policy {self.name}>"

@@ -22,9 +22,11 @@ from pydantic import BaseModel, ValidationError
 from framework.errors import ConfigurationError, ConfigurationMistakes, nearest
 from framework.hooks import specs
 from framework.hooks.calls import Calls, Implementation
+from framework.hooks.contained import ContainedPolicy, contained_handler, watched_strategy
 from framework.hooks.inspection import made, marked, plugin_in, settings_model
 from framework.hooks.markers import PROJECT
 from framework.hooks.versions import check_version, going
+from framework.model.box import BoxHandler
 from framework.model.contracts import (
     AllocationStrategy,
     Codec,
@@ -131,8 +133,9 @@ class PluginHost:
         self.plugins = tuple(self._described())
         self.order = {hook: tuple(each.plugin for each in self._implementations(hook)) for hook in specs.NAMES}
         """Who implements which hook, in calling order."""
+        self._strategy_owners: dict[str, str] = {}
         self.strategies = self._strategies()
-        """Allocation strategies by name."""
+        """Allocation strategies by name, as they were offered: see `watched`."""
         self.expiry_policies = self._expiry_policies()
         """What to do with messages whose handlers take too long, by name; each contains its failures."""
         self.progress_stores = self._progress_stores()
@@ -145,6 +148,8 @@ class PluginHost:
         """Ways to read bodies, by name."""
         self.commands = self._commands()
         """Commands of `framework-app` beside its own, by name."""
+        self.broker_handlers = self._broker_handlers()
+        """What the broker in the box answers by plugins, by request code; each contains its failures."""
         if self.mistakes and not tolerant:
             raise ConfigurationMistakes(self.mistakes)
 
@@ -295,13 +300,18 @@ class PluginHost:
 
     def _strategies(self) -> dict[str, AllocationStrategy]:
         kind: type[AllocationStrategy] = AllocationStrategy  # type: ignore[type-abstract]  # only asked for instances
-        found = self._offered("register_allocation_strategies", kind, "strategy", "allocate")
+        found = list(self._offered("register_allocation_strategies", kind, "strategy", "allocate"))
+        self._strategy_owners = {strategy.name: plugin for plugin, strategy in found}
         return dict(sorted((strategy.name, strategy) for _, strategy in found))
+
+    def watched(self, name: str, strategy: AllocationStrategy) -> AllocationStrategy:
+        """The strategy that was chosen by this name, as it is asked: its failures and time are its plugin's."""
+        return watched_strategy(self.calls, self._strategy_owners[name], strategy)
 
     def _expiry_policies(self) -> dict[str, ExpiryPolicy]:
         kind: type[ExpiryPolicy] = ExpiryPolicy  # type: ignore[type-abstract]  # likewise
         found = self._offered("register_expiry_policies", kind, "expiry policy", "decide")
-        contained = [self.calls.contained_policy(plugin, policy) for plugin, policy in found]
+        contained = [ContainedPolicy(self.calls, plugin, policy) for plugin, policy in found]
         return dict(sorted((policy.name, policy) for policy in contained))
 
     def _progress_stores(self) -> dict[str, ProgressStore]:
@@ -327,6 +337,19 @@ class PluginHost:
         kind: type[Command] = Command  # type: ignore[type-abstract]  # likewise
         found = self._checked("register_commands", kind, "command", "add_options() or execute()")
         return {name: (plugin, command) for plugin, name, command in found}
+
+    def _broker_handlers(self) -> dict[int, BoxHandler]:
+        handlers: dict[int, BoxHandler] = {}
+        hook, what = "register_broker_handlers", "handler of the box's request"
+        for each, code, found in self._named(hook, what, lambda answer: dict(answer).items()):
+            number: Any = code
+            if isinstance(number, int) and not isinstance(number, bool) and number > 0 and callable(found):
+                handlers[number] = contained_handler(self.calls, each.plugin, number, found)
+            else:
+                self._fault(
+                    f"plugin {each.plugin!r}: {hook}: write {{request code: function}}, and not {{{code!r}: {found!r}}}"
+                )
+        return handlers
 
     def _checked(self, hook: str, kind: type[T], what: str, must: str) -> Iterable[tuple[str, str, T]]:
         """The same for hooks that answer a mapping."""

@@ -19,6 +19,7 @@ from pydantic import BaseModel
 
 from framework.hooks.markers import hookspec
 from framework.hooks.verdict import Skip
+from framework.model.box import BoxHandler
 from framework.model.contracts import (
     AllocationStrategy,
     Codec,
@@ -29,7 +30,9 @@ from framework.model.contracts import (
     Runner,
 )
 from framework.model.delivery import Delivery
+from framework.model.happenings import ChunkSummary
 from framework.model.outcome import Kind, Outcome, RetryLater
+from framework.model.queue import MessageQueue
 
 Around: TypeAlias = AbstractContextManager[Any] | AbstractAsyncContextManager[Any]
 
@@ -63,11 +66,15 @@ class Hooks:
 
     @hookspec
     def register_codecs(self) -> Mapping[str, Codec]:  # type: ignore[empty-body]  # likewise
-        """Ways to read bodies, by the name that `@consumer(codec=...)` then gives."""
+        """Ways to read and write bodies, by the name that `@consumer(codec=...)` then gives."""
 
     @hookspec
     def register_commands(self) -> Mapping[str, Command]:  # type: ignore[empty-body]  # likewise
         """Commands of `framework-app`, by name; asked for where somebody types a name that is none of its own."""
+
+    @hookspec
+    def register_broker_handlers(self) -> Mapping[int, BoxHandler]:  # type: ignore[empty-body]  # likewise
+        """What the broker in the box answers to requests of these codes; asked before its own handlers."""
 
     @hookspec
     def app_started(self, app: Any) -> None:
@@ -97,6 +104,34 @@ class Hooks:
 
         `kind` is how it ended: success, failed (by its answer), exception, nothing (where `explicit_ack` asks for an
         answer), or timed_out.
+        """
+
+    @hookspec
+    def after_chunk(self, summary: ChunkSummary) -> None:
+        """Told on the event loop each time a worker leaves a chunk (of an orderly group: a message, or a batch): what
+        it counted since it was last told. For whoever only counts; it costs a chunk, and not a message.
+        """
+
+    @hookspec
+    def delivery_stuck(self, delivery: Delivery, age_ms: int) -> None:
+        """Told once of each delivery whose handler takes longer than its group's `timeout`, before the policy decides;
+        of an orderly group, of each message that has blocked what follows it for longer than `stuck_after`.
+        """
+
+    @hookspec
+    def assignment_changed(self, group: str, gained: Sequence[MessageQueue], lost: Sequence[MessageQueue]) -> None:
+        """Told when this member is given queues of a topic, or loses some, while its group runs. Those that are lost
+        may still be on their way out: what runs may end first.
+        """
+
+    @hookspec
+    def offsets_committed(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
+        """Told each second, and when a queue is left, of the offsets that brokers have been told since."""
+
+    @hookspec
+    def queue_held(self, group: str, queue: MessageQueue, reason: str) -> None:
+        """Told when a queue stops pulling: it is paused, holds as much as it may, or has a message that cannot be
+        opened. Once, until it pulls again or the reason is another one.
         """
 
 

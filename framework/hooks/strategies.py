@@ -6,7 +6,7 @@ strategy's affair; which strategies there are is the host's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from pydantic import ValidationError
 
@@ -15,11 +15,24 @@ from framework.hooks.host import Origin
 from framework.model.allocation import Allocation
 from framework.model.contracts import AllocationStrategy, ExpiryPolicy, TakesOptions
 
+Watched = Callable[[str, AllocationStrategy], AllocationStrategy]
+
+
+def _as_it_is(_: str, strategy: AllocationStrategy) -> AllocationStrategy:
+    return strategy
+
 
 def choose(
-    allocation: Allocation, strategies: Mapping[str, AllocationStrategy], path: tuple[str, ...], origin: Origin
+    allocation: Allocation,
+    strategies: Mapping[str, AllocationStrategy],
+    path: tuple[str, ...],
+    origin: Origin,
+    watched: Watched = _as_it_is,
 ) -> AllocationStrategy:
-    """The strategy for what was written at `path`; raises ConfigurationError (or several) with file and line."""
+    """The strategy for what was written at `path`; raises ConfigurationError (or several) with file and line.
+
+    `watched(name, strategy)` is what is asked in its place, and in that of one that another's option speaks of.
+    """
     name, here = allocation.name, (*path, allocation.name)
     place = origin.place(*here) or origin.place(*path)
     strategy = strategies.get(name)
@@ -29,13 +42,16 @@ def choose(
     if not isinstance(strategy, TakesOptions):
         if allocation.options:
             raise ConfigurationError(f"{'.'.join(path)}: the strategy {name!r} has no options", place=place)
-        return strategy
+        return watched(name, strategy)
     model = strategy.options
     try:
         options = model.model_validate(dict(allocation.options))
     except ValidationError as error:
         raise origin.explain(here, model, error) from None
-    return strategy.configured(options, lambda inner, option: choose(inner, strategies, (*here, option), origin))
+    return watched(
+        name,
+        strategy.configured(options, lambda inner, option: choose(inner, strategies, (*here, option), origin, watched)),
+    )
 
 
 def named_policy(

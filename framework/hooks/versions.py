@@ -1,6 +1,6 @@
 """Versions of the hooks: what a plugin may say that it needs, and what goes one day and what stands in for it.
 
-A plugin that needs newer hooks than there are says `HOOKS_VERSION = 2`, as a module or at its class. What is to go is
+A plugin that needs newer hooks than there are says `HOOKS_VERSION = 3`, as a module or at its class. What is to go is
 named here for a whole version first, and each plugin that still implements it is told so at every start.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from framework.errors import ConfigurationError
 
-VERSION = 1
+VERSION = 2
 """Rises when a hook or an argument is added, and when one goes."""
 
 

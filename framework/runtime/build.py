@@ -150,7 +150,7 @@ def _plan(
         max_retries=max_retries_of(chosen, specs[0]),
         pull_batch=chosen.pull_batch,
         start=_start(chosen.start),
-        strategy=choose(chosen.allocation, host.strategies, ("consumers", group, "allocation"), settings),
+        strategy=choose(chosen.allocation, host.strategies, ("consumers", group, "allocation"), settings, host.watched),
         flow_limits=FlowLimits(
             messages_max=chosen.cache_count,
             bytes_max=chosen.cache_bytes,
@@ -171,6 +171,7 @@ def _plan(
         broadcasting=_place(name, settings, worker) if broadcasting else None,
         progress=_keeping(group, settings, host.progress_stores, specs[0]),
         trace=trace,
+        told=host.calls.beside,
         namespace=namespace,
     )
 

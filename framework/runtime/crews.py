@@ -39,7 +39,9 @@ class Crews:
         """All of them; the expiry looks at what is in here."""
         self.serve(plan, retries)
         self._was_hanging = 0
-        self.expiry = Expiry(plan.name, self._watched, world.clock, plan.expiry, plan.timeout_ms, self._looked)
+        self.expiry = Expiry(
+            plan.name, self._watched, world.clock, plan.expiry, plan.timeout_ms, self._looked, plan.told
+        )
 
     def serve(self, plan: GroupPlan, retries: Handling) -> None:
         """Have a crew for each of these handlers. Those of others stay: what was begun may still end."""

@@ -106,7 +106,7 @@ class ConsumerGroup:
         )  # fmt: skip
         """Keeps what has ended above gaps; None where nothing is kept."""
         self._commits = CommitLoop(
-            plan.name, self._progress, self.offsets, self.owned.values, others_commit=self.alone is None
+            plan.name, self._progress, self.offsets, self.owned.values, others_commit=self.alone is None, told=plan.told
         )
         self.order = self._ordering(member) if plan.orderly else None
         """Leases and single workers; None where messages are handled concurrently."""
@@ -172,7 +172,7 @@ class ConsumerGroup:
         self.crews.serve(plan, self._retry_handling)
         for topic in before:
             if topic not in wanted:
-                self.assignment.put(topic, ())
+                self._assignment_changed(topic, self.assignment.put(topic, ()))
         for topic in dict.fromkeys((*differs, *([] if plan.broadcasting else [self.retry_topic]))):
             self._leave([queue for queue in self.owned if queue.topic == topic])
         self.rebalance.resubscribe(tuple(wanted))
@@ -223,6 +223,8 @@ class ConsumerGroup:
         self._leave(change.lost)
         for queue in change.gained:
             self._take(queue)
+        if change and self.plan.told.assignment_changed is not None:
+            self.plan.told.assignment_changed(self.plan.name, change.gained, change.lost)
 
     def _leave(self, queues: Iterable[MessageQueue]) -> None:
         patience = self._world.clock.monotonic() + limits.DRAIN_MS / 1000
@@ -259,6 +261,7 @@ class ConsumerGroup:
             pacing=self.pacing,
             batch=handling.batching.count if handling.batching is not None else 1,
             progress=self.progress.of(queue) if self.progress is not None else None,
+            told=self.plan.told,
         )
         flow.run = pull
         flow.is_paused = self.plan.is_paused
@@ -376,7 +379,7 @@ class ConsumerGroup:
             stuck_after_ms=plan.stuck_after_ms, brokers=self._cluster.brokers, world=self._world, tree=self._tree,
             reports=self._reports, side=self, counts=self.counts, offsets=self.offsets, owned=self.owned,
             restart=self.start_anew, decide=decide_alone if plan.broadcasting else decide_in_order,
-            no_leases=NoLeases() if plan.broadcasting else None,
+            no_leases=NoLeases() if plan.broadcasting else None, told=plan.told,
         )  # fmt: skip
 
     def start_anew(self, pull: PullLoop) -> None:

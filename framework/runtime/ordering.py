@@ -12,6 +12,7 @@ from typing import Any
 from framework.core.offsets import OffsetTable
 from framework.core.queue_flow import QueueState
 from framework.core.retry import decide_in_order
+from framework.hooks.told import NOBODY, Told
 from framework.model.queue import MessageQueue
 from framework.net.task_tree import TaskTree
 from framework.ports import World
@@ -48,13 +49,14 @@ class Ordering:
         restart: Callable[[PullLoop], None],
         decide: Decide = decide_in_order,
         no_leases: NoLeases | None = None,
+        told: Told = NOBODY,
     ) -> None:
         self._group, self._world, self._tree = group, world, tree
         self._offsets, self._owned, self._restart = offsets, owned, restart
         self.crew = Orderly(
             group, concurrency, max_retries=max_retries, stuck_after_ms=stuck_after_ms, brokers=brokers,
             reports=reports, side=side, counts=counts, clock=world.clock, workers=world.workers, chance=world.chance,
-            tree=tree, decide=decide,
+            tree=tree, decide=decide, told=told,
         )  # fmt: skip
         self.leases = no_leases or LeaseLoop(
             group, member, brokers, world.clock, granted=self._granted, lost=self._lost

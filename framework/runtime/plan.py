@@ -11,6 +11,7 @@ from framework.core import limits
 from framework.core.flow_control import FlowLimits
 from framework.core.skipping import SkipRules
 from framework.errors import BodyUndecodable
+from framework.hooks.told import NOBODY, Told
 from framework.model.contracts import AllocationStrategy, ExpiryPolicy, ProgressStore
 from framework.model.message import Message
 from framework.model.namespaces import unwrap
@@ -107,6 +108,8 @@ class GroupPlan:
     """Where what has ended above a gap is kept; None where it is not."""
     trace: ConsumeTrace | None = None
     """Told of each delivery, for the trace topic."""
+    told: Told = NOBODY
+    """Which plugins are told what happens beside deliveries."""
     namespace: str = ""
     """What the names in here begin with, which settings and handlers leave out."""
 

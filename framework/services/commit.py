@@ -19,6 +19,7 @@ from framework.core import limits
 from framework.core.offsets import OffsetTable
 from framework.core.queue_flow import QueueState
 from framework.errors import FrameworkError, Superseded
+from framework.hooks.told import NOBODY, Told
 from framework.model.queue import MessageQueue
 from framework.services.pull import PullLoop
 
@@ -39,12 +40,15 @@ class CommitLoop:
 
     def __init__(
         self, group: str, brokers: Commits, offsets: OffsetTable, owned: Callable[[], Iterable[PullLoop]], *,
-        others_commit: bool = True,
+        others_commit: bool = True, told: Told = NOBODY,
     ) -> None:  # fmt: skip
         self._group, self._brokers, self._offsets, self._owned = group, brokers, offsets, owned
         self._others_commit = others_commit
         """Whether other members write the same offsets: not those of a broadcasting group."""
         self._unreachable: set[str] = set()
+        self._committed = told.offsets_committed
+        if self._committed is not None:
+            offsets.keep_news()
 
     async def run(self) -> None:
         rounds = 0
@@ -56,6 +60,12 @@ class CommitLoop:
                 self._say_again()
             for queue, offset in self._offsets.dirty():
                 await self._tell(queue, offset)
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Those that rode on pulls are among them."""
+        if self._committed is not None and (news := self._offsets.news()):
+            self._committed(self._group, news)
 
     def gather(self) -> None:
         """Read the windows: an offset may have moved inside a chunk that is still at work."""
@@ -107,4 +117,5 @@ class CommitLoop:
             log.warning("flush failed", group=self._group, queue=str(queue), offset=offset, reason=str(error))
             return False
         self._offsets.confirmed(queue, offset)
+        self._pass_on()
         return True

@@ -18,6 +18,7 @@ from framework import marks
 from framework.core import limits
 from framework.core.expiry import Held, Member, Slot, due
 from framework.core.results import Result
+from framework.hooks.told import NOBODY, Told
 from framework.model.contracts import ExpiryPolicy
 from framework.model.delivery import Delivery
 from framework.model.durations import to_ms
@@ -55,9 +56,11 @@ class Expiry:
         policy: ExpiryPolicy,
         timeout_ms: int | None,
         looked: Callable[[], None] = lambda: None,
+        told: Told = NOBODY,
     ) -> None:
         self._group, self._crews, self._clock = group, crews, clock
         self._policy, self._timeout_ms, self._looked = policy, timeout_ms, looked
+        self._stuck = told.delivery_stuck
         self._bell = Wakeup()
         self._unnamed, self._name_at = 0, 0.0
 
@@ -104,6 +107,10 @@ class Expiry:
         """Put what the slot is at to the policy; whether its handler was given up."""
         waiting = [(chunk, index) for chunk, index in slot.running if not chunk.has_ended(index)]
         decided: dict[Member, Outcome] = {}
+        if self._stuck is not None and waiting and slot.stuck != slot.running[0]:
+            slot.stuck = slot.running[0]
+            for member in waiting:
+                self._stuck(self._delivery(slot, member), int((now - slot.started) * 1000))
         for member in waiting:
             answer = self._asked(slot, member, now)
             if isinstance(answer, Extend):
@@ -126,12 +133,14 @@ class Expiry:
         return True
 
     def _asked(self, slot: Slot, member: Member, now: float) -> Extend | Outcome:
-        chunk, index = member
-        if chunk.window.is_closed:
+        if member[0].window.is_closed:
             return RetryLater(reason="its queue is another member's")  # which is given the message without us
+        return self._policy.decide(self._delivery(slot, member), int((now - slot.started) * 1000))
+
+    def _delivery(self, slot: Slot, member: Member) -> Delivery:
+        chunk, index = member
         running = Held(slot, member, self._clock.monotonic)
-        delivery = Delivery(self._group, chunk.messages[index], slot.started, running, chunk.window.epoch)
-        return self._policy.decide(delivery, int((now - slot.started) * 1000))
+        return Delivery(self._group, chunk.messages[index], slot.started, running, chunk.window.epoch)
 
     def _name(self, expired: list[Slot], limit: float) -> None:
         """One line for many: those that expired since the last line, and where the first of them was."""

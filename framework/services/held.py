@@ -46,7 +46,7 @@ class Held:
         if held is None:
             held = self._queues[pull] = _HeldQueue(pull, is_async)
             reason = str(cause) or type(cause).__name__  # a MemoryError says nothing
-            pull.flow.hold(reason)
+            pull.hold(reason)
             log.error("queue held", group=self._group, queue=str(pull.queue), reason=reason,
                       offset=chunk.messages[index].queue_offset)  # fmt: skip
             self._tree.start(self._try_again(held), name=f"held {pull.queue}")

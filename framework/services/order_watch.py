@@ -12,6 +12,8 @@ from itertools import count
 
 import structlog
 
+from framework.hooks.told import NOBODY, Told
+from framework.model.delivery import Delivery
 from framework.ports import Clock
 from framework.services.order_desk import Desk, Lane
 
@@ -92,8 +94,16 @@ class Pulse:
 class StuckWatch:
     """Says once which message has blocked its line for too long."""
 
-    def __init__(self, group: str, clock: Clock, stuck_after_ms: int, lanes: Callable[[], Iterator[Lane]]) -> None:
+    def __init__(
+        self,
+        group: str,
+        clock: Clock,
+        stuck_after_ms: int,
+        lanes: Callable[[], Iterator[Lane]],
+        told: Told = NOBODY,
+    ) -> None:
         self._group, self._clock, self._stuck_after_ms, self._lanes = group, clock, stuck_after_ms, lanes
+        self._stuck = told.delivery_stuck
         self._timer: asyncio.TimerHandle | None = None
 
     def begun(self, lane: Lane, now_ms: int) -> None:
@@ -132,6 +142,10 @@ class StuckWatch:
             message_id=message.message_id, attempts=line.attempt, blocked_ms=now_ms - line.since_ms,
             reason=line.last_error or "its handler still runs", **named,
         )  # fmt: skip
+        if self._stuck is not None:
+            began, flow = line.since_ms / 1000, lane.desk.pull.flow
+            epoch = flow.window.epoch if flow.has_position else None
+            self._stuck(Delivery(self._group, message, began, epoch=epoch), now_ms - line.since_ms)
 
 
 def why_full(desk: Desk) -> str | None:

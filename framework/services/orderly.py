@@ -24,6 +24,7 @@ from framework.core.portion import Portion
 from framework.core.queue_flow import QueueState
 from framework.core.retry import decide_in_order
 from framework.core.window import Window
+from framework.hooks.told import NOBODY, Told
 from framework.model.queue import MessageQueue
 from framework.net.task_tree import TaskTree
 from framework.ports import Chance, Clock, Workers
@@ -56,6 +57,7 @@ class Orderly:
         chance: Chance,
         tree: TaskTree,
         decide: Decide = decide_in_order,
+        told: Told = NOBODY,
     ) -> None:
         self._group, self._size, self._clock, self._tree = group, size, clock, tree
         self._desks: dict[MessageQueue, Desk] = {}
@@ -75,7 +77,7 @@ class Orderly:
         )
         self._alarms = Alarms(clock, self._stand_in_line)
         self._pulse = Pulse(clock, lambda: bool(self._desks))
-        self._watch = StuckWatch(group, clock, stuck_after_ms, self._lanes)
+        self._watch = StuckWatch(group, clock, stuck_after_ms, self._lanes, told)
 
     # Queues come and go
 

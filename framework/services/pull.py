@@ -21,6 +21,8 @@ from framework.core.skipping import Skipping
 from framework.core.statistics import Rates
 from framework.core.window import Window
 from framework.errors import FrameworkError
+from framework.hooks.told import NOBODY, Told
+from framework.model.happenings import ChunkSummary
 from framework.model.message import Message
 from framework.model.pulled import Failed, Found, PullResult
 from framework.model.queue import MessageQueue
@@ -85,6 +87,7 @@ class PullLoop:
         pacing: Pacing | None = None,
         batch: int = 1,
         judged: Callable[[Message, object], object] = lambda _, result: result,
+        told: Told = NOBODY,
     ) -> None:
         self.flow = flow
         self.queue = flow.queue
@@ -110,6 +113,7 @@ class PullLoop:
         self._pacing, self._batch = pacing, batch
         self.waits_for_rate = False
         """What was pulled waits until the group's `rate` lets it go."""
+        self._told, self._held_for = told, ""
         self._skipped = 0
         """Since messages began to be skipped; 0 while none are."""
         now = clock.monotonic()
@@ -131,14 +135,27 @@ class PullLoop:
                     continue
                 await self._pull(step)
             elif type(step) is Wait:
+                if self._told.queue_held is not None:
+                    self._tell_held(flow.held_because or "")
                 await self.bell.wait(None if step.until_ms is None else (step.until_ms + 1) / 1000)
             elif type(step) is Position:
                 await self._position()
             else:
                 return
 
+    def hold(self, reason: str) -> None:
+        """Stop pulling until `flow.release_hold`. Told at once: the pull that is under way may last a while yet."""
+        self.flow.hold(reason)
+        self._tell_held(reason)
+
+    def _tell_held(self, reason: str) -> None:
+        if reason and reason != self._held_for and self._told.queue_held is not None:
+            self._told.queue_held(self.group_name, self.queue, reason)
+        self._held_for = reason
+
     async def _pull(self, pull: Pull) -> None:
         asked = self.pulled_at = self._clock.monotonic()
+        self._held_for = ""
         result = await self._pulls.pull(pull.offset, self._riding)
         flow = self.flow
         window = flow.window
@@ -280,6 +297,8 @@ class PullLoop:
         if window.is_closed:
             self._group.left(self, ended, is_late=True)
             return
+        if self._told.after_chunk is not None:
+            self._summarise(chunk, ended)
         if chunk.low >= chunk.count:
             committable = window.settle()
             if chunk.end > committable:
@@ -292,6 +311,13 @@ class PullLoop:
         self.rates.handled(int(now * 1000), ended, chunk.spent * 1000)
         chunk.spent = 0.0
         self._group.left(self, ended)
+
+    def _summarise(self, chunk: Chunk, ended: int) -> None:
+        """Before anything is let go of: a chunk that ended before this is behind what may be committed, or empty."""
+        is_over = chunk.low >= chunk.count and chunk.end > chunk.window.committable
+        size = chunk.size if is_over else 0
+        if self._told.after_chunk is not None and (ended or size or chunk.spent):
+            self._told.after_chunk(ChunkSummary(self.group_name, self.queue, ended, chunk.spent * 1000, size))
 
     def uncommon(self, chunk: Chunk, index: int, result: object, started: float) -> None:
         self._group.uncommon(self, chunk, index, result, started)

@@ -175,6 +175,7 @@ class Cluster:
             brokers=self._logical_brokers,
             settings=self._broker_settings,
             open_database=lambda: machine.disk.open_database("broker"),
+            handlers=self._plugins.broker_handlers,
         )
         self.recorder.watch(machine.broker)
         machine.task = self.loop.spawn(node, machine.broker.start(), name=f"{node.name} start")

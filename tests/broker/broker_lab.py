@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ from framework.broker.delays import TIMER_TOPIC, Delays
 from framework.broker.dispatch import Dispatch, Verify
 from framework.broker.intercept import Interceptors
 from framework.broker.node import Node
+from framework.broker.plugged import table_with
 from framework.broker.quotas import Quotas
 from framework.broker.request import Request
 from framework.broker.retention import Retention
@@ -16,6 +18,7 @@ from framework.broker.sending import deliver_due
 from framework.broker.settings import BrokerSettings
 from framework.broker.store.database import Database, open_memory
 from framework.broker.users import Users
+from framework.model.box import BoxHandler
 from framework.model.reserved import SCHEDULE_TOPIC
 from framework.net.listener import Unread
 from framework.ports import World
@@ -62,6 +65,7 @@ class BrokerLab(Lab):
         is_prompt: bool = True,
         skew_ms: int = 0,
         users: Users | None = None,
+        handlers: Mapping[int, BoxHandler] | None = None,
     ) -> None:
         super().__init__(database or open_memory(), is_prompt=is_prompt, skew_ms=skew_ms)
         self.settings = settings or BrokerSettings()
@@ -69,7 +73,7 @@ class BrokerLab(Lab):
         self.interceptors = Interceptors()
         self.unread = Unread()
         quotas = Quotas(self.settings, self.unread)
-        self.dispatch = Dispatch(self.interceptors, verify, quotas, self.troubles.append)
+        self.dispatch = Dispatch(self.interceptors, verify, quotas, self.troubles.append, table_with(handlers))
         missing: Any = None  # nothing here opens a connection or a file
         world = World(
             clock=self.clock, network=missing, workers=self.workers, chance=HandChance(), identity=HandIdentity(),

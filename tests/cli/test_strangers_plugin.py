@@ -87,6 +87,17 @@ class Acme:
         return {"greet": Greet(self._settings)}
 
     @hookimpl
+    def register_broker_handlers(self):
+        return dict.fromkeys((10, 310), self.send)
+
+    def send(self, request):
+        print(f"acme lets {request.code} of {len(request.body)} bytes pass", flush=True)
+
+    @hookimpl
+    def after_chunk(self, summary):
+        print(f"acme counts {summary.handled}", flush=True)
+
+    @hookimpl
     def before_consume(self, delivery):
         return Skip("not ours") if delivery.message.body == b"skipped" else None
 
@@ -106,10 +117,32 @@ class Raising:
 
 
 class Slow:
+    name = "acme_slow"
+
     @hookimpl
     def after_consume(self, delivery):
         if delivery.message.body == b"a":
             time.sleep(0.15)
+
+    @hookimpl
+    def register_allocation_strategies(self):
+        return [self]
+
+    def allocate(self, member, members, queues):
+        time.sleep(0.15)
+        return list(queues) if members and member == members[0] else []
+
+
+class SlowPolicy:
+    name = "acme_slow"
+
+    @hookimpl
+    def register_expiry_policies(self):
+        return [self]
+
+    def decide(self, delivery, age_ms):
+        time.sleep(0.15)
+        return Drop("acme", "took too long")
 '''
 
 SHOP = """
@@ -184,6 +217,7 @@ def test_all_that_it_brings_is_used_with_no_change_to_ours(tmp_path: Path, folde
     assert {
         ("handled", "a", "Ack"), ("handled", "b", "Ack"), ("dropped", "skipped", "Drop"), ("dropped", "stuck", "Drop"),
     } == {(each["event"], each["key"], each["outcome"]) for each in events[:-1]}  # fmt: skip
+    assert 2 == sum(int(line.split()[2]) for line in running.lines if line.startswith("acme counts "))
 
     with command("greet", "--times", "2", folder=folder, environment=environment) as greeting:
         assert 0 == greeting.end(None)
@@ -207,19 +241,55 @@ def test_its_settings_are_checked_with_their_place(tmp_path: Path, folder: Path)
 def test_one_that_raises_and_one_that_is_slow_hurt_no_message_and_are_named(
     tmp_path: Path, folder: Path, box: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    entries = {"acme": "acme_tools:Acme", "raising": "acme_tools:Raising", "slow": "acme_tools:Slow"}
+    entries = {"acme": "acme_tools:Acme", "raising": "acme_tools:Raising"}
+    entries |= {"slow": "acme_tools:Slow", "patient": "acme_tools:SlowPolicy"}
     environment = installed(tmp_path, entries)
 
     run = ("run", "--name-server", box, "--until-idle", "2s", "--json", "--set", "logging.format=json")
-    with command(*run, folder=folder, environment=environment) as running:
+    slow = ("--set", "consumers.billing.allocation=acme_slow", "--set", "consumers.billing.expiry=acme_slow")
+    with command(*run, *slow, folder=folder, environment=environment) as running:
         assert 0 == running.end(None)
 
     assert {"event": "stopped", "handled": 2, "retried": 0, "dead_lettered": 0, "abandoned": 0} == json.loads(
         running.lines[-1]
     )
     logged = [json.loads(line) for line in capfd.readouterr().err.splitlines() if line.startswith("{")]
-    named = {(each["event"], each["plugin"]) for each in logged if each["event"] in {"hook failed", "hook slow"}}
-    assert {("hook failed", "raising"), ("hook slow", "slow")} <= named
+    named = {
+        (each["event"], each["plugin"], each["hook"])
+        for each in logged
+        if each["event"] in {"hook failed", "hook slow"}
+    }
+    assert {
+        ("hook failed", "raising", "before_consume"),
+        ("hook slow", "slow", "register_allocation_strategies"),
+        ("hook slow", "patient", "register_expiry_policies"),
+    } <= named
+
+
+def test_the_box_takes_its_handlers_where_it_is_named(
+    tmp_path: Path, folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    environment = installed(tmp_path, {"acme": "acme_tools:Acme"})
+
+    with command("broker", "--memory", "--plugin", "acme", folder=tmp_path, environment=environment) as broker:
+        address = broker.until("broker: ready").split("namesrv=")[1].split()[0]
+        run = ("run", "--name-server", address, "--until-idle", "2s", "--json")
+        with command(*run, folder=folder, environment=environment) as running:
+            assert 0 == running.end(None)
+        assert 0 == broker.end()
+
+    assert 2 == json.loads(running.lines[-1])["handled"]
+    passed = [line for line in broker.lines if line.startswith("acme lets ")]
+    assert len(passed) >= 4, "each message that was sent"
+
+    for options, reason in (
+        (("broker", "--memory", "--plugin", "acm"), "no plugin 'acm' is installed, and there is no such module"),
+        (("broker", "--memory", "--plugin", "audit"), "plugin 'audit' has no register_broker_handlers"),
+        (("dev", "--name-server", "127.0.0.1:1", "--box-plugin", "acme"), "--box-plugin is for the broker in the box"),
+    ):
+        with command(*options, folder=folder, environment=environment) as refused:
+            assert ExitCode.CONFIGURATION == refused.end(None)
+        assert reason in capfd.readouterr().err
 
 
 def test_one_that_lacks_what_it_needs_stops_the_start_with_its_name_unless_it_is_blocked(

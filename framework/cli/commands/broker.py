@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from framework.cli import options, output, quick_logs, transfer
+from framework.cli import box_plugins, options, output, quick_logs, transfer
 from framework.cli.exit_codes import ExitCode
 from framework.errors import ConfigurationError, StoreError, shorten
 from framework.model import durations
@@ -86,6 +86,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--limit", metavar="NAME=VALUE", type=_limit, action="append", default=[],
         help=f"another limit than the usual, refused beyond it; repeatable: {', '.join(box_limits.LIMITS)}",
     )  # fmt: skip
+    box_plugins.add_option(parser, "--plugin")
     parser.add_argument("--ready-file", metavar="FILE", type=Path, help="gets the ready line once it listens")
 
 
@@ -168,6 +169,7 @@ async def _serve(arguments: argparse.Namespace) -> ExitCode:
         auth_place=f"--auth {arguments.auth}",
         tls=_tls(arguments),
         settings=_settings(arguments),
+        handlers=box_plugins.handlers_of(arguments.box_plugins, world.clock),
     )
     asked, loop = asyncio.Event(), asyncio.get_running_loop()
     loop.set_exception_handler(_out_of_files(world.clock))

@@ -9,7 +9,8 @@ import argparse
 import asyncio
 from typing import TYPE_CHECKING
 
-from framework.cli import options, output
+from framework.cli import box_plugins, options, output
+from framework.errors import ConfigurationError
 from framework.model import durations
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ _BOX_OVERRIDES = ("cluster.tls.enabled=false", "cluster.allow=[]", "cluster.addr
 def add_options(parser: argparse.ArgumentParser) -> None:
     options.add_application(parser)
     options.add_running(parser)
+    box_plugins.add_option(parser, "--box-plugin")
     parser.add_argument("--json", action="store_true", help="events instead of the tail, as `run --json`")
 
 
@@ -44,12 +46,16 @@ class _Box:
             return self.name_server
         options.set_up_logs(self._arguments)
         if self._arguments.name_server:
+            if self._arguments.box_plugins:
+                raise ConfigurationError("--box-plugin is for the broker in the box; --name-server leaves that out")
             self.name_server = self._arguments.name_server
             return self.name_server
         from framework.broker.server import Broker
         from framework.net.real_world import real_world
 
-        self._broker = Broker(real_world(), data=None)
+        world = real_world()
+        handlers = box_plugins.handlers_of(self._arguments.box_plugins, world.clock)
+        self._broker = Broker(world, data=None, handlers=handlers)
         await self._broker.start()
         self.name_server = self._broker.address
         return self.name_server

@@ -1,0 +1,112 @@
+"""What plugins offer and we ask: strategies, policies, the box's handlers. Each is asked with its failures and its time
+counted under the plugin's name (`calls.py`), so that whoever asks needs to know no plugin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from framework.errors import shorten
+from framework.hooks.calls import Calls, Implementation
+from framework.model.box import BoxAnswer, BoxFailed, BoxHandler, BoxRequest
+from framework.model.contracts import AllocationStrategy, ExpiryPolicy, Remarks
+from framework.model.delivery import Delivery
+from framework.model.outcome import Ack, DeadLetter, Drop, Extend, Outcome, RetryLater, Suspend
+from framework.model.queue import MessageQueue
+
+SENT_BACK = RetryLater("10s", "its expiry policy failed")  # as `send_back` has it
+_ANSWERS = (Extend, Ack, RetryLater, DeadLetter, Suspend, Drop)
+
+
+class _Asked:
+    """One function of a plugin, which is asked for something."""
+
+    def __init__(self, calls: Calls, each: Implementation) -> None:
+        self._calls, self.each = calls, each
+
+    def __call__(self, *arguments: object) -> Any:
+        """What it answers. What it raises is counted, and goes on to whoever asked."""
+        began = self._calls.now()
+        try:
+            return self.each.function(*arguments)
+        except Exception as error:
+            self._calls.failed(self.each, error)
+            raise
+        finally:
+            self._calls.timed(self.each, self._calls.now() - began)
+
+    def wrong(self, answer: object, wish: str) -> None:
+        what = getattr(self.each.function, "__name__", "it")
+        self._calls.failed(self.each, TypeError(f"{what} answered {shorten(answer)}; {wish}"))
+
+
+class ContainedPolicy:
+    """An expiry policy that always answers: where it fails, the message is sent back, and no other's expiry stops."""
+
+    def __init__(self, calls: Calls, plugin: str, policy: ExpiryPolicy) -> None:
+        self.name, self.policy = policy.name, policy
+        self._decide = _Asked(calls, Implementation(plugin, "register_expiry_policies", policy.decide))
+
+    def decide(self, delivery: Delivery, age_ms: int) -> Extend | Outcome:
+        try:
+            answer = self._decide(delivery, age_ms)
+        except Exception:  # noqa: BLE001 - border: a plugin's
+            return SENT_BACK
+        if isinstance(answer, _ANSWERS):
+            return answer
+        self._decide.wrong(answer, "answer Extend, or an outcome such as RetryLater")
+        return SENT_BACK
+
+    def __repr__(self) -> str:
+        return f"<policy {self.name}>"
+
+
+class WatchedStrategy:
+    """A strategy that is counted and timed. What it raises is raised: what then becomes of queues is not known here."""
+
+    def __init__(self, calls: Calls, plugin: str, strategy: AllocationStrategy) -> None:
+        self.name, self._strategy = strategy.name, strategy
+        self._allocate = _Asked(calls, Implementation(plugin, "register_allocation_strategies", strategy.allocate))
+
+    def allocate(self, member: str, members: Sequence[str], queues: Sequence[MessageQueue]) -> list[MessageQueue]:
+        found: list[MessageQueue] = self._allocate(member, members, queues)
+        return found
+
+    def __repr__(self) -> str:
+        return f"<strategy {self.name}: {self._strategy!r}>"
+
+
+class _WatchedRemarks(WatchedStrategy):
+    """One that says what a person should know."""
+
+    def __init__(self, calls: Calls, plugin: str, strategy: AllocationStrategy, remarks: Remarks) -> None:
+        super().__init__(calls, plugin, strategy)
+        self._remarks = _Asked(calls, Implementation(plugin, "register_allocation_strategies", remarks.remarks))
+
+    def remarks(self, members: Sequence[str], queues: Sequence[MessageQueue]) -> Sequence[str]:
+        found: Sequence[str] = self._remarks(members, queues)
+        return found
+
+
+def watched_strategy(calls: Calls, plugin: str, strategy: AllocationStrategy) -> AllocationStrategy:
+    if isinstance(strategy, Remarks):
+        return _WatchedRemarks(calls, plugin, strategy, strategy)
+    return WatchedStrategy(calls, plugin, strategy)
+
+
+def contained_handler(calls: Calls, plugin: str, code: int, handler: BoxHandler) -> BoxHandler:
+    """A box's handler that always answers: BoxFailed where it raised, or answered what it must not."""
+    ask = _Asked(calls, Implementation(plugin, "register_broker_handlers", handler))
+
+    def answered(request: BoxRequest) -> BoxAnswer | BoxFailed | None:
+        try:
+            answer = ask(request)
+        except Exception as error:  # noqa: BLE001 - border: a plugin's
+            return BoxFailed(plugin, code, type(error).__name__)
+        if answer is None or isinstance(answer, BoxAnswer):
+            return answer
+        ask.wrong(answer, "answer a BoxAnswer, or nothing where the box shall answer")
+        return BoxFailed(plugin, code, "TypeError")
+
+    return answered
