@@ -1,6 +1,8 @@
 """Gates: `ready_when` functions, asked until they answer True; then their group joins. One task a group that waits.
 
-What a function raises, or answers beside True, says why its group does not start: that is logged when it changes.
+What a function raises, or answers beside True, says why its group does not start: that is logged when it changes. One
+that hangs is asked no second time before it has ended: it costs one thread, or one task, however long it hangs, and no
+stop waits for it.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ log = structlog.get_logger()
 ASK_SECONDS = 1.0
 ANSWER_SECONDS = 10.0
 """A function that takes longer has answered no."""
+LEAVE_SECONDS = 1.0
+"""How long one that is asked to end is waited for."""
 
 
 class Gates:
@@ -36,26 +40,84 @@ class Gates:
             tree.start(self._wait(plan), name=f"gate {plan.name}")
 
     async def _wait(self, plan: GroupPlan) -> None:
+        questions = [_Question(gate, self._values, self._workers) for gate in plan.gates]
         said: str | None = None
-        for gate in plan.gates:
-            while (reason := await self._closed_because(gate)) is not None:
-                if reason != said:
-                    log.info("group waits until it is ready", group=plan.own_name, asked=gate.name, reason=reason)
-                    said = reason
-                await asyncio.sleep(ASK_SECONDS)
-        if self._dormant.join is not None:  # else the application is stopping
-            self._dormant.start(plan.own_name, ())
+        try:
+            for question in questions:
+                while (reason := await question.closed_because()) is not None:
+                    if reason != said:
+                        log.info(
+                            "group waits until it is ready", group=plan.own_name, asked=question.name, reason=reason
+                        )
+                        said = reason
+                    await asyncio.sleep(ASK_SECONDS)
+            if self._dormant.join is not None:  # else the application is stopping
+                self._dormant.start(plan.own_name, ())
+        finally:
+            for question in questions:
+                if not await question.ended():
+                    log.warning("ready_when does not end; it is left behind", group=plan.own_name, asked=question.name)
 
-    async def _closed_because(self, gate: AnyResource) -> str | None:
-        given = {name: self._values[need] for name, need in gate.needs.items() if not isinstance(need, type)}
-        ask: Callable[..., object] = gate.function
+
+class _Question:
+    """One function, and what it was asked last, as long as that has no answer."""
+
+    def __init__(self, gate: AnyResource, values: Values, workers: Workers) -> None:
+        self._gate, self._values, self._workers = gate, values, workers
+        self.name = gate.name
+        self._tree = TaskTree(on_error=_told_by_the_answer)
+        self._under_way: asyncio.Task[object] | None = None
+        self._is_in_thread = False
+
+    async def closed_because(self) -> str | None:
+        """Ask, or wait on for what was asked before; None where it answers True."""
+        asked = self._under_way
+        if asked is None or asked.cancelled():
+            asked = self._under_way = self._tree.start(self._ask(), name=f"ask {self.name}")
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                answer = ask(**given) if gate.is_async else await self._workers.run(lambda: ask(**given))
-                if inspect.isawaitable(answer):
-                    answer = await answer
-        except TimeoutError:
+                answer = await asyncio.shield(asked)
+        except TimeoutError as error:
+            if asked.done():
+                self._under_way = None
+                return f"TimeoutError: {error}"  # of its own
+            if not self._is_in_thread:
+                asked.cancel()  # which a thread would not hear of
             return f"no answer within {ANSWER_SECONDS:g} s"
+        except asyncio.CancelledError:
+            if not asked.cancelled():
+                raise
+            return f"no answer within {ANSWER_SECONDS:g} s"  # the last time, after which it took a while to end
         except Exception as error:  # noqa: BLE001 - border: the user's function
+            self._under_way = None
             return f"{type(error).__name__}: {error}"
+        self._under_way = None
         return None if answer is True else str(answer) if isinstance(answer, str) else f"it answered {shorten(answer)}"
+
+    async def _ask(self) -> object:
+        gate = self._gate
+        given = {name: self._values[need] for name, need in gate.needs.items() if not isinstance(need, type)}
+        ask: Callable[..., object] = gate.function
+        if gate.is_async:
+            answer = ask(**given)
+        else:
+            self._is_in_thread = True
+            try:
+                answer = await self._workers.run(lambda: ask(**given))
+            finally:
+                self._is_in_thread = False
+        return await answer if inspect.isawaitable(answer) else answer
+
+    async def ended(self) -> bool:
+        """Nothing of it is left, or it was asked to end and does not. A thread cannot be asked."""
+        is_in_thread = self._is_in_thread and self._under_way is not None and not self._under_way.done()
+        try:
+            async with asyncio.timeout(LEAVE_SECONDS):
+                await self._tree.close()
+        except TimeoutError:
+            return False
+        return not is_in_thread
+
+
+def _told_by_the_answer(name: str, error: BaseException) -> None:
+    """Its error is the reason why the group waits."""

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from framework import App, Message, consumer, resource
 from framework.errors import ConfigurationError
+from framework.hooks.host import PluginHost
 from framework.model.snapshot import Snapshot
+from framework.runtime import gates
 from framework.settings.schema import AppSettings
 from framework.testing import Harness
+from tests.runtime.test_app import box, run, until
 
 WAITS = "group waits until it is ready"
 
@@ -99,6 +104,97 @@ def test_a_function_that_takes_too_long_has_answered_no() -> None:
 
     with Harness(bill) as desk:
         assert ["no answer within 10 s"] == [line["reason"] for line in desk.logs if line["event"] == WAITS]
+
+
+class Hanging:
+    """Two functions that hang until they are let go, each as badly as it can."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.go = threading.Event()
+        self.threads: set[int] = set()
+
+    def plain(self) -> bool:
+        self.asked += 1
+        self.threads.add(threading.get_ident())
+        self.go.wait()
+        return True
+
+    async def awaited(self) -> bool:
+        self.asked += 1
+        while not self.go.is_set():
+            try:
+                await asyncio.sleep(0.01)
+            except asyncio.CancelledError:
+                continue  # it shrugs off that it was given up
+        return True
+
+
+@pytest.mark.parametrize("kind", ["plain", "awaited"])
+@pytest.mark.parametrize("ends", ["it answers at last", "the application stops first"])
+def test_one_that_hangs_is_asked_no_second_time_and_no_stop_waits_for_it(
+    kind: str, ends: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look each second for a day was a thread each eleven seconds: 7,800 of them."""
+    for name, seconds in (("ASK_SECONDS", 0.001), ("ANSWER_SECONDS", 0.002), ("LEAVE_SECONDS", 0.05)):
+        monkeypatch.setattr(gates, name, seconds)
+    hanging, looks, closed_because = Hanging(), [0], gates._Question.closed_because
+
+    async def counted(question: Any) -> str | None:
+        looks[0] += 1
+        return await closed_because(question)
+
+    monkeypatch.setattr(gates._Question, "closed_because", counted)
+
+    async def scenario() -> None:
+        def plain() -> bool:
+            return hanging.plain()
+
+        async def awaited() -> bool:
+            return await hanging.awaited()
+
+        gate = plain if kind == "plain" else awaited
+
+        @consumer("orders", "billing", ready_when=gate)
+        async def bill(message: Message) -> None: ...
+
+        async with box() as broker:
+            settings = {"cluster": {"name_servers": [broker.address]}}
+            app = App(AppSettings.model_validate(settings), [bill], plugins=PluginHost(discover=list))
+            task = asyncio.get_running_loop().create_task(app.run())
+            await until(lambda: looks[0] > 20)
+            assert ("billing",) == app.snapshot().dormant
+            if ends == "it answers at last":
+                hanging.go.set()
+                await until(lambda: app.is_ready)
+            await app.stop()
+            await task
+            hanging.go.set()
+
+    with capture_logs() as logs:
+        run(scenario)
+
+    assert 1 == hanging.asked
+    assert len(hanging.threads) == (kind == "plain")
+    left = [line["asked"] for line in logs if line["event"].startswith("ready_when does not end")]
+    assert left == ([] if ends == "it answers at last" else [kind])
+    assert ["no answer within 0.002 s"] == [line["reason"] for line in logs if line["event"] == WAITS]
+
+
+def test_a_timeout_of_its_own_is_no_missing_answer() -> None:
+    asked: list[None] = []
+
+    async def pings() -> bool:
+        asked.append(None)
+        if len(asked) == 1:
+            raise TimeoutError("the database")
+        return True
+
+    @consumer("orders", "billing", ready_when=pings)
+    async def bill(message: Message) -> None: ...
+
+    with Harness(bill) as desk:
+        assert ["TimeoutError: the database"] == [line["reason"] for line in desk.logs if line["event"] == WAITS]
 
 
 @pytest.mark.parametrize(
