@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -22,6 +22,7 @@ from framework.net.task_tree import TaskTree
 from framework.ports import World
 from framework.runtime import build
 from framework.runtime.asked import AskedApp
+from framework.runtime.companions import Companions
 from framework.runtime.connect import cluster_options, wait_for_a_broker
 from framework.runtime.counting import EngineFigures
 from framework.runtime.gates import Gates
@@ -86,6 +87,7 @@ class App:
         self._onces: Onces = {}
         self._taken = TakenGroups(self.world.workers)
         self._figures = EngineFigures(self.plugins.runners)
+        self._companions = Companions()
         self._standstill: Standstill | None = None
         self._resources = Resources([each for consumer in consumers for each in asked_by(consumer)], self)
         self._drain_ms = settings.app.drain
@@ -164,6 +166,7 @@ class App:
             membership.joining.check()
         finally:
             stalls.stop()
+            await self._companions.close()
             await tree.close()
             await cluster.close()
             for group in self._groups:
@@ -192,6 +195,13 @@ class App:
         if drain is not None:
             self._drain_ms = to_ms(drain)
         self._life.ask()
+
+    def accompany(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """For plugins, in `app_started`: run this beside the groups. In `app_stopping` it is told to end; the stop
+        waits for it as long as for handlers, and cancels it then.
+        """
+        self._life.check_process()
+        self._companions.start(work, name)
 
     # Changes while it runs
 
@@ -278,6 +288,7 @@ class App:
         tree = TaskTree()
         stopping = [tree.start(group.stop(self._drain_ms), name=f"stop {group.plan.name}") for group in self._groups]
         stopping.append(tree.start(self._taken.stop(self._drain_ms), name="stop engines"))
+        stopping.append(tree.start(self._companions.end(self._drain_ms), name="stop plugins' work"))
         for task in stopping:
             await task
         await self._membership.leave()

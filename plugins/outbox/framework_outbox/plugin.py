@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
@@ -29,7 +28,6 @@ class OutboxPlugin:
     def __init__(self, settings: OutboxSettings) -> None:
         self.settings = settings
         self._relay: Relay | None = None
-        self._task: asyncio.Task[None] | None = None
         self._app: Any = None
         if not settings.database:
             # Not implemented then, and a hook that nobody implements costs a message nothing.
@@ -79,7 +77,7 @@ class OutboxPlugin:
             in_thread=app.world.workers.run,
             monotonic=app.world.clock.monotonic,
         )
-        self._task = asyncio.get_running_loop().create_task(self._relay.run(), name="outbox relay")
+        app.accompany(self._relay.run(), name="outbox relay")
 
     @hookimpl
     def app_stopping(self) -> None:

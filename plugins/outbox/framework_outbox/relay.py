@@ -107,13 +107,16 @@ class Relay:
         rows: list[Row] = await self._in_thread(lambda: table.claim(self._name, settings.batch, settings.lease))
         if rows:
             pass_ = _Pass(rows, settings, claimed_at + (settings.lease - settings.timeout) / 1000)
-            await asyncio.gather(*[
-                self._serve(pass_) for _ in range(min(settings.senders, len(pass_.lanes)))
-            ])  # fmt: skip
-            await self._in_thread(
-                lambda: table.ended(self._name, pass_.sent, pass_.failed, pass_.left(), keeps=settings.keep > 0)
-            )
-            self.sent += len(pass_.sent)
+            try:
+                await asyncio.gather(*[
+                    self._serve(pass_) for _ in range(min(settings.senders, len(pass_.lanes)))
+                ])  # fmt: skip
+            finally:
+                # Also where the process cannot wait any longer: nobody should wait for claims that nobody holds.
+                await self._in_thread(
+                    lambda: table.ended(self._name, pass_.sent, pass_.failed, pass_.left(), keeps=settings.keep > 0)
+                )
+                self.sent += len(pass_.sent)
             if pass_.sent:
                 self._send_trouble.over()
             elif pass_.failed:
@@ -139,7 +142,7 @@ class Relay:
         settings = self._settings
         try:
             message = row.message
-        except (ValueError, TypeError) as error:  # written by somebody else's SQL
+        except (ValueError, TypeError, ConfigurationError) as error:  # written by somebody else's SQL
             return self._refused(row, error)
         try:
             async with asyncio.timeout(settings.timeout / 1000):
@@ -157,6 +160,11 @@ class Relay:
             reason = f"no answer within {settings.timeout} ms"
         except FrameworkError as error:
             reason = str(error)
+        except Exception as error:  # border: what nobody thought of must not hold the others of its pass
+            log.exception(
+                "outbox: a message cannot be sent", row=row.number, message_id=row.message_id, topic=row.topic
+            )
+            reason = f"{type(error).__name__}: {error}"
         else:
             return None
         wait_ms = min(settings.retry_first << min(row.attempts, 30), settings.retry_max)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from framework.errors import ConfigurationError, shorten
 from framework.model.message import SHARDING_KEY, UNIQUE_KEY, Message
@@ -24,16 +25,34 @@ class Row:
     topic: str
     key: str | None
     """Rows of one key are sent one after the other, to one queue."""
-    body: bytes
-    properties: str
+    stored: object
+    """The body as it is there: bytes, as `values_of` wrote them; text where the column is one, or where somebody else's
+    SQL wrote it.
+    """
+    properties: Any
+    """JSON; a mapping where the column is JSON itself."""
     attempts: int
 
     @property
+    def body(self) -> bytes:
+        """Text is UTF-8, as everywhere in RocketMQ. TypeError for anything else."""
+        if isinstance(self.stored, str):
+            return self.stored.encode()
+        if isinstance(self.stored, bytes | bytearray | memoryview):
+            return bytes(self.stored)
+        raise TypeError(f"the body is of type {type(self.stored).__name__}; write bytes, or text")
+
+    @property
     def message(self) -> Message:
-        """ValueError or TypeError where somebody else wrote properties that are none."""
-        return Message(
-            self.topic, self.body, properties=json.loads(self.properties), message_id=self.message_id
-        )  # fmt: skip
+        """ValueError or TypeError where somebody else wrote what is no message."""
+        found = self.properties
+        properties = found if isinstance(found, dict) else json.loads(found)
+        if not isinstance(properties, dict):
+            raise TypeError(f"properties are a JSON {type(properties).__name__}; write an object of texts")
+        for name, value in properties.items():
+            if not isinstance(value, str):
+                raise TypeError(f"the property {shorten(name)} is {shorten(value)}; write a text")
+        return Message(check_topic(self.topic), self.body, properties=properties, message_id=self.message_id)
 
 
 def values_of(message: Message, key: str | None) -> tuple[str, str, str | None, bytes, str]:

@@ -166,8 +166,7 @@ class Table(ABC):
                 "AND (e.state = 'refused' OR e.state = 'waiting' AND e.due_ms > ?))) ORDER BY id LIMIT ?",
                 (now_ms, now_ms, limit),
             )
-            rows = [Row(number, name, topic, key, bytes(body), texts, tried)
-                    for number, name, topic, key, body, texts, tried in found]  # fmt: skip
+            rows = [Row(*each) for each in found]
             self._many(
                 connection,
                 f"UPDATE {self.name} SET due_ms = ?, claimed_by = ? WHERE id = ?",

@@ -22,6 +22,7 @@ from framework_outbox.plugin import OutboxPlugin
 from framework_outbox.settings import OutboxSettings
 
 from framework import Message, consumer, resource
+from framework.broker.intercept import Interceptor
 from framework.broker.store.topics import Topic
 from framework.errors import ConfigurationError, ConfigurationMistakes
 from framework.hooks.host import GROUP, PluginHost
@@ -31,6 +32,7 @@ from framework.settings.changes import changes
 from framework.settings.explain import explained
 from framework.settings.schema import AppSettings, Plugins
 from framework.testing import Harness
+from framework.wire.codes import RequestCode
 from tests.cli.processes import Command, command
 from tests.reading.threads import ThreadBox, texts, thread_box
 
@@ -177,6 +179,26 @@ def test_one_that_only_writes_sends_nothing(database: Path) -> None:
 
     assert [] == INVOICES
     assert "waiting  1, the oldest for" in said("status", database=database)
+
+
+def test_a_stop_waits_for_what_the_relay_has_under_way(database: Path) -> None:
+    """It was left to its claim before: sent a lease later, or twice."""
+    with Harness([invoice, mail], plugins=host_with(database=str(database))) as desk:
+        desk.send("orders", "one")
+        desk.settle()
+        desk.sleep("5s")
+        assert desk._cluster.broker.broker is not None
+        for code in (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_MESSAGE):
+            desk._cluster.broker.broker.intercept(Interceptor(code=code, delay_ms=2_000, times=None))
+        connection = sqlite3.connect(database)
+        with connection:
+            Outbox().add(connection, Message("invoices", "two"), key="two")
+        desk.sleep("1s")
+        claimed = "SELECT count(*) FROM outbox WHERE claimed_by IS NOT NULL"
+        assert (1,) == connection.execute(claimed).fetchone(), "it is under way"
+
+    assert [("sent", 2)] == connection.execute("SELECT state, count(*) FROM outbox GROUP BY state").fetchall()
+    connection.close()
 
 
 # The command

@@ -256,6 +256,88 @@ def test_two_relays_send_nothing_twice(tmp_path: Path) -> None:
     assert sorted(map(str, range(20))) == sorted(desk.bodies)
 
 
+def test_one_that_is_cut_off_gives_back_what_it_had_claimed(tmp_path: Path) -> None:
+    """The drain limit is over: nobody should wait for a claim that nobody holds; what was sent is noted first."""
+    desk = Desk(tmp_path, senders=1)
+    desk.write("quick")
+    desk.write("slow", "behind", key="K")
+    desk.takes_seconds = 1.0
+
+    async def story() -> None:
+        running = asyncio.get_running_loop().create_task(desk.relay().run())
+        await until(lambda: desk.bodies == ["quick"] and desk.under_way == 1)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        assert running.cancelled()
+        rows = desk.open().claim("another", 10, 30_000)
+        assert [b"slow", b"behind"] == [row.body for row in rows]
+        assert 1 == desk.table.status().sent
+
+    desk.play(story)
+
+
+def written(desk: Desk, body: object, properties: object = "{}", topic: str = "payments") -> None:
+    """As somebody else's SQL does, into columns that SQLite does not check."""
+    connection = sqlite3.connect(desk.path)
+    with connection:
+        connection.execute(
+            "INSERT INTO outbox (message_id, topic, body, properties) VALUES ('0A', ?, ?, ?)", (topic, body, properties)
+        )
+    connection.close()
+
+
+def test_a_body_of_text_is_sent_as_utf_8(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    written(desk, "t\u00e9a")
+    desk.write("bytes")
+
+    async def story() -> None:
+        assert (2, 2) == await desk.relay().step()
+
+    desk.play(story)
+    assert ["t\u00e9a", "bytes"] == sorted(desk.bodies, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("body", "properties", "topic", "reason"),
+    [
+        (17, "{}", "payments", "the body is of type int; write bytes, or text"),
+        (b"x", "[]", "payments", "properties are a JSON list; write an object of texts"),
+        (b"x", '{"a": 1}', "payments", "the property 'a' is 1; write a text"),
+        (b"x", "{", "payments", "Expecting property name"),
+        (b"x", "{}", "no such topic!", "no such topic!"),
+    ],
+)
+def test_a_row_that_is_no_message_is_refused_and_holds_up_nobody(
+    body: object, properties: str, topic: str, reason: str, tmp_path: Path
+) -> None:
+    desk = Desk(tmp_path)
+    written(desk, body, properties, topic)
+    desk.write("right")
+
+    async def story() -> None:
+        assert (2, 1) == await desk.relay().step()
+        status = desk.table.status()
+        assert (1, 1) == (status.sent, status.refused)
+        assert reason in status.worst[0].reason
+
+    desk.play(story)
+    assert ["right"] == desk.bodies
+
+
+def test_what_nobody_thought_of_holds_up_only_its_own_row(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    desk.wrong["odd"] = ZeroDivisionError("of a driver")
+    desk.write("odd", "right")
+
+    async def story() -> None:
+        assert (2, 1) == await desk.relay().step()
+        assert "ZeroDivisionError: of a driver" == desk.table.status().reason
+
+    desk.play(story)
+    assert ["right"] == desk.bodies
+
+
 def test_it_looks_again_each_interval_and_at_once_when_it_is_woken(tmp_path: Path) -> None:
     desk = Desk(tmp_path, interval=10_000)
 

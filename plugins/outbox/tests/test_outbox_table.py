@@ -4,10 +4,7 @@ PART=postgresql`), which is started here by the programs of Debian's package.
 
 from __future__ import annotations
 
-import os
-import shutil
 import sqlite3
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +19,7 @@ from framework_outbox.table import Failure, Table, TableError
 from framework_outbox.writing import Outbox
 
 from framework import Message
-from tests.lacking import lacking
+from tests.postgresql import postgresql_at
 
 LEASE_MS = 30_000
 NOW_MS = 1_700_000_000_000
@@ -239,29 +236,8 @@ def test_in_sqlite(behaviour: Callable[[Tables], None], tables: Tables) -> None:
 
 @pytest.fixture(scope="module")
 def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a server of our own, which listens on a socket in a folder and nowhere else."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin")) if not shutil.which("initdb") else []
-    path = os.pathsep.join([*map(str, found), os.environ["PATH"]])
-    if shutil.which("initdb", path=path) is None:
-        lacking("there is no PostgreSQL here; install Debian's package postgresql")
-    folder = tmp_path_factory.mktemp("postgresql")
-    for each in (folder, *list(folder.parents)[:3]):
-        each.chmod(0o755)
-    as_who: dict[str, Any] = {"env": {**os.environ, "PATH": path}, "cwd": "/"}
-    if os.geteuid() == 0:  # it refuses to run as root
-        shutil.chown(folder, "postgres")
-        as_who |= {"user": "postgres", "group": "postgres", "extra_groups": []}
-    data = folder / "data"
-
-    def run(*command: str | Path) -> None:
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, **as_who)
-
-    run("initdb", "-D", data, "-U", "shop", "-A", "trust", "--no-sync")
-    run("pg_ctl", "-D", data, "-w", "-o", f"-k {folder} -c listen_addresses=''", "-l", folder / "log", "start")
-    try:
-        yield f"postgresql://shop@/postgres?host={folder}"
-    finally:
-        run("pg_ctl", "-D", data, "-m", "immediate", "stop")
+    with postgresql_at(tmp_path_factory.mktemp("postgresql")) as url:
+        yield url
 
 
 @pytest.fixture
