@@ -14,7 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
 
 from framework.declare.arguments import PLAIN, Argument, arguments_of
-from framework.declare.publishing import topics_of
+from framework.declare.publishing import codec_of, topics_of
 from framework.declare.resources import Resource
 from framework.errors import ConfigurationError, nearest, shorten
 from framework.model import sql92
@@ -90,6 +90,10 @@ class ConsumerSpec:
     """What was declared about failures."""
     publishes: tuple[str, ...] = ()
     """Topics that what it returns is sent to."""
+    publish_codec: str = ""
+    """Which codec of a plugin makes bodies of it; empty: JSON."""
+    encode: Callable[[object], bytes] | None = None
+    """What does so, once that codec was asked."""
     once_ms: int = 0
     """For how long a message that was handled is not handled again; 0: it is."""
     ready: Resource[..., Any] | None = None
@@ -265,6 +269,7 @@ def _spec(
         linger_ms=linger_ms,
         retry=retry,
         publishes=_publishes(function, commit, batch),
+        publish_codec=codec_of(function),
         codec=codec,
         engine=engine,
         once_ms=once_ms,

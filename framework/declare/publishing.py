@@ -11,16 +11,18 @@ from framework.model.reserved import check_topic
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_ATTRIBUTE = "__framework_publishes__"
+_ATTRIBUTE, _CODEC = "__framework_publishes__", "__framework_publish_codec__"
 _EXAMPLE = 'write @publishes("invoices") between @consumer(...) and the function'
 
 
-def publishes(*topics: str) -> Callable[[F], F]:
+def publishes(*topics: str, codec: str = "") -> Callable[[F], F]:
     """Send what the handler returns to this topic, before its message is settled; a send that fails is a retry.
 
     A text or bytes is a body, a pydantic model, dataclass, struct or dict becomes JSON, a `Message` has keys, tags and
     properties of its own, and a list is several of these. Nothing, or an outcome, sends nothing. With several topics
     each `Message` names one of them.
+
+    `codec` names a plugin's way to make a body of anything else than a `Message` or bytes, such as `codec="avro"`.
     """
 
     def declared(function: F) -> F:
@@ -32,6 +34,9 @@ def publishes(*topics: str) -> Callable[[F], F]:
             raise ConfigurationError(f"@publishes names no topic; {_EXAMPLE}", place=place)
         if topics_of(function):
             raise ConfigurationError('@publishes stands there twice; write @publishes("one", "two")', place=place)
+        if not isinstance(codec, str) or (codec and len(topics) > 1):
+            wish = "name one topic; of several each answer is a Message, which has its body" if codec else "a text"
+            raise ConfigurationError(f"@publishes: codec={shorten(codec)}: {wish}", place=place)
         for topic in topics:
             if not isinstance(topic, str):
                 raise ConfigurationError(f"@publishes({shorten(topic)}): a topic is a text; {_EXAMPLE}", place=place)
@@ -40,6 +45,7 @@ def publishes(*topics: str) -> Callable[[F], F]:
             except ConfigurationError as error:
                 raise ConfigurationError(f"@publishes: {error}", place=place) from None
         setattr(function, _ATTRIBUTE, topics)
+        setattr(function, _CODEC, codec)
         return function
 
     if len(topics) == 1 and callable(topics[0]):
@@ -50,4 +56,10 @@ def publishes(*topics: str) -> Callable[[F], F]:
 def topics_of(function: Callable[..., object]) -> tuple[str, ...]:
     """Where what this function returns is sent; none where nothing was declared."""
     found: tuple[str, ...] = getattr(function, _ATTRIBUTE, ())
+    return found
+
+
+def codec_of(function: Callable[..., object]) -> str:
+    """Which codec makes bodies of it; empty where none was named."""
+    found: str = getattr(function, _CODEC, "")
     return found

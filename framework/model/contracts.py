@@ -238,6 +238,19 @@ class Codec(Protocol):
         ...
 
 
+@runtime_checkable
+class Encodes(Protocol):
+    """A codec that also writes: `@publishes("invoices", codec="avro")`."""
+
+    def encoder(self, topic: str) -> Callable[[object], bytes]:
+        """What makes a body of what handlers return; asked once a handler, when an application is put together.
+
+        Called on the event loop with anything but a `Message`, bytes or an outcome. What it raises is the handler's
+        failure, and nothing is sent.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Taking:
     """A group that its engine consumes by itself, with its one handler. Names are those that the cluster knows."""

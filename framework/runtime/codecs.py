@@ -1,4 +1,6 @@
-"""Bodies of handlers that name a codec: chosen from the plugins' once, when an application is put together."""
+"""Codecs that handlers name, for what they read and what they publish: chosen from the plugins' once, when an
+application is put together.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +13,54 @@ from framework.declare import ConsumerSpec
 from framework.declare.arguments import Argument
 from framework.declare.decoding import Decoder, shown
 from framework.errors import BodyUndecodable, ConfigurationError, nearest
-from framework.model.contracts import Codec
+from framework.model.contracts import Codec, Encodes
 
 
 def with_codec(spec: ConsumerSpec, codecs: Mapping[str, Codec]) -> ConsumerSpec:
-    """The consumer with the decoders of its codec; most name none. Raises ConfigurationError with its place."""
-    if not spec.codec:
-        return spec
-    codec = codecs.get(spec.codec)
+    """The consumer with what its codecs decode and encode; most name none. ConfigurationError with its place."""
+    if spec.codec:
+        codec = _named(spec.codec, spec, codecs)
+        spec = replace(spec, arguments=tuple(_decoded(each, spec, codec) for each in spec.arguments))
+    if spec.publish_codec:
+        spec = replace(spec, encode=_encode(spec, _named(spec.publish_codec, spec, codecs)))
+    return spec
+
+
+def _named(name: str, spec: ConsumerSpec, codecs: Mapping[str, Codec]) -> Codec:
+    codec = codecs.get(name)
     if codec is None:
         known = ", ".join(sorted(codecs))
-        hint = nearest(spec.codec, codecs) or f"; install and load the plugin that offers it (there are: {known})"
-        raise ConfigurationError(f"consumer {spec.name!r}: there is no codec {spec.codec!r}{hint}", place=spec.place)
-    return replace(spec, arguments=tuple(_decoded(each, spec, codec) for each in spec.arguments))
+        hint = nearest(name, codecs) or f"; install and load the plugin that offers it (there are: {known})"
+        raise ConfigurationError(f"consumer {spec.name!r}: there is no codec {name!r}{hint}", place=spec.place)
+    return codec
+
+
+def _encode(spec: ConsumerSpec, codec: Codec) -> Callable[[object], bytes]:
+    """What it raises is the handler's failure, named as the codec's."""
+    name, (topic, *_) = spec.publish_codec, spec.publishes
+    where = f"consumer {spec.name!r}: codec {name!r}"
+    if not isinstance(codec, Encodes):
+        raise ConfigurationError(f"{where} only reads: it has no encoder(), which @publishes needs", place=spec.place)
+    try:
+        convert = codec.encoder(topic)
+    except Exception as error:
+        raise ConfigurationError(f"{where}, @publishes({topic!r}): {_said(error)}", place=spec.place) from error
+
+    def encode(value: object) -> bytes:
+        kind = type(value).__name__
+        try:
+            body = convert(value)
+        except Exception as error:
+            raise TypeError(f"codec {name!r} makes no body of a {kind}: {type(error).__name__}: {error}") from error
+        if not isinstance(body, bytes):
+            raise TypeError(f"codec {name!r} made a {type(body).__name__} of a {kind}; it must answer bytes")
+        return body
+
+    return encode
+
+
+def _said(error: Exception) -> str:
+    return str(error) if isinstance(error, ConfigurationError) else f"{type(error).__name__}: {error}"
 
 
 def _decoded(argument: Argument, spec: ConsumerSpec, codec: Codec) -> Argument:
@@ -32,8 +69,7 @@ def _decoded(argument: Argument, spec: ConsumerSpec, codec: Codec) -> Argument:
     try:
         convert = codec.decoder(argument.annotation, argument.name)
     except Exception as error:
-        reason = str(error) if isinstance(error, ConfigurationError) else f"{type(error).__name__}: {error}"
-        message = f"consumer {spec.name!r}: codec {spec.codec!r}, parameter {argument.name!r}: {reason}"
+        message = f"consumer {spec.name!r}: codec {spec.codec!r}, parameter {argument.name!r}: {_said(error)}"
         raise ConfigurationError(message, place=spec.place) from error
     return replace(argument, decode=_contained(convert, argument.annotation, spec.codec))
 

@@ -120,7 +120,7 @@ def _publishing(
             answer: object = await invoke(message, delivery)
         else:
             answer = await means.in_thread(lambda: invoke(message, delivery))
-        result = await published(answer, spec.publishes, means.send)
+        result = await published(answer, spec.publishes, means.send, spec.encode)
         return None if isinstance(result, Ack) and not is_explicit else result
 
     return publish

@@ -6,18 +6,19 @@ wrong with the message. What was sent before it is sent again then.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from framework.core.results import OUTCOMES
+from framework.declare.encoding import json_of
 from framework.errors import ConfigurationError, FrameworkError
 from framework.model.message import Message
 from framework.model.outcome import Ack, RetryLater
 from framework.services.resources import Values
 
 Send = Callable[[Message], Awaitable[object]]
+Encode = Callable[[object], bytes]
 InThread = Callable[[Callable[[], object]], Awaitable[object]]
 
 
@@ -39,11 +40,11 @@ class Means:
     in_thread: InThread = _here
 
 
-async def published(answer: object, topics: Sequence[str], send: Send) -> object:
+async def published(answer: object, topics: Sequence[str], send: Send, encode: Encode | None = None) -> object:
     """What the handler's answer comes to: itself, or success once all that it returned is stored."""
     if answer is None or isinstance(answer, (*OUTCOMES, Exception)):
         return answer
-    for message in messages_of(answer, topics):
+    for message in messages_of(answer, topics, encode):
         try:
             await send(message)
         except ConfigurationError:
@@ -53,13 +54,13 @@ async def published(answer: object, topics: Sequence[str], send: Send) -> object
     return Ack()
 
 
-def messages_of(answer: object, topics: Sequence[str]) -> list[Message]:
-    """The messages that an answer is. Raises ValueError or TypeError for what is none."""
+def messages_of(answer: object, topics: Sequence[str], encode: Encode | None = None) -> list[Message]:
+    """The messages that an answer is. Raises ValueError or TypeError for what is none; `encode` is a codec's."""
     many = answer if isinstance(answer, list | tuple) and not hasattr(answer, "_fields") else [answer]
-    return [_message(each, topics) for each in many]
+    return [_message(each, topics, encode) for each in many]
 
 
-def _message(value: object, topics: Sequence[str]) -> Message:
+def _message(value: object, topics: Sequence[str], encode: Encode | None) -> Message:
     if isinstance(value, Message):
         if value.topic not in topics:
             raise ValueError(f"a message for {value.topic!r} was returned, and @publishes names {', '.join(topics)}")
@@ -69,21 +70,6 @@ def _message(value: object, topics: Sequence[str]) -> Message:
             f"a {type(value).__name__} was returned, and @publishes names {', '.join(topics)}: "
             "return Message(topic, body), so that it is one of them"
         )
-    if isinstance(value, bytes | str):
+    if isinstance(value, bytes) or (encode is None and isinstance(value, str)):
         return Message(topics[0], value)
-    if value is None or isinstance(value, bool | int | float):
-        raise TypeError(f"a {type(value).__name__} was returned, which is no body to publish")
-    return Message(topics[0], _json(value))
-
-
-def _json(value: object) -> bytes:
-    msgspec: Any = sys.modules.get("msgspec")
-    if msgspec is not None and isinstance(value, msgspec.Struct):
-        encoded: bytes = msgspec.json.encode(value)
-        return encoded
-    from pydantic_core import PydanticSerializationError, to_json
-
-    try:
-        return to_json(dict(value) if isinstance(value, Mapping) else value)
-    except PydanticSerializationError as error:
-        raise TypeError(f"a {type(value).__name__} cannot be published: {error}") from None
+    return Message(topics[0], (encode or json_of)(value))

@@ -1,5 +1,6 @@
-"""Laws that a strategy must keep before members may trust it with their queues, an expiry policy with messages, and
-stores with what was handled (`once`) and with progress. For the tests of plugin authors, too:
+"""Laws that a strategy must keep before members may trust it with their queues, an expiry policy with messages, a codec
+with bodies, and stores with what was handled (`once`) and with progress. For the tests of plugin authors, too
+(`plugin_laws.py` tries all that a plugin offers):
 
     def test_my_strategy_keeps_the_laws() -> None:
         check_allocation(MyStrategy())
@@ -40,6 +41,17 @@ from framework.model.message import Message
 from framework.model.outcome import Ack, DeadLetter, Drop, Extend, RetryLater, Suspend
 from framework.model.queue import MessageQueue
 from framework.net.real_world import RealFiles
+from framework.testing.codec_laws import GARBAGE, check_codec
+
+__all__ = [
+    "GARBAGE",
+    "check_allocation",
+    "check_codec",
+    "check_dedup",
+    "check_expiry",
+    "check_progress",
+    "progress_laws",
+]
 
 T = TypeVar("T")
 _ANSWERS = (Extend, Ack, RetryLater, DeadLetter, Suspend, Drop)

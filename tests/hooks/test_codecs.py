@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from framework import Message, consumer
+from framework import Message, Retry, consumer, publishes
 from framework.errors import BodyUnavailable, BodyUndecodable, ConfigurationError
 from framework.hooks import hookimpl
 from framework.hooks.host import PluginHost
@@ -199,3 +199,130 @@ def test_an_offer_that_is_no_codec_is_named() -> None:
 
     with pytest.raises(ConfigurationError, match=r"plugin 'odd': <object object at .*> has no decoder\(\)"):
         PluginHost(objects={"odd": Odd()}, discover=list)
+
+
+# What handlers return
+
+
+class Whispered(Shouted):
+    """Reads as ever; writes, too."""
+
+    def encoder(self, topic: str) -> Callable[[object], bytes]:
+        if topic == "loud":
+            raise ConfigurationError("nobody whispers there")
+
+        def encode(value: object) -> bytes:
+            if value == {"odd": 1}:
+                return "no bytes"  # type: ignore[return-value]  # a mistake, on purpose
+            if not isinstance(value, str):
+                raise TypeError("only texts")
+            return f"{topic}: {value}".upper().encode("ascii")
+
+        return encode
+
+
+class Whispers:
+    @hookimpl
+    def register_codecs(self) -> Mapping[str, Shouted]:
+        return {"whispered": Whispered(), "shouted": Shouted()}
+
+
+def whispering() -> PluginHost:
+    return PluginHost(objects={"voice": Whispers()}, discover=list)
+
+
+@consumer("answers", "reading")
+async def reads(message: Message) -> None:
+    GIVEN.append(message.body)
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_codec_writes_what_a_handler_returns(is_async: bool) -> None:
+    """What is a Message, or bytes, is what it is; of a list each is written."""
+    GIVEN.clear()
+    answers: dict[str, object] = {
+        "text": "hello", "many": ["one", "two"], "whole": Message("answers", b"as it is"), "bytes": b"raw",
+        "none": None,
+    }  # fmt: skip
+
+    if is_async:
+
+        @consumer("orders", "billing")
+        @publishes("answers", codec="whispered")
+        async def answer(order: str) -> object:
+            return answers[order]
+    else:
+
+        @consumer("orders", "billing")
+        @publishes("answers", codec="whispered")
+        def answer(order: str) -> object:
+            return answers[order]
+
+    with Harness([answer, reads], plugins=whispering()) as desk:
+        for order in answers:
+            desk.send("orders", order)
+            desk.settle()
+
+    assert [b"ANSWERS: HELLO", b"ANSWERS: ONE", b"ANSWERS: TWO", b"as it is", b"raw"] == GIVEN
+
+
+def test_what_a_codec_cannot_write_is_the_handler_s_failure_and_sends_nothing() -> None:
+    GIVEN.clear()
+    wrong: list[object] = [17, {"odd": 1}]
+
+    @consumer("orders", "billing", retry=Retry(max=0))
+    @publishes("answers", codec="whispered")
+    async def answer(order: str) -> object:
+        return wrong[int(order)]
+
+    with Harness([answer, reads], plugins=whispering()) as desk:
+        desk.send("orders", "0")
+        desk.send("orders", "1")
+        events = desk.settle()
+        logged = str(desk.logs)
+
+    assert ["dead_lettered"] * 2 == [event["event"] for event in events]
+    assert [] == GIVEN
+    assert "codec 'whispered' makes no body of a int: TypeError: only texts" in logged
+    assert "codec 'whispered' made a str of a dict; it must answer bytes" in logged
+
+
+@pytest.mark.parametrize(
+    ("topic", "codec", "complaint"),
+    [
+        ("answers", "shouted", "codec 'shouted' only reads: it has no encoder(), which @publishes needs"),
+        ("answers", "wispered", "there is no codec 'wispered'; did you mean 'whispered'?"),
+        ("loud", "whispered", "codec 'whispered', @publishes('loud'): nobody whispers there"),
+    ],
+)
+def test_a_codec_that_cannot_write_stops_the_start(topic: str, codec: str, complaint: str) -> None:
+    @consumer("orders", "billing")
+    @publishes(topic, codec=codec)
+    async def answer(order: str) -> str:
+        return order
+
+    with pytest.raises(ConfigurationError) as raised:
+        with_codec(answer.spec, whispering().codecs)
+    assert complaint in str(raised.value)
+    assert "test_codecs.py:" in str(raised.value)
+
+
+def test_of_several_topics_each_answer_is_a_message_so_a_codec_has_nothing_to_write() -> None:
+    with pytest.raises(ConfigurationError, match=r"@publishes: codec='whispered': name one topic"):
+        publishes("one", "two", codec="whispered")(lambda order: order)
+
+
+def test_the_built_in_codec_writes_what_is_written_without_one() -> None:
+    GIVEN.clear()
+
+    @consumer("orders", "billing")
+    @publishes("answers", codec="json")
+    async def answer(order: dict[str, int]) -> object:
+        return order or "a text"
+
+    with Harness([answer, reads], plugins=PluginHost(discover=list)) as desk:
+        for order in ('{"a":1}', "{}"):
+            desk.send("orders", order)
+            desk.settle()
+
+    assert [b'{"a":1}', b"a text"] == GIVEN

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from framework.declare.decoding import decoder_for
+from framework.declare.encoding import json_of
 from framework.hooks.markers import hookimpl
 from framework.model.contracts import Codec
 
@@ -13,6 +14,9 @@ from framework.model.contracts import Codec
 class Json:
     def decoder(self, annotation: Any, parameter: str) -> Callable[[bytes], object]:
         return decoder_for(annotation, parameter) or bytes
+
+    def encoder(self, topic: str) -> Callable[[object], bytes]:
+        return lambda value: value.encode() if isinstance(value, str) else json_of(value)
 
 
 @hookimpl
