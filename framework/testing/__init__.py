@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from framework.testing.cluster import Cluster as Cluster
     from framework.testing.harness import Harness as Harness
+    from framework.testing.plugin_laws import PluginLaws as PluginLaws
     from framework.testing.story import Story as Story
 
 _HOME_OF = {
     "Cluster": "framework.testing.cluster",
     "Harness": "framework.testing.harness",
+    "PluginLaws": "framework.testing.plugin_laws",
     "Story": "framework.testing.story",
 }
 
-__all__ = ["Cluster", "Harness", "Story"]
+__all__ = ["Cluster", "Harness", "PluginLaws", "Story"]
 
 
 def __getattr__(name: str) -> object:
