@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import pytest
 
+from framework import Producer
 from framework.cli.children import Child, Children
 from framework.cli.exit_codes import ExitCode
 from framework.cli.supervise import _State
@@ -154,6 +155,68 @@ def test_a_worker_that_has_done_enough_is_replaced_and_its_work_is_not_repeated(
     handled = [line.split()[3:] for line in running.lines if line.startswith("handled in ")]
     assert [] == [place for place in handled if handled.count(place) > 1]
     assert f"drained: handled={len(handled)} retried=0 dead=0 left=0" == running.lines[-1]
+
+
+HOARDER = """
+import asyncio
+import os
+
+from framework import Message, consumer
+
+KEPT = []
+
+
+@consumer("orders", "billing")
+async def hoard(order: Message) -> None:
+    KEPT.append(bytearray(os.urandom(16)) * (1 << 18))  # 4 MiB, and all of it written
+    print(f"handled in {os.getpid()} {order.message_id}", flush=True)
+    await asyncio.sleep(0.02)
+"""
+HOARD = """
+app: {handlers: [hoarder]}
+consumers: {billing: {start: first, concurrency: 2}}
+workers: {max_memory: 160MiB}
+"""
+
+
+@pytest.mark.parametrize("workers", [(), WORKERS], ids=["one", "two"])
+def test_a_handler_that_grows_costs_processes_and_no_message(
+    workers: tuple[str, ...], tmp_path: Path, box: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """By memory, end to end: each process that holds too much drains, its successor goes on; none lost, none twice.
+
+    Memory is looked at twice a second: how much of it a process comes to is the machine's affair, and not asked here.
+    Of two workers one takes queues from the other whenever one is replaced; with `progress` it waits for what runs.
+    """
+    (tmp_path / "hoarder.py").write_text(HOARDER)
+    (tmp_path / "framework-app.yaml").write_text(HOARD)
+    sent: set[str] = set()
+    handled: dict[str, list[str]] = {}
+    """Message -> the processes that handled it."""
+
+    async def send(count: int) -> None:
+        async with Producer(name_servers=[box]) as producer:
+            for number in range(count):
+                sent.add((await producer.send("orders", str(number))).message_id)
+
+    options = (*workers, "--set", "consumers.billing.progress=broker") if workers else ()
+    enough = 4 if workers else 3
+    asyncio.run(send(40))
+    with command("run", "--name-server", box, *options, folder=tmp_path) as running:
+        while True:
+            while sent - handled.keys():
+                *_, process, message_id = running.until("handled in ").split()
+                handled.setdefault(message_id, []).append(process)
+            if len({process for processes in handled.values() for process in processes}) >= enough:
+                break
+            asyncio.run(send(10))  # a quick machine: nobody has looked at their memory yet
+        assert 0 == running.end()
+
+    assert sent == handled.keys(), "none is lost"
+    lines = [line for line in running.lines if line.startswith("handled in ")]
+    assert len(sent) == len(lines), f"none is handled twice: {[each for each in handled.items() if len(each[1]) > 1]}"
+    assert f"drained: handled={len(sent)} retried=0 dead=0 left=0" == running.lines[-1]
+    assert "MiB of memory" in capfd.readouterr().err
 
 
 def test_a_worker_that_somebody_ends_is_replaced_and_it_is_said(
