@@ -288,7 +288,8 @@ class App:
         tree = TaskTree()
         stopping = [tree.start(group.stop(self._drain_ms), name=f"stop {group.plan.name}") for group in self._groups]
         stopping.append(tree.start(self._taken.stop(self._drain_ms), name="stop engines"))
-        stopping.append(tree.start(self._companions.end(self._drain_ms), name="stop plugins' work"))
+        if self._companions:
+            stopping.append(tree.start(self._companions.end(self._drain_ms), name="stop plugins' work"))
         for task in stopping:
             await task
         await self._membership.leave()

@@ -32,6 +32,9 @@ class Companions:
         self._tasks.append(task)
         return task
 
+    def __len__(self) -> int:
+        return len(self._tasks)
+
     async def end(self, drain_ms: int) -> None:
         """Returns when all have ended; those that have not within the limit are cancelled."""
         try:
@@ -45,6 +48,8 @@ class Companions:
 
     async def close(self) -> None:
         """Cancel what is left."""
+        if all(task.done() for task in self._tasks):
+            return
         try:
             async with asyncio.timeout(CANCELLED_SECONDS):
                 await self._tree.close()
