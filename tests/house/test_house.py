@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from argparse import ArgumentParser
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -21,7 +22,7 @@ from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.settings import document
 from framework.settings.schema import AppSettings, ConsumerSettings, Credentials
-from framework.testing.laws import check_expiry
+from framework.testing.laws import check_allocation, check_codec, check_expiry
 from tests.house.pages import PYTHON, SETTINGS, python_page, settings_page
 
 ROOT = Path(__file__).parents[2]
@@ -200,6 +201,23 @@ def test_the_plugin_page_s_example_is_a_plugin() -> None:
 
     check_expiry(host.expiry_policies["patient"])
     assert [None] == [before(Delivery("billing", Message("orders"), 0.0)) for before in host.calls.before]
+
+
+def test_the_plugin_page_s_other_examples_are_plugins_too(capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, Any] = {}
+    for code in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "plugins.md").read_text(), re.DOTALL)[1:]:
+        exec(compile(code, "plugins.md", "exec", dont_inherit=True), names)
+    plugins = {name.lower(): names[name]() for name in ("Transactions", "Stripes", "Codecs", "Box")}
+    host = PluginHost(discover=list, objects=plugins)
+
+    check_allocation(host.strategies["striped"], within=1)
+    check_codec(host.codecs["packed"], tuple, [(1, 2), (-1,)])
+    assert [77_001, 310] == list(host.broker_handlers)
+    arguments, command = ArgumentParser(), host.commands["shares"][1]
+    command.add_options(arguments)
+    assert 0 == command.execute(arguments.parse_args(["16", "--members", "3"]), AppSettings())
+    assert ["6", "5", "5"] == [line.split()[-1] for line in capsys.readouterr().out.splitlines() if " member-" in line]
+    assert host.calls.around
 
 
 def test_nothing_names_a_machine_or_a_registry() -> None:
