@@ -76,22 +76,21 @@ class _Question:
             asked = self._under_way = self._tree.start(self._ask(), name=f"ask {self.name}")
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                answer = await asyncio.shield(asked)
-        except TimeoutError as error:
-            if asked.done():
-                self._under_way = None
-                return f"TimeoutError: {error}"  # of its own
-            if not self._is_in_thread:
-                asked.cancel()  # which a thread would not hear of
-            return f"no answer within {ANSWER_SECONDS:g} s"
+                await asyncio.shield(asked)
         except asyncio.CancelledError:
             if not asked.cancelled():
                 raise
-            return f"no answer within {ANSWER_SECONDS:g} s"  # the last time, after which it took a while to end
-        except Exception as error:  # noqa: BLE001 - border: the user's function
-            self._under_way = None
-            return f"{type(error).__name__}: {error}"
+        except Exception:  # noqa: BLE001, S110 - border: the user's function; asked below, since it may end this very moment
+            pass
+        if not asked.done() or asked.cancelled():
+            if not self._is_in_thread:
+                asked.cancel()  # which a thread would not hear of
+            return f"no answer within {ANSWER_SECONDS:g} s"
         self._under_way = None
+        error = asked.exception()
+        if error is not None:
+            return f"{type(error).__name__}: {error}"
+        answer = asked.result()
         return None if answer is True else str(answer) if isinstance(answer, str) else f"it answered {shorten(answer)}"
 
     async def _ask(self) -> object:
