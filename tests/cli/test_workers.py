@@ -179,7 +179,9 @@ workers: {max_memory: 160MiB}
 """
 
 
-@pytest.mark.parametrize("workers", [(), WORKERS], ids=["one", "two"])
+@pytest.mark.parametrize(
+    "workers", [pytest.param((), id="one"), pytest.param(WORKERS, marks=pytest.mark.slow, id="two")]
+)
 def test_a_handler_that_grows_costs_processes_and_no_message(
     workers: tuple[str, ...], tmp_path: Path, box: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
