@@ -91,6 +91,9 @@ class Packed(Columns):
     ) -> None:
         self._asked = _Asked(end, with_bodies, tags, fail_on_loss)
         self.size += len(data)
+        if not data:  # nothing was wanted up to where it goes on
+            self._last = (data, 0)
+            return
         run = self._parts[-1] if self._parts else None
         if not isinstance(run, _Run):
             run = _Run()
@@ -121,6 +124,8 @@ class Packed(Columns):
     def gap(self, begin: int, end: int, since: int = 0) -> tuple[int, int] | None:
         """Of the newest pull, whose number of rows is not that of its offsets: now it is looked into."""
         data, rows = self._last
+        if not rows:
+            return (begin, end) if begin < end else None
         run = self._parts[-1] if self._parts else None
         if isinstance(run, _Run) and run.pulls and run.pulls[-1] is data:
             run.pulls.pop()
@@ -130,8 +135,8 @@ class Packed(Columns):
             if not run.pulls:
                 self._parts.pop()
             rows = self._loosely(data)
-        columns = self._parts[-1] if self._parts else Columns(self.queue)
-        assert isinstance(columns, Columns)
+        columns = self._parts[-1]
+        assert isinstance(columns, Columns), "the newest pull's rows are the last ones"
         return columns.gap(begin, end, len(columns) - rows)
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

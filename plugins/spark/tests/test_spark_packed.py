@@ -129,6 +129,18 @@ def test_a_gap_is_looked_for_where_a_pull_has_other_rows_than_offsets(before: in
     assert [10, 11, 13] == [row["offset"] for batch in columns.batches(SHAPE) for row in batch.to_pylist()][before:]
 
 
+def test_an_answer_without_records_is_a_gap_and_divides_no_batch() -> None:
+    first, second = numbered([[PLAIN] * 2, [PLAIN] * 3])
+    columns = Packed(QUEUE)
+    columns.add(first, 1 << 40)
+    columns.add(b"", 1 << 40)
+
+    assert (2, 9) == columns.gap(2, 9, 2)
+    assert columns.gap(9, 9, 2) is None
+    columns.add(second, 1 << 40)
+    assert [5] == [batch.num_rows for batch in columns.batches(SHAPE)]
+
+
 def test_several_messages_in_one_record_are_several_rows_without_a_gap() -> None:
     body = encode_batch([Part(b"a", {"UNIQ_KEY": "1"}), Part(b"b", {"UNIQ_KEY": "2"})])
     record = replace(PLAIN, body=body, sys_flag=INNER_BATCH, properties={"INNER_NUM": "2", "INNER_BASE": "7"})
