@@ -57,8 +57,8 @@ class _Run:
     """Pulls one after the other whose records were not looked into yet."""
 
     pulls: list[bytes] = field(default_factory=list)
-    places: list[int] = field(default_factory=list)
-    """Where each record begins, in all pulls joined."""
+    places: list[Numbers] = field(default_factory=list)
+    """Of each pull, where its records begin, in all pulls joined."""
     size: int = 0
 
 
@@ -97,17 +97,16 @@ class Packed(Columns):
         run = self._parts[-1] if self._parts else None
         if not isinstance(run, _Run):
             run = _Run()
-        places = [] if offset_delta else _places(data)
+        places = None if offset_delta else _places(data)
         # Offsets rise, so the last record says for all that they are wanted.
-        if not places or _OFFSET(data, places[-1] + _OFFSET_AT)[0] >= end:
+        if places is None or _OFFSET(data, int(places[-1]) + _OFFSET_AT)[0] >= end:
             self._last = (data, self._loosely(data, offset_delta))
             return
         if not run.pulls:
             self._parts.append(run)
-        base = run.size
-        run.places += places if not base else [base + place for place in places]
+        run.places.append(places + run.size)
         run.pulls.append(data)
-        run.size = base + len(data)
+        run.size += len(data)
         self._last = (data, len(places))
         self._count += len(places)
 
@@ -129,7 +128,7 @@ class Packed(Columns):
         run = self._parts[-1] if self._parts else None
         if isinstance(run, _Run) and run.pulls and run.pulls[-1] is data:
             run.pulls.pop()
-            del run.places[len(run.places) - rows :]
+            run.places.pop()
             run.size -= len(data)
             self._count -= rows
             if not run.pulls:
@@ -147,7 +146,7 @@ class Packed(Columns):
                 yield rows.batch(schema)
 
     def _rows(self, run: _Run) -> Rows:
-        rows = PackedRows(self.queue, b"".join(run.pulls), run.places, self._asked)
+        rows = PackedRows(self.queue, b"".join(run.pulls), np.concatenate(run.places), self._asked)
         if rows.is_common:
             return rows if not self._asked.tags else rows.tagged(self._asked.tags)
         columns = Columns(self.queue)
@@ -159,29 +158,35 @@ class Packed(Columns):
         return Rows(columns)
 
 
-def _places(data: bytes) -> list[int]:
-    """Where records begin; none where their sizes do not fill the bytes, which the general way then complains of."""
-    places: list[int] = []
-    put, unpack, at, stop = places.append, _SIZE, 0, len(data)
+def _places(data: bytes) -> Numbers | None:
+    """Where records begin; None where their sizes do not fill the bytes, which the general way then complains of."""
+    stop = len(data)
     try:
+        size = _SIZE(data, 0)[0]
+        if size >= SIZE_MIN and not stop % size:
+            sizes: Numbers = np.ndarray((stop // size,), ">i4", data, 0, (size,))
+            if (sizes == size).all():  # as the messages of one producer often are
+                return np.arange(0, stop, size, dtype=np.int64)
+        places: list[int] = []
+        put, unpack, at = places.append, _SIZE, 0
         while at < stop:
             put(at)
             size = unpack(data, at)[0]
             if size < SIZE_MIN:
-                return []
+                return None
             at += size
     except StructError:
-        return []
-    return places if at == stop else []
+        return None
+    return np.array(places, np.int64) if at == stop else None
 
 
 class PackedRows(Rows):
     """Rows that are still the bytes of their records."""
 
-    def __init__(self, queue: MessageQueue, data: bytes, places: list[int], asked: _Asked) -> None:
+    def __init__(self, queue: MessageQueue, data: bytes, places: Numbers, asked: _Asked) -> None:
         super().__init__(Columns(queue))
         self._data, self._asked = data, asked
-        self._at: Numbers = np.array(places, np.int64)
+        self._at = places
 
     def __len__(self) -> int:
         return len(self._at)
@@ -223,7 +228,7 @@ class PackedRows(Rows):
     def tagged(self, tags: frozenset[str]) -> Rows:
         """Those that have one of the tags: brokers compare hash codes."""
         wanted = pc.is_in(self.text_of("TAGS", pa.string()), value_set=pa.array(sorted(tags), pa.string()))
-        places = self._at[np.asarray(pc.indices_nonzero(wanted))].tolist()
+        places = self._at[np.asarray(pc.indices_nonzero(wanted))]
         if len(places) == len(self):
             return self
         rows = PackedRows(self.queue, self._data, places, self._asked)

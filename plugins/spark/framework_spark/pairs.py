@@ -36,7 +36,58 @@ class Pairs(NamedTuple):
 
 def pairs_of(texts: pa.BinaryArray) -> Pairs:
     """Of rows as they are stored, one text each."""
-    return _quickly(texts) or _slowly(texts.to_pylist())
+    return _alike(texts) or _quickly(texts) or _slowly(texts.to_pylist())
+
+
+def _alike(texts: pa.BinaryArray) -> Pairs | None:
+    """Of rows that differ in values alone, each as long as in all others: names and values are columns of a table."""
+    table = _table(texts)
+    if table is None:
+        return None
+    first = table[0]
+    marks = np.flatnonzero(first <= PAIR_END)
+    if np.count_nonzero(table <= PAIR_END) != len(marks) * len(table) or (table >= 0x80).any():
+        return None
+    stop = len(first) - int(first[-1] == PAIR_END)
+    if stop < len(first):
+        if (table[:, stop] != PAIR_END).any():
+            return None
+        marks = marks[:-1]
+    if not len(marks) % 2 or (first[marks[0::2]] != NAME_END).any() or (first[marks[1::2]] != PAIR_END).any():
+        return None
+    ends = marks[0::2].tolist()  # of names; values begin one further on
+    befores, afters = [-1, *marks[1::2].tolist()], [*marks[1::2].tolist(), stop]
+    if any(end - before < 2 for before, end in zip(befores, ends, strict=True)):
+        return None  # an empty name
+    if any(after - end < 2 for end, after in zip(ends, afters, strict=True)):
+        return None  # an empty value
+    for before, end in zip(befores, ends, strict=True):
+        if (table[:, max(before, 0) : end + 1] != first[max(before, 0) : end + 1]).any():
+            return None
+    order = tuple(bytes(first[before + 1 : end]).decode() for before, end in zip(befores, ends, strict=True))
+    if len(set(order)) < len(order):
+        return None
+    parts = [table[:, end + 1 : after] for end, after in zip(ends, afters, strict=True)]
+    widths = [0, *accumulate(part.shape[1] for part in parts)]
+    values = np.concatenate(parts, axis=1)
+    count = len(table) * len(parts)
+    places = np.empty(count + 1, np.int32)
+    places[:-1] = np.add.outer(np.arange(len(table), dtype=np.int32) * widths[-1], np.array(widths[:-1])).ravel()
+    places[-1] = values.size
+    texts = pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(places), pa.py_buffer(values)])
+    starts = upto(len(table) + 1, len(parts)).cast(pa.int32())
+    return Pairs(starts, _repeated(order, _room(len(table))).slice(0, count), texts, order)
+
+
+def _table(texts: pa.BinaryArray) -> Numbers | None:
+    _, offsets, data = texts.buffers()
+    if not len(texts) or data is None:
+        return None
+    bounds: Numbers = np.frombuffer(offsets, np.int32, len(texts) + 1, 4 * texts.offset)
+    size = int(bounds[1] - bounds[0])
+    if not size or (np.diff(bounds) != size).any():
+        return None
+    return np.frombuffer(data, np.uint8, len(texts) * size, int(bounds[0])).reshape(len(texts), size)
 
 
 def _slowly(rows: Sequence[bytes]) -> Pairs:

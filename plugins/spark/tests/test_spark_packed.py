@@ -42,7 +42,17 @@ odd = st.one_of(
     st.builds(replace, plain, topic=st.just("t" * 128)),
     st.builds(replace, plain, store_host=st.just(V6)),
 )
-pulls = st.lists(st.lists(plain, max_size=5), max_size=4) | st.lists(st.lists(plain | odd, max_size=5), max_size=4)
+alike = st.integers(1, 5).map(
+    lambda count: [
+        replace(PLAIN, body=b"%05d" % n, properties={"KEYS": f"k{n}", "TAGS": "x", "UNIQ_KEY": f"u{n % 2}"})
+        for n in range(count)
+    ]
+)
+pulls = (
+    st.lists(alike, max_size=4)
+    | st.lists(st.lists(plain, max_size=5), max_size=4)
+    | st.lists(st.lists(plain | odd, max_size=5), max_size=4)
+)
 
 
 def numbered(pulled: Sequence[Sequence[Record]]) -> list[bytes]:
