@@ -20,8 +20,7 @@ def postgresql_at(folder: Path) -> Iterator[str]:
     path = os.pathsep.join([*map(str, found), os.environ["PATH"]])
     if shutil.which("initdb", path=path) is None:
         lacking("there is no PostgreSQL here; install Debian's package postgresql")
-    for each in (folder, *list(folder.parents)[:3]):
-        each.chmod(0o755)
+    _open_up(folder)
     as_who: dict[str, Any] = {"env": {**os.environ, "PATH": path}, "cwd": "/"}
     if os.geteuid() == 0:  # it refuses to run as root
         shutil.chown(folder, "postgres")
@@ -36,4 +35,11 @@ def postgresql_at(folder: Path) -> Iterator[str]:
     try:
         yield f"postgresql://shop@/postgres?host={folder}"
     finally:
+        _open_up(folder)  # pytest has closed them since, for another test's folder
         run("pg_ctl", "-D", data, "-m", "immediate", "stop")
+
+
+def _open_up(folder: Path) -> None:
+    """The server's user has to pass."""
+    for each in (folder, *list(folder.parents)[:3]):
+        each.chmod(0o755)
