@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
@@ -11,14 +12,20 @@ LONGEST_MS = 366 * 86_400_000
 
 def to_ms(value: str | float) -> int:
     """Milliseconds; ValueError names the value and the forms that are understood."""
-    if not isinstance(value, str):
-        ms = value * 1_000
-    else:
-        text = value.strip()
-        parts = _PART.findall(text)
-        if not parts or "".join(number + unit for number, unit in parts) != text:
-            raise ValueError(f"{value!r} is not a duration; write 30s, 15m or 1h30m")
-        ms = sum(float(number) * _UNIT_MS[unit] for number, unit in parts)
+    return _read(value) if isinstance(value, str) else _within(value, value * 1_000)
+
+
+@lru_cache(maxsize=256)
+def _read(written: str) -> int:
+    """Kept, since the same few delays are asked for with each message that fails."""
+    text = written.strip()
+    parts = _PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError(f"{written!r} is not a duration; write 30s, 15m or 1h30m")
+    return _within(written, sum(float(number) * _UNIT_MS[unit] for number, unit in parts))
+
+
+def _within(value: str | float, ms: float) -> int:
     if not 0 <= ms <= LONGEST_MS:
         raise ValueError(f"{value!r} is outside 0 to 366d")
     return round(ms)

@@ -38,6 +38,8 @@ class Crew:
         self._size, self._clock, self._hire = size, clock, hire
         self._ready: deque[Chunk] = deque()
         self._idle: dict[asyncio.Future[None], None] = {}
+        self._is_refilling = False
+        """Places of handlers that were given up are about to be filled."""
         self._turning = 0
         """Workers between two chunks: they take what is ready without being woken."""
 
@@ -79,16 +81,29 @@ class Crew:
         self._forget(slot)
         self.fenced[slot] = None
         slot.worker.cancel()
+        if not self._is_refilling:
+            # A timer comes after all that is cancelled in this turn: a thousand that are over their limit together
+            # shall hear of it before a thousand others are started.
+            self._is_refilling = True
+            asyncio.get_running_loop().call_later(0, self._refill)
+
+    def _refill(self) -> None:
+        self._is_refilling = False
         self._hire(self._filled())
 
     @property
     def missing(self) -> int:
         """How many places are empty because too many handlers that were given up do not end."""
-        return max(self._size - self._staying, 0)
+        return self._size - self._places
+
+    @property
+    def _places(self) -> int:
+        """Handlers that were given up take at most as many places beside those of the crew."""
+        return max(min(self._size, 2 * self._size - len(self.fenced)), 0)
 
     def _filled(self) -> tuple[Slot, ...]:
-        """New slots where places are empty; handlers that were given up take at most as many beside them."""
-        new = tuple(Slot() for _ in range(min(self._size, 2 * self._size - len(self.fenced)) - self._staying))
+        """New slots where places are empty."""
+        new = tuple([Slot() for _ in range(self._places - self._staying)])
         self._slots.update(dict.fromkeys(new))
         self._staying += len(new)
         return new

@@ -8,6 +8,7 @@ another worker takes over, and what the old one still answers changes nothing. W
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
@@ -77,6 +78,7 @@ class Expiry:
             self._looked()
             if any(crew.missing for crew in self._crews):
                 again = min(again or math.inf, self._clock.monotonic() + SHORT_LOOK_SECONDS)
+            await asyncio.sleep(0)  # who was given up hears of it first, also where others are over their limit by now
             await self._bell.wait(again)
 
     def look(self) -> float | None:
@@ -85,10 +87,11 @@ class Expiry:
         if limit is None:
             return None
         now = self._clock.monotonic()
+        due_of = due if marks.safeguard("a limit counts from the start of the handler") else _due_from_the_pull
         earliest, expired = now + limit, []
         for crew in self._crews:
             for slot in (*crew.slots, *crew.fenced):
-                at = _due(slot, limit)
+                at = due_of(slot, limit)
                 if at is not None and at <= now:
                     if self._expire(crew, slot, now):
                         expired.append(slot)
@@ -97,7 +100,7 @@ class Expiry:
                     earliest = min(earliest, at)
         if expired:
             self._name(expired, limit)
-        return max(earliest, now) + GRAIN_SECONDS
+        return earliest + GRAIN_SECONDS
 
     @property
     def _limit(self) -> float | None:
@@ -165,9 +168,9 @@ class Expiry:
         return f"<Expiry {self._group} after {self._timeout_ms} ms: {self._policy.name}>"
 
 
-def _due(slot: Slot, limit: float) -> float | None:
+def _due_from_the_pull(slot: Slot, limit: float) -> float | None:
     at, chunk = due(slot, limit), slot.chunk
-    if at is None or chunk is None or marks.safeguard("a limit counts from the start of the handler"):
+    if at is None or chunk is None:
         return at
     pulled_at: float = chunk.run.pulled_at
     return pulled_at + limit
