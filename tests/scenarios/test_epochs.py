@@ -19,6 +19,7 @@ from framework.model.message import Message
 from framework.settings.schema import AppSettings
 from framework.testing.checkers import epochs_fence, fences_hold, nothing_lost, order_kept
 from framework.testing.cluster import Cluster
+from framework.testing.errors import Violation
 from framework.testing.history import Committed, Said, Started, Unexpected
 from framework.testing.story import Story, all_handled, tell
 from framework.testing.workload import Workload
@@ -30,12 +31,23 @@ PAGE = (Path(__file__).parents[2] / "docs" / "reliability.md").read_text()
 
 
 def cluster_of(
-    handlers: Callable[[Cluster], Sequence[Consumer[..., Any]]], progress: str, queues: int = 1, **more: Any
+    handlers: Callable[[Cluster], Sequence[Consumer[..., Any]]],
+    progress: str,
+    queues: int = 1,
+    *,
+    mutants: tuple[str, ...] = (),
+    **more: Any,
 ) -> Cluster:
     settings = AppSettings.model_validate(
         {"consumers": {"warehouse": {"start": "first", "progress": progress, **more}}}
     )
-    return Cluster(apps=0, workload=Workload(topic="parcels", queues=queues), consumers=handlers, settings=settings)
+    return Cluster(
+        apps=0,
+        workload=Workload(topic="parcels", queues=queues),
+        consumers=handlers,
+        settings=settings,
+        mutants=mutants,
+    )
 
 
 def of_kind(kind: str, seen: list[tuple[str, int | None]]) -> Consumer[..., Any]:
@@ -178,8 +190,8 @@ def test_a_store_refuses_an_owner_that_was_stopped_while_its_queue_was_taken_ove
     assert all(epoch < newest for _, epoch in refused)
 
 
-def test_the_box_refuses_what_a_former_owner_commits_late() -> None:
-    """It was stopped with its commits still to be said; once it wakes, they are refused, and it gives up the queue."""
+def commits_late(*mutants: str) -> None:
+    """A former owner was stopped with its commits still to be said, and wakes when another has gone on."""
     seen: list[int] = []
 
     def handlers(cluster: Cluster) -> list[Consumer[..., Any]]:
@@ -188,7 +200,7 @@ def test_the_box_refuses_what_a_former_owner_commits_late() -> None:
 
         return [consumer("parcels", "warehouse")(quick)]
 
-    cluster = cluster_of(handlers, "broker")
+    cluster = cluster_of(handlers, "broker", mutants=mutants)
 
     async def scenario(story: Story) -> None:
         (a,) = await story.start_apps(1)
@@ -203,13 +215,23 @@ def test_the_box_refuses_what_a_former_owner_commits_late() -> None:
         await story.within("2m30s").until(lambda _: node.offsets.get("warehouse", "parcels", 0) == 8)
         (epoch,) = {kept.epoch for key, kept in node.progress.table.items() if key.topic == "parcels"}
         await story.sleep("4m")
+        story.check(fences_hold)
         assert 8 == node.offsets.get("warehouse", "parcels", 0)
         ((_, kept),) = [(key, kept) for key, kept in node.progress.table.items() if key.topic == "parcels"]
         assert epoch <= kept.epoch
         assert [fact.offset for fact in story.history.of(Committed) if fact.is_refused]
-        story.check(fences_hold)
 
     tell(scenario, cluster)
+
+
+def test_the_box_refuses_what_a_former_owner_commits_late() -> None:
+    """Its commits are refused, and it gives up the queue."""
+    commits_late()
+
+
+def test_a_box_that_refuses_no_former_owner_is_noticed() -> None:
+    with pytest.raises(Violation, match="fences hold"):
+        commits_late("an outdated epoch is refused")
 
 
 def test_an_orderly_queue_waits_for_its_epoch() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from framework.model.queue import MessageQueue
 from framework.testing.checkers import fences_hold
-from framework.testing.history import Committed, Fact, History, Remade
+from framework.testing.history import Committed, Fact, History, Remade, Started
 
 QUEUE, OTHER = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
 
@@ -27,7 +27,14 @@ def test_members_without_epochs_have_no_fence() -> None:
 
 def test_a_commit_of_a_former_owner_that_counts_is_named() -> None:
     (said,) = broken(committed(4), committed(3))
-    assert "app-1.1 committed 5 of orders@broker-a:0 for billing in epoch 3, and it counted, after one in 4" in said
+    assert "app-1.1 committed 5 of orders@broker-a:0 for billing in epoch 3, and it counted, after 4 had begun" in said
+
+
+def test_a_commit_counts_no_more_once_a_later_owner_has_begun() -> None:
+    """Also where that one has committed nothing yet."""
+    begun = Started(1.5, "app-2.1", "billing", "m1", QUEUE, 5, 1, epoch=4)
+    (said,) = broken(committed(3), begun, committed(3))
+    assert "in epoch 3, and it counted, after 4 had begun" in said
 
 
 def test_a_topic_that_was_made_anew_begins_anew() -> None:

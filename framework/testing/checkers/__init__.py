@@ -62,6 +62,7 @@ ALL: tuple[Checker, ...] = (
     what_was_kept_is_not_repeated,
     order_kept,
     epochs_fence,
+    fences_hold,
     expired_in_time,
     no_more_than_asked,
     each_queue_has_one_owner,
