@@ -80,7 +80,11 @@ class Joining:
     async def look_around(self, cluster: Cluster, groups: Sequence[G], member: str) -> tuple[list[G], list[G]]:
         """The groups that may be joined at once, and those in `held`. Raises where our name is taken."""
         if self._app.start_jitter:
-            await asyncio.sleep(self._world.chance.random() * self._app.start_jitter / 1000)
+            wait_ms = int(self._world.chance.random() * self._app.start_jitter)
+            await asyncio.sleep(wait_ms / 1000)
+            for group in groups:
+                if not group.plan.broadcasting:
+                    group.rebalance.wait(self._app.start_jitter - wait_ms)
         if not self._is_asking:
             return list(groups), []
         for group in groups:

@@ -3,11 +3,13 @@
 Members do not vote: each asks the broker for the same member list and computes the same answer. At once on start, on a
 broker's notice, when a new connection is known there, when a paused group goes on, and on a new route; else each 20 s,
 with a cheap look at the member list each 5 s because notices get lost. What fails for one topic is named, leaves that
-topic's queues as they are, is tried again for itself, and stops nothing else.
+topic's queues as they are, is tried again for itself, and stops nothing else. Members that start together wait for each
+other: who is not alone takes its first queues in a quiet moment.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -64,6 +66,11 @@ class RebalanceLoop:
         self._changed, self._offered, self._not_a_member, self._doubled = changed, offered, not_a_member, doubled
         self._bell = Wakeup()
         self._is_wanted = True
+        self._wishes = 0
+        """How often somebody gave notice, so far."""
+        self._is_gathered = False
+        """The members that started together with us have been waited for."""
+        self._not_before_ms = 0
         self._has_run = False
         self._seen: list[str] = []
         """The member list of the first topic's broker in the last round."""
@@ -97,6 +104,10 @@ class RebalanceLoop:
         now_ms = self._clock.monotonic_ms()
         self._adopted = {member: now_ms + left for member, left in absent.items()}
 
+    def wait(self, left_ms: int) -> None:
+        """Take the first queues no sooner than this: others that start with us may still be on their way."""
+        self._not_before_ms = self._clock.monotonic_ms() + left_ms
+
     @property
     def absent(self) -> dict[str, int]:
         """Whose seats are kept, and for how much longer."""
@@ -112,6 +123,7 @@ class RebalanceLoop:
     def now(self) -> None:
         """A round is wanted at once; several wishes within a second are one round."""
         self._is_wanted = True
+        self._wishes += 1
         self._bell.ring()
 
     def resubscribe(self, topics: tuple[str, ...]) -> None:
@@ -193,7 +205,7 @@ class RebalanceLoop:
                 self._missing[topic] = None
                 return "the name server knows no such topic yet"
             self._missing.pop(topic, None)
-            listed = sorted(await self._brokers.members(self._group, topic, self._member))
+            listed = sorted(await self._listed(topic))
         except FrameworkError as error:
             return str(error)
         if topic not in self._topics:
@@ -229,6 +241,29 @@ class RebalanceLoop:
         self._name_idleness(topic, wanted, queues, members)
         self._pass_on(topic, remarks)
         return None
+
+    async def _listed(self, topic: str) -> list[str]:
+        """The member list; at a start one that was read in a quiet moment, where others are there.
+
+        Of members that start together each would else take what the list of its own moment says, so that queues were
+        handed round from one to the next.
+        """
+        if self._is_gathered or not marks.safeguard("members that start together wait for each other"):
+            return await self._brokers.members(self._group, topic, self._member)
+        clock, was_quiet = self._clock, False
+        await asyncio.sleep(max(self._not_before_ms - clock.monotonic_ms(), 0) / 1000)
+        until_ms = clock.monotonic_ms() + limits.GATHER_MAX_MS
+        while True:
+            heard = self._wishes
+            listed = await self._brokers.members(self._group, topic, self._member)
+            if (heard == self._wishes and (was_quiet or len(listed) < 2)) or clock.monotonic_ms() >= until_ms:
+                self._is_gathered = True
+                return listed
+            was_quiet = False
+            while not was_quiet and clock.monotonic_ms() < until_ms:
+                heard = self._wishes
+                await asyncio.sleep(limits.GATHER_MS / 1000)
+                was_quiet = heard == self._wishes
 
     def _name_idleness(
         self, topic: str, wanted: list[MessageQueue], queues: list[MessageQueue], members: list[str]

@@ -173,7 +173,7 @@ class Application(Part):
     """Join a group only after having been steady for a while (10s, then 20s, up to 5m), where this process has lately
     come and gone too often. Empty: where it has a name; true: also by the name of its machine, one process on each."""
     start_jitter: Annotated[Duration, Field(le=60_000)] = 0
-    """Wait up to this long, drawn at each start, before joining: 2s where dozens of processes start at once."""
+    """Join within this time after the start, drawn, and take queues when it is over: 2s where dozens start at once."""
 
 
 class Workers(Part):

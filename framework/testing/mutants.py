@@ -242,8 +242,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "an outdated epoch is refused",
         "a former owner's late commit moves the offset back in the box, though its successor has an epoch",
-        (),
-        test="tests/broker/test_progress.py",
+        ("fences hold",),
+        where=lambda plan: any(load.progress == "broker" for load in plan.workload.groups) and not plan.is_calm,
     ),
     Mutant(
         "each acquisition has an epoch of its own",
@@ -272,6 +272,12 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a flapper waits before it joins",
         "a member that is killed again and again has queues moved to it and away each time",
+        (),
+        test="tests/scenarios/test_storms.py",
+    ),
+    Mutant(
+        "members that start together wait for each other",
+        "of forty members that start at once each takes what is the next one's a moment later",
         (),
         test="tests/scenarios/test_storms.py",
     ),

@@ -100,12 +100,21 @@ async def everybody_starts(story: Story, *, count: int, queues: int, jitter_s: f
     story.check(no_storm)
 
 
+async def forty(story: Story) -> None:
+    await everybody_starts(story, count=40, queues=80, jitter_s=0)
+
+
 @pytest.mark.parametrize("jitter_s", [0, 2])
 def test_forty_members_that_start_at_once_settle_within_five_seconds(jitter_s: int) -> None:
     async def scenario(story: Story) -> None:
         await everybody_starts(story, count=40, queues=80, jitter_s=jitter_s)
 
     tell(scenario, members(80, named=False, start_jitter=f"{jitter_s}s"))
+
+
+def test_members_that_do_not_wait_for_each_other_are_noticed() -> None:
+    with pytest.raises(Violation, match="no storm"):
+        tell(forty, members(80, named=False, mutants=("members that start together wait for each other",)))
 
 
 # B8: views that differ
