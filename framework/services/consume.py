@@ -20,6 +20,8 @@ from framework.model.message import Message
 from framework.ports import Clock
 from framework.services.work import RUNNING, Run
 
+HIRED_A_TURN = 50  # workers that take the places of others: a turn of the loop stays one of milliseconds
+
 
 def _nobody(_: Iterable[Slot]) -> None:
     """A crew whose workers are started by whoever made it."""
@@ -73,7 +75,7 @@ class Crew:
         self._staying = min(len(staying), size)
         if len(staying) > size:
             self._wake_all()
-        return self._filled()
+        return self._filled(size)
 
     def fence(self, slot: Slot) -> None:
         """Give up the slot's handler: it is cancelled, and whether or not it heeds that, another worker takes over."""
@@ -81,15 +83,21 @@ class Crew:
         self._forget(slot)
         self.fenced[slot] = None
         slot.worker.cancel()
+        self._refill_soon()
+
+    def _refill_soon(self) -> None:
+        """Fill empty places a few at a time, behind all that was cancelled in this turn of the loop: a thousand that
+        are over their limit together shall hear of it before a thousand others are started.
+        """
         if not self._is_refilling:
-            # A timer comes after all that is cancelled in this turn: a thousand that are over their limit together
-            # shall hear of it before a thousand others are started.
             self._is_refilling = True
             asyncio.get_running_loop().call_later(0, self._refill)
 
     def _refill(self) -> None:
         self._is_refilling = False
-        self._hire(self._filled())
+        self._hire(self._filled(HIRED_A_TURN))
+        if self._places > self._staying:
+            self._refill_soon()
 
     @property
     def missing(self) -> int:
@@ -101,9 +109,9 @@ class Crew:
         """Handlers that were given up take at most as many places beside those of the crew."""
         return max(min(self._size, 2 * self._size - len(self.fenced)), 0)
 
-    def _filled(self) -> tuple[Slot, ...]:
-        """New slots where places are empty."""
-        new = tuple([Slot() for _ in range(self._places - self._staying)])
+    def _filled(self, most: int) -> tuple[Slot, ...]:
+        """So many new slots at most, where places are empty."""
+        new = tuple([Slot() for _ in range(min(self._places - self._staying, most))])
         self._slots.update(dict.fromkeys(new))
         self._staying += len(new)
         return new
@@ -146,7 +154,8 @@ class Crew:
                     ended += 1
             slot.chunk = None
             chunk.spent += monotonic() - entered
-            run.left(chunk, ended)
+            if ended or slot.verdicts is None:
+                run.left(chunk, ended)  # who was given up is told of by whoever did that
             # Idle workers must not keep a pull's bytes alive, nor may an error do so by its traceback.
             del chunk, run, handler, messages, result
             if len(ready) < 2 and not (ready and ready[0].next < ready[0].count):
@@ -164,7 +173,7 @@ class Crew:
         self._forget(slot)
         if slot in self.fenced:
             del self.fenced[slot]
-            self._hire(self._filled())
+            self._refill_soon()
         if self._idle and any(waiting.next < waiting.count for waiting in self._ready):
             self._wake_one()  # the bell that was rung for this one may have been meant for work
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
@@ -31,6 +32,7 @@ log = structlog.get_logger()
 
 QUIET_SECONDS = 10.0  # a whole crew that expires message by message shall not fill the disk with saying so
 SHORT_LOOK_SECONDS = 1.0  # how soon it is noticed that handlers have ended at last
+CARRIED_OUT_A_TURN = 100  # so that a turn of the loop stays one of milliseconds
 GRAIN_SECONDS = limits.EXPIRY_GRAIN_MS / 1000
 
 
@@ -64,6 +66,8 @@ class Expiry:
         self._stuck = told.delivery_stuck
         self._bell = Wakeup()
         self._unnamed, self._name_at = 0, 0.0
+        self._decided: deque[tuple[dict[Member, Outcome], float]] = deque()
+        """What is still to be carried out: of handlers that were given up, and when these had started."""
 
     def adopt(self, policy: ExpiryPolicy, timeout_ms: int | None) -> None:
         """Another limit, or another policy: from now on, and for handlers that run already."""
@@ -78,7 +82,15 @@ class Expiry:
             self._looked()
             if any(crew.missing for crew in self._crews):
                 again = min(again or math.inf, self._clock.monotonic() + SHORT_LOOK_SECONDS)
-            await asyncio.sleep(0)  # who was given up hears of it first, also where others are over their limit by now
+            try:
+                await asyncio.sleep(0)  # first they hear of it
+            except asyncio.CancelledError:
+                self._carry_out(len(self._decided))
+                raise
+            if again is None or again > self._clock.monotonic():  # else others are over their limit by now
+                self._carry_out(CARRIED_OUT_A_TURN)
+                if self._decided:
+                    continue
             await self._bell.wait(again)
 
     def look(self) -> float | None:
@@ -129,11 +141,19 @@ class Expiry:
         slot.verdicts = {**(slot.verdicts or {}), **decided}
         started = slot.started
         crew.fence(slot)
-        for (chunk, index), outcome in decided.items():
-            if not chunk.window.is_closed:
-                chunk.run.uncommon(chunk, index, Result(outcome, "timed_out"), started)
-            chunk.run.left(chunk, 0)
+        self._decided.append((decided, started))
         return True
+
+    def _carry_out(self, most: int) -> None:
+        """Do what was decided. It takes longer than deciding, so it comes after all that are over their limit together
+        were given up; until then these messages have not ended, and whoever took their queue would be given them.
+        """
+        for _ in range(min(most, len(self._decided))):
+            decided, started = self._decided.popleft()
+            for (chunk, index), outcome in decided.items():
+                if not chunk.window.is_closed:
+                    chunk.run.uncommon(chunk, index, Result(outcome, "timed_out"), started)
+                chunk.run.left(chunk, 0)
 
     def _asked(self, slot: Slot, member: Member, now: float) -> Extend | Outcome:
         if member[0].window.is_closed:
