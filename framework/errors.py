@@ -21,8 +21,11 @@ Programmers' errors are assertions and are not here. A message names the thing, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class FrameworkError(Exception):
@@ -43,6 +46,42 @@ class ConfigurationMistakes(ConfigurationError):
     def __init__(self, mistakes: Iterable[ConfigurationError]) -> None:
         self.mistakes = tuple(mistakes)
         super().__init__("\n".join(str(mistake) for mistake in self.mistakes))
+
+
+class Findings:
+    """What is wrong, gathered while one goes on looking; what two looks find is said once."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, ConfigurationError] = {}
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    @property
+    def mistakes(self) -> list[ConfigurationError]:
+        """In the order in which they were found."""
+        return list(self._found.values())
+
+    def note(self, *mistakes: ConfigurationError) -> None:
+        for mistake in mistakes:
+            several = mistake.mistakes if isinstance(mistake, ConfigurationMistakes) else (mistake,)
+            for each in several:
+                self._found.setdefault(str(each), each)
+
+    def tried(self, work: Callable[[], T]) -> T | None:
+        """What the work answers; None, and its mistakes noted, where it raises them."""
+        try:
+            return work()
+        except ConfigurationError as mistake:
+            self.note(mistake)
+        return None
+
+    def check(self) -> None:
+        """Raise what was found: the one mistake as it is, several as ConfigurationMistakes."""
+        if len(self._found) > 1:
+            raise ConfigurationMistakes(self.mistakes)
+        for only in self._found.values():
+            raise only
 
 
 class Forked(ConfigurationError):

@@ -9,10 +9,11 @@ import argparse
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from framework.errors import ConfigurationError, nearest
+from framework.errors import ConfigurationError, ConfigurationMistakes, Findings, nearest
 
 if TYPE_CHECKING:
     from framework.declare import Consumer
@@ -92,17 +93,26 @@ class Application:
 
 def loaded(arguments: argparse.Namespace) -> Application:
     """Settings from file, overlays, environment and options. Raises ConfigurationMistakes."""
-    from framework.settings.sources import Override, load, override
+    findings = Findings()
+    application = gathered(arguments, findings)
+    if findings:
+        raise ConfigurationMistakes(findings.mistakes)
+    return application
 
-    file = settings_file(arguments)
-    overrides = [override(each) for each in arguments.sets]
+
+def gathered(arguments: argparse.Namespace, findings: Findings) -> Application:
+    """The same with what is wrong noted, and left out."""
+    from framework.settings.sources import Override, gather, override
+
+    file = findings.tried(lambda: settings_file(arguments))
+    overrides = [each for text in arguments.sets if (each := findings.tried(partial(override, text))) is not None]
     if arguments.name_server:
         overrides.append(Override(("cluster", "name_servers"), arguments.name_server, "--name-server"))
     if getattr(arguments, "wait_broker", None):
         overrides.append(Override(("cluster", "wait_broker"), arguments.wait_broker, "--wait-broker"))
     if arguments.debug:
         overrides.append(Override(("logging", "level"), "debug", "--debug"))
-    return Application(load(file, overlays=arguments.overlay, overrides=overrides), file)
+    return Application(gather(file, findings, overlays=arguments.overlay, overrides=overrides), file)
 
 
 def files(arguments: argparse.Namespace) -> list[Path]:

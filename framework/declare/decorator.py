@@ -14,11 +14,22 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
 
 from framework.declare.arguments import PLAIN, Argument, arguments_of
-from framework.declare.publishing import codec_of, topics_of
+from framework.declare.gathering import found_so_far, told
+from framework.declare.options import (
+    EXAMPLE,
+    check_key,
+    codec_of,
+    given_in,
+    manner_of,
+    not_commit,
+    once_of,
+    publishes_of,
+    sql_of,
+    tags_of,
+)
+from framework.declare.publishing import codec_of as publish_codec_of
 from framework.declare.resources import Resource
-from framework.errors import ConfigurationError, nearest, shorten
-from framework.model import sql92
-from framework.model.durations import to_ms
+from framework.errors import ConfigurationError, Findings, shorten
 from framework.model.message import Message
 from framework.model.reserved import GROUP_LENGTH_MAX, check_name, check_topic
 from framework.model.retrying import Retry
@@ -26,33 +37,6 @@ from framework.model.subscription import EVERYTHING
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_OPTIONS = (
-    "topic",
-    "group",
-    "orderly",
-    "key",
-    "commit",
-    "broadcasting",
-    "tags",
-    "sql",
-    "codec",
-    "engine",
-    "batch",
-    "linger",
-    "retry",
-    "once",
-    "ready_when",
-    "name",
-)
-# One message beyond what a queue may hold by default would never come together.
-BATCH_MAX = 1_024
-LINGER_MAX_MS = 60_000
-# Of an engine that says neither: a job costs far more than a call.
-ENGINE_BATCH, ENGINE_LINGER_MS = 1_000, 1_000
-_EXAMPLE = 'write @consumer(topic="orders", group="billing")'
-_SEPARATOR = "||"
-_CLASS_FILTERS = frozenset({"class_filter", "class_filter_mode", "filter_class"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,20 +172,23 @@ else:
 
     def consumer(*positional: object, **options: object) -> Callable[[Callable[P, R]], Consumer[P, R]]:
         if positional and callable(positional[0]):
-            raise ConfigurationError(f"@consumer without topic and group; {_EXAMPLE}", place=_place(positional[0]))
+            findings = Findings()
+            findings.note(ConfigurationError(f"@consumer without topic and group; {EXAMPLE}"))
+            return told(positional[0], findings, _place(positional[0]), group=None)
         return lambda function: _declared(function, positional, options)
 
 
 def _declared(function: Callable[P, R], positional: tuple[object, ...], options: dict[str, object]) -> Consumer[P, R]:
+    function, findings = found_so_far(function)
     place = _place(function)
-    try:
-        frame = _frame_around()
-        spec = _spec(function, positional, options, place, _names_in(frame))
-        module = frame.f_globals.get("__name__", "") if frame is not None else ""
-        return Consumer(replace(spec, module=module), function)
-    except ConfigurationError as error:
+    frame = _frame_around()
+    spec = _spec(function, positional, options, place, _names_in(frame), findings)
+    if spec is None or findings:
         name = getattr(function, "__name__", repr(function))
-        raise ConfigurationError(f"consumer {name!r}: {error}", place=place) from None
+        group = options.get("group", positional[1] if len(positional) > 1 else None)
+        return told(function, findings, place, f"consumer {name!r}: ", group)  # type: ignore[return-value]  # when gathered
+    module = frame.f_globals.get("__name__", "") if frame is not None else ""
+    return Consumer(replace(spec, module=module), function)
 
 
 def _frame_around() -> FrameType | None:
@@ -219,62 +206,87 @@ def _names_in(frame: FrameType | None) -> Mapping[str, Any]:
 
 def _spec(
     function: Callable[..., object], positional: tuple[object, ...], options: dict[str, object], place: str,
-    names: Mapping[str, Any],
-) -> ConsumerSpec:  # fmt: skip
-    given = _given(positional, options)
-    topic, group = given.get("topic"), given.get("group")
-    for option, value in (("topic", topic), ("group", group)):
-        if not isinstance(value, str):
-            raise ConfigurationError(f"{option} is {'missing' if value is None else shorten(value)}; {_EXAMPLE}")
-    orderly = given.get("orderly", False)
-    if not isinstance(orderly, bool) and orderly != "key":
-        raise ConfigurationError(f'orderly={shorten(orderly)}: write True, False or "key"')
-    key = given.get("key")
-    once_ms = _once(given)
-    if key is not None:
-        _check_key(key, orderly, once_ms)
+    names: Mapping[str, Any], findings: Findings,
+) -> ConsumerSpec | None:  # fmt: skip
+    """None where it cannot be said for what is wrong, which is noted. Each option is looked at, whatever others are."""
+    tried = findings.tried
+    given = tried(lambda: given_in(positional, options, findings))
+    if given is None or not tried(lambda: _is_function(function)):
+        return None
+    orderly = tried(lambda: _orderly(given.get("orderly", False)))
+    key, once_ms = given.get("key"), tried(lambda: once_of(given))
+    if key is not None and orderly is not None and once_ms is not None:
+        tried(lambda: check_key(key, orderly, once_ms))
     commit = given.get("commit", "auto")
-    if commit != "auto" and (commit != "manual" or orderly is not True):
-        raise ConfigurationError(_not_commit(commit))
-    broadcasting = given.get("broadcasting", False)
-    if not isinstance(broadcasting, bool):
-        raise ConfigurationError(f"broadcasting={shorten(broadcasting)}: write True or False")
-    sql = _sql(given.get("sql"), given)
-    name = given.get("name") or getattr(function, "__name__", "handler")
-    if not isinstance(name, str):
-        raise ConfigurationError(f"name={shorten(name)}: write a text")
-    _check_function(function)
-    engine, batch, linger_ms = _manner(given, function)
-    codec = _codec(given.get("codec", ""), engine)
-    ready = _ready(given.get("ready_when"), names, place)
-    retry = given.get("retry")
-    if retry is not None and not isinstance(retry, Retry):
-        raise ConfigurationError(f"retry={shorten(retry)}: write retry=Retry(max=5, ...), from framework")
-    return ConsumerSpec(
-        topic=check_topic(str(topic)),
-        group=check_name("group", str(group), GROUP_LENGTH_MAX),
-        tags=_tags(given.get("tags", EVERYTHING)),
-        sql=sql,
+    if commit != "auto" and (commit != "manual" or orderly is False or orderly == "key"):
+        findings.note(ConfigurationError(not_commit(commit)))
+    manner = tried(lambda: manner_of(given, function))
+    engine, batch, linger_ms = manner or ("", 0, 0)
+    codec = tried(lambda: codec_of(given.get("codec", ""), engine))
+    # What a parameter may be depends on these two.
+    knows_how = manner is not None and codec is not None and not engine
+    arguments: tuple[Argument, ...] = PLAIN
+    if knows_how:
+        arguments = tried(lambda: arguments_of(function, names, is_batch=bool(batch), has_codec=bool(codec))) or PLAIN
+    spec = ConsumerSpec(
+        topic=tried(lambda: _named("topic", given, findings)) or "",
+        group=tried(lambda: _named("group", given, findings)) or "",
+        tags=tried(lambda: tags_of(given.get("tags", EVERYTHING))) or EVERYTHING,
+        sql=tried(lambda: sql_of(given.get("sql"), given)),
         orderly=bool(orderly),
         by_key=orderly == "key",
         key=key,  # type: ignore[arg-type]  # what it takes is seen when it is called
         commit="auto" if commit == "auto" else "manual",
-        broadcasting=broadcasting,
+        broadcasting=bool(tried(lambda: _broadcasting(given.get("broadcasting", False)))),
         function=function,
-        name=name,
+        name=tried(lambda: _name(given.get("name") or getattr(function, "__name__", "handler"))) or "",
         place=place,
         is_async=inspect.iscoroutinefunction(function),
-        arguments=PLAIN if engine else arguments_of(function, names, is_batch=bool(batch), has_codec=bool(codec)),
+        arguments=arguments,
         batch=batch,
         linger_ms=linger_ms,
-        retry=retry,
-        publishes=_publishes(function, commit, batch),
-        publish_codec=codec_of(function),
-        codec=codec,
+        retry=tried(lambda: _retry(given.get("retry"))),
+        publishes=tried(lambda: publishes_of(function, commit, batch)) or (),
+        publish_codec=publish_codec_of(function),
+        codec=codec or "",
         engine=engine,
-        once_ms=once_ms,
-        ready=ready,
+        once_ms=once_ms or 0,
+        ready=tried(lambda: _ready(given.get("ready_when"), names, place)),
     )
+    return None if findings else spec
+
+
+def _named(option: str, given: Mapping[str, object], findings: Findings) -> str:
+    value = given.get(option)
+    if value is None and any(f"did you mean {option!r}?" in str(each) for each in findings.mistakes):
+        return ""  # it is there, misspelled, and that was said
+    if not isinstance(value, str):
+        raise ConfigurationError(f"{option} is {'missing' if value is None else shorten(value)}; {EXAMPLE}")
+    return check_topic(value) if option == "topic" else check_name("group", value, GROUP_LENGTH_MAX)
+
+
+def _orderly(value: object) -> object:
+    if not isinstance(value, bool) and value != "key":
+        raise ConfigurationError(f'orderly={shorten(value)}: write True, False or "key"')
+    return value
+
+
+def _broadcasting(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigurationError(f"broadcasting={shorten(value)}: write True or False")
+    return value
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str):
+        raise ConfigurationError(f"name={shorten(value)}: write a text")
+    return value
+
+
+def _retry(value: object) -> Retry | None:
+    if value is not None and not isinstance(value, Retry):
+        raise ConfigurationError(f"retry={shorten(value)}: write retry=Retry(max=5, ...), from framework")
+    return value
 
 
 def _ready(value: object, names: Mapping[str, Any], place: str) -> Resource[..., Any] | None:
@@ -288,155 +300,13 @@ def _ready(value: object, names: Mapping[str, Any], place: str) -> Resource[...,
         raise ConfigurationError(f"ready_when: {error}") from None
 
 
-def _once(given: dict[str, object]) -> int:
-    """For how long repeats are dropped."""
-    once = given.get("once")
-    if once is None:
-        return 0
-    once_ms = 0
-    if isinstance(once, str | int | float) and not isinstance(once, bool):
-        try:
-            once_ms = to_ms(once)
-        except ValueError as error:
-            raise ConfigurationError(f"once: {error}") from None
-    if not once_ms:
-        raise ConfigurationError(f'once={shorten(once)}: write for how long repeats are dropped, such as "30m"')
-    for option, why in (
-        ("engine", "what an engine is given ends as a whole"),
-        ("batch", "what a batch is given ends as a whole"),
-    ):
-        if given.get(option):
-            raise ConfigurationError(f"once and {option}={shorten(given[option])}: {why}; remove one of them")
-    if given.get("commit") == "manual":
-        raise ConfigurationError(
-            'once and commit="manual": a message that is rolled back would be a repeat; remove one of them'
-        )
-    return once_ms
-
-
-def _publishes(function: Callable[..., object], commit: object, batch: int) -> tuple[str, ...]:
-    topics = topics_of(function)
-    if topics and (commit == "manual" or batch):
-        which = 'commit="manual"' if commit == "manual" else f"batch={batch}"
-        raise ConfigurationError(
-            f"@publishes and {which}: what it returns would be both; remove one, or use a Producer"
-        )
-    return topics
-
-
-def _check_key(key: object, orderly: object, once_ms: int) -> None:
-    if orderly == "key" and once_ms:
-        raise ConfigurationError(
-            f'key={shorten(key)} with once and orderly="key": would it be whose order is kept, or what is a repeat? '
-            "remove key (then the sharding key is the one, and the message id the other), or once"
-        )
-    if orderly != "key" and not once_ms:
-        raise ConfigurationError(
-            f'key={shorten(key)} says whose order is kept, or what is a repeat: add orderly="key" or once="30m", or '
-            "remove it"
-        )
-    if not callable(key) or inspect.iscoroutinefunction(key):
-        raise ConfigurationError(f"key={shorten(key)}: write a plain function that takes a message and returns its key")
-
-
-def _not_commit(value: object) -> str:
-    if value == "manual":
-        return 'commit="manual" is for the order of queues, where all is one line: write orderly=True, or remove it'
-    return f'commit={shorten(value)}: write "auto" or "manual"'
-
-
-def _given(positional: tuple[object, ...], options: dict[str, object]) -> dict[str, object]:
-    if len(positional) > 2:
-        raise ConfigurationError(f"only topic and group go without their names, not {len(positional)}; {_EXAMPLE}")
-    for option in options:
-        if option in _CLASS_FILTERS:
-            raise ConfigurationError(f"{option}: no broker since 5.0 runs filter classes; write sql=, or tags=")
-        if option not in _OPTIONS:
-            known = nearest(option, _OPTIONS) or f"; known: {', '.join(_OPTIONS)}"
-            raise ConfigurationError(f"unknown option {option!r}{known}; how it runs is said in the settings file")
-    given = dict(zip(("topic", "group"), positional, strict=False))
-    twice = [option for option in given if option in options]
-    if twice:
-        raise ConfigurationError(f"{twice[0]} is given twice; {_EXAMPLE}")
-    return given | options
-
-
-def _manner(given: dict[str, object], function: Callable[..., object]) -> tuple[str, int, int]:
-    """Who calls the function, with how many messages at most, and how long those wait for each other."""
-    engine = given.get("engine", "")
-    if not isinstance(engine, str):
-        raise ConfigurationError(f'engine={shorten(engine)}: write the name that a plugin gives it, such as "spark"')
-    batch = _batch(given.get("batch", ENGINE_BATCH if engine else 0))
-    linger_ms = _linger(given.get("linger", ENGINE_LINGER_MS / 1000 if engine else 0))
-    if engine and not batch:
-        raise ConfigurationError(f"batch=0: the engine {engine!r} takes batches; write how many messages at most")
-    if engine and inspect.iscoroutinefunction(function):
-        raise ConfigurationError(f"the engine {engine!r} calls plain functions: write def, not async def")
-    if linger_ms and not batch:
-        raise ConfigurationError("linger without batch: a single message waits for nobody; write batch=32, too")
-    if engine and given.get("orderly", False) is not False:
-        raise ConfigurationError(
-            f"the engine {engine!r} is for concurrent groups in this version: remove it, or orderly"
-        )
-    return engine, batch, linger_ms
-
-
-def _codec(value: object, engine: str) -> str:
-    if not isinstance(value, str):
-        raise ConfigurationError(f'codec={shorten(value)}: write the name that a plugin gives it, such as "json"')
-    if value and engine:
-        raise ConfigurationError(
-            f"codec={value!r} and engine={engine!r}: the engine reads bodies itself; remove one of them"
-        )
-    return value
-
-
-def _sql(value: object, given: dict[str, object]) -> str | None:
-    """The condition, understood before anything runs: a broker would tell it by codes, and a stock one not at all."""
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        raise ConfigurationError(f"sql={shorten(value)}: write a condition such as \"price > 10 AND region = 'eu'\"")
-    if "tags" in given:
-        raise ConfigurationError("tags and sql together: a broker filters by one of them; write TAGS = 'paid' in sql")
-    sql92.parse(value)
-    return value
-
-
-def _tags(value: object) -> str:
-    if not isinstance(value, str):
-        raise ConfigurationError(f"tags={shorten(value)}: write a text such as 'created || paid'")
-    parts = [part.strip() for part in value.split(_SEPARATOR)]
-    if not all(parts) or any("|" in part or any(sign.isspace() for sign in part) for part in parts):
-        raise ConfigurationError(f"tags={shorten(value)}: write words joined by ||, or * for all")
-    return value.strip()
-
-
-def _batch(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= BATCH_MAX:
-        raise ConfigurationError(f"batch={shorten(value)}: write how many messages at most, 1 to {BATCH_MAX}")
-    return value
-
-
-def _linger(value: object) -> int:
-    if isinstance(value, str | int | float) and not isinstance(value, bool):
-        try:
-            linger_ms = to_ms(value)
-        except ValueError as error:
-            raise ConfigurationError(f"linger: {error}") from None
-        if linger_ms <= LINGER_MAX_MS:
-            return linger_ms
-    raise ConfigurationError(
-        f'linger={shorten(value)}: write a duration up to {LINGER_MAX_MS // 1000}s, such as "50ms"'
-    )
-
-
-def _check_function(function: Callable[..., object]) -> None:
+def _is_function(function: Callable[..., object]) -> bool:
     if not callable(function) or isinstance(function, Consumer | type):
         what = "is a consumer already" if isinstance(function, Consumer) else "is not a function"
-        raise ConfigurationError(f"{shorten(function)} {what}; {_EXAMPLE} above a function")
+        raise ConfigurationError(f"{shorten(function)} {what}; {EXAMPLE} above a function")
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
         raise ConfigurationError("a handler that yields never ends by itself; return instead")
+    return True
 
 
 def _place(function: object) -> str:

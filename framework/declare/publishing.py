@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from framework.declare.gathering import found_so_far, told
 from framework.errors import ConfigurationError, shorten
 from framework.model.reserved import check_topic
 
@@ -26,24 +27,17 @@ def publishes(*topics: str, codec: str = "") -> Callable[[F], F]:
     """
 
     def declared(function: F) -> F:
+        function, findings = found_so_far(function)
         code = getattr(inspect.unwrap(function), "__code__", None) if callable(function) else None
         place = f"{code.co_filename}:{code.co_firstlineno}" if code is not None else None
-        if code is None or hasattr(function, "spec"):
-            raise ConfigurationError(f"@publishes above {shorten(function)}: {_EXAMPLE}", place=place)
-        if not topics:
-            raise ConfigurationError(f"@publishes names no topic; {_EXAMPLE}", place=place)
-        if topics_of(function):
-            raise ConfigurationError('@publishes stands there twice; write @publishes("one", "two")', place=place)
-        if not isinstance(codec, str) or (codec and len(topics) > 1):
-            wish = "name one topic; of several each answer is a Message, which has its body" if codec else "a text"
-            raise ConfigurationError(f"@publishes: codec={shorten(codec)}: {wish}", place=place)
-        for topic in topics:
-            if not isinstance(topic, str):
-                raise ConfigurationError(f"@publishes({shorten(topic)}): a topic is a text; {_EXAMPLE}", place=place)
-            try:
-                check_topic(topic)
-            except ConfigurationError as error:
-                raise ConfigurationError(f"@publishes: {error}", place=place) from None
+        try:
+            if code is None or hasattr(function, "spec"):
+                raise ConfigurationError(f"@publishes above {shorten(function)}: {_EXAMPLE}")
+            _check(topics, codec, function)
+        except ConfigurationError as error:
+            findings.note(error)
+        if findings:
+            return told(function, findings, place)  # type: ignore[return-value]  # where it is gathered
         setattr(function, _ATTRIBUTE, topics)
         setattr(function, _CODEC, codec)
         return function
@@ -51,6 +45,23 @@ def publishes(*topics: str, codec: str = "") -> Callable[[F], F]:
     if len(topics) == 1 and callable(topics[0]):
         raise ConfigurationError(f"@publishes without a topic; {_EXAMPLE}")
     return declared
+
+
+def _check(topics: tuple[object, ...], codec: object, function: Callable[..., object]) -> None:
+    if not topics:
+        raise ConfigurationError(f"@publishes names no topic; {_EXAMPLE}")
+    if topics_of(function):
+        raise ConfigurationError('@publishes stands there twice; write @publishes("one", "two")')
+    if not isinstance(codec, str) or (codec and len(topics) > 1):
+        wish = "name one topic; of several each answer is a Message, which has its body" if codec else "a text"
+        raise ConfigurationError(f"@publishes: codec={shorten(codec)}: {wish}")
+    for topic in topics:
+        if not isinstance(topic, str):
+            raise ConfigurationError(f"@publishes({shorten(topic)}): a topic is a text; {_EXAMPLE}")
+        try:
+            check_topic(topic)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"@publishes: {error}") from None
 
 
 def topics_of(function: Callable[..., object]) -> tuple[str, ...]:

@@ -13,7 +13,8 @@ from functools import update_wrapper
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, ParamSpec, TypeVar, get_args, get_origin
 
 from framework.declare.annotations import resolved
-from framework.errors import ConfigurationError, nearest, shorten
+from framework.declare.gathering import Mistaken, told
+from framework.errors import ConfigurationError, ConfigurationMistakes, Findings, nearest, shorten
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 
@@ -126,7 +127,9 @@ def _declared(function: Any, scope: object, options: Iterable[str] = ()) -> Reso
         return Resource(function, scope, names, place)  # type: ignore[arg-type]  # it was looked at just now
     except ConfigurationError as error:
         name = getattr(function, "__name__", repr(function))
-        raise ConfigurationError(f"resource {name!r}: {error}", place=place) from None
+        findings = Findings()
+        findings.note(error)
+        return told(function, findings, place, f"resource {name!r}: ")  # type: ignore[return-value]  # when gathered
 
 
 # Who asks for which
@@ -137,7 +140,12 @@ def find(
 ) -> Resource[..., Any] | None:
     """The resource that this parameter asks for, by its annotation or its name; None where it asks for none."""
     annotation: Any = parameter.annotation
-    named = _known(function, names).get(parameter.name)
+    known = _known(function, names)
+    named = known.get(parameter.name)
+    if isinstance(named, Mistaken):
+        raise ConfigurationMistakes(
+            named.findings.mistakes
+        )  # which are said anyway; what asks for it is said nothing of
     if isinstance(annotation, str):
         try:
             annotation = resolved(annotation, inspect.unwrap(function), names, parameter.name)
@@ -149,6 +157,8 @@ def find(
         for each in get_args(annotation)[1:]:
             if isinstance(each, Resource):
                 return each
+            if isinstance(each, Mistaken):
+                raise ConfigurationMistakes(each.findings.mistakes)
     if named is None or annotation is Message or annotation is Delivery:
         return None
     given = named.provides
@@ -199,9 +209,9 @@ def in_order(resources: Iterable[Resource[..., Any]]) -> list[Resource[..., Any]
     return list(ordered)
 
 
-def _known(function: Callable[..., object], names: Mapping[str, Any]) -> dict[str, Resource[..., Any]]:
+def _known(function: Callable[..., object], names: Mapping[str, Any]) -> dict[str, Resource[..., Any] | Mistaken]:
     everything = {**getattr(inspect.unwrap(function), "__globals__", {}), **names}
-    return {name: each for name, each in everything.items() if isinstance(each, Resource)}
+    return {name: each for name, each in everything.items() if isinstance(each, Resource | Mistaken)}
 
 
 def _provided(function: Callable[..., object], names: Mapping[str, Any], *, yields: bool) -> type | None:

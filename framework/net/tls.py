@@ -51,6 +51,15 @@ def client_context(options: TlsOptions) -> ssl.SSLContext:
     return context
 
 
+def check_files(options: TlsOptions) -> None:
+    """Whether a client could use the files. Raises ConfigurationError that begins with the setting, `tls.ca_file`."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if options.verify:
+        _trust(context, options.ca_file)
+    if options.cert_file or options.key_file:
+        _load_key(context, options)
+
+
 def server_context(options: TlsOptions, *, client_certificates: bool = False) -> ssl.SSLContext:
     """For listening; with `client_certificates`, only for clients that `ca_file` vouches for."""
     if not options.cert_file:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from framework.core import limits
@@ -11,23 +12,22 @@ from framework.core.flow_control import FlowLimits
 from framework.core.skipping import SkipRules
 from framework.declare import Consumer, ConsumerSpec
 from framework.declare.arguments import Argument
-from framework.errors import ConfigurationError, nearest
-from framework.hooks.calls import Calls
+from framework.errors import ConfigurationError, Findings, nearest
 from framework.hooks.host import PluginHost
 from framework.hooks.strategies import choose, named_policy
-from framework.model.contracts import ProgressStore, Runner
+from framework.model.contracts import ProgressStore
 from framework.model.message import Message
 from framework.model.namespaces import unwrap, wrap
 from framework.model.reserved import GROUP_LENGTH_MAX, check_name, check_topic
 from framework.model.subscription import BY_SQL, Subscription
 from framework.ports import World
 from framework.runtime.codecs import with_codec
-from framework.runtime.collect import max_retries_of, mixture, over_maximum
+from framework.runtime.collect import max_retries_of, mixture, over_maximum, same_topic, without_meaning
 from framework.runtime.namespaced import seen_from_inside
 from framework.runtime.plan import GroupPlan, Handling, Keeping
 from framework.runtime.remembering import Onces, once_for
 from framework.runtime.reports import Reports
-from framework.runtime.taken import takes
+from framework.runtime.taken import asked, takes
 from framework.services.batch_calls import batching_for, one_of
 from framework.services.consume_trace import ConsumeTrace
 from framework.services.deliver import Hooks, Rules, call_for, is_awaited
@@ -57,100 +57,84 @@ def plans(
 
     `traces` are those of groups that run already, by name; new ones are added; so is what `onces` remember.
     """
+    findings = Findings()
     by_group: dict[str, list[ConsumerSpec]] = {}
     for consumer in consumers:
-        if takes(consumer.spec, settings, host):
+        if findings.tried(partial(takes, consumer.spec, settings, host)) is not False:
             continue
-        spec = _run(with_codec(consumer.spec, host.codecs), settings, host.runners)
-        by_group.setdefault(unwrap(settings.cluster.namespace, spec.group), []).append(spec)
-    version = world.clock.now_ms()
-    return [
-        _plan(
-            group,
-            specs,
-            settings,
-            host,
-            reports,
-            world,
-            version,
-            worker,
-            means or Means(),
-            {} if traces is None else traces,
-            {} if onces is None else onces,
-        )
-        for group, specs in sorted(by_group.items())
-    ]
+        spec = findings.tried(partial(_prepared, consumer.spec, settings, host))
+        group = unwrap(settings.cluster.namespace, consumer.spec.group)
+        # One that cannot be prepared counts among its group's all the same: what is wrong with those is said, too.
+        by_group.setdefault(group, []).append(spec or consumer.spec)
+    parts = _Parts(
+        settings, host, reports, world, world.clock.now_ms(), worker, means or Means(),
+        {} if traces is None else traces, {} if onces is None else onces,
+    )  # fmt: skip
+    found = [findings.tried(partial(_plan, group, specs, parts, findings)) for group, specs in sorted(by_group.items())]
+    findings.check()
+    return [plan for plan in found if plan is not None]
 
 
-def _plan(
-    group: str,
-    specs: list[ConsumerSpec],
-    settings: AppSettings,
-    host: PluginHost,
-    reports: Reports,
-    world: World,
-    version: int,
-    worker: int,
-    means: Means,
-    traces: dict[str, ConsumeTrace],
-    onces: Onces,
-) -> GroupPlan:
-    namespace = settings.cluster.namespace
-    name = check_name("group", wrap(namespace, group), GROUP_LENGTH_MAX)
-    by_topic: dict[str, ConsumerSpec] = {}
-    for spec in specs:
-        other = by_topic.setdefault(check_topic(wrap(namespace, spec.topic)), spec)
-        if other is not spec:
-            raise ConfigurationError(
-                f"topic {spec.topic!r} has two handlers in group {group!r}: {other.name} ({other.place}) and "
-                f"{spec.name}; give one of them a group of its own",
-                place=spec.place,
-            )
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What every plan is put together from."""
+
+    settings: AppSettings
+    host: PluginHost
+    reports: Reports
+    world: World
+    version: int
+    worker: int
+    means: Means
+    traces: dict[str, ConsumeTrace]
+    onces: Onces
+
+
+def _plan(group: str, specs: list[ConsumerSpec], parts: _Parts, findings: Findings) -> GroupPlan | None:
+    """None where something is wrong, which is noted: all of it, for one look at it should do."""
+    settings, host, world, traces = parts.settings, parts.host, parts.world, parts.traces
+    chosen, namespace = settings.consumer(group), settings.cluster.namespace
+    orderly, broadcasting = specs[0].orderly, specs[0].broadcasting
+    tried, own = findings.tried, len(findings)
+    name = tried(lambda: check_name("group", wrap(namespace, group), GROUP_LENGTH_MAX))
+    by_topic = {tried(partial(check_topic, wrap(namespace, spec.topic))): spec for spec in specs}
+    findings.note(*same_topic(specs, namespace))
     mistake = mixture(specs)
     if mistake is not None:
-        raise mistake
-    chosen, orderly, broadcasting = settings.consumer(group), specs[0].orderly, specs[0].broadcasting
-    if not orderly and "stuck_after" in chosen.model_fields_set:
-        raise ConfigurationError(
-            f"consumers.{group}.stuck_after: only a queue of an orderly group can be blocked by one message; remove it",
-            place=settings.place("consumers", group, "stuck_after"),
-        )
-    unused = next((name for name in ("timeout", "expiry") if orderly and name in chosen.model_fields_set), None)
-    if unused is not None:
-        raise ConfigurationError(
-            f"consumers.{group}.{unused}: what expires runs again while its handler may still be at it, and an orderly "
-            "group never runs a message twice at once; remove it (stuck_after reports what takes long)",
-            place=settings.place("consumers", group, unused),
-        )
-    if broadcasting and "allocation" in chosen.model_fields_set:
-        raise ConfigurationError(
-            f"consumers.{group}.allocation: the members of a broadcasting group divide nothing; remove it",
-            place=settings.place("consumers", group, "allocation"),
-        )
-    mistakes = over_maximum(specs, settings)
-    if mistakes:
-        raise mistakes[0]
+        findings.note(mistake)
+    else:
+        findings.note(*without_meaning(group, specs[0], settings))
+    findings.note(*over_maximum(specs, settings))
+    path = ("consumers", group, "allocation")
+    strategy = tried(lambda: choose(chosen.allocation, host.strategies, path, settings, host.watched))
+    expiry = tried(lambda: named_policy(chosen.expiry, host.expiry_policies, ("consumers", group, "expiry"), settings))
+    once = tried(lambda: once_for(group, specs, settings, host.dedup_stores, world, parts.onces))
+    gates = tried(lambda: _gates(group, specs, settings))
+    place = tried(lambda: _place(name or group, settings, parts.worker)) if broadcasting else None
+    progress = tried(lambda: _keeping(group, settings, host.progress_stores, specs[0]))
+    if len(findings) > own or name is None or strategy is None or expiry is None or once is None or gates is None:
+        return None
+
     if chosen.trace and group not in traces:
         traces[group] = ConsumeTrace(group, chosen.trace_topic, world)
     trace = traces[group] if chosen.trace else None
-
-    once = once_for(group, specs, settings, host.dedup_stores, world, onces)
 
     def inside(handling: Handling) -> Handling:
         return seen_from_inside(handling, namespace) if namespace else handling
 
     return GroupPlan(
         name=name,
-        subscriptions=tuple(_subscription(topic, spec, version) for topic, spec in by_topic.items()),
+        subscriptions=tuple(_subscription(topic, spec, parts.version) for topic, spec in by_topic.items() if topic),
         handling={
-            topic: inside(_handling(spec, chosen, host.calls, reports, world, trace, means, once.get(spec.topic)))
+            topic: inside(_handling(spec, chosen, parts, trace, once.get(spec.topic)))
             for topic, spec in by_topic.items()
+            if topic
         },
         concurrency=chosen.concurrency,
         max_retries=max_retries_of(chosen, specs[0]),
         pull_batch=chosen.pull_batch,
         start=_start(chosen.start),
-        strategy=choose(chosen.allocation, host.strategies, ("consumers", group, "allocation"), settings, host.watched),
+        strategy=strategy,
         flow_limits=FlowLimits(
             messages_max=chosen.cache_count,
             bytes_max=chosen.cache_bytes,
@@ -159,17 +143,17 @@ def _plan(
             topic_messages_max=chosen.topic_count,
             topic_bytes_max=chosen.topic_bytes,
         ),
-        expiry=named_policy(chosen.expiry, host.expiry_policies, ("consumers", group, "expiry"), settings),
+        expiry=expiry,
         timeout_ms=chosen.timeout,
         orderly=orderly,
         stuck_after_ms=chosen.stuck_after,
         skip=_skip(chosen),
         is_paused=chosen.paused,
         autostart=chosen.autostart,
-        gates=_gates(group, specs, settings),
+        gates=gates,
         rate=chosen.rate,
-        broadcasting=_place(name, settings, worker) if broadcasting else None,
-        progress=_keeping(group, settings, host.progress_stores, specs[0]),
+        broadcasting=place,
+        progress=progress,
         trace=trace,
         told=host.calls.beside,
         namespace=namespace,
@@ -240,16 +224,10 @@ def _subscription(topic: str, spec: ConsumerSpec, version: int) -> Subscription:
 
 
 def _handling(
-    spec: ConsumerSpec,
-    chosen: ConsumerSettings,
-    calls: Calls,
-    reports: Reports,
-    world: World,
-    trace: ConsumeTrace | None,
-    means: Means,
-    once: Once | None,
+    spec: ConsumerSpec, chosen: ConsumerSettings, parts: _Parts, trace: ConsumeTrace | None, once: Once | None
 ) -> Handling:
-    observer = reports.observer(in_threads=not is_awaited(spec))
+    calls, clock, means = parts.host.calls, parts.world.clock, parts.means
+    observer = parts.reports.observer(in_threads=not is_awaited(spec))
     before, after = calls.before, calls.after if observer is None else (observer, *calls.after)
     if trace is not None:  # outermost: a delivery that a plugin decides on has its two records, too
         before, after = (trace.before, *before), (trace.after, *after)
@@ -257,8 +235,8 @@ def _handling(
     rules = Rules(undecodable, explicit_ack=chosen.explicit_ack)
     is_alone = observer is None and trace is None
     hooks = Hooks(before, after, calls.around, calls if is_alone else None)
-    batching = batching_for(spec, hooks, world.clock, rules, means) if spec.batch else None
-    call = call_for(spec, hooks, world.clock, rules, means, once) if batching is None else one_of(batching)
+    batching = batching_for(spec, hooks, clock, rules, means) if spec.batch else None
+    call = call_for(spec, hooks, clock, rules, means, once) if batching is None else one_of(batching)
     by_hand = spec.commit == "manual"
     return Handling(
         call,
@@ -271,19 +249,21 @@ def _handling(
     )
 
 
-def _run(spec: ConsumerSpec, settings: AppSettings, runners: Mapping[str, Runner]) -> ConsumerSpec:
-    """The consumer with the function that its engine has called; most have none."""
+def _prepared(spec: ConsumerSpec, settings: AppSettings, host: PluginHost) -> ConsumerSpec:
+    """The consumer with the decoders of its codec, and the function that its engine has called; most have neither."""
+    spec = with_codec(spec, host.codecs)
     if not spec.engine:
         return spec
-    runner = runners.get(spec.engine)
+    runner = host.runners.get(spec.engine)
     if runner is None:
-        offered = nearest(spec.engine, list(runners)) or "; install and load the plugin that offers it"
+        offered = nearest(spec.engine, list(host.runners)) or "; install and load the plugin that offers it"
         raise ConfigurationError(
             f"consumer {spec.name!r}: there is no engine {spec.engine!r}{offered}", place=spec.place
         )
     arguments = (Argument("messages", "message", many=list),)
     group = unwrap(settings.cluster.namespace, spec.group)
-    return replace(spec, function=runner.prepared(spec.function, spec.name, group), arguments=arguments)
+    function = asked(spec, "prepared", lambda: runner.prepared(spec.function, spec.name, group))
+    return replace(spec, function=function, arguments=arguments)
 
 
 def _key_of(spec: ConsumerSpec) -> Callable[[Message], str] | None:

@@ -1,7 +1,7 @@
 """Finding the consumers: imports what the settings or the command line name, and checks what it finds as a whole.
 
 Owns everything that can be wrong between one handler and another, or between handlers and settings. What can be wrong
-with one handler alone was said by `declare.py` when it was imported.
+with one handler alone is `declare`'s, which says it when it is imported.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -19,10 +20,16 @@ from typing import Any
 
 from framework.core import limits
 from framework.declare import Consumer, ConsumerSpec
-from framework.errors import ConfigurationError, ConfigurationMistakes, FrameworkError, nearest, shorten
+from framework.declare.gathering import Mistaken, gathering
+from framework.errors import ConfigurationError, ConfigurationMistakes, Findings, FrameworkError, nearest, shorten
+from framework.model.namespaces import unwrap
 from framework.settings.schema import AppSettings, ConsumerSettings
 
 AnyConsumer = Consumer[..., Any]
+_RUNS_AGAIN = (
+    "what expires runs again while its handler may still be at it, and an orderly group never runs a message twice at "
+    "once; remove it (stuck_after reports what takes long)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,52 +60,74 @@ def target(app: str) -> Target:
 
 def collect(settings: AppSettings, app: str | None = None) -> list[AnyConsumer]:
     """Every consumer that APP or the settings name, checked together. Raises ConfigurationMistakes."""
-    mistakes: list[ConfigurationError] = []
-    found: list[AnyConsumer] = []
-    for name, place in _sources(settings, app):
-        try:
-            found += [each for each in dict.fromkeys(_found_in(target(name))) if each not in found]
-        except ConfigurationMistakes as error:
-            mistakes += [_placed(each, place) for each in error.mistakes]
-        except ConfigurationError as error:
-            mistakes.append(_placed(error, place))
-    if not found and not mistakes:
-        what = f"in {app}" if app else "because neither APP nor app.handlers names a module"
-        mistakes.append(
-            ConfigurationError(f"there is no consumer {what}; mark a function with @consumer(topic, group)")
-        )
-    mistakes += check(found, settings, is_complete=not mistakes)
-    if mistakes:
-        raise ConfigurationMistakes(mistakes)
+    findings = Findings()
+    found = gather(settings, app, findings)
+    if findings:
+        raise ConfigurationMistakes(findings.mistakes)
     return found
 
 
-def check(found: Sequence[AnyConsumer], settings: AppSettings, *, is_complete: bool = True) -> list[ConfigurationError]:
-    """What is wrong between these consumers, and between them and the settings."""
-    mistakes: list[ConfigurationError] = []
-    first: dict[tuple[str, str], AnyConsumer] = {}
-    for each in found:
-        spec = each.spec
-        other = first.setdefault((spec.topic, spec.group), each)
-        if other is not each:
-            mistakes.append(
-                ConfigurationError(
-                    f"consumer {spec.name!r}: topic {spec.topic!r} in group {spec.group!r} has a consumer already, "
-                    f"{other.spec.name!r} at {other.spec.place}; give one of them a group of its own",
-                    place=spec.place,
-                )
-            )
+def gather(settings: AppSettings, app: str | None, findings: Findings) -> list[AnyConsumer]:
+    """The same with what is wrong noted: what can be consumed with all the same, for whoever goes on looking."""
+    own, found = Findings(), list[AnyConsumer | Mistaken]()
+    sources = list(_sources(settings, app))
+    for name, place in sources:
+        here = Findings()
+        with gathering(here):
+            found += [each for each in here.tried(partial(_found_in, name, here)) or () if each not in found]
+        own.note(*(_placed(each, place) for each in here.mistakes))
+    # Those of an import before this one, too: this time nothing was declared.
+    broken = [each for each in found if isinstance(each, Mistaken)]
+    said = Findings()
+    said.note(*(mistake for each in broken for mistake in each.findings.mistakes))
+    own.note(*said.mistakes)
+    if not found and not own and not (findings and not sources):  # what names them may be what is wrong in the settings
+        what = f"in {app}" if app else "because neither APP nor app.handlers names a module"
+        own.note(ConfigurationError(f"there is no consumer {what}; mark a function with @consumer(topic, group)"))
+    consumers = [each for each in found if isinstance(each, Consumer)]
+    is_complete = bool(found) and len(own) == len(said) and all(each.group is not None for each in broken)
+    own.note(*check(consumers, settings))
+    if is_complete:
+        groups = [each.group for each in broken if each.group] + [each.spec.group for each in consumers]
+        own.note(*unknown_groups(settings, groups))
+    findings.note(*own.mistakes)
+    return consumers
+
+
+def check(found: Sequence[AnyConsumer], settings: AppSettings) -> list[ConfigurationError]:
+    """What is wrong between these consumers, and between them and their groups' settings."""
     by_group: dict[str, list[ConsumerSpec]] = {}
     for each in found:
         by_group.setdefault(each.spec.group, []).append(each.spec)
+    mistakes = [mistake for specs in by_group.values() for mistake in same_topic(specs)]
     mistakes += [mistake for specs in by_group.values() if (mistake := mixture(specs)) is not None]
-    mistakes += over_maximum([each.spec for each in found], settings)
-    groups = {each.spec.group for each in found}
-    for group in settings.consumers if is_complete else ():
+    return mistakes + over_maximum([each.spec for each in found], settings)
+
+
+def unknown_groups(settings: AppSettings, groups: Iterable[str]) -> list[ConfigurationError]:
+    """Settings of groups that nobody is in: they would silently be without effect."""
+    groups, mistakes = sorted({unwrap(settings.cluster.namespace, group) for group in groups}), []
+    for group in settings.consumers:
         if group not in groups:
-            known = nearest(group, groups) or f"; groups: {', '.join(sorted(groups))}"
+            known = nearest(group, groups) or f"; groups: {', '.join(groups)}"
             message = f"consumers.{group}: no consumer is in this group{known}"
             mistakes.append(ConfigurationError(message, place=settings.place("consumers", group)))
+    return mistakes
+
+
+def same_topic(specs: Iterable[ConsumerSpec], namespace: str = "") -> list[ConfigurationError]:
+    """Consumers of one group whose topic another one of it has: a message would have two fates."""
+    mistakes, first = [], dict[str, ConsumerSpec]()
+    for spec in specs:
+        other = first.setdefault(unwrap(namespace, spec.topic), spec)
+        if other is not spec:
+            mistakes.append(
+                ConfigurationError(
+                    f"consumer {spec.name!r}: topic {spec.topic!r} in group {spec.group!r} has a consumer already, "
+                    f"{other.name!r} at {other.place}; give one of them a group of its own",
+                    place=spec.place,
+                )
+            )
     return mistakes
 
 
@@ -121,6 +150,20 @@ def mixture(specs: Sequence[ConsumerSpec]) -> ConfigurationError | None:
         f"({other.place}); a group is one or the other: give one of them a group of its own",
         place=other.place,
     )
+
+
+def without_meaning(group: str, spec: ConsumerSpec, settings: AppSettings) -> Iterator[ConfigurationError]:
+    """Settings of a group whose kind of consumers they are not for; `spec` is one of them."""
+    orderly, broadcasting = spec.orderly, spec.broadcasting
+    for name, is_wrong, why in (
+        ("stuck_after", not orderly, "only a queue of an orderly group can be blocked by one message; remove it"),
+        ("timeout", orderly, _RUNS_AGAIN),
+        ("expiry", orderly, _RUNS_AGAIN),
+        ("allocation", broadcasting, "the members of a broadcasting group divide nothing; remove it"),
+    ):
+        if is_wrong and name in settings.consumer(group).model_fields_set:
+            place = settings.place("consumers", group, name)
+            yield ConfigurationError(f"consumers.{group}.{name}: {why}", place=place)
 
 
 def max_retries_of(chosen: ConsumerSettings, spec: ConsumerSpec) -> int:
@@ -152,37 +195,36 @@ def _sources(settings: AppSettings, app: str | None) -> Iterable[tuple[str, str 
     return inside or [(app, None)]
 
 
-def _found_in(wanted: Target) -> Iterator[AnyConsumer]:
+def _found_in(app: str, findings: Findings) -> list[AnyConsumer | Mistaken]:
+    wanted = target(app)
     module = _imported(wanted.module)
     if wanted.attribute:
         value = getattr(module, wanted.attribute, None)
-        if not isinstance(value, Consumer):
+        if not isinstance(value, Consumer | Mistaken):
             names = [name for name, each in vars(module).items() if isinstance(each, Consumer)]
             what = f"{shorten(value)} is not a consumer" if value is not None else "there is no such name"
             close = nearest(wanted.attribute, names) or (f"; consumers there: {', '.join(names)}" if names else "")
             raise ConfigurationError(f"{wanted.module}:{wanted.attribute}: {what}{close}")
-        yield value
-        return
-    yield from _in_module(module)
-    mistakes: list[ConfigurationError] = []
+        return [value]
+    found = list(_in_module(module))
     for info in pkgutil.walk_packages(getattr(module, "__path__", ()), f"{wanted.module}."):
         if info.name.rpartition(".")[2] == "__main__":
             continue
-        try:
-            yield from _in_module(_imported(info.name))
-        except ConfigurationError as error:
-            mistakes.append(error)
-    if mistakes:
-        raise ConfigurationMistakes(mistakes)
+        inner = findings.tried(partial(_imported, info.name))
+        if inner is not None:
+            found += _in_module(inner)
+    return list(dict.fromkeys(found))
 
 
-def _in_module(module: ModuleType) -> Iterator[AnyConsumer]:
+def _in_module(module: ModuleType) -> Iterator[AnyConsumer | Mistaken]:
     """Consumers that this module declares; those that it imported from elsewhere are found where they stand."""
     for value in vars(module).values():
         if isinstance(value, Consumer):
             spec = value.spec
             if module.__name__ in {spec.module, getattr(spec.function, "__module__", "")}:
                 yield value
+        elif isinstance(value, Mistaken):
+            yield value
 
 
 def _imported(name: str) -> ModuleType:

@@ -10,10 +10,10 @@ import structlog
 from framework.client.cluster import Cluster
 from framework.client.options import ClusterOptions
 from framework.core.census import Profile
-from framework.errors import BrokerUnreachable, FrameworkError
+from framework.errors import BrokerUnreachable, ConfigurationError, FrameworkError
 from framework.model.reserved import AUTO_CREATE_TOPIC
 from framework.net.credentials import Credentials
-from framework.net.tls import TlsOptions
+from framework.net.tls import TlsOptions, check_files
 from framework.runtime.plan import GroupPlan
 from framework.services.position import First, Since
 from framework.settings.schema import AppSettings, Tls
@@ -69,6 +69,18 @@ def _tls(given: Tls) -> TlsOptions | None:
         key_password=given.key_password.reveal(),
         server_name=given.server_name,
     )
+
+
+def check_tls(settings: AppSettings) -> None:
+    """Read the files that `cluster.tls` names. Raises ConfigurationError with the place of the name."""
+    options = _tls(settings.cluster.tls)
+    if options is None:
+        return
+    try:
+        check_files(options)
+    except ConfigurationError as error:
+        name = str(error).partition(" ")[0].removeprefix("tls.")
+        raise ConfigurationError(f"cluster.{error}", place=settings.place("cluster", "tls", name)) from None
 
 
 def heartbeat_of(client_id: str, plans: Sequence[GroupPlan]) -> Heartbeat:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 import structlog
 
 from framework.declare import Consumer, ConsumerSpec
-from framework.errors import ConfigurationError
+from framework.errors import ConfigurationError, ConfigurationMistakes, Findings
 from framework.hooks.host import PluginHost
 from framework.model.contracts import Taken, TakesGroups, Taking
 from framework.model.namespaces import unwrap, wrap
@@ -22,6 +24,7 @@ from framework.runtime.counting import EngineFigures
 from framework.settings.schema import AppSettings
 
 log = structlog.get_logger()
+T = TypeVar("T")
 
 SETTINGS = ("max_retries", "start")
 """Of a group's, those that mean something to an engine; others are for what we do ourselves, and refused."""
@@ -39,7 +42,43 @@ class _Group:
 def takes(spec: ConsumerSpec, settings: AppSettings, host: PluginHost) -> bool:
     """Whether the consumer's engine reads by itself."""
     runner: object = host.runners.get(spec.engine) if spec.engine else None
-    return isinstance(runner, TakesGroups) and runner.takes(unwrap(settings.cluster.namespace, spec.group))
+    if not isinstance(runner, TakesGroups):
+        return False
+    return bool(asked(spec, "takes", lambda: runner.takes(unwrap(settings.cluster.namespace, spec.group))))
+
+
+def asked(spec: ConsumerSpec, method: str, work: Callable[[], T]) -> T:
+    """What an engine answers; whatever it raises is a mistake at the handler that names it."""
+    try:
+        return work()
+    except ConfigurationError as error:
+        if error.place is not None or isinstance(error, ConfigurationMistakes):
+            raise
+        raise ConfigurationError(f"consumer {spec.name!r}: {error}", place=spec.place) from error
+    except Exception as error:  # border: a plugin's code
+        reason = f"engine {spec.engine!r}: {method}() failed: {type(error).__name__}: {error}"
+        raise ConfigurationError(f"consumer {spec.name!r}: {reason}", place=spec.place) from error
+
+
+def takings(
+    settings: AppSettings, consumers: Sequence[Consumer[..., object]], host: PluginHost
+) -> list[tuple[ConsumerSpec, TakesGroups, Taking]]:
+    """Who takes what. Raises ConfigurationError, or several, for what cannot work; of what engines find, too."""
+    findings, found = Findings(), []
+    specs = [consumer.spec for consumer in consumers]
+    for spec in specs:
+        if not findings.tried(partial(takes, spec, settings, host)):
+            continue
+        runner: object = host.runners[spec.engine]
+        assert isinstance(runner, TakesGroups), "or it would not take the group"
+        findings.note(
+            *_mistakes(spec, [each for each in specs if each is not spec and each.group == spec.group], settings)
+        )
+        taking = findings.tried(partial(_taking, spec, settings))
+        if taking is not None:
+            found.append((spec, runner, taking))
+    findings.check()
+    return found
 
 
 class TakenGroups:
@@ -50,16 +89,13 @@ class TakenGroups:
         self._groups: list[_Group] = []
 
     def take(self, settings: AppSettings, consumers: Sequence[Consumer[..., object]], host: PluginHost) -> None:
-        """Find them. Nothing is started; raises ConfigurationError for what cannot work."""
-        specs = [consumer.spec for consumer in consumers]
-        for spec in specs:
-            if not takes(spec, settings, host):
-                continue
-            others = [other for other in specs if other is not spec and other.group == spec.group]
-            runner: object = host.runners[spec.engine]
-            assert isinstance(runner, TakesGroups), "or it would not take the group"
-            taking = _taking(spec, others, settings)
-            self._groups.append(_Group(taking, spec.engine, runner.taken(taking)))
+        """Find them. Nothing is started; raises ConfigurationError, or several, for what cannot work."""
+        findings = Findings()
+        for spec, runner, taking in takings(settings, consumers, host):
+            taken = findings.tried(partial(asked, spec, "taken", partial(runner.taken, taking)))
+            if taken is not None:
+                self._groups.append(_Group(taking, spec.engine, taken))
+        findings.check()
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -109,29 +145,44 @@ class TakenGroups:
         )
 
 
-def _taking(spec: ConsumerSpec, others: Sequence[ConsumerSpec], settings: AppSettings) -> Taking:
+def _mistakes(spec: ConsumerSpec, others: Sequence[ConsumerSpec], settings: AppSettings) -> list[ConfigurationError]:
+    """What cannot be where an engine consumes the group by itself."""
+    group, mistakes = unwrap(settings.cluster.namespace, spec.group), list[ConfigurationError]()
+    if others:
+        mistakes.append(
+            ConfigurationError(
+                f"group {group!r}: the engine {spec.engine!r} consumes it by itself, so it has one handler: "
+                f"{spec.name} ({spec.place}); give {others[0].name} a group of its own",
+                place=others[0].place,
+            )
+        )
+    for option, is_given, instead in (
+        ("broadcasting", spec.broadcasting, ""),
+        ("retry", spec.retry is not None, ", and write consumers.GROUP.max_retries"),
+    ):
+        if is_given:
+            mistakes.append(
+                ConfigurationError(
+                    f"consumer {spec.name!r}: {option}= has no meaning where the engine {spec.engine!r} consumes the "
+                    f"group by itself; remove it{instead}",
+                    place=spec.place,
+                )
+            )
+    for name in sorted(settings.consumer(group).model_fields_set.difference(SETTINGS)):
+        mistakes.append(
+            ConfigurationError(
+                f"consumers.{group}.{name}: the engine {spec.engine!r} consumes this group by itself, where only "
+                f"{' and '.join(SETTINGS)} have a meaning; remove it",
+                place=settings.place("consumers", group, name),
+            )
+        )
+    return mistakes
+
+
+def _taking(spec: ConsumerSpec, settings: AppSettings) -> Taking:
     namespace = settings.cluster.namespace
     group = unwrap(namespace, spec.group)
-    if others:
-        raise ConfigurationError(
-            f"group {group!r}: the engine {spec.engine!r} consumes it by itself, so it has one handler: {spec.name}; "
-            f"give {others[0].name} a group of its own",
-            place=others[0].place,
-        )
-    if spec.retry is not None or spec.broadcasting:
-        option = "broadcasting" if spec.broadcasting else "retry"
-        raise ConfigurationError(
-            f"consumer {spec.name!r}: {option}= has no meaning where the engine {spec.engine!r} consumes the group by "
-            f"itself; remove it{', and write consumers.GROUP.max_retries' if option == 'retry' else ''}",
-            place=spec.place,
-        )
     chosen = settings.consumer(group)
-    for name in sorted(chosen.model_fields_set.difference(SETTINGS)):
-        raise ConfigurationError(
-            f"consumers.{group}.{name}: the engine {spec.engine!r} consumes this group by itself, where only "
-            f"{' and '.join(SETTINGS)} have a meaning; remove it",
-            place=settings.place("consumers", group, name),
-        )
     return Taking(
         name=spec.name,
         function=spec.function,

@@ -6,6 +6,7 @@ Knows models only as pydantic's; which settings exist is `schema.py`'s affair.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any, TypeAlias, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -28,6 +29,29 @@ def translated(
 ) -> list[ConfigurationError]:
     """One ConfigurationError a complaint, in the order of the file as far as pydantic keeps it."""
     return [_mistake(detail, kind, places, prefix, hidden or Hidden()) for detail in error.errors(include_url=False)]
+
+
+def without_mistaken(kind: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values without those that the model complains about; a list goes whole."""
+    kept: dict[str, Any] = deepcopy(dict(values))
+    try:
+        kind.model_validate(values)
+    except ValidationError as error:
+        for detail in error.errors(include_url=False):
+            _leave_out(kept, detail["loc"])
+    return kept
+
+
+def _leave_out(values: dict[str, Any], path: tuple[int | str, ...]) -> None:
+    level: Any = values
+    for at, step in enumerate(path):
+        if not isinstance(level, dict) or step not in level:
+            return  # what is around it has gone for another reason
+        following = level[step]
+        if at + 1 == len(path) or not isinstance(following, dict) or path[at + 1] not in following:
+            del level[step]
+            return
+        level = following
 
 
 def _mistake(

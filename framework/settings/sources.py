@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from framework.errors import ConfigurationError, ConfigurationMistakes, shorten
+from framework.errors import ConfigurationError, ConfigurationMistakes, Findings, shorten
 from framework.settings import document
 from framework.settings.document import Document
 from framework.settings.hidden import Hidden
+from framework.settings.mistakes import without_mistaken
 from framework.settings.schema import AppSettings
 from framework.settings.secret_words import SECRET_WORDS
 
@@ -81,6 +82,22 @@ def load(
 
     Without an `environment`, the process's own.
     """
+    findings = Findings()
+    settings = gather(file, findings, overlays=overlays, environment=environment, overrides=overrides)
+    if findings:
+        raise ConfigurationMistakes(findings.mistakes)
+    return settings
+
+
+def gather(
+    file: Path | str | None,
+    findings: Findings,
+    *,
+    overlays: Sequence[Path | str] = (),
+    environment: Mapping[str, str] | None = None,
+    overrides: Iterable[Override] = (),
+) -> AppSettings:
+    """The same with what is wrong noted, and left out: for whoever looks at the rest all the same."""
     layers = _Layers(os.environ if environment is None else environment)
     for path in ([file] if file is not None else []) + list(overlays):
         layers.add_file(Path(path))
@@ -88,12 +105,8 @@ def load(
     for each in overrides:
         layers.add(each.path, each.text, each.place)
     layers.add_credentials()
-    settings = AppSettings.parsed(layers.values, layers.places, layers.warnings, layers.hidden)
-    if isinstance(settings, list):
-        layers.mistakes += settings
-    if layers.mistakes or isinstance(settings, list):
-        raise ConfigurationMistakes(layers.mistakes)
-    return settings
+    findings.note(*layers.mistakes)
+    return _as_far_as_right(layers, findings)
 
 
 def read_credentials(path: Path) -> Document:
@@ -233,6 +246,18 @@ class _Layers:
         elif isinstance(value, str) and value and "${" not in value and path and _is_secret(path[-1]):
             name = ".".join(path)
             self.warnings.append(f"{layer.places[path]}: {name} stands in the file; write ${{env:NAME}} instead")
+
+
+def _as_far_as_right(layers: _Layers, findings: Findings) -> AppSettings:
+    values = layers.values
+    while True:
+        settings = AppSettings.parsed(values, layers.places, layers.warnings, layers.hidden)
+        if not isinstance(settings, list):
+            return settings
+        findings.note(*settings)
+        before, values = values, without_mistaken(AppSettings, values)
+        if values == before:
+            return AppSettings()
 
 
 def _is_secret(key: str) -> bool:

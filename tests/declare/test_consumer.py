@@ -13,7 +13,7 @@ import pytest
 import framework
 from framework import Consumer, Delivery, Message, Retry, RetryLater, consumer
 from framework.declare.arguments import Argument
-from framework.errors import ConfigurationError
+from framework.errors import ConfigurationError, ConfigurationMistakes
 
 if TYPE_CHECKING:
     from collections import OrderedDict
@@ -118,6 +118,25 @@ def test_a_wrapped_function_is_named_by_its_own_place() -> None:
     assert f"{HERE}:{line}" == consumer("t", "g")(wrapper(handle)).spec.place
 
 
+def test_all_that_is_wrong_with_one_handler_is_said_at_once_and_a_typo_is_no_missing_option() -> None:
+    options: Any = {"topik": "t", "group": "g h", "orderly": "yes", "batch": -1, "retries": 3}
+    with pytest.raises(ConfigurationMistakes) as caught:
+        consumer(**options)(good)
+
+    texts = [str(each) for each in caught.value.mistakes]
+    wanted = (
+        "'topik'; did you mean 'topic'",
+        "'retries'; did you mean 'retry'",
+        "orderly='yes'",
+        "batch=-1",
+        "group 'g h'",
+    )
+    assert len(wanted) == len(texts)
+    for each in wanted:
+        assert any(each in text for text in texts), each
+    assert all(text.startswith(f"{HERE}:{good.__code__.co_firstlineno}: consumer 'good': ") for text in texts)
+
+
 def good(it: Message) -> None: ...
 
 
@@ -174,8 +193,16 @@ async def yields(it: Message) -> AsyncIterator[int]:
         (good, {"topic": "t", "group": "g", "once": "0s"}, "once='0s': write for how long"),
         (good, {"topic": "t", "group": "g", "once": "soon"}, "once: "),
         (good, {"topic": "t", "group": "g", "onc": "1h"}, "unknown option 'onc'; did you mean 'once'?"),
-        (good, {"topic": "t", "group": "g", "once": "1h", "batch": 3}, "once and batch=3: what a batch is given"),
-        (good, {"topic": "t", "group": "g", "once": "1h", "engine": "spark"}, "once and engine='spark'"),
+        (
+            several,
+            {"topic": "t", "group": "g", "once": "1h", "batch": 3},
+            "leave batch out, or have what the batch is written to refuse repeats (a unique key)",
+        ),
+        (
+            good,
+            {"topic": "t", "group": "g", "once": "1h", "engine": "spark"},
+            "once and engine='spark': a batch is handled as a whole",
+        ),
         (
             good,
             {"topic": "t", "group": "g", "once": "1h", "orderly": True, "commit": "manual"},

@@ -183,7 +183,7 @@ def test_more_retries_than_the_group_allows_are_refused_at_start() -> None:
 
     def mistakes(**chosen: int) -> list[str]:
         chosen_settings = AppSettings.model_validate(settings("billing", **chosen))
-        return [str(mistake) for mistake in check([bill], chosen_settings, is_complete=True)]
+        return [str(mistake) for mistake in check([bill], chosen_settings)]
 
     (mistake,) = mistakes()
     assert "max=20 is over consumers.billing.max_retries, which is 16; raise that, too" in mistake

@@ -129,3 +129,23 @@ def test_a_taken_group_has_one_handler() -> None:
     def views(message: Message) -> None: ...
 
     _refused(r"group 'revenue': the engine 'own' consumes it by itself, so it has one handler", revenue, views)
+
+
+def test_whatever_an_engine_raises_is_named_at_its_handler_and_hides_no_other() -> None:
+    class Broken(Engine):
+        def taken(self, taking: Taking) -> Engine:
+            raise OSError("no session")
+
+    class Doubtful(Engine):
+        def takes(self, group: str) -> bool:
+            raise ConfigurationError("options.failOnDataLoss: write true or false")
+
+    for engine, words in (
+        (Broken(), r"test_taken.py:\d+: consumer 'revenue': engine 'own': taken\(\) failed: OSError: no session"),
+        (Doubtful(), r"test_taken.py:\d+: consumer 'revenue': options.failOnDataLoss: write true or false"),
+    ):
+        with (
+            pytest.raises((ConfigurationError, Violation), match=words),
+            Harness(revenue, plugins=host(engine)),
+        ):
+            pass

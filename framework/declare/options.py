@@ -1,0 +1,189 @@
+"""The options of @consumer: what each may be, and with which others it may not stand.
+
+Each function answers what the spec holds, and raises ConfigurationError without a place, which its caller knows.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+
+from framework.declare.publishing import topics_of
+from framework.errors import ConfigurationError, Findings, nearest, shorten
+from framework.model import sql92
+from framework.model.durations import to_ms
+
+OPTIONS = (
+    "topic",
+    "group",
+    "orderly",
+    "key",
+    "commit",
+    "broadcasting",
+    "tags",
+    "sql",
+    "codec",
+    "engine",
+    "batch",
+    "linger",
+    "retry",
+    "once",
+    "ready_when",
+    "name",
+)
+# One message beyond what a queue may hold by default would never come together.
+BATCH_MAX = 1_024
+LINGER_MAX_MS = 60_000
+# Of an engine that says neither: a job costs far more than a call.
+ENGINE_BATCH, ENGINE_LINGER_MS = 1_000, 1_000
+EXAMPLE = 'write @consumer(topic="orders", group="billing")'
+_SEPARATOR = "||"
+_CLASS_FILTERS = frozenset({"class_filter", "class_filter_mode", "filter_class"})
+
+
+def given_in(positional: tuple[object, ...], options: dict[str, object], findings: Findings) -> dict[str, object]:
+    """Option -> value, of those that there are; the others are noted."""
+    if len(positional) > 2:
+        raise ConfigurationError(f"only topic and group go without their names, not {len(positional)}; {EXAMPLE}")
+    given = dict(zip(("topic", "group"), positional, strict=False))
+    for option, value in options.items():
+        if option in _CLASS_FILTERS:
+            reason = f"{option}: no broker since 5.0 runs filter classes; write sql=, or tags="
+        elif option not in OPTIONS:
+            known = nearest(option, OPTIONS) or f"; known: {', '.join(OPTIONS)}"
+            reason = f"unknown option {option!r}{known}; how it runs is said in the settings file"
+        elif option in given:
+            reason = f"{option} is given twice; {EXAMPLE}"
+        else:
+            given[option] = value
+            continue
+        findings.note(ConfigurationError(reason))
+    return given
+
+
+def manner_of(given: dict[str, object], function: Callable[..., object]) -> tuple[str, int, int]:
+    """Who calls the function, with how many messages at most, and how long those wait for each other."""
+    engine = given.get("engine", "")
+    if not isinstance(engine, str):
+        raise ConfigurationError(f'engine={shorten(engine)}: write the name that a plugin gives it, such as "spark"')
+    batch = _batch(given.get("batch", ENGINE_BATCH if engine else 0))
+    linger_ms = _linger(given.get("linger", ENGINE_LINGER_MS / 1000 if engine else 0))
+    if engine and not batch:
+        raise ConfigurationError(f"batch=0: the engine {engine!r} takes batches; write how many messages at most")
+    if engine and inspect.iscoroutinefunction(function):
+        raise ConfigurationError(f"the engine {engine!r} calls plain functions: write def, not async def")
+    if linger_ms and not batch:
+        raise ConfigurationError("linger without batch: a single message waits for nobody; write batch=32, too")
+    if engine and given.get("orderly", False) is not False:
+        raise ConfigurationError(
+            f"the engine {engine!r} is for concurrent groups in this version: remove it, or orderly"
+        )
+    return engine, batch, linger_ms
+
+
+def _batch(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= BATCH_MAX:
+        raise ConfigurationError(f"batch={shorten(value)}: write how many messages at most, 1 to {BATCH_MAX}")
+    return value
+
+
+def _linger(value: object) -> int:
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        try:
+            linger_ms = to_ms(value)
+        except ValueError as error:
+            raise ConfigurationError(f"linger: {error}") from None
+        if linger_ms <= LINGER_MAX_MS:
+            return linger_ms
+    raise ConfigurationError(
+        f'linger={shorten(value)}: write a duration up to {LINGER_MAX_MS // 1000}s, such as "50ms"'
+    )
+
+
+def codec_of(value: object, engine: str) -> str:
+    if not isinstance(value, str):
+        raise ConfigurationError(f'codec={shorten(value)}: write the name that a plugin gives it, such as "json"')
+    if value and engine:
+        raise ConfigurationError(
+            f"codec={value!r} and engine={engine!r}: the engine reads bodies itself; remove one of them"
+        )
+    return value
+
+
+def sql_of(value: object, given: dict[str, object]) -> str | None:
+    """The condition, understood before anything runs: a broker would tell it by codes, and a stock one not at all."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise ConfigurationError(f"sql={shorten(value)}: write a condition such as \"price > 10 AND region = 'eu'\"")
+    if "tags" in given:
+        raise ConfigurationError("tags and sql together: a broker filters by one of them; write TAGS = 'paid' in sql")
+    sql92.parse(value)
+    return value
+
+
+def tags_of(value: object) -> str:
+    if not isinstance(value, str):
+        raise ConfigurationError(f"tags={shorten(value)}: write a text such as 'created || paid'")
+    parts = [part.strip() for part in value.split(_SEPARATOR)]
+    if not all(parts) or any("|" in part or any(sign.isspace() for sign in part) for part in parts):
+        raise ConfigurationError(f"tags={shorten(value)}: write words joined by ||, or * for all")
+    return value.strip()
+
+
+def once_of(given: dict[str, object]) -> int:
+    """For how long repeats are dropped."""
+    once = given.get("once")
+    if once is None:
+        return 0
+    once_ms = 0
+    if isinstance(once, str | int | float) and not isinstance(once, bool):
+        try:
+            once_ms = to_ms(once)
+        except ValueError as error:
+            raise ConfigurationError(f"once: {error}") from None
+    if not once_ms:
+        raise ConfigurationError(f'once={shorten(once)}: write for how long repeats are dropped, such as "30m"')
+    for option in ("engine", "batch"):
+        if given.get(option):
+            why = "a batch is handled as a whole, and each message alone is a repeat or none"
+            instead = "have what the batch is written to refuse repeats (a unique key)"
+            raise ConfigurationError(
+                f"once and {option}={shorten(given[option])}: {why}; leave {option} out, or {instead}"
+            )
+    if given.get("commit") == "manual":
+        raise ConfigurationError(
+            'once and commit="manual": a message that is rolled back would be a repeat; remove one of them'
+        )
+    return once_ms
+
+
+def check_key(key: object, orderly: object, once_ms: int) -> None:
+    if orderly == "key" and once_ms:
+        raise ConfigurationError(
+            f'key={shorten(key)} with once and orderly="key": would it be whose order is kept, or what is a repeat? '
+            "remove key (then the sharding key is the one, and the message id the other), or once"
+        )
+    if orderly != "key" and not once_ms:
+        raise ConfigurationError(
+            f'key={shorten(key)} says whose order is kept, or what is a repeat: add orderly="key" or once="30m", or '
+            "remove it"
+        )
+    if not callable(key) or inspect.iscoroutinefunction(key):
+        raise ConfigurationError(f"key={shorten(key)}: write a plain function that takes a message and returns its key")
+
+
+def not_commit(value: object) -> str:
+    if value == "manual":
+        return 'commit="manual" is for the order of queues, where all is one line: write orderly=True, or remove it'
+    return f'commit={shorten(value)}: write "auto" or "manual"'
+
+
+def publishes_of(function: Callable[..., object], commit: object, batch: int) -> tuple[str, ...]:
+    topics = topics_of(function)
+    if topics and (commit == "manual" or batch):
+        which = 'commit="manual"' if commit == "manual" else f"batch={batch}"
+        raise ConfigurationError(
+            f"@publishes and {which}: what it returns would be both; remove one, or use a Producer"
+        )
+    return topics
