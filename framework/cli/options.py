@@ -143,8 +143,8 @@ def settings_file(arguments: argparse.Namespace) -> Path | None:
     return find(arguments.config, os.environ, folder)
 
 
-def chosen(arguments: argparse.Namespace, settings: AppSettings) -> list[Consumer[..., Any]]:
-    """The application's consumers, those of `--only` where it was given."""
+def chosen(arguments: argparse.Namespace, settings: AppSettings) -> tuple[list[Consumer[..., Any]], frozenset[str]]:
+    """The application's consumers, those of `--only` where it was given, and the groups that are left out by it."""
     from framework.runtime.collect import collect
 
     consumers = collect(settings, arguments.app)
@@ -152,7 +152,8 @@ def chosen(arguments: argparse.Namespace, settings: AppSettings) -> list[Consume
     for group in arguments.only:
         if group not in groups:
             raise ConfigurationError(f"--only {group}: no consumer is in this group{nearest(group, groups)}")
-    return [consumer for consumer in consumers if not arguments.only or consumer.spec.group in arguments.only]
+    wanted = groups.intersection(arguments.only) if arguments.only else groups
+    return [each for each in consumers if each.spec.group in wanted], frozenset(groups - wanted)
 
 
 def for_child(

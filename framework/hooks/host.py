@@ -19,7 +19,7 @@ import pluggy
 import structlog
 from pydantic import BaseModel, ValidationError
 
-from framework.errors import ConfigurationError, ConfigurationMistakes, nearest
+from framework.errors import ConfigurationError, ConfigurationMistakes, Findings, nearest
 from framework.hooks import specs
 from framework.hooks.calls import Calls, Implementation
 from framework.hooks.contained import ContainedPolicy, contained_handler, watched_strategy
@@ -122,11 +122,15 @@ class PluginHost:
         self._manager.add_hookspecs(specs.Hooks)
         self.mistakes: list[ConfigurationError] = []
         """What is wrong with plugins; each names its own."""
+        self.models: dict[str, type[BaseModel]] = {}
+        """What the settings of plugins are, by the plugin's name; also of those whose settings are wrong."""
         self._sources: dict[str, str] = {}
         found = tuple(discover())
+        self._installed = sorted({entry.name for entry in found})
         for candidate in self._candidates(found, objects or {}):
             self._load(candidate)
-        self._check_names(found)
+        if choice is not None:
+            self.mistakes += self._wrong_names(choice, origin)
         if self.mistakes and not tolerant:
             raise ConfigurationMistakes(self.mistakes)
         self.calls = Calls([each for hook in specs.NAMES for each in self._implementations(hook)])
@@ -195,45 +199,48 @@ class PluginHost:
     def _register(self, name: str, found: object) -> None:
         check_version(found)
         model = settings_model(found)
-        if model is not None and self._origin is not None:
-            self._origin.hide(("plugins", "settings", name), model)
+        if model is not None:
+            self.models[name] = model
+            if self._origin is not None:
+                self._origin.hide(("plugins", "settings", name), model)
         plugin = made(found, self._settings(name, model) if model is not None else None)
         self._manager.register(plugin, name)
 
     def _settings(self, name: str, model: type[BaseModel]) -> BaseModel:
-        values = self._choice.settings.get(name, {}) if self._choice else {}
-        try:
-            return model.model_validate(dict(values))
-        except ValidationError as error:
-            if self._origin is None:
-                raise
-            raise self._origin.explain(("plugins", "settings", name), model, error) from None
+        return _validated(name, model, self._choice, self._origin)
 
-    def _check_names(self, found: Iterable[EntryPoint]) -> None:
+    def mistakes_in(self, choice: Choice, origin: Origin) -> list[ConfigurationError]:
+        """What is wrong with other settings for the plugins that are loaded here, which keep those that they have."""
+        findings = Findings()
+        for name, model in self.models.items():
+            origin.hide(("plugins", "settings", name), model)
+            findings.tried(partial(_validated, name, model, choice, origin))
+        findings.note(*self._wrong_names(choice, origin))
+        return findings.mistakes
+
+    def _wrong_names(self, choice: Choice, origin: Origin | None) -> Iterable[ConfigurationError]:
         """What is said of a plugin that is not there would otherwise be silently without effect."""
-        if self._choice is None:
-            return
-        blockable = sorted({entry.name for entry in found})
-        known = sorted({*blockable, *self._sources})
-        for at, name in enumerate(self._choice.block):
-            if name not in blockable:
-                message = f"plugins.block: no plugin {name!r} is installed{nearest(name, blockable)}"
-                if self._sources.get(name) == _OURS:
-                    message = f"plugins.block: {name!r} is built in, and does nothing where no setting names it"
-                elif name in self._sources:
-                    continue  # a local one, which is meant instead of one of its name that may be installed
-                self.mistakes.append(ConfigurationError(message, place=self._place("plugins", "block", str(at))))
-        for at, name in enumerate(self._choice.only or ()):
+
+        def mistake(message: str, *path: str) -> ConfigurationError:
+            place = origin.place("plugins", *path) if origin is not None else None
+            return ConfigurationError(f"plugins.{path[0]}: {message}", place=place)
+
+        known = sorted({*self._installed, *self._sources})
+        for at, name in enumerate(choice.block):
+            if name in self._installed:
+                continue
+            if self._sources.get(name) == _OURS:
+                yield mistake(f"{name!r} is built in, and does nothing where no setting names it", "block", str(at))
+            elif name not in self._sources:  # or it is local, and meant instead of one that may be installed
+                yield mistake(f"no plugin {name!r} is installed{nearest(name, self._installed)}", "block", str(at))
+        for at, name in enumerate(choice.only or ()):
             if name not in known:
-                message = f"plugins.only: no plugin {name!r} is installed{nearest(name, known)}"
-                self.mistakes.append(ConfigurationError(message, place=self._place("plugins", "only", str(at))))
-        for name in self._choice.settings:
+                yield mistake(f"no plugin {name!r} is installed{nearest(name, known)}", "only", str(at))
+        for name in choice.settings:
             if name not in known:
-                message = f"plugins.settings: no plugin {name!r} is installed{nearest(name, known)}"
-                self.mistakes.append(ConfigurationError(message, place=self._place("plugins", "settings", name)))
+                yield mistake(f"no plugin {name!r} is installed{nearest(name, known)}", "settings", name)
             elif (plugin := self._manager.get_plugin(name)) is not None and settings_model(plugin) is None:
-                message = f"plugins.settings: the plugin {name!r} has no settings"
-                self.mistakes.append(ConfigurationError(message, place=self._place("plugins", "settings", name)))
+                yield mistake(f"the plugin {name!r} has no settings", "settings", name)
 
     def _place(self, *path: str) -> str | None:
         return self._origin.place(*path) if self._origin else None
@@ -361,6 +368,16 @@ class PluginHost:
 
     def __repr__(self) -> str:
         return f"<PluginHost {', '.join(self._sources)}>"
+
+
+def _validated(name: str, model: type[BaseModel], choice: Choice | None, origin: Origin | None) -> BaseModel:
+    values = choice.settings.get(name, {}) if choice else {}
+    try:
+        return model.model_validate(dict(values))
+    except ValidationError as error:
+        if origin is None:
+            raise
+        raise origin.explain(("plugins", "settings", name), model, error) from None
 
 
 def _source(entry: EntryPoint) -> str:

@@ -12,7 +12,7 @@ import structlog
 from framework.client.cluster import Cluster
 from framework.client.producer import Producer
 from framework.declare import Consumer
-from framework.errors import ConfigurationError, nearest
+from framework.errors import ConfigurationError, Findings, nearest
 from framework.hooks.host import PluginHost
 from framework.model.durations import to_ms
 from framework.model.message import Message
@@ -22,6 +22,7 @@ from framework.net.task_tree import TaskTree
 from framework.ports import World
 from framework.runtime import build
 from framework.runtime.asked import AskedApp
+from framework.runtime.collect import unknown_groups
 from framework.runtime.companions import Companions
 from framework.runtime.connect import cluster_options, wait_for_a_broker
 from framework.runtime.counting import EngineFigures
@@ -35,7 +36,7 @@ from framework.runtime.remembering import Onces, close_onces
 from framework.runtime.reports import OnEvent, Reports
 from framework.runtime.stalls import StallWatch
 from framework.runtime.subscribing import asked_by, changed, check_open, with_consumer, without_topic
-from framework.runtime.taken import TakenGroups
+from framework.runtime.taken import TakenGroups, takings
 from framework.runtime.tracing import close_traces, start_traces
 from framework.runtime.watching import start_standstill
 from framework.services.clocks import AlignedClock
@@ -79,6 +80,8 @@ class App:
         self._membership = Membership(settings, self.world, self._clock)
         self.worker = 0
         """Which of several processes with one parent; broadcasting groups keep their offsets by it."""
+        self.elsewhere: frozenset[str] = frozenset()
+        """Groups of this application that another process runs; settings that change may name them."""
         self.cluster: Cluster | None = None
         """The connection to the cluster, while running. Plugins may send with `Producer(cluster=app.cluster)`."""
         self._producer: Producer | None = None
@@ -266,21 +269,26 @@ class App:
         is raised and nothing has changed.
         """
         wanted = [change for change in changes(self.settings, settings) if change.kind is Kind.LIVE]
-        reports = Reports(None, self.world.workers)
-        plans = build.plans(settings, self.consumers, self.plugins, reports, self.world, onces=self._onces)
+        findings = Findings()
+        groups = {*(each.spec.group for each in self.consumers), *self.elsewhere, *self.settings.consumers}
+        findings.note(*unknown_groups(settings, groups), *self.plugins.mistakes_in(settings.plugins, settings))
+        planned = partial(build.plans, host=self.plugins, reports=Reports(None, self.world.workers), world=self.world)
+        plans = findings.tried(lambda: planned(settings, self.consumers, onces=self._onces)) or []
+        findings.tried(lambda: takings(settings, self.consumers, self.plugins))
+        findings.check()
         self.settings = taken_over(self.settings, wanted)
         for change in wanted:
             if change.path == ("app", "budget"):
                 self._membership.budget.resize(change.after)
             elif change.path == ("app", "drain"):
                 self._drain_ms = change.after
-        for planned in plans:
-            name = planned.own_name
+        for plan in plans:
+            name = plan.own_name
             changed_here = {PLAN_FIELDS[change.path[2]] for change in wanted if change.path[:2] == ("consumers", name)}
-            fields = {field: getattr(planned, field) for field in sorted(changed_here)}
+            fields = {field: getattr(plan, field) for field in sorted(changed_here)}
             self._membership.dormant.adopt(name, fields)
             for group in self._groups:
-                if fields and group.plan.name == planned.name:
+                if fields and group.plan.name == plan.name:
                     group.adopt(replace(group.plan, **fields))
 
     async def _drain(self) -> None:

@@ -18,7 +18,8 @@ from framework.errors import ConfigurationError, ConfigurationMistakes
 from framework.net.wakeup import Wakeup
 from framework.runtime import logs
 from framework.runtime.app import App
-from framework.settings.changes import Kind, changes
+from framework.runtime.connect import check_tls
+from framework.settings.changes import Change, Kind, changes
 from framework.settings.schema import AppSettings
 
 log = structlog.get_logger()
@@ -62,15 +63,7 @@ class Reload:
             differences = changes(self._app.settings, settings)
             refused = [change for change in differences if change.kind is Kind.REFUSED]
             if refused:
-                raise ConfigurationMistakes(
-                    [
-                        ConfigurationError(
-                            f"{change}: no reload opens a door or brings other code; restart, or take it back",
-                            place=settings.place(*change.path),
-                        )
-                        for change in refused
-                    ]
-                )
+                raise ConfigurationMistakes(_refusals(refused, settings))
             self._app.adopt(settings)
         except ConfigurationMistakes as mistakes:
             for each in mistakes.mistakes:
@@ -95,10 +88,17 @@ class Reload:
     def _read(self) -> AppSettings:
         for path in self._files:
             _check_owner(path)
-        return self._load()
+        settings = self._load()
+        check_tls(settings)
+        return settings
 
     def _stamp(self) -> Stamp:
         return tuple(_state(path) for path in self._files)
+
+
+def _refusals(refused: Iterable[Change], settings: AppSettings) -> list[ConfigurationError]:
+    why = "no reload opens a door or brings other code; restart, or take it back"
+    return [ConfigurationError(f"{change}: {why}", place=settings.place(*change.path)) for change in refused]
 
 
 def _refuse(mistake: ConfigurationError) -> None:

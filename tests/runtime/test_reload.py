@@ -112,6 +112,9 @@ def test_what_is_live_acts_within_a_second_and_the_rest_is_named(tmp_path: Path)
         ("consumers:\n  billing: {concurrency: 9, allocation: cirle}\n", "circle", 3),
         ("consumers: {billing: {concurrency: 9}}\nplugins:\n  local: [elsewhere]\n", "plugins.local", 4),
         ("consumers: {billing: {concurrency: 9}}\napp:\n  handlers: [elsewhere]\n", "app.handlers", 4),
+        ("consumers:\n  billing: {concurrency: 9}\n  bilinng: {rate: 3/s}\n", "did you mean 'billing'", 4),
+        ("consumers: {billing: {concurrency: 9}}\nplugins:\n  settings: {audit: {flush_lines: 0}}\n", "flush_lines", 4),
+        ("consumers: {billing: {concurrency: 9}}\nplugins:\n  settings: {audti: {}}\n", "did you mean 'audit'", 4),
     ],
 )
 def test_a_mistake_or_a_refused_change_changes_nothing_and_names_line_and_reason(
@@ -128,6 +131,51 @@ def test_a_mistake_or_a_refused_change_changes_nothing_and_names_line_and_reason
             assert 2 == it.concurrency
             it.by_rename("consumers: {billing: {concurrency: 5}}\n")
             await soon(lambda: it.concurrency == 5)
+
+    run(scenario)
+
+
+def test_all_that_is_wrong_is_named_at_once_and_what_is_right_beside_it_waits(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with desk(tmp_path, "consumers: {billing: {concurrency: 2}}\n") as it:
+            it.by_rename(
+                "consumers:\n  billing: {concurrency: 9, allocation: cirle, expiry: drp}\n  bilinng: {}\n"
+                "plugins:\n  settings: {audit: {flush_lines: 0}}\n"
+            )
+            with capture_logs() as lines:
+                assert not await it.reload.reload()
+            reasons = [each["reason"] for each in lines if each["event"].startswith("settings not reloaded")]
+            for number, named in ((3, "cirle"), (3, "drp"), (4, "bilinng"), (6, "flush_lines")):
+                assert 1 == sum(named in reason and f"yaml:{number}:" in reason for reason in reasons), named
+            assert (4, 2) == (len(reasons), it.concurrency)
+
+    run(scenario)
+
+
+def test_a_group_of_this_application_that_another_process_runs_may_be_named(tmp_path: Path) -> None:
+    """One file for all, and `--only billing` here."""
+
+    async def scenario() -> None:
+        async with desk(tmp_path, "consumers: {billing: {concurrency: 2}}\n") as it:
+            it.app.elsewhere = frozenset({"shipping"})
+            it.by_rename("consumers: {billing: {concurrency: 5}, shipping: {concurrency: 3}}\n")
+            await soon(lambda: it.concurrency == 5)
+
+    run(scenario)
+
+
+def test_a_certificate_that_is_not_there_refuses_the_whole(tmp_path: Path) -> None:
+    """A restart would fail over it."""
+
+    async def scenario() -> None:
+        async with desk(tmp_path, "consumers: {billing: {concurrency: 2}}\n") as it:
+            head = it.text("").rstrip("}\n")
+            it.path.write_text(f"{head}, tls: {{enabled: true, ca_file: gone.pem}}}}\nconsumers: {{billing: {{}}}}\n")
+            with capture_logs() as lines:
+                assert not await it.reload.reload()
+            assert "cluster.tls.ca_file" in lines[-1]["reason"]
+            assert lines[-1]["place"].startswith(f"{it.path}:1:")
+            assert 2 == it.concurrency
 
     run(scenario)
 

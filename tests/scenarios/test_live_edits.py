@@ -60,6 +60,8 @@ BAD: tuple[tuple[str, str], ...] = (
     ("plugins: {local: [elsewhere]}\nconsumers: {billing: {concurrency: 1}}", "no reload opens a door"),
     ("app: {handlers: [elsewhere], drain: 1s}", "no reload opens a door"),
     ("cluster: {tls: {verify: false}}", "no reload opens a door"),
+    ("consumers: {billing: {concurrency: 1}, biling: {rate: 3/s}}", "did you mean 'billing'"),
+    ("consumers: {billing: {concurrency: 1}}\nplugins: {settings: {stranger: {a: 1}}}", "no plugin 'stranger'"),
 )
 RUNS_OUT_S = 0.2
 """A handler that runs when fewer may ends in peace; none takes longer than this."""

@@ -64,8 +64,9 @@ def _prepared(arguments: argparse.Namespace) -> tuple[App, argparse.Namespace]:
     settings = application.settings
     logs.configure(settings)
     log = structlog.get_logger()
-    consumers = options.chosen(arguments, settings)
+    consumers, elsewhere = options.chosen(arguments, settings)
     app = App(settings, consumers)
+    app.elsewhere = elsewhere
     logs.configure(settings)  # by now the plugins have said which of their settings are secret
     app.worker = arguments.child_number
     for warning in settings.warnings:
