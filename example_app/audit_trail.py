@@ -24,6 +24,7 @@ class AuditTrailSettings(BaseModel):
     """`plugins.settings.audit_trail`."""
 
     file: Path = Path("build/audit-trail.jsonl")
+    """Where the lines go, one a delivery; its folder is made."""
 
 
 class AuditTrail:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, get_args
 
 from pydantic import BaseModel, BeforeValidator
@@ -15,12 +16,14 @@ from pydantic.fields import FieldInfo
 
 from framework.model import durations
 from framework.model.allocation import Allocation
+from framework.settings.hidden import PLUGINS
 from framework.settings.schema import AppSettings, Start
 from framework.settings.secret import Secret
 from framework.settings.secret_words import MASK, SECRET_WORDS
 from framework.settings.units import duration_ms, size_bytes, size_text
 
 DEFAULT = "default"
+_OF_PLUGINS = ".".join(PLUGINS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +36,55 @@ class Explained:
     """File, line and column; a variable; an option; or `default`."""
 
 
-def explained(settings: AppSettings) -> list[Explained]:
-    """Every setting in the order of the schema; groups that the settings name, with all that they have."""
-    return list(_of(settings, (), settings))
+def explained(settings: AppSettings, plugins: Mapping[str, type[BaseModel]] | None = None) -> list[Explained]:
+    """Every setting in the order of the schema; groups that the settings name, with all that they have. `plugins` are
+    the models of those that have settings.
+    """
+    rows = list(_of(settings, (), settings))
+    models = dict(plugins or {})
+    if not models:
+        return rows
+    written = settings.plugins.settings
+    rows = [row for row in rows if not row.name.startswith(f"{_OF_PLUGINS}.") and row.name != _OF_PLUGINS]
+    for name in sorted({*models, *written}):
+        here = (*PLUGINS, name)
+        values = written.get(name) or {}
+        rows += _of_plugin(models[name], values, here, settings) if name in models else _entries(values, here, settings)
+    return rows
+
+
+def _of_plugin(
+    model: type[BaseModel], values: Mapping[str, Any], path: tuple[str, ...], settings: AppSettings
+) -> Iterator[Explained]:
+    """What is written, as it is written, and the defaults of the rest."""
+    for name, field in model.model_fields.items():
+        here, inner = (*path, name), next(iter(_models_of(field)), None)
+        if name not in values:
+            is_one = inner is field.annotation and inner is not model
+            if inner is not None and is_one:
+                yield from _of_plugin(inner, {}, here, settings)
+            else:
+                yield Explained(".".join(here), _default(here, field), "is missing" if field.is_required() else DEFAULT)
+        elif inner is not None and isinstance(values[name], Mapping):
+            one = inner is field.annotation
+            for key, value in ((name, values[name]),) if one else values[name].items():
+                there = here if one else (*here, key)
+                yield from _of_plugin(inner, value if isinstance(value, Mapping) else {}, there, settings)
+        else:
+            yield from _entries({name: values[name]}, path, settings)
+    yield from _entries({name: each for name, each in values.items() if name not in model.model_fields}, path, settings)
+
+
+def _models_of(field: FieldInfo) -> list[type[BaseModel]]:
+    kinds = (field.annotation, *get_args(field.annotation))
+    return [kind for kind in kinds if isinstance(kind, type) and not get_args(kind) and issubclass(kind, BaseModel)]
+
+
+def _default(path: tuple[str, ...], field: FieldInfo) -> str:
+    if field.is_required():
+        return ""
+    value = field.get_default(call_default_factory=True, validated_data={})
+    return spelled(str(value) if isinstance(value, PurePath) else value, path, field)
 
 
 def _of(part: BaseModel, path: tuple[str, ...], settings: AppSettings) -> Iterator[Explained]:

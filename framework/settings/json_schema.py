@@ -1,22 +1,24 @@
 """The settings as JSON Schema, so that an editor completes and checks a settings file while it is written.
 
 Says how a file spells values, which is not how they are held: `30s`, not 30000. Owns no key, default or meaning: they
-are read from `schema.py`, the meanings from its source, which only this does and no start.
+are read from `schema.py` and the plugins' models, the meanings from their source, which only this does and no start.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from itertools import pairwise
+from textwrap import dedent
 from typing import Any, get_args
 
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretBytes, SecretStr
+from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.fields import FieldInfo
 
 from framework.model.allocation import Allocation
-from framework.settings import schema
 from framework.settings.explain import spelled
 from framework.settings.schema import AppSettings, Start
 from framework.settings.secret import Secret
@@ -28,33 +30,62 @@ DIALECT = "http://json-schema.org/draft-07/schema#"
 REFERENCE: Json = {"type": "string", "pattern": r"\$\{env:[A-Za-z_][A-Za-z0-9_]*\}"}
 """Any value may come from the environment."""
 _NOTHING: Json = {"type": "null"}
+_LEFT_OUT = frozenset({"title", "default", "description", "ge", "format", "writeOnly"})
 
 
-def json_schema() -> Json:
-    """The whole, as `framework-app config schema` prints it."""
-    generated = AppSettings.model_json_schema()
-    said = _meanings()
-    for model in _models(AppSettings):
-        part = generated if model is AppSettings else generated["$defs"][model.__name__]
-        part.pop("title", None)
-        for name, field in model.model_fields.items():
-            part["properties"][name] = _property(part["properties"][name], field, said[model.__name__][name])
+def json_schema(plugins: Mapping[str, type[BaseModel]] | None = None) -> Json:
+    """The whole, as `framework-app config schema` prints it; `plugins` are the models of those that have settings."""
+    generated = _described(AppSettings)
+    definitions = generated["$defs"]
+    of_plugins = definitions["Plugins"]["properties"]["settings"]
+    for name, model in sorted((plugins or {}).items()):
+        found = _described_plugin(name, model)
+        definitions |= found.pop("$defs", {})
+        definitions[name] = found
+        of_plugins.setdefault("properties", {})[name] = {
+            **_or({"$ref": f"#/$defs/{name}"}, _NOTHING),
+            "description": f"Settings of the plugin {name!r}.",
+        }
     return {"$schema": DIALECT, "title": "framework-app.yaml", **generated}
+
+
+def _described(model: type[BaseModel], template: str = "#/$defs/{model}") -> Json:
+    generated = model.model_json_schema(ref_template=template)
+    for each in models_in(model):
+        part = generated if each is model else generated.get("$defs", {}).get(each.__name__, {})
+        part.pop("title", None)
+        said = meanings(each)
+        for name, field in each.model_fields.items():
+            key = field.validation_alias if isinstance(field.validation_alias, str) else name
+            if key in part.get("properties", {}):
+                part["properties"][key] = _property(part["properties"][key], field, said.get(name, ""))
+    return generated
+
+
+def _described_plugin(name: str, model: type[BaseModel]) -> Json:
+    """Its models are called as they like: two plugins may have a `Group` each."""
+    try:
+        found = _described(model, f"#/$defs/{name}.{{model}}")
+    except PydanticInvalidForJsonSchema:  # a value that only its own code can read
+        return {"type": "object", "properties": {key: {} for key in model.model_fields}}
+    inner = found.pop("$defs", {})
+    return {**found, "$defs": {f"{name}.{each}": part for each, part in inner.items()}}
 
 
 def _property(found: Json, field: FieldInfo, meaning: str) -> Json:
     entries = found.get("additionalProperties")
     if isinstance(entries, dict) and "$ref" in entries:
         found["additionalProperties"] = _or(entries, _NOTHING)  # `billing:` with nothing behind it has the defaults
-    described = {"description": " ".join(meaning.split())}
+    said = meaning or field.description or ""
+    described = {"description": _one_line(said)} if said else {}
     if "$ref" in found:
         return {**_or({"$ref": found["$ref"]}, _NOTHING), **described}
-    shape = {key: value for key, value in found.items() if key not in {"title", "default", "description", "ge"}}
+    shape = {key: value for key, value in found.items() if key not in _LEFT_OUT}
     for branch in shape.get("anyOf", ()):
         branch.pop("ge", None)
     if not _takes_any_text(shape):
         shape = _or(shape, REFERENCE)
-    return {**shape, **described, "default": _default(field)}
+    return {**shape, **described, **({} if field.is_required() else {"default": _default(field)})}
 
 
 def _or(shape: Json, other: Json) -> Json:
@@ -84,28 +115,54 @@ def _default(field: FieldInfo) -> Any:
         case int():
             text = spelled(value, ("",), field)
             return value if text == str(value) else text
-        case tuple():
-            return list(value)
-        case _:
+        case tuple() | list() | set() | frozenset():
+            return [str(each) for each in value]
+        case None | str() | float() | Mapping():
             return value
+        case BaseModel():
+            return {}
+        case SecretStr() | SecretBytes():
+            return ""
+        case _:
+            return str(value)
 
 
-def _models(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
-    yield model
-    for field in model.model_fields.values():
-        for kind in (field.annotation, *get_args(field.annotation)):
-            if isinstance(kind, type) and issubclass(kind, BaseModel):
-                yield from _models(kind)
+def models_in(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    """The model, and those that its fields are of."""
+    found = {model: None}
+    waiting = [model]
+    while waiting:
+        for field in waiting.pop().model_fields.values():
+            for kind in _inside(field.annotation):
+                if kind not in found:
+                    found[kind] = None
+                    waiting.append(kind)
+    yield from found
 
 
-def _meanings() -> dict[str, dict[str, str]]:
-    """Model -> key -> the text below it in `schema.py`."""
-    found: dict[str, dict[str, str]] = {}
-    for node in ast.parse(inspect.getsource(schema)).body:
-        if isinstance(node, ast.ClassDef):
-            for field, text in pairwise(node.body):
-                if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-                    value = text.value if isinstance(text, ast.Expr) else None
-                    says = value.value if isinstance(value, ast.Constant) else ""
-                    found.setdefault(node.name, {})[field.target.id] = str(says)
+def _inside(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and not get_args(annotation) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _inside(argument)
+
+
+@cache
+def meanings(model: type[BaseModel]) -> Mapping[str, str]:
+    """Key -> the text below it in the model's source; where that cannot be read, what its fields say themselves."""
+    try:
+        tree = ast.parse(dedent(inspect.getsource(model)))
+    except (OSError, SyntaxError, TypeError):
+        return {}
+    found: dict[str, str] = {}
+    body = tree.body[0].body if tree.body and isinstance(tree.body[0], ast.ClassDef) else []
+    for field, text in pairwise(body):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            value = text.value if isinstance(text, ast.Expr) else None
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                found[field.target.id] = value.value
     return found
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

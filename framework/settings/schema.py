@@ -83,6 +83,7 @@ _LIST_OR_TEXT = WithJsonSchema({"anyOf": [{"type": "array", "items": {"type": "s
 Texts = Annotated[tuple[str, ...], BeforeValidator(_several), _LIST_OR_TEXT]
 Addresses = Annotated[tuple[Address, ...], BeforeValidator(_several), _LIST_OR_TEXT]
 Networks = Annotated[tuple[Network, ...], BeforeValidator(_several), _LIST_OR_TEXT]
+Keys = Annotated[Mapping[str, Any], BeforeValidator(lambda value: {} if value is None else value)]
 CONCURRENCY_MAX = 1024  # each handler that runs has a slot, and each plain one a thread
 Level = Literal["debug", "info", "warning", "error"]
 
@@ -342,7 +343,7 @@ class Plugins(Part):
     """The only installed plugins that are loaded. Empty: all that are installed and not blocked."""
     local: Texts = ()
     """Plugins of this application: `package.module` or `package.module:Class`."""
-    settings: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict, repr=False)
+    settings: Mapping[str, Keys] = Field(default_factory=dict, repr=False)
     """{plugin: {key: value}}; each plugin says which keys it has."""
 
 

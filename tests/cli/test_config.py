@@ -10,6 +10,7 @@ import pytest
 
 from framework.cli import main
 from framework.cli.exit_codes import ExitCode
+from framework.hooks.host import PluginHost
 from framework.settings.json_schema import json_schema
 
 Capture = pytest.CaptureFixture[str]
@@ -72,12 +73,49 @@ def test_a_plugin_is_asked_which_of_its_settings_are_secret(
         assert f"plugins.settings.{line} " in said.out
 
 
-def test_the_schema_is_printed_for_editors(capsys: Capture) -> None:
+def test_the_schema_is_printed_for_editors_with_what_plugins_may_be_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """Those that are installed, and those that the settings name: whatever else is wrong with them just now."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "nightly.py").write_text(PLUGIN)
+    (tmp_path / "framework-app.yaml").write_text("app: {drain: soon}\nplugins: {local: [nightly, not_there]}\n")
+
     assert ExitCode.CLEAN == main.run(["config", "schema"])
+    said = capsys.readouterr()
+    printed = json.loads(said.out)
+    plugins = PluginHost().models
+    assert {"audit", "outbox", "spark"} <= plugins.keys()
+    assert {*plugins, "nightly"} == set(printed["$defs"]["Plugins"]["properties"]["settings"]["properties"])
+    assert json_schema(plugins)["properties"] == printed["properties"]
+    assert ["often", "where"] == sorted(printed["$defs"]["nightly"]["properties"])
+    assert "left out: " in said.err
+    assert "not_there" in said.err
 
-    assert json_schema() == json.loads(capsys.readouterr().out)
+
+def test_what_plugins_may_be_told_is_explained_with_its_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "plugins: {settings: {audit: {flush_lines: 9}, spark: {groups: {revenue: {mode: driver}}}}}\n"
+    (tmp_path / "framework-app.yaml").write_text(text)
+
+    assert ExitCode.CLEAN == main.run(["config", "explain"])
+    lines = {line.partition(":")[0]: line for line in capsys.readouterr().out.splitlines()}
+    for name, value, place in (
+        ("audit.flush_lines", "9", "framework-app.yaml:1:"),
+        ("audit.flush_after", "1s", "default"),
+        ("outbox.keep", "1h", "default"),
+        ("outbox.database", '""', "default"),
+        ("spark.groups.revenue.mode", "driver", "framework-app.yaml:1:"),
+        ("spark.groups.revenue.checkpoint", '""', "default"),
+    ):
+        line = lines[f"plugins.settings.{name}"]
+        assert line.startswith(f"plugins.settings.{name}: {value} ")
+        assert f"# {place}" in line
 
 
-def test_the_schema_is_no_application_s(capsys: Capture) -> None:
-    assert ExitCode.USAGE == main.run(["config", "schema", "shop", "--set", "app.name=x"])
-    assert "leave out APP, --set\n" in capsys.readouterr().err
+def test_the_schema_has_nothing_that_is_written(capsys: Capture) -> None:
+    assert ExitCode.USAGE == main.run(["config", "schema", "--written"])
+    assert "leave out --written\n" in capsys.readouterr().err

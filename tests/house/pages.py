@@ -10,8 +10,11 @@ import inspect
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from framework_audit.plugin import AuditSettings
+from framework_outbox.settings import OutboxSettings
+from framework_spark.settings import SparkSettings
 from pydantic import BaseModel
 
 import framework
@@ -46,6 +49,7 @@ PYTHON_HEAD = """\
 What `from framework import ...` offers, as the sources define it; this page is written from there.
 How they are used stands in [handlers](handlers.md), [ordering](ordering.md) and [reliability](reliability.md).
 """
+PLUGINS: dict[str, type[BaseModel]] = {"audit": AuditSettings, "outbox": OutboxSettings, "spark": SparkSettings}
 CONSTANTS = {
     name: getattr(import_module(module), name)
     for module, names in {
@@ -65,31 +69,39 @@ KINDS = {
 
 
 def settings_page() -> str:
-    said = json_schema._meanings()
     parts = [SETTINGS_HEAD]
     for name, field in AppSettings.model_fields.items():
         kind = ConsumerSettings if name == "consumers" else field.annotation
         assert isinstance(kind, type)
         assert issubclass(kind, BaseModel)
         title = "consumers.GROUP" if name == "consumers" else name
-        intro = said["AppSettings"][name] if name != "consumers" else (
+        intro = json_schema.meanings(AppSettings)[name] if name != "consumers" else (
             "How each group runs; one that is not named here runs with the defaults."
         )  # fmt: skip
         parts.append(f"## `{title}`\n\n{_one_line(intro)}\n\n| key | default | changes | meaning |\n|---|---|---|---|")
-        parts.append("\n".join(_rows(kind, (title,), said)) + "\n")
+        parts.append("\n".join(_rows(kind, (title,))) + "\n")
+    for name, model in PLUGINS.items():
+        title = f"plugins.settings.{name}"
+        where = f"Of [plugins/{name}](../plugins/{name}/README.md), where it is installed."
+        parts.append(f"## `{title}`\n\n{where}\n\n| key | default | changes | meaning |\n|---|---|---|---|")
+        parts.append("\n".join(_rows(model, (title,))) + "\n")
     return "\n".join(parts)
 
 
-def _rows(model: type[BaseModel], path: tuple[str, ...], said: dict[str, dict[str, str]]) -> Iterator[str]:
+def _rows(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[str]:
+    said = json_schema.meanings(model)
     for name, field in model.model_fields.items():
         kind, here = field.annotation, (*path, name)
         if isinstance(kind, type) and issubclass(kind, BaseModel):
-            yield from _rows(kind, here, said)
+            yield from _rows(kind, here)
             continue
         key = ".".join(here[1:])
         default = spelled(field.get_default(call_default_factory=True), here, field)
         shown = f"`{default}`" if default not in {"", '""', "null", "none"} or name == "progress" else "none"
-        yield f"| `{key}` | {shown} | {_change(here)} | {_cell(said[model.__name__][name])} |"
+        yield f"| `{key}` | {shown} | {_change(here)} | {_cell(said[name])} |"
+        for inner in json_schema.models_in(model) if path[0].startswith("plugins.settings.") else ():
+            if inner is not model and inner in get_args(kind):  # a mapping's own keys lead to its values' model
+                yield from _rows(inner, (*here, "NAME"))
 
 
 def _change(path: tuple[str, ...]) -> str:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
+from framework.hooks.host import PluginHost
 from framework.settings import document
 from framework.settings.json_schema import json_schema
 from framework.settings.schema import AppSettings
 
 ROOT = Path(__file__).parents[2]
-SCHEMA = json_schema()
+SCHEMA = json_schema(PluginHost().models)
+OWN = set(json_schema()["$defs"])
 KINDS = {"string": str, "integer": int, "boolean": bool, "object": dict, "array": list, "null": type(None)}
 
 
@@ -64,7 +68,7 @@ def as_json(value: Any) -> Any:
 
 
 def properties() -> list[tuple[str, dict[str, Any]]]:
-    parts = [("", SCHEMA), *((f"{name}.", part) for name, part in SCHEMA["$defs"].items())]
+    parts = [("", SCHEMA), *((f"{name}.", part) for name, part in SCHEMA["$defs"].items() if name in OWN)]
     return [(f"{at}{name}", shape) for at, part in parts for name, shape in part["properties"].items()]
 
 
@@ -97,6 +101,16 @@ def test_each_key_says_what_it_means_and_has_a_default_of_its_own_form(name: str
         {"consumers": {"g": {"start": "2026-11-21T09:30:00+08:00", "timeout": "1h30m", "cache_bytes": "1.5MiB"}}},
         {"cluster": {"name_servers": "a:1, b:2", "credentials": {"secret_key": "${env:KEY}"}}},
         {"plugins": {"settings": {"audit": {"file": "x"}}, "only": ["audit"]}},
+        {
+            "plugins": {
+                "settings": {"outbox": {"keep": "2h", "batch": 7, "database": "${env:DSN}"}, "stranger": {"a": 1}}
+            }
+        },
+        {
+            "plugins": {
+                "settings": {"spark": {"groups": {"g": {"mode": "driver", "batch_bytes": "1MiB"}}}, "audit": None}
+            }
+        },
     ],
 )
 def test_what_the_loader_takes_an_editor_takes(values: dict[str, Any]) -> None:
@@ -124,3 +138,69 @@ def test_what_the_loader_refuses_an_editor_marks(values: dict[str, Any]) -> None
 
     assert not fits(values, SCHEMA)
     assert isinstance(AppSettings.parsed(texts, {}), list)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"audit": {"flush_lines": 0}},
+        {"audit": {"flush_after": "soon"}},
+        {"audit": {"fiel": "x"}},
+        {"outbox": {"relay": "perhaps"}},
+        {"spark": {"groups": {"g": {"mode": "both"}}}},
+    ],
+)
+def test_what_a_plugin_refuses_an_editor_marks(settings: dict[str, Any]) -> None:
+    assert not fits({"plugins": {"settings": settings}}, SCHEMA)
+    ((name, values),) = settings.items()
+    with pytest.raises(ValidationError):
+        PluginHost().models[name].model_validate(json.loads(json.dumps(values), parse_int=str))
+
+
+def _of_first_party() -> list[tuple[str, dict[str, Any]]]:
+    return [
+        (f"{part}.{key}", shape)
+        for part in SCHEMA["$defs"]
+        if part.partition(".")[0] in {"audit", "outbox", "spark"}
+        for key, shape in SCHEMA["$defs"][part]["properties"].items()
+    ]
+
+
+@pytest.mark.parametrize(("name", "shape"), _of_first_party())
+def test_each_key_of_our_own_plugins_says_what_it_means_and_has_a_default(name: str, shape: dict[str, Any]) -> None:
+    assert len(shape["description"]) > 10
+    assert fits(shape["default"], shape)
+
+
+class Queue(BaseModel):
+    depth: int = 3
+
+
+class Strange(BaseModel):
+    """Whatever a stranger's model may have."""
+
+    where: Path = Path("here")
+    key: SecretStr = SecretStr("hush")
+    when: datetime | None = None
+    tags: frozenset[str] = frozenset({"a"})
+    queue: Queue = Queue()
+    queues: dict[str, Queue] = Field(default_factory=dict, description="Each has a depth.")
+    must: int
+
+
+class Opaque(BaseModel):
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    when: slice = slice(1)
+
+
+def test_a_stranger_s_models_are_described_as_far_as_they_can_be() -> None:
+    schema = json_schema({"strange": Strange, "opaque": Opaque})
+    strange = schema["$defs"]["strange"]["properties"]
+
+    json.dumps(schema)
+    assert ("here", "", ["a"]) == tuple(strange[name]["default"] for name in ("where", "key", "tags"))
+    assert "default" not in strange["must"]
+    assert ["must"] == schema["$defs"]["strange"]["required"]
+    assert "Each has a depth." == strange["queues"]["description"]
+    assert 3 == schema["$defs"]["strange.Queue"]["properties"]["depth"]["default"]
+    assert ["when"] == list(schema["$defs"]["opaque"]["properties"])

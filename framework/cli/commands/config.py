@@ -1,8 +1,8 @@
 """Say what the settings come to, or which there are; connects to nothing.
 
 `explain` shows each value and where it came from, secrets as stars. `schema` prints the JSON Schema of all settings,
-with which an editor completes a settings file: keep it as a file, and name that in the first line of
-framework-app.yaml, `# yaml-language-server: $schema=settings.schema.json`.
+those of installed and local plugins among them, with which an editor completes a settings file: keep it as a file, and
+name that in the first line of framework-app.yaml, `# yaml-language-server: $schema=settings.schema.json`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 
 from framework.cli import options, output
 from framework.cli.exit_codes import ExitCode
+from framework.errors import Findings
 
 if TYPE_CHECKING:
+    from framework.hooks.host import PluginHost
     from framework.settings.schema import AppSettings
 
 
@@ -32,9 +34,7 @@ def execute(arguments: argparse.Namespace) -> int:
     from framework.settings.explain import DEFAULT, explained
 
     settings = options.loaded(arguments).settings
-    if settings.plugins.settings:
-        _hear_plugins(settings, is_debug=arguments.debug)
-    rows = explained(settings)
+    rows = explained(settings, _plugins(settings, is_debug=arguments.debug).models)
     wanted = [row for row in rows if not (arguments.written and row.place == DEFAULT)]
     left = max((len(f"{row.name}: {row.value}") for row in wanted if len(row.value) <= 40), default=0)
     for row in wanted:
@@ -42,8 +42,8 @@ def execute(arguments: argparse.Namespace) -> int:
     return ExitCode.CLEAN
 
 
-def _hear_plugins(settings: AppSettings, *, is_debug: bool) -> None:
-    """Have the plugins say which of their settings are secret; what is wrong with one is `check`'s affair."""
+def _plugins(settings: AppSettings, *, is_debug: bool) -> PluginHost:
+    """They say which settings they have, and which of those are secret; what is wrong with one is `check`'s affair."""
     from framework.hooks.host import PluginHost
     from framework.runtime import logs
     from framework.runtime.collect import importable
@@ -52,23 +52,20 @@ def _hear_plugins(settings: AppSettings, *, is_debug: bool) -> None:
     logging = Logging(level="debug" if is_debug else "warning")
     logs.configure(settings.model_copy(update={"logging": logging}))
     importable(Path.cwd())  # plugins of the application lie beside its settings
-    PluginHost(settings.plugins, settings, tolerant=True)
+    return PluginHost(settings.plugins, settings, tolerant=True)
 
 
 def _schema(arguments: argparse.Namespace) -> int:
-    given = [
-        name
-        for name, value in (
-            ("APP", arguments.app), ("--config", arguments.config), ("--overlay", arguments.overlay),
-            ("--set", arguments.sets), ("--name-server", arguments.name_server), ("--written", arguments.written),
-        )
-        if value
-    ]  # fmt: skip
-    if given:
-        what = "the schema is the same for every application"
-        sys.stderr.write(f"framework-app config schema: {what}; leave out {', '.join(given)}\n")
-        return ExitCode.USAGE
     from framework.settings.json_schema import json_schema
 
-    output.say(json.dumps(json_schema(), indent=2))
+    if arguments.written:
+        sys.stderr.write("framework-app config schema: it says what may be written; leave out --written\n")
+        return ExitCode.USAGE
+    findings = Findings()  # a file that is being written is often wrong just now, and names its plugins all the same
+    settings = options.gathered(arguments, findings).settings
+    host = _plugins(settings, is_debug=arguments.debug)
+    unknown = [mistake for mistake in host.mistakes if "cannot be loaded" in str(mistake)]
+    for mistake in unknown:
+        sys.stderr.write(f"left out: {mistake}\n")
+    output.say(json.dumps(json_schema(host.models), indent=2))
     return ExitCode.CLEAN
