@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
+from framework.runtime.log_bridge import unroute
 from tests.interop import requirements
 
 
@@ -19,3 +20,4 @@ def _logs_as_they_were() -> Iterator[None]:
     """A command run inside a test configures logging for its own, captured stderr, which is closed after the test."""
     yield
     structlog.reset_defaults()
+    unroute()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from structlog.typing import Processor
 
+from framework.runtime.log_bridge import route
 from framework.runtime.log_failures import with_short_failure
 from framework.settings.secret_words import MASK, SECRET_WORDS
 
@@ -31,7 +32,10 @@ def configure(settings: AppSettings, *, stream: Any = None) -> None:
     from framework.runtime.log_places import with_place  # what consumes; the box does without
 
     as_json = settings.logging.format == "json"
-    begin(settings.logging.level, as_json=as_json, secrets=secrets_of(settings), stream=stream, first=(with_place,))
+    begin(
+        settings.logging.level, as_json=as_json, secrets=secrets_of(settings), stream=stream, first=(with_place,),
+        levels=settings.logging.levels,
+    )  # fmt: skip
 
 
 def begin(
@@ -41,6 +45,7 @@ def begin(
     secrets: Iterable[str] = (),
     stream: Any = None,
     first: Iterable[Processor] = (),
+    levels: Mapping[str, str] | None = None,
 ) -> None:
     """Log from here on, without settings: the box has none. Colours only where a person is looking."""
     target = stream if stream is not None else sys.stderr
@@ -62,6 +67,7 @@ def begin(
         logger_factory=structlog.PrintLoggerFactory(target),
         cache_logger_on_first_use=False,
     )
+    route(LEVELS[level], processors, target, {name: LEVELS[each] for name, each in (levels or {}).items()})
 
 
 class Redaction:

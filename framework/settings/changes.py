@@ -39,6 +39,7 @@ LIVE = frozenset(
         ("consumers", "*", "topic_count"),
         ("logging", "format"),
         ("logging", "level"),
+        ("logging", "levels"),
     }
 )
 # Other code would run, whichever way these change.

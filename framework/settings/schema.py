@@ -85,7 +85,8 @@ Addresses = Annotated[tuple[Address, ...], BeforeValidator(_several), _LIST_OR_T
 Networks = Annotated[tuple[Network, ...], BeforeValidator(_several), _LIST_OR_TEXT]
 Keys = Annotated[Mapping[str, Any], BeforeValidator(lambda value: {} if value is None else value)]
 CONCURRENCY_MAX = 1024  # each handler that runs has a slot, and each plain one a thread
-Level = Literal["debug", "info", "warning", "error"]
+_LEVEL = BeforeValidator(lambda value: value.lower() if isinstance(value, str) else value)
+Level = Annotated[Literal["debug", "info", "warning", "error"], _LEVEL]
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,8 +331,11 @@ class Admin(Part):
 
 
 class Logging(Part):
-    level: Annotated[Level, BeforeValidator(lambda value: value.lower() if isinstance(value, str) else value)] = "info"
+    level: Level = "info"
     """The lowest level that is written: debug, info, warning or error."""
+    levels: Mapping[str, Level] = Field(default_factory=dict)
+    """{logger: level} for single loggers of the standard library, which write as all do: {sqlalchemy: warning}. Those
+    with a line for each call of something (py4j, httpx, urllib3, ...) begin at warning unless named here."""
     format: Literal["console", "json"] = "console"
     """console for people, json for collectors. Both go to stderr."""
 

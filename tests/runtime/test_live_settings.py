@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -201,6 +202,7 @@ LOGGING: dict[tuple[str, ...], tuple[str, str, Callable[[str], bool]]] = {
             line.startswith("{") and json.loads(line)["event"] == "setting changed" for line in written.splitlines()
         ),
     ),
+    ("logging", "levels"): ("{levels: {}}", "{levels: {a.library: debug}}", lambda written: "some detail" in written),
 }  # fmt: skip
 
 
@@ -216,6 +218,7 @@ def test_logging_changes_within_a_second(
         desk.watch()
         desk.write(f"logging: {after}")
         harness.sleep("950ms")
+        logging.getLogger("a.library").debug("some detail")
         assert is_seen(capsys.readouterr().err)
 
 
