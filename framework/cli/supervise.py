@@ -7,7 +7,6 @@ nothing of the application, so that a mistake in it can be mended while the pare
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from framework.cli.children import Child, Children
-from framework.cli.exit_codes import ExitCode
+from framework.cli.exit_codes import ExitCode, of_all
 from framework.cli.output import Totals
 from framework.net.task_tree import TaskTree
 from framework.net.wakeup import Wakeup
@@ -143,10 +142,10 @@ async def _until_the_end(plan: Plan, children: Children, state: _State, bell: Wa
                 continue
             if child.code in _FINAL and plan.files is None:
                 await _end(children, bell)
-                return child.code
+                return of_all([child.code])
             if child.code in _FINAL or (child.code == ExitCode.FAILED and plan.files is not None):
                 if not state.was_ready:
-                    return child.code  # the very first start: whoever typed this is still there to read it
+                    return of_all([child.code])  # the very first start: whoever typed this is still there to read it
                 log.warning("child ended over a mistake; waiting for a change", code=child.code)
                 state.is_waiting = True
             elif plan.may_end and child.code in {ExitCode.CLEAN, ExitCode.ABANDONED}:
@@ -231,10 +230,6 @@ async def _watch(files: Callable[[], Stamp], state: _State, bell: Wakeup) -> Non
 
 
 def _verdict(children: Children, state: _State) -> int:
-    """Clean, unless messages were abandoned, or a child ended in a way nobody asked for."""
+    """What the ends of all come to."""
     codes = state.codes + [child.code for child in children.newly_ended() if child.code is not None]
-    if children.totals.abandoned or ExitCode.ABANDONED in codes:
-        return ExitCode.ABANDONED
-    # A child that was still starting had no handler for our signal yet; it had nothing to drain either.
-    unasked = [code for code in codes if code not in {ExitCode.CLEAN, -signal.SIGTERM}]
-    return unasked[0] if unasked else ExitCode.CLEAN
+    return of_all(codes, abandoned=children.totals.abandoned)
