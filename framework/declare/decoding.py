@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 from framework.errors import BodyUndecodable, ConfigurationError
 
@@ -35,7 +35,7 @@ def decoder_for(annotation: Any, parameter: str) -> Decoder | None:
         return _json_of(annotation)
     if annotation in _NEVER:
         raise ConfigurationError(f"parameter {parameter!r} is annotated {shown(annotation)!r}; {KINDS}")
-    return _struct(annotation) or _checked(annotation, parameter)
+    return _struct(annotation, parameter) or _checked(annotation, parameter)
 
 
 def shown(annotation: Any) -> str:
@@ -95,12 +95,28 @@ def _json_of(kind: type) -> Decoder:
     return Decoder(kind.__name__, convert, (ValueError, RecursionError), reason)
 
 
-def _struct(annotation: Any) -> Decoder | None:
-    msgspec: Any = sys.modules.get("msgspec")
-    if msgspec is None or not isinstance(annotation, type) or not issubclass(annotation, msgspec.Struct):
+def _struct(annotation: Any, parameter: str) -> Decoder | None:
+    """msgspec's, where a struct of its stands anywhere in the annotation: alone, in a list, in a union."""
+    msgspec, pydantic = (sys.modules.get(name) for name in ("msgspec", "pydantic"))
+    if msgspec is None or not _holds(annotation, msgspec.Struct):
         return None
-    errors = (msgspec.MsgspecError, ValueError, RecursionError)
-    return Decoder(shown(annotation), msgspec.json.Decoder(annotation).decode, errors)
+    name = shown(annotation)
+    if pydantic is not None and _holds(annotation, pydantic.BaseModel):
+        raise ConfigurationError(
+            f"parameter {parameter!r} is annotated {name!r}, of which msgspec reads one part and pydantic another; "
+            "have structs or models alone"
+        )
+    try:
+        decode = msgspec.json.Decoder(annotation).decode
+    except TypeError as error:  # its words name the way out, such as a tag for each struct of a union
+        raise ConfigurationError(f"parameter {parameter!r} is annotated {name!r}: {error}") from None
+    return Decoder(name, decode, (msgspec.MsgspecError, ValueError, RecursionError))
+
+
+def _holds(annotation: Any, kind: type) -> bool:
+    if isinstance(annotation, type) and not get_args(annotation):
+        return issubclass(annotation, kind)
+    return any(_holds(each, kind) for each in get_args(annotation))
 
 
 def _checked(annotation: Any, parameter: str) -> Decoder:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import pytest
 from pydantic import BaseModel, Field
@@ -55,7 +55,14 @@ class Gone(BaseModel):
         (Order | None, b"null", None),
         (Created | Gone, b'{"kind": "gone"}', Gone(kind="gone")),
         (Annotated[Created | Gone, Field(discriminator="kind")], b'{"kind": "created"}', Created(kind="created")),
+        (
+            list[Created | Gone],
+            b'[{"kind": "gone"}, {"kind": "created"}]',
+            [Gone(kind="gone"), Created(kind="created")],
+        ),
+        (dict[str, list[Order]], b'{"a": [{"number": "1", "cents": 5}]}', {"a": [Order(number="1", cents=5)]}),
         (Step, b'{"article": "tea"}', Step("tea")),
+        (list[Step], b'[{"article": "tea"}]', [Step("tea")]),
         (Payment, b'{"number": "1"}', {"number": "1"}),
         (Place, b"[1, 2]", Place(1, 2)),
     ],
@@ -124,13 +131,15 @@ class _Msgspec(ModuleType):
 
     class json:  # noqa: N801 - its name
         class Decoder:
-            def __init__(self, kind: type) -> None:
+            def __init__(self, kind: Any) -> None:
+                if "Untagged" in str(kind):
+                    raise TypeError("Type unions may not contain more than one Struct type unless they are tagged")
                 self.kind = kind
 
             def decode(self, body: bytes) -> object:
                 if body != b"{}":
                     raise _Msgspec.MsgspecError("JSON is malformed")
-                return self.kind()
+                return self.kind() if isinstance(self.kind, type) and not get_args(self.kind) else [self.kind]
 
 
 @pytest.fixture
@@ -149,6 +158,30 @@ def test_a_struct_is_decoded_by_msgspec(msgspec: Any) -> None:
     assert isinstance(decode(b"{}"), Order)
     with pytest.raises(BodyUndecodable, match="not a Order: JSON is malformed"):
         decode(b"secret")
+
+
+def test_structs_in_lists_and_unions_are_msgspec_s_too(msgspec: Any) -> None:
+    """To pydantic they are unknown classes."""
+
+    class Paid(msgspec.Struct): ...  # type: ignore[misc]  # likewise
+
+    class Sent(msgspec.Struct): ...  # type: ignore[misc]  # likewise
+
+    for annotation in (list[Paid], Paid | None, Paid | Sent, dict[str, list[Sent]], Annotated[Paid, "note"]):
+        decode = decoder_for(annotation, "it")
+        assert decode is not None
+        assert [annotation] == decode(b"{}")
+        with pytest.raises(BodyUndecodable, match="JSON is malformed"):
+            decode(b"no")
+
+
+def test_what_msgspec_cannot_read_is_refused_when_it_is_declared(msgspec: Any) -> None:
+    class Untagged(msgspec.Struct): ...  # type: ignore[misc]  # likewise
+
+    with pytest.raises(ConfigurationError, match=r"parameter 'it' is annotated .*Untagged.*unless they are tagged"):
+        decoder_for(list[Untagged], "it")
+    with pytest.raises(ConfigurationError, match="msgspec reads one part and pydantic another; have structs or models"):
+        decoder_for(Untagged | Order, "it")
 
 
 def test_msgspec_is_not_imported_by_us() -> None:
