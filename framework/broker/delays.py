@@ -121,7 +121,9 @@ class Delays:
         """Deliver what is due; when the next one is."""
         # What this very group has planned is still in the transaction's hands.
         transaction.flush()
-        for due in delayed.take_due(transaction.connection, self.now_ms(), _FIRE_MAX):
+        # What fell due since the group began waits for the next one: stored with this one's time it would seem early.
+        now_ms = min(self.now_ms(), self.at_wall_ms(transaction.clock_ms))
+        for due in delayed.take_due(transaction.connection, now_ms, _FIRE_MAX):
             queue = self._store.queues.by_id(due.queue_id)
             if due.record is None or queue is None:
                 self._trouble(f"delayed message at {due.place}, due {due.due_ms}, is damaged: held, not delivered")

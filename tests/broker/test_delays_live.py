@@ -73,7 +73,10 @@ async def _late_ms(folder: Path, count: int, within_ms: tuple[int, int]) -> tupl
 
 
 def _check(sent_ms: int, came: list[tuple[int, int, Record]], count: int) -> None:
-    assert all(due_ms <= record.stored_ms <= at_ms for due_ms, at_ms, record in came), "none early"
+    assert [] == [(due_ms, at_ms) for due_ms, at_ms, _ in came if at_ms < due_ms], "none early"
+    assert [] == [(due_ms, record.stored_ms) for due_ms, _, record in came if record.stored_ms < due_ms], (
+        "nor seeming so"
+    )
     assert [b"%d" % number for number in range(count)] == sorted((record.body for _, _, record in came), key=int)
     later = [due_ms for due_ms, _, _ in came if due_ms > sent_ms]  # the others may have been due before they were there
     assert sorted(later) == later, "in due order"
@@ -84,10 +87,11 @@ def test_messages_come_when_they_are_due_and_not_before(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [200, 10_000])
+@pytest.mark.timeout(590)
+@pytest.mark.parametrize("count", [200, 2000])
 def test_delayed_messages_in_real_time(tmp_path: Path, count: int) -> None:
-    """Two hundred within two seconds, and ten thousand of which the first is due once all are sent."""
-    within_ms = (500, 2500) if count == 200 else (60_000, 90_000)
+    """Two hundred within two seconds, and two thousand within ten."""
+    within_ms = (500, 2500) if count == 200 else (20_000, 30_000)
     sent_ms, came = asyncio.run(_late_ms(tmp_path / "data", count, within_ms))
     _check(sent_ms, came, count)
 
