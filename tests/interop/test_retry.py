@@ -239,7 +239,7 @@ def test_beside_an_orderly_member_a_copy_that_is_sent_as_a_message_is_a_dead_let
     concurrent = member(single, nursery, folders[1], topic, failures=99)
 
     def has_a_queue(application: Application) -> bool:
-        return "members=2 owned=1" in application.said()
+        return "members=2 owned=1 queues=2" in application.said()  # of the topic, not of its retries
 
     wait_until(lambda: has_a_queue(orderly) and has_a_queue(concurrent), "a queue for each", 60)
     with closed(single, A):
