@@ -71,7 +71,9 @@ class Crews:
         for crew in self._batches.values():
             crew.resize(size)
         if self._has_tasks:
-            self._employ(self._tasks.resize(size))
+            new = self._tasks.resize(size)
+            if self._is_started:  # else the start employs them, and a place would have two workers
+                self._employ(new)
 
     def of(self, handling: Handling) -> TakesChunks:
         """Who runs this handler."""
