@@ -200,6 +200,13 @@ class Swallowed(Fact):
 
 
 @dataclass(frozen=True, slots=True)
+class RoomAgain(Fact):
+    """An administrator gave a group its retry queues back."""
+
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
 class Reassigned(Fact):
     """A process learns which queues are its own now and which no longer."""
 

@@ -151,6 +151,7 @@ class Nemesis:
                 group, topic = node.rules.groups.get(name), node.rules.topics.get(retry_topic(name))
                 if group is not None and not group.retry_queues:
                     node.rules.put_group(replace(group, retry_queues=1))
+                    self.cluster.recorder.room_again(node.name, name)
                 if topic is not None and not topic.is_writable:
                     node.rules.add(replace(topic, perm=PERM_READ_WRITE))
 

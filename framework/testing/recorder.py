@@ -37,6 +37,7 @@ from framework.testing.history import (
     Remade,
     Reset,
     Resized,
+    RoomAgain,
     Said,
     Saved,
     Sent,
@@ -149,6 +150,10 @@ class Recorder:
     def swallowed(self, group: str, message_id: str) -> None:
         self.loop.note("swallowed", group, message_id)
         self.history.facts.append(Swallowed(self.loop.now, self.who, group, message_id))
+
+    def room_again(self, broker: str, group: str) -> None:
+        self.loop.note("room again", broker, group)
+        self.history.facts.append(RoomAgain(self.loop.now, broker, group))
 
     def saved(self, path: str, content: bytes) -> None:
         """A process wrote a small file of its own."""

@@ -19,6 +19,7 @@ from framework.testing.history import (
     Life,
     Ownership,
     Reassigned,
+    RoomAgain,
     Said,
     Saved,
     Sent,
@@ -231,6 +232,9 @@ def test_a_yes_that_keeps_nothing_is_no_copy() -> None:
     assert "" == broken(truths.no_silent_drop, history(swallowed, finished(0, 2.0)))
     assert "" == broken(truths.no_silent_drop, history(swallowed, dead_letters={("billing", "m0")}))
     assert "a broker that kept nothing" in broken(truths.no_silent_drop, history(finished(0), swallowed))
+    assert "" == broken(truths.no_silent_drop, history(swallowed, RoomAgain(1.1, "broker-a", "billing")))
+    for late in (RoomAgain(5.0, "broker-a", "billing"), RoomAgain(1.1, "broker-a", "audit")):
+        assert "a broker that kept nothing" in broken(truths.no_silent_drop, history(swallowed, late))
 
 
 def test_a_retry_comes_no_later_than_its_delay() -> None:
