@@ -76,7 +76,7 @@ def test_a_thousand_sleeping_handlers_expire_once_each(cluster: Addresses, new_t
 def test_a_thousand_sleeping_handlers_expire_within_a_tenth_of_a_second_each(
     cluster: Addresses, new_topic: Callable[..., str]
 ) -> None:
-    """On a machine that has nothing else to do: `make slow PART=thousand`."""
+    """On a machine that has nothing else to do: `make slow PART=thousand_sleeping`."""
     late = asyncio.run(thousand(cluster.name_server, new_topic(queues=8)))
     print(f"{COUNT} handlers with a limit of {LIMIT_S:g} s: given up {min(late):.3f} to {max(late):.3f} s after it")
     assert 0 <= min(late)
