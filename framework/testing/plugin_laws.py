@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
+from framework.errors import ConfigurationError
 from framework.hooks.contained import ContainedPolicy
 from framework.hooks.host import PluginHost
 from framework.model.allocation import Allocation
@@ -45,7 +46,7 @@ class PluginLaws:
 
     def plugin(self) -> object:
         """A plugin as it is made with its settings, or its class or module."""
-        raise NotImplementedError("write `def plugin(self)`, which answers the plugin")
+        raise ConfigurationError(f"{type(self).__name__}: write `def plugin(self)`, which answers the plugin")
 
     def pytest_generate_tests(self, metafunc: Any) -> None:
         if "law" in metafunc.fixturenames:

@@ -24,7 +24,7 @@ from framework import Message, consumer
 def bill(order: Message) -> None:
     print(f"began {order.body.decode()} in {os.getpid()}", flush=True)
     while order.body == b"endless":
-        time.sleep(0.01)
+        time.sleep(0.01)  # a loop without end is what this is about; it leaves the processor to others
 """
 SETTINGS = """
 app: {handlers: [shop]}
@@ -62,7 +62,7 @@ def test_a_worker_whose_threads_all_hang_is_replaced_and_what_it_held_goes_on(
     def until(holds: Callable[[str], bool]) -> None:
         nonlocal said
         while not holds(said):  # the test's own time-out is the bound
-            time.sleep(0.1)
+            time.sleep(0.1)  # between two looks at another process
             said += capfd.readouterr().err
 
     with command("run", "--name-server", box, "--workers", "2", folder=tmp_path) as running:

@@ -74,7 +74,7 @@ def test_a_kill_of_application_and_box_repeats_the_stuck_message_alone(
             first.until(f"ended {COUNT - 1}")
             said = ""
             while ALL_BUT_THE_STUCK_ONE not in said:  # the test's own time-out is the bound
-                time.sleep(0.05)
+                time.sleep(0.05)  # between two looks at another process
                 said += capfd.readouterr().err
             first.end(signal.SIGKILL)
         broker.end(signal.SIGKILL)

@@ -26,7 +26,7 @@ async def bill(order: Message) -> DeadLetter | None:
         return DeadLetter("not an order")
     if order.body == b"slow":
         print("slow one started", flush=True)
-        await asyncio.sleep(3600)
+        await asyncio.sleep(3600)  # a handler that hangs; nobody waits for it
     return None
 
 

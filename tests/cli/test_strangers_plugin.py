@@ -122,14 +122,14 @@ class Slow:
     @hookimpl
     def after_consume(self, delivery):
         if delivery.message.body == b"a":
-            time.sleep(0.15)
+            time.sleep(0.15)  # slow on purpose: it shall be named
 
     @hookimpl
     def register_allocation_strategies(self):
         return [self]
 
     def allocate(self, member, members, queues):
-        time.sleep(0.15)
+        time.sleep(0.15)  # slow on purpose: it shall be named
         return list(queues) if members and member == members[0] else []
 
 
@@ -141,7 +141,7 @@ class SlowPolicy:
         return [self]
 
     def decide(self, delivery, age_ms):
-        time.sleep(0.15)
+        time.sleep(0.15)  # slow on purpose: it shall be named
         return Drop("acme", "took too long")
 '''
 

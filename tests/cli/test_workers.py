@@ -35,7 +35,7 @@ from framework.hooks import hookimpl
 async def bill(order: Message) -> None:
     print(f"handled in {os.getpid()} {order.queue} {order.queue_offset}", flush=True)
     if order.body == b"slow":
-        await asyncio.sleep(3600)
+        await asyncio.sleep(3600)  # a handler that hangs; nobody waits for it
 
 
 class Sends:
@@ -88,7 +88,7 @@ def test_settings_are_read_anew_by_every_worker_when_the_parent_is_told_to(
             assert running.process.poll() is None, said
             if asks:
                 running.process.send_signal(signal.SIGHUP)
-            time.sleep(0.3)
+            time.sleep(0.3)  # between two looks, and two signals, at another process
             said += capfd.readouterr().err
 
     folder = shop(tmp_path)
@@ -119,7 +119,7 @@ def test_the_second_signal_leaves_at_once(tmp_path: Path, box: str) -> None:
         time.sleep(0.2)  # two in one moment are an echo of the same wish
         assert ExitCode.LEFT_AT_ONCE == running.end(signal.SIGTERM)
     while any(is_alive(each) for each in workers):
-        time.sleep(0.05)
+        time.sleep(0.05)  # between two looks at other processes
 
 
 def is_alive(number: int) -> bool:

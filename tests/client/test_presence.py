@@ -36,7 +36,7 @@ def test_a_broker_hears_who_sends_at_once_then_each_30_seconds_and_at_the_end() 
         cluster = scripted()
         async with Producer(name_servers=NS, world=cluster.world, group="shop") as producer:
             await producer.send("orders", b"x", queue=AT_A)
-            await asyncio.sleep(1)
+            await asyncio.sleep(1)  # of virtual time
             (first,) = beats(cluster, A)
             assert 1 == len(beats(cluster, A))
             await asyncio.sleep(60)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from framework.errors import ConfigurationError
 from framework.testing import PluginLaws
 
 pytest_plugins = ["pytester"]
@@ -148,5 +149,5 @@ def test_a_broken_law_and_a_codec_without_an_example_are_named(pytester: pytest.
 
 
 def test_whose_plugin_it_is_must_be_said() -> None:
-    with pytest.raises(NotImplementedError, match="write `def plugin"):
+    with pytest.raises(ConfigurationError, match="PluginLaws: write `def plugin"):
         PluginLaws().plugin()
