@@ -301,7 +301,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "who comes second waits again",
         "two members that waited for the same former owner both begin with its queue",
         (),
-        test="tests/services/test_progress.py",
+        test="tests/services/test_hand_over.py",
     ),
     Mutant(
         "a key is recorded after success only",
