@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 import framework.broker.store
-from framework.broker.store import seals
-from framework.broker.store.database import APPLICATION_ID, FILE_NAME, SCHEMA_VERSION, open_folder
+from framework.broker.store import seals, sent_back
+from framework.broker.store.database import APPLICATION_ID, FILE_NAME, open_folder
 from framework.broker.store.delayed import HELD_MS
+from framework.broker.store.sent_back import Key
 from framework.errors import RecordDamaged, StoreError
 from framework.model.queue import MessageQueue
 from framework.wire.codes import ResponseCode
@@ -177,8 +178,29 @@ def test_a_delay_whose_time_is_damaged_comes_neither_early_nor_silently_never(tm
     again.store.close()
 
 
-@pytest.mark.parametrize("version", range(1, SCHEMA_VERSION))
-def test_rows_of_every_older_version_get_their_checks(tmp_path: Path, version: int) -> None:
+def test_a_folder_of_version_5_keeps_the_checks_that_it_has(tmp_path: Path) -> None:
+    """Its damage is found, not sealed; and a send-back that was done before is not repeated."""
+    older = sqlite3.connect(tmp_path / FILE_NAME)
+    for number in range(1, 6):
+        name = "schema.sql" if number == 1 else f"schema_{number}.sql"
+        older.executescript((SCHEMAS / name).read_text(encoding="utf-8"))
+    older.executescript(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 5;")
+    row = ("broker-a", "billing", "t", 0, 7)
+    older.execute("INSERT INTO offsets VALUES (?, ?, ?, ?, ?, ?)", (*row[:-1], 3, seals.seal(row)))
+    key = Key("broker-a", "billing", "origin", 0)
+    older.execute("INSERT INTO sent_back VALUES (?, ?, ?, ?, 1, 0, 0, 0)", key)
+    older.commit()
+    older.close()
+
+    lab = BrokerLab(database=open_folder(tmp_path))
+
+    assert 7 == lab.node.offsets.get("billing", "t", 0)
+    assert sent_back.is_repeated(lab.database.writing, key, 2)
+    lab.store.close()
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+def test_rows_of_every_version_without_checks_get_theirs(tmp_path: Path, version: int) -> None:
     older = sqlite3.connect(tmp_path / FILE_NAME)
     for number in range(1, version + 1):
         name = "schema.sql" if number == 1 else f"schema_{number}.sql"

@@ -123,6 +123,35 @@ def test_an_offset_that_rises_or_stays_below_forgets_nothing() -> None:
     assert 1 == len(again.records("%RETRY%g"))
 
 
+@pytest.mark.parametrize("damage", ["is_rewound = 0", "due_ms = due_ms + 1099511627776", "message = 1, is_rewound = 0"])
+def test_a_mark_that_is_damaged_costs_a_copy_and_no_retry(damage: str) -> None:
+    """As when it forgets that the group went back since, or takes the copy for one that is still to come."""
+    lab, (record,) = lab_with(1)
+    failed(lab, record)
+    lab.answer(commit(1))
+    lab.timers.advance(LEVEL_MS)
+    lab.answer(commit(0))
+    lab.database.writing.execute(f"UPDATE sent_back SET {damage}")
+    failed(lab, record)
+    lab.timers.advance(LEVEL_MS)
+
+    assert 2 == len(lab.records("%RETRY%g"))
+
+
+def test_a_mark_that_came_to_name_another_message_takes_no_retry_from_it() -> None:
+    lab, (first, second) = lab_with(2)
+    failed(lab, first)
+    failed(lab, second)
+    database = lab.database.writing
+    (origin,) = database.execute("SELECT origin FROM sent_back ORDER BY message DESC LIMIT 1").fetchone()
+    database.execute("DELETE FROM sent_back WHERE origin = ?", (origin,))
+    database.execute("UPDATE sent_back SET origin = ?", (origin,))
+    failed(lab, second)
+    lab.timers.advance(LEVEL_MS)
+
+    assert [b"0", b"1", b"1"] == [record.body for record in lab.records("%RETRY%g")]
+
+
 def test_others_marks_stay() -> None:
     lab, (record,) = lab_with(1)
     for group in ("g", "bystander"):

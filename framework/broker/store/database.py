@@ -25,10 +25,12 @@ log = structlog.get_logger()
 OpenDatabase = Callable[[], sqlite3.Connection]
 
 APPLICATION_ID = 0x524D_5142  # "RMQB": a SQLite file of anybody else is refused
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 _SCHEMAS = {  # what each version adds
     1: "schema.sql", 2: "schema_2.sql", 3: "schema_3.sql", 4: "schema_4.sql", 5: "schema_5.sql",
+    6: "schema_6.sql",
 }  # fmt: skip
+_SEALED_VERSION = 5
 FILE_NAME = "broker.db"
 LOCK_NAME = "broker.lock"
 # Nobody else has the folder; a curious shell on the file must not stop the loop for long.
@@ -212,7 +214,8 @@ def _fill(connection: sqlite3.Connection, *, since: int) -> None:
         (folder / name).read_text(encoding="utf-8") for version, name in _SCHEMAS.items() if version > since
     )
     connection.executescript(f"BEGIN IMMEDIATE;\n{schema}")
-    seals.seal_all(connection)
+    if since < _SEALED_VERSION:  # rows that have a check keep it: what is damaged stays so
+        seals.seal_all(connection)
     for stamp in _STAMPS:
         connection.execute(stamp)
     connection.execute("COMMIT")

@@ -3,6 +3,9 @@
 A group that goes back to a message may fail it again, and that is no repetition: taken for one, its retry would be
 lost. So a commit that falls marks whatever it leaves to be handled once more. But one that falls may also be a former
 owner's, late, and the message's copy still to come: as long as it waits, nothing is lost by making no other.
+
+Each row has a check, since one in which a bit has flipped may speak of another message: it is not believed, for a copy
+too many costs less than a lost retry.
 """
 
 from __future__ import annotations
@@ -10,7 +13,12 @@ from __future__ import annotations
 import sqlite3
 from typing import NamedTuple
 
+import structlog
+
 from framework.broker.store.queues import OFFSET_BITS
+from framework.broker.store.seals import seal
+
+log = structlog.get_logger()
 
 
 class Key(NamedTuple):
@@ -33,20 +41,28 @@ class Place(NamedTuple):
 def is_repeated(connection: sqlite3.Connection, key: Key, now_ms: int) -> bool:
     """Whether the copy was made already, and none is owed since."""
     row = connection.execute(
-        "SELECT is_rewound, due_ms FROM sent_back"
+        "SELECT is_rewound, due_ms, done_ms, message, seal FROM sent_back"
         " WHERE broker = ? AND consumer_group = ? AND origin = ? AND reconsumed = ?",
         key,
     ).fetchone()
-    return row is not None and (not row[0] or row[1] > now_ms)
+    if row is None:
+        return False
+    is_rewound, due_ms, done_ms, message, written = row
+    expected = seal((*key, done_ms, message, due_ms))
+    if written is not None and written != (~expected if is_rewound else expected):
+        log.error("mark of a send-back is damaged; another copy is made", group=key.group, origin=key.origin)
+        return False
+    return not is_rewound or due_ms > now_ms
 
 
 def note(connection: sqlite3.Connection, key: Key, message: int, *, now_ms: int, due_ms: int | None) -> None:
     """The copy of the message with this id is made; when it comes, where that is not at once."""
+    row = (*key, now_ms, message, due_ms or 0)
     connection.execute(
         "INSERT OR REPLACE INTO sent_back"
-        " (broker, consumer_group, origin, reconsumed, done_ms, message, due_ms, is_rewound)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, 0)",
-        (*key, now_ms, message, due_ms or 0),
+        " (broker, consumer_group, origin, reconsumed, done_ms, message, due_ms, is_rewound, seal)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?)",
+        (*row, seal(row)),
     )
 
 
@@ -86,8 +102,8 @@ class Rewinds:
             if queue is not None:
                 base = queue[0] << OFFSET_BITS
                 connection.execute(
-                    "UPDATE sent_back SET is_rewound = 1"
-                    " WHERE broker = ? AND consumer_group = ? AND message >= ? AND message < ?",
+                    "UPDATE sent_back SET is_rewound = 1, seal = ~seal"
+                    " WHERE broker = ? AND consumer_group = ? AND message >= ? AND message < ? AND NOT is_rewound",
                     (self._broker, group, base + low, base + end),
                 )
 
