@@ -55,14 +55,15 @@ def add_running(parser: argparse.ArgumentParser) -> None:
         metavar="2s",
         nargs="?",
         const=DEFAULT_IDLE,
-        type=_duration,
+        type=duration,
         help="end when nothing is left for so long",
     )
-    parser.add_argument("--for", metavar="30s", type=_duration, dest="length", help="end after so long")
-    parser.add_argument("--wait-broker", metavar="30s", type=_duration, help="give up with 69 when no broker answers")
+    parser.add_argument("--for", metavar="30s", type=duration, dest="length", help="end after so long")
+    parser.add_argument("--wait-broker", metavar="30s", type=duration, help="give up with 69 when no broker answers")
 
 
-def _duration(text: str) -> str:
+def duration(text: str) -> str:
+    """The text itself, once it is seen to be a duration."""
     from framework.settings.units import duration_ms
 
     try:

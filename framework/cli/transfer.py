@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from framework.cli import output
 from framework.cli.exit_codes import ExitCode
 from framework.cli.progress import Progress
-from framework.errors import ConfigurationError, FrameworkError, RecordDamaged, StoreError
+from framework.errors import ConfigurationError, FrameworkError, RecordDamaged, StoreError, shorten
 
 if TYPE_CHECKING:
     from framework.broker.store.store import Store
@@ -26,6 +26,9 @@ def refuse_options(arguments: argparse.Namespace) -> None:
     """Options that mean nothing here are mistakes and not noise."""
     if arguments.action == "serve" and (arguments.topic or arguments.salvage):
         raise ConfigurationError("--topic and --salvage go with `broker export FILE`")
+    if arguments.action == "serve" and arguments.file is not None:
+        given = shorten(str(arguments.file))
+        raise ConfigurationError(f"{given}: a broker that serves takes no FILE; its folder is --data DIR")
     if arguments.action != "serve" and arguments.box_plugins:
         raise ConfigurationError(f"--plugin: broker {arguments.action} answers no requests; remove it")
     if arguments.action == "import" and (arguments.topic or arguments.salvage):

@@ -47,6 +47,11 @@ def real_world() -> World:
     )
 
 
+def is_of_no_address(error: OSError) -> bool:
+    """Whether a port could not be opened because of its address: a name that leads nowhere, or another machine's."""
+    return isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
+
+
 class RealClock:
     monotonic = staticmethod(time.monotonic)  # exactly the system's: one call on the hot path, not two
 

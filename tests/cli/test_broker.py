@@ -54,6 +54,28 @@ def test_a_folder_or_a_port_that_is_taken_is_73(tmp_path: Path) -> None:
         assert 0 == first.end()
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "reason"),
+    [
+        (["--bind", "fe80::1%nowhere", "--auth", "keys.yaml"], 78, "--bind 'fe80::1%nowhere'"),
+        (["--bind", "192.0.2.77", "--auth", "keys.yaml"], 78, "--bind '192.0.2.77'"),
+        (["--ready-file", "/nowhere/ready"], 73, "--ready-file '/nowhere/ready': No such file or directory"),
+        (["--port", "65535", "--brokers", "2"], 78, "--brokers 2"),
+    ],
+)
+def test_what_it_cannot_listen_on_or_write_to_is_named(
+    tmp_path: Path,
+    words: list[str],
+    code: int,
+    reason: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert code == main.run(["broker", "--memory", *words])
+    assert reason in capsys.readouterr().err
+
+
 def test_keys_are_made_for_whoever_asks_and_nobody_else_may_read_them(tmp_path: Path) -> None:
     keys = tmp_path / "keys.yaml"
     with command("broker", "--memory", "--auth", str(keys), folder=tmp_path) as broker:

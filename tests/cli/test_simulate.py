@@ -46,6 +46,27 @@ def test_an_unknown_fault_is_a_mistake_of_the_user(capsys: pytest.CaptureFixture
     assert "did you mean 'crash'?" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("--for", "soon"), ("--apps", "0"), ("--apps", "-2"), ("--brokers", "0"), ("--brokers", "17")],
+)
+def test_a_figure_that_cannot_be_is_usage_and_no_broken_promise(
+    words: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert 2 == run(["simulate", *words])
+    said = capsys.readouterr()
+    assert "" == said.out
+    assert words[0] in said.err
+    assert words[1] in said.err
+
+
+def test_a_page_that_cannot_be_written_is_said_before_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert 73 == run(["simulate", "--for", "10s", "--html", "/nowhere/run.html"])
+    said = capsys.readouterr()
+    assert "" == said.out
+    assert "--html '/nowhere/run.html': No such file or directory" in said.err
+
+
 def test_a_broken_promise_is_exit_1_and_one_line_repeats_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -143,6 +143,9 @@ def test_a_flipped_bit_in_the_file_is_seen(tmp_path: Path) -> None:
         (["import", "f", "--data", "a", "--salvage"], ExitCode.CONFIGURATION, "whole file"),
         (["import", "nowhere", "--data", "a"], ExitCode.TAKEN, "No such file"),
         (["--data", "a", "--salvage"], ExitCode.CONFIGURATION, "broker export FILE"),
+        (["serve", "f", "--memory"], ExitCode.CONFIGURATION, "'f'"),
+        (["import", "f", "--data", "a", "--durability", "relaxed"], ExitCode.CONFIGURATION, "--durability"),
+        (["export", "f", "--data", "a", "--port", "9876"], ExitCode.CONFIGURATION, "--port"),
     ],
 )
 def test_what_makes_no_sense_is_said(

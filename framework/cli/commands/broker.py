@@ -35,6 +35,7 @@ KEY_BYTES = 16
 # With Python's 700 a twelfth of a send's processor time went into looking.
 GARBAGE_OBJECTS = 10_000
 _QUIET_MS = 60_000
+_OF_TRANSFERS = frozenset({"action", "file", "topic", "salvage", "data", "memory", "debug", "box_plugins"})
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -139,18 +140,37 @@ def execute(arguments: argparse.Namespace) -> int:
 
     logs.begin("debug" if arguments.debug else "info")
     if arguments.action != "serve":
+        _refuse_serving(arguments)
         return transfer.execute(arguments)
     transfer.refuse_options(arguments)
+    last = arguments.port + arguments.brokers - 1
+    if last > 65_535:
+        raise ConfigurationError(f"--brokers {arguments.brokers}: the last one's port would be {last}; lower --port")
     try:
         with asyncio.Runner() as runner:
             runner.get_loop()  # before there is anything to run: it opens files
             return runner.run(_serve(arguments))
     except OSError as error:
+        from framework.net.real_world import is_of_no_address
+
+        if is_of_no_address(error):
+            reason = "no address of this machine; 127.0.0.1 and 0.0.0.0 always are"
+            raise ConfigurationError(f"--bind {shorten(arguments.bind)}: {reason}") from error
         if error.errno != errno.EADDRINUSE:
             raise
         taken = f"{arguments.bind}:{arguments.port}"
         structlog.get_logger().error("port taken", address=taken, remedy="--port 0 takes any free one")
         return ExitCode.TAKEN
+
+
+def _refuse_serving(arguments: argparse.Namespace) -> None:
+    """Options that mean something to a broker that serves, and nothing to an export or an import."""
+    usual = argparse.ArgumentParser()
+    add_options(usual)
+    for name, value in vars(arguments).items():
+        if name not in _OF_TRANSFERS and value != usual.get_default(name):
+            option = f"--{name.replace('_', '-')}"
+            raise ConfigurationError(f"{option}: broker {arguments.action} serves nobody; remove it")
 
 
 async def _serve(arguments: argparse.Namespace) -> ExitCode:
@@ -245,9 +265,12 @@ def _settings(arguments: argparse.Namespace) -> BrokerSettings:
 def _put(path: Path, text: str) -> None:
     """Whole or not at all: whoever polls for the file reads it the moment it is there."""
     draft = path.with_name(f"{path.name}.new")
-    with open(draft, "w", encoding="utf-8") as stream:
-        stream.write(text)
-    draft.replace(path)
+    try:
+        with open(draft, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        draft.replace(path)
+    except OSError as error:
+        raise StoreError(f"--ready-file {shorten(str(path))}: {error.strerror}") from error
 
 
 def _users(path: Path, world: World) -> tuple[User, ...]:

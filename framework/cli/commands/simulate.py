@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from framework.cli import output
+from framework.cli import options, output
 from framework.cli.exit_codes import ExitCode
-from framework.errors import ConfigurationError, nearest
+from framework.errors import ConfigurationError, StoreError, nearest, shorten
 from framework.model.durations import to_ms
 
 if TYPE_CHECKING:
@@ -19,14 +19,17 @@ if TYPE_CHECKING:
     from framework.testing.simulation import Verdict
 
 LINES_MAX = 400
+APPS_MAX = 100
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="decides everything (default 0)")
-    parser.add_argument("--for", dest="length", default="60s", metavar="TIME", help="virtual time, such as 10m")
+    parser.add_argument(
+        "--for", dest="length", default="60s", metavar="TIME", type=options.duration, help="virtual time, such as 10m"
+    )
     parser.add_argument("--faults", default="", metavar="all|none|a,b", help="fault kinds; default: a few, drawn")
-    parser.add_argument("--apps", type=int, metavar="N", help="applications; default: drawn")
-    parser.add_argument("--brokers", type=int, metavar="N", help="logical brokers; default: drawn")
+    parser.add_argument("--apps", type=options.number(1, APPS_MAX), metavar="N", help="applications; default: drawn")
+    parser.add_argument("--brokers", type=options.number(1, 16), metavar="N", help="logical brokers; default: drawn")
     parser.add_argument("--policy", choices=("fifo", "shuffle", "pct"), help="who runs next; default: drawn")
     parser.add_argument("--html", metavar="FILE", help="write the timeline as one page")
     parser.add_argument("--timeline", action="store_true", help="print the timeline of a run that held, too")
@@ -37,6 +40,8 @@ def execute(arguments: argparse.Namespace) -> int:
     from framework.testing import timeline, timeline_page
     from framework.testing.simulation import draw, play, replay_command
 
+    if arguments.html:
+        _try_to_write(Path(arguments.html))
     plan = draw(
         arguments.seed,
         seconds=to_ms(arguments.length) / 1000,
@@ -66,6 +71,14 @@ def execute(arguments: argparse.Namespace) -> int:
             output.say(replay)
         output.say(_last_line(verdict))
     return ExitCode.CLEAN if verdict.is_ok else ExitCode.FAILED
+
+
+def _try_to_write(path: Path) -> None:
+    """A run may take minutes; that its page has no place is said before."""
+    try:
+        path.open("a").close()
+    except OSError as error:
+        raise StoreError(f"--html {shorten(str(path))}: {error.strerror}") from error
 
 
 def _kinds(text: str) -> Sequence[FaultKind] | None:
