@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-CLEAN, FAILED = 0, 1
+CLEAN, CONFIGURATION = 0, 78
 
 
 class Summary:
@@ -24,7 +24,7 @@ class Summary:
     def execute(self, arguments: argparse.Namespace, _settings: object) -> int:
         if not self._file:
             sys.stderr.write("error: no file; write plugins: {settings: {audit: {file: audit.jsonl}}}\n")
-            return FAILED
+            return CONFIGURATION
         with Path(self._file).open(encoding="utf-8", errors="surrogateescape") as lines:
             counted = counts(lines, arguments.group)
         for (group, topic, outcome), count in sorted(counted.items()):

@@ -144,5 +144,5 @@ def test_its_command_counts_by_group_topic_and_outcome(tmp_path: Path, capsys: p
 
 
 def test_its_command_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert 1 == Audit(AuditSettings()).register_commands()["audit"].execute(Namespace(group=None), None)
+    assert 78 == Audit(AuditSettings()).register_commands()["audit"].execute(Namespace(group=None), None)
     assert "error: no file; write plugins: {settings: {audit: {file: audit.jsonl}}}\n" == capsys.readouterr().err
