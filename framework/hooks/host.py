@@ -189,7 +189,7 @@ class PluginHost:
             self._register(name, candidate.load())
         except ConfigurationMistakes as mistakes:
             self.mistakes += mistakes.mistakes
-        except Exception as error:  # noqa: BLE001 - border: a plugin's code runs when it is loaded
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - border: a plugin's code runs when it is loaded
             cause = str(error) if isinstance(error, ConfigurationError) else f"{type(error).__name__}: {error}"
             message = f"plugin {name!r} ({candidate.source}) cannot be loaded: {cause}"
             if candidate.is_installed:

@@ -240,7 +240,7 @@ def _imported(name: str) -> ModuleType:
     except SyntaxError as error:
         place = f"{error.filename}:{error.lineno}" if error.filename else None
         raise ConfigurationError(f"importing {name}: {error.msg}", place=place) from error
-    except Exception as error:  # border: the user's module
+    except (Exception, SystemExit) as error:  # border: the user's module
         message = f"importing {name}: {type(error).__name__}: {error}"
         raise ConfigurationError(message, place=_line_of(error)) from error
 

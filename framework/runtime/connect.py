@@ -18,7 +18,6 @@ from framework.runtime.plan import GroupPlan
 from framework.services.position import First, Since
 from framework.settings.schema import AppSettings, Tls
 from framework.settings.schema import Cluster as ClusterSettings
-from framework.settings.schema import Credentials as CredentialSettings
 from framework.wire.bodies.heartbeat import (
     BROADCASTING,
     CLUSTERING,
@@ -43,7 +42,7 @@ def cluster_options(settings: AppSettings, client_id: str) -> ClusterOptions:
     return ClusterOptions(
         name_servers=tuple(cluster.name_servers),
         client_id=client_id,
-        credentials=_credentials(cluster.credentials),
+        credentials=_credentials(settings),
         tls=_tls(cluster.tls),
         address_map=dict(cluster.address_map),
         request_timeout_ms=cluster.request_timeout,
@@ -52,9 +51,14 @@ def cluster_options(settings: AppSettings, client_id: str) -> ClusterOptions:
     )
 
 
-def _credentials(given: CredentialSettings) -> Credentials | None:
-    if not given.access_key:
+def _credentials(settings: AppSettings) -> Credentials | None:
+    given = settings.cluster.credentials
+    if not given.access_key and not given.secret_key:
         return None
+    if not given.access_key or not given.secret_key:
+        there, missing = ("access_key", "secret_key") if given.access_key else ("secret_key", "access_key")
+        place = settings.place("cluster", "credentials", there)
+        raise ConfigurationError(f"cluster.credentials: {missing} is missing; a pair signs requests", place=place)
     return Credentials(given.access_key, given.secret_key.reveal(), given.security_token.reveal() or None)
 
 
@@ -69,6 +73,11 @@ def _tls(given: Tls) -> TlsOptions | None:
         key_password=given.key_password.reveal(),
         server_name=given.server_name,
     )
+
+
+def check_keys(settings: AppSettings) -> None:
+    """See that `cluster.credentials` are both there, or neither. Raises ConfigurationError with the place."""
+    _credentials(settings)
 
 
 def check_tls(settings: AppSettings) -> None:

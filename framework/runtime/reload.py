@@ -18,7 +18,7 @@ from framework.errors import ConfigurationError, ConfigurationMistakes
 from framework.net.wakeup import Wakeup
 from framework.runtime import logs
 from framework.runtime.app import App
-from framework.runtime.connect import check_tls
+from framework.runtime.connect import check_keys, check_tls
 from framework.settings.changes import Change, Kind, changes
 from framework.settings.schema import AppSettings
 
@@ -89,6 +89,7 @@ class Reload:
         for path in self._files:
             _check_owner(path)
         settings = self._load()
+        check_keys(settings)
         check_tls(settings)
         return settings
 

@@ -233,7 +233,7 @@ class Cluster(Part):
     """Networks that brokers may be in, such as 10.0.0.0/8. Empty: wherever the name server says."""
     namespace: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]*$", max_length=100)] = ""
     """The tenant that all our topics and groups belong to; handlers and settings name them without it."""
-    request_timeout: Duration = 3_000
+    request_timeout: Annotated[Duration, Field(ge=1)] = 3_000
     """How long one request may wait for its answer."""
     heartbeat_v2: bool = False
     """Send brokers of 5.1 and later a fingerprint instead of all subscriptions, while nothing has changed."""

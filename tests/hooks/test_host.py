@@ -420,6 +420,21 @@ def test_a_tolerant_host_leaves_out_what_is_wrong_and_names_all_of_it() -> None:
     assert "sticky" in made.strategies
 
 
+class Leaves:
+    def __init__(self) -> None:
+        raise SystemExit(3)
+
+    @hookimpl
+    def app_started(self) -> None: ...
+
+
+def test_a_plugin_that_leaves_while_it_is_loaded_is_named_and_ends_nothing() -> None:
+    made = PluginHost(discover=lambda: [entry("leaves", Leaves)], tolerant=True)
+
+    (mistake,) = made.mistakes
+    assert "cannot be loaded: SystemExit: 3" in str(mistake)
+
+
 class First:
     @hookimpl(tryfirst=True)
     def before_consume(self) -> None:

@@ -173,6 +173,7 @@ def test_a_wrong_name_in_the_settings_has_its_line() -> None:
         ("x = (", 1, "'(' was never closed"),
         ("def f():\n    return 1 / 0\n\nf()", 2, "ZeroDivisionError: division by zero"),
         ("import json\njson.loads('{')", 2, "JSONDecodeError"),
+        ("import sys\n\nsys.exit(3)", 3, "SystemExit: 3"),
         ("from framework import consumer\n\n@consumer('t', grup='g')\ndef f(m): ...", 3, "did you mean 'group'?"),
     ],
 )

@@ -69,6 +69,7 @@ def test_other_starts_are_refused(text: str) -> None:
         ({"cluster": {"tls": {"zzz": "3"}}}, "unknown key 'zzz' in cluster.tls; known here: ca_file,"),
         ({"consumers": {"g": {"concurrency": "many"}}}, "consumers.g.concurrency: expected a whole number"),
         ({"consumers": {"g": {"concurrency": "0"}}}, "consumers.g.concurrency: expected greater than or equal to 1"),
+        ({"cluster": {"request_timeout": "0s"}}, "cluster.request_timeout: expected greater than or equal to 1"),
         ({"consumers": {"g g": {}}}, "consumers.g g: a group's name has"),
         ({"consumers": "x"}, "consumers: expected keys and values, found 'x'"),
         ({"app": ["x"]}, "app: expected keys and values, found a list"),

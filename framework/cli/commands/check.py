@@ -21,7 +21,7 @@ def execute(arguments: argparse.Namespace) -> int:
     from framework.net.real_world import real_world
     from framework.runtime import build, logs
     from framework.runtime.collect import gather
-    from framework.runtime.connect import check_tls
+    from framework.runtime.connect import check_keys, check_tls
     from framework.runtime.reports import Reports
     from framework.runtime.taken import TakenGroups
     from framework.settings.schema import AppSettings, Logging
@@ -30,6 +30,7 @@ def execute(arguments: argparse.Namespace) -> int:
     logs.configure(AppSettings(logging=Logging(level="debug" if arguments.debug else "warning")))
     findings, world = Findings(), real_world()
     settings = options.gathered(arguments, findings).settings
+    findings.tried(lambda: check_keys(settings))
     findings.tried(lambda: check_tls(settings))
     consumers = gather(settings, arguments.app, findings)
     host = PluginHost(settings.plugins, settings, tolerant=True)
