@@ -10,6 +10,7 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 
 from framework.errors import BrokerUnreachable, ConnectionLost, ProtocolError, RequestTimedOut
 from framework.net.address import Address, AllowList
@@ -109,6 +110,21 @@ class Link:
         for token, command in commands:
             if token is not None:  # what a broker asks of its clients is not for a reader
                 self._answers[command.number] = command
+
+    def is_quiet(self) -> bool:
+        """Whether it may be kept for later: no answer is under way, and the peer has not closed. Waits for nothing."""
+        if self.is_open and not self._wire.waiting and not self._wire.is_mid_frame:
+            try:
+                self._socket.settimeout(0)
+                data = self._socket.recv(RECEIVE_BYTES)
+            except (BlockingIOError, ssl.SSLWantReadError):
+                return True
+            except OSError:
+                return False
+            with suppress(ProtocolError):
+                self._wire.receive_data(data)  # what a broker asks of its clients is not for a reader
+                return bool(data) and not self._wire.is_mid_frame
+        return False
 
     def forget(self, asked: tuple[int, int]) -> None:
         """The answer is not wanted any more; it is dropped when it comes."""

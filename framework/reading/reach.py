@@ -133,6 +133,12 @@ class Reach:
                 raise BrokerUnreachable(f"{address}: told to go away, also on a fresh connection")
         return answer
 
+    def drop_dead(self) -> None:
+        """Close links that ended at the other end, or that an answer may still come by."""
+        for address, link in list(self._links.items()):
+            if not link.is_quiet():
+                self._links.pop(address).close()
+
     def stand_back(self, attempt: int) -> None:
         """Pause before the next attempt: 0.1 s, doubled each time, up to 2 s."""
         Event().wait(min(0.1 * 2**attempt, 2.0))

@@ -7,8 +7,9 @@ itself (`columns.py`), and owns what becomes of a request that fails: made again
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from types import TracebackType
 from typing import Self
 
@@ -17,6 +18,7 @@ from framework.model.queue import MessageQueue
 from framework.model.reserved import AUTO_CREATE_TOPIC, GROUP_LENGTH_MAX, SCHEDULE_TOPIC, check_name, check_topic
 from framework.net.channel import raise_for
 from framework.reading.columns import Columns
+from framework.reading.link import Link
 from framework.reading.offsets_gone import OffsetsGone
 from framework.reading.pulls import EVERYTHING, Filter, Pulled, Pulls
 from framework.reading.reach import Reach
@@ -41,6 +43,7 @@ from framework.wire.requests.send import SendBackRequest
 
 OFFSET_MAX = 1 << 56  # no queue has ever held so many; an answer above is a lie or a torn field
 ROWS = 8_192  # of one `Columns`: smaller ones cost an engine more than they save
+AT_ONCE = 64  # requests under way on one connection; brokers read on, so neither side waits for the other
 BYTES_MAX = 32 * 1024 * 1024  # pulled for one `Columns`, whatever the rows: bodies may have 4 MiB each
 
 # What RocketMQ makes for itself, as far as brokers do not name it when they are asked.
@@ -90,6 +93,14 @@ class Reader:
         header = MaxOffsetRequest(topic=queue.topic, queue_id=queue.number, broker_name=queue.broker)
         return _offset_in(self._ask(queue, command_for(header)), queue)
 
+    def max_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
+        """The same of many, all asked before the first answers. Whose broker did not answer at once is missing."""
+        asked = {
+            queue: command_for(MaxOffsetRequest(topic=queue.topic, queue_id=queue.number, broker_name=queue.broker))
+            for queue in queues
+        }
+        return {queue: _offset_in(answer, queue) for queue, answer in self._at_once(asked).items()}
+
     def offset_at(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """The first offset stored at or after an instant, by the broker's clock; the end where there is none."""
         header = SearchOffsetRequest(
@@ -111,16 +122,14 @@ class Reader:
 
     def commit(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Store the group's offset, the next one to handle; the broker has confirmed it when this returns."""
-        if not 0 <= offset <= OFFSET_MAX:
-            raise ConfigurationError(f"commit of {queue}: offset {offset} is none")
-        header = UpdateOffsetRequest(
-            consumer_group=check_name("group", group, GROUP_LENGTH_MAX),
-            topic=queue.topic,
-            queue_id=queue.number,
-            commit_offset=offset,
-            broker_name=queue.broker,
-        )
-        self._ask_for(group, queue, offset, command_for(header))
+        self._ask_for(group, queue, offset, _commit_of(group, queue, offset))
+
+    def commits(self, group: str, offsets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
+        """The same of many, all asked before the first answers: those that were confirmed at once.
+
+        The others need `commit`, which knows what to do where a broker does not know the group.
+        """
+        return set(self._at_once({queue: _commit_of(group, queue, offset) for queue, offset in offsets.items()}))
 
     def send_back(
         self, group: str, queue: MessageQueue, offset: int, *, delay_level: int = 0, max_retries: int = 16
@@ -189,6 +198,33 @@ class Reader:
         assert last is not None, "there is at least one attempt"
         raise BrokerUnreachable(f"{queue}: {1 + self.settings.retries} attempts failed; the last: {last}") from last
 
+    def _at_once(self, asked: Mapping[MessageQueue, Command]) -> dict[MessageQueue, Command]:
+        """Success alone, without a second attempt: who is missing is asked again by itself, which tells why."""
+        self.drop_dead()
+        found: dict[MessageQueue, Command] = {}
+        silent: set[str] = set()
+        timeout_ms = self.settings.request_timeout_ms
+        waiting = iter(asked.items())
+        while some := list(islice(waiting, AT_ONCE)):
+            under_way: list[tuple[MessageQueue, Link, tuple[int, int]]] = []
+            for queue, request in some:
+                if queue.broker in silent:
+                    continue
+                try:
+                    link = self._reach.link(self._reach.address(queue.topic, queue.broker))
+                    under_way.append((queue, link, link.ask(request, timeout_ms=timeout_ms)))
+                except (BrokerUnreachable, ProtocolError, Refused):
+                    silent.add(queue.broker)
+            for queue, link, number in under_way:
+                try:
+                    answer = link.answer(number, timeout_ms=timeout_ms)
+                except (BrokerUnreachable, ProtocolError):
+                    silent.add(queue.broker)
+                    continue
+                if answer.code == ResponseCode.SUCCESS:
+                    found[queue] = answer
+        return found
+
     # Messages
 
     def pull(self, queue: MessageQueue, offset: int, end: int, *, wanted: Filter = EVERYTHING) -> Pulled:
@@ -247,6 +283,11 @@ class Reader:
 
     # Life
 
+    def drop_dead(self) -> None:
+        """For one that was kept for a while: close connections whose other end has gone; the next call connects."""
+        if self._open is not None:
+            self._open.drop_dead()
+
     def close(self) -> None:
         """Close what is open; the next call connects again."""
         if self._open is not None:
@@ -266,6 +307,19 @@ class Reader:
 
     def __repr__(self) -> str:
         return f"<Reader {', '.join(self.settings.name_servers)}>"
+
+
+def _commit_of(group: str, queue: MessageQueue, offset: int) -> Command:
+    if not 0 <= offset <= OFFSET_MAX:
+        raise ConfigurationError(f"commit of {queue}: offset {offset} is none")
+    header = UpdateOffsetRequest(
+        consumer_group=check_name("group", group, GROUP_LENGTH_MAX),
+        topic=queue.topic,
+        queue_id=queue.number,
+        commit_offset=offset,
+        broker_name=queue.broker,
+    )
+    return command_for(header)
 
 
 def _offset_in(answer: Command, queue: MessageQueue) -> int:

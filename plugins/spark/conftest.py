@@ -7,6 +7,7 @@ from itertools import count
 from typing import Any
 
 import pytest
+from framework_spark.kept import close_resting
 from hypothesis import HealthCheck, settings
 
 from framework.reading import Reader, ReaderSettings
@@ -22,6 +23,7 @@ settings.load_profile("timeless")
 def box() -> Iterator[ThreadBox]:
     with thread_box(brokers=2) as box:
         yield box
+        close_resting()
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from framework.reading import Reader, ReaderSettings
 from framework.reading.link import Link
 from framework.wire import frame
 from framework.wire.command import ANSWER_BIT, Command
+from tests.interop.processes import wait_until
 from tests.reading.threads import texts, thread_box
 
 Serve = Callable[[socket.socket], None]
@@ -70,6 +71,33 @@ def test_answers_find_their_requests_in_any_order_and_split_anywhere() -> None:
         assert "1" == link.answer(first, timeout_ms=2_000).remark
         assert "2" == link.answer(second, timeout_ms=2_000).remark
         link.close()
+
+
+def test_a_link_is_quiet_while_nothing_is_under_way_and_the_peer_stays() -> None:
+    go = [threading.Event() for _ in range(3)]
+
+    def serve(connection: socket.socket) -> None:
+        request = read_request(connection)
+        go[0].wait(5)
+        connection.sendall(answer_to(request))
+        go[1].wait(5)
+        connection.sendall(frame.encode(Command(40)) * 2)  # asked of us, and ignored
+        go[2].wait(5)
+
+    with peer(serve) as address:
+        link = Link(address)
+        assert link.is_quiet()
+        asked = link.ask(Command(1), timeout_ms=2_000)
+        assert not link.is_quiet(), "an answer is to come"
+        go[0].set()
+        link.answer(asked, timeout_ms=2_000)
+        assert link.is_quiet()
+        go[1].set()
+        assert link.is_quiet(), "what a broker asks of us is passed over, whenever it comes"
+        go[2].set()
+        wait_until(lambda: not link.is_quiet(), "the end of the connection", 10)
+        link.close()
+        assert not link.is_quiet()
 
 
 def test_an_answer_that_is_not_wanted_any_more_is_dropped() -> None:

@@ -11,10 +11,11 @@ import pytest
 
 from framework import Message
 from framework.broker.intercept import Interceptor, Lost
-from framework.broker.request import Request
+from framework.broker.request import Client, Request
 from framework.errors import BrokerUnreachable, ConfigurationError, ProtocolError, Refused, Sql92Error
 from framework.model.queue import MessageQueue
 from framework.reading import Columns, Filter, OffsetsGone, Reader, ReaderSettings
+from framework.reading.reader import AT_ONCE
 from framework.wire.bodies.config import GroupConfig
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import Command
@@ -299,6 +300,59 @@ def test_a_broker_that_goes_away_is_asked_on_a_fresh_connection(box: ThreadBox, 
     assert 3 == reader.max_offset(queue)
     box.broker.intercept(refusing(RequestCode.LITE_PULL_MESSAGE, ResponseCode.GO_AWAY))
     assert 3 == len(bodies(reader.read(queue, 0, 3)))
+
+
+def test_many_are_asked_before_the_first_answers_and_who_is_missing_says_why_alone(
+    box: ThreadBox, reader: Reader, topic: str
+) -> None:
+    box.send(topic, texts(topic, 3), queue=0, broker="broker-a")
+    box.send(topic, texts(topic, 5), queue=0, broker="broker-b")
+    a, b = MessageQueue(topic, "broker-a", 0), MessageQueue(topic, "broker-b", 0)
+    stranger = MessageQueue(topic, "broker-z", 0)
+
+    assert {a: 3, b: 5} == reader.max_offsets([a, stranger, b])
+    assert set() == reader.commits("many", {a: 2}), "nobody has pulled for this group yet"
+    for queue in (a, b):
+        reader.commit("many", queue, 1)
+    assert {a, b} == reader.commits("many", {a: 2, stranger: 1, b: 4})
+    assert (2, 4) == (reader.committed("many", a), reader.committed("many", b))
+
+    for answer in (ResponseCode.SYSTEM_BUSY, ResponseCode.GO_AWAY):
+        undo = box.broker.intercept(refusing(RequestCode.GET_MAX_OFFSET, answer, times=None))
+        assert {} == reader.max_offsets([a, b])
+        undo()
+    assert (3, {a: 3, b: 5}) == (reader.max_offset(a), reader.max_offsets([a, b]))
+
+
+def test_more_than_go_at_once_are_asked_in_turns(box: ThreadBox, reader: Reader, topic: str) -> None:
+    queue = filled(box, reader, topic, 3)
+    many = [MessageQueue(topic, queue.broker, number) for number in range(3 * AT_ONCE + 1)]
+
+    found = reader.max_offsets(many)
+
+    assert (3, {0}) == (found[queue], {found[each] for each in many if each != queue})
+
+
+def test_a_connection_that_ended_while_nothing_was_asked_is_replaced(
+    box: ThreadBox, reader: Reader, topic: str
+) -> None:
+    queue = filled(box, reader, topic, 3)
+    clients: list[Client] = []
+
+    def note(request: Request) -> bool:
+        clients.append(request.client)
+        return False  # it is answered as ever
+
+    noted = Interceptor(code=RequestCode.GET_MAX_OFFSET, when=note, times=None)
+    undo = box.broker.intercept(noted)
+    reader.max_offset(queue)
+    box.call(lambda: clients[0].close("for a test"))
+    link = reader._reach.link(reader._reach.address(queue.topic, queue.broker))
+    wait_until(lambda: not link.is_quiet(), "the end of the connection", 10)
+
+    assert {queue: 3} == reader.max_offsets([queue])
+    undo()
+    assert 2 == len(set(clients))
 
 
 def test_another_name_server_is_asked_where_one_is_down(box: ThreadBox, topic: str) -> None:

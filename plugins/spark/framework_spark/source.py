@@ -25,7 +25,8 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from framework.errors import FrameworkError
-from framework.reading import OffsetsGone, Reader
+from framework.reading import OffsetsGone
+from framework_spark.kept import lent
 from framework_spark.offsets import Range, flat, limited, nested, split
 from framework_spark.options import Offsets, SourceOptions
 from framework_spark.packed import Packed
@@ -48,13 +49,13 @@ class Piece(InputPartition):
 
 
 def read_piece(options: SourceOptions, schema: StructType, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    """On an executor: the range as record batches, pulled over a connection of the task's own."""
+    """On an executor: the range as record batches, pulled over a connection that this process keeps."""
     if not isinstance(partition, Piece):  # a batch of no piece has one task, which Spark makes up
         assert partition.value is None, f"not a partition of ours: {partition!r}"
         return
     shape = to_arrow_schema(schema, timezone="UTC")
     queue, begin, end = partition.piece
-    with Reader(options.settings) as reader:
+    with lent(options.settings) as reader:
         try:
             for columns in reader.read(
                 queue,

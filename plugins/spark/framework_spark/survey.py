@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from framework.errors import BrokerUnreachable, ConfigurationError, FrameworkError
 from framework.model.queue import MessageQueue
@@ -57,7 +57,7 @@ class Survey:
 
     def ends(self) -> Ends:
         """The end of every queue whose broker answers. Raises where none does."""
-        self._ends = self._of_each(self.queues(), self._reader.max_offset)
+        self._ends = self._ends_of(self.queues())
         self._ends_at = time.monotonic()
         return dict(self._ends)
 
@@ -90,14 +90,14 @@ class Survey:
             return self._reader.min_offset(queue)
         return self._reader.max_offset(queue) if offset == LATEST else offset
 
-    def _of_each(self, queues: list[MessageQueue], ask: Callable[[MessageQueue], int]) -> Ends:
-        found: Ends = {}
+    def _ends_of(self, queues: list[MessageQueue]) -> Ends:
+        found: Ends = self._reader.max_offsets(queues)
         silent: dict[str, BrokerUnreachable] = {}
         for queue in queues:
-            if queue.broker in silent:
+            if queue in found or queue.broker in silent:
                 continue
             try:
-                found[queue] = ask(queue)
+                found[queue] = self._reader.max_offset(queue)
             except BrokerUnreachable as error:
                 silent[queue.broker] = error
         if silent and not found:
@@ -109,8 +109,11 @@ class Survey:
 
     def mirror(self, group: str, offsets: Mapping[MessageQueue, int]) -> Ends:
         """Store a group's offsets at the brokers; answers those that were stored. A broker that is down is named."""
-        stored: Ends = {}
+        at_once = self._reader.commits(group, offsets)
+        stored: Ends = {queue: offset for queue, offset in offsets.items() if queue in at_once}
         for queue, offset in offsets.items():
+            if queue in at_once:
+                continue
             try:
                 self._reader.commit(group, queue, offset)
             except FrameworkError as error:
