@@ -24,7 +24,8 @@ from framework.ports import Clock
 log = structlog.get_logger()
 
 PATIENCE_SECONDS = 5.0  # for one question to a store; RocketMQ's own requests wait 3 s
-QUIET_SECONDS = 60.0  # without a repeat, after which the next one is news
+SLOW_SECONDS = 1.0  # for one question; a message waits for two
+QUIET_SECONDS = 60.0  # without a repeat, after which the next one is news; likewise a slow store's
 
 Handle = Callable[[Message, Delivery], Awaitable[object]]
 KeyOf = Callable[[Message], object]
@@ -37,7 +38,7 @@ class Once:
         self._group, self._topic, self._store_name = group, topic, store_name
         self._store, self._clock = store, clock
         self._running: dict[str, asyncio.Event] = {}
-        self._last_repeat = float("-inf")
+        self._last_repeat = self._last_slow = float("-inf")
         self._is_failing = False
         self.dropped = 0
         """Repeats."""
@@ -82,6 +83,7 @@ class Once:
         return None if key is None else f"{self._topic} {key}"
 
     async def _asked(self, question: Awaitable[object]) -> object:
+        began = self._clock.monotonic()
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 answer = await question
@@ -92,7 +94,18 @@ class Once:
         if self._is_failing:
             self._is_failing = False
             log.info("repeats are recognised again", group=self._group, topic=self._topic, store=self._store_name)
+        if (took := self._clock.monotonic() - began) > SLOW_SECONDS:
+            self._slow(took)
         return answer
+
+    def _slow(self, took: float) -> None:
+        now, before = self._clock.monotonic(), self._last_slow
+        self._last_slow = now
+        if now - before > QUIET_SECONDS:
+            log.warning(
+                "store of repeats is slow: messages wait for it",
+                group=self._group, topic=self._topic, store=self._store_name, elapsed_ms=round(took * 1000),
+            )  # fmt: skip
 
     def _failed(self, reason: str) -> None:
         self.failures += 1

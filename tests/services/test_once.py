@@ -159,6 +159,26 @@ def test_a_store_that_fails_has_its_messages_handled_and_is_named_once(*, hangs:
     assert "repeats are recognised again" == lines[-1]["event"]
 
 
+def test_a_store_that_is_slow_is_named_when_it_begins_and_still_tells_repeats() -> None:
+    class Slow(Memory):
+        async def has(self, key: str) -> bool:
+            await asyncio.sleep(2)
+            return await super().has(key)
+
+    once, handler = once_of(Slow(Means())), Handler()
+
+    async def story() -> None:
+        for _ in range(3):
+            await give(once, handler, message())
+        await asyncio.sleep(QUIET_SECONDS + 1)
+        await give(once, handler, message())
+
+    _, lines = play_logged(story)
+    slow = ("store of repeats is slow: messages wait for it", "memory", 2000)
+    assert [slow, slow] == [each for each in told(lines, "store", "elapsed_ms") if "slow" in each[0]]
+    assert (1, 3, 0) == (len(handler.given), once.dropped, once.failures)
+
+
 def test_a_key_function_that_fails_has_its_messages_handled() -> None:
     once, handler = once_of(), Handler()
 
