@@ -44,6 +44,14 @@ class Result:
         return f"<Result {self.kind} {self.outcome}>"
 
 
+def failure_of(error: BaseException) -> Exception:
+    """What a handler raised, as the failure that it is: a panic of a library in Rust, say, is none of Exception's."""
+    if isinstance(error, Exception):
+        return error
+    failure = RuntimeError(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+    return failure.with_traceback(error.__traceback__)
+
+
 def result_of(value: object) -> Result:
     """Judge what a handler returned or raised, where nothing was declared about it."""
     if isinstance(value, Result):

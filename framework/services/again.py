@@ -11,13 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 from framework.core.chunk import Chunk
+from framework.core.results import failure_of
 from framework.core.window import Window
 from framework.model.message import Message
 from framework.model.repeated import repeated
 from framework.net.task_tree import TaskTree
 from framework.ports import Clock, Workers
 from framework.services.pull import PullLoop
-from framework.services.work import RUNNING
+from framework.services.work import ENDS, RUNNING
 
 PAUSED_LOOK_SECONDS = 0.2  # how soon a try that is due goes on once its group does
 
@@ -62,6 +63,7 @@ class Again:
                     left = self._running.pop(window) - 1
                     if left:
                         self._running[window] = left
+                    pull.quiet.ring()  # whoever leaves the queue waits for this, also where it is tried once more
         finally:
             self.pending -= 1
         if result is not None:
@@ -77,6 +79,10 @@ class Again:
                 result = await self._workers.run(lambda: call(message))
         except Exception as error:  # noqa: BLE001 - border: the handler's
             return error
+        except (asyncio.CancelledError, *ENDS):
+            raise
+        except BaseException as error:  # noqa: BLE001 - border: the handler's
+            return failure_of(error)
         return result
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from framework.core.batch import spread
-from framework.core.results import HOLDS, result_of
+from framework.core.results import HOLDS, failure_of, result_of
 from framework.declare import ConsumerSpec
 from framework.model.delivery import Delivery
 from framework.model.message import Message
@@ -23,6 +23,7 @@ from framework.services.deliver import Ends, Hooks, Rules
 from framework.services.filling import filled, scope_of, value_of
 from framework.services.publishing import Means
 from framework.services.resources import Values
+from framework.services.work import ENDS
 
 InThread = Callable[[Callable[[], list[object]]], Awaitable[list[object]]]
 Many = Callable[[Sequence[Message]], Any]
@@ -78,6 +79,10 @@ async def results_of(batching: Batching, messages: Sequence[Message], in_thread:
         if task is None or task.cancelling():
             raise
         return [RuntimeError(f"the handler was cancelled from within: {error}")] * len(messages)
+    except ENDS:
+        raise
+    except BaseException as error:  # noqa: BLE001 - border: the handler's; nobody else would end its messages
+        return [failure_of(error)] * len(messages)
     return results
 
 

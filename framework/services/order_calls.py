@@ -9,12 +9,13 @@ from typing import TypeVar
 from framework.core.expiry import LineSlot
 from framework.core.line import Place
 from framework.core.portion import Portion
+from framework.core.results import failure_of
 from framework.core.window import Window
 from framework.model.message import Message
 from framework.ports import Clock, Workers
 from framework.services.batch_calls import Batching, results_of
 from framework.services.order_desk import Lane
-from framework.services.work import RUNNING
+from framework.services.work import ENDS, RUNNING
 
 T = TypeVar("T")
 RUN_SECONDS = 0.02  # how long a thread goes on before its ends are brought home, so that offsets move
@@ -65,6 +66,10 @@ class OrderCalls:
             if task is None or task.cancelling():
                 raise
             return RuntimeError(f"the handler was cancelled from within: {error}")
+        except ENDS:
+            raise
+        except BaseException as error:  # noqa: BLE001 - border: the handler's; it would be run again without a pause
+            return failure_of(error)
         return result
 
     def _threaded(
@@ -87,6 +92,10 @@ class OrderCalls:
                     result = error
                 except asyncio.CancelledError as error:  # nobody cancels a thread: it ran a loop of its own
                     result = RuntimeError(f"the handler was cancelled from within: {error}")
+                except ENDS:
+                    raise
+                except BaseException as error:  # noqa: BLE001 - border: the handler's
+                    result = failure_of(error)
                 if result is not None:
                     return index - first, result
                 index += 1

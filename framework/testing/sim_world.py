@@ -68,6 +68,8 @@ class SimWorkers:
                 return
             if error is None:
                 future.set_result(result)  # type: ignore[arg-type]  # T may itself be None
+            elif isinstance(error, StopIteration):  # before Python 3.12 no future takes it, and nobody would be told
+                future.set_exception(RuntimeError(f"StopIteration: {error}").with_traceback(error.__traceback__))
             else:
                 future.set_exception(error)
 

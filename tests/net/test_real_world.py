@@ -28,6 +28,17 @@ def test_the_monotonic_clock_is_the_event_loop_s() -> None:
     assert abs(world.clock.monotonic_ms() - time.monotonic() * 1000) < 1000
 
 
+def test_a_job_that_raises_what_no_future_carries_is_told_of_all_the_same() -> None:
+    """`next()` of an empty iterator, in a handler that publishes: its worker would wait for ever."""
+
+    async def story() -> None:
+        async with asyncio.timeout(30):
+            with pytest.raises(RuntimeError, match="StopIteration"):
+                await real_world().workers.run(lambda: next(iter(())))
+
+    asyncio.run(story())
+
+
 def test_a_job_runs_on_a_thread_and_its_end_is_told_on_the_loop() -> None:
     world = real_world()
     here = threading.get_ident()

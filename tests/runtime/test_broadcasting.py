@@ -120,6 +120,32 @@ def test_what_fails_is_tried_in_place_and_then_dropped_and_named(tmp_path: Path,
     assert [(1, "of no use"), (3, "Suspend"), (3, "ValueError: broken")] == sorted(dropped)
 
 
+def test_a_try_that_fails_while_the_application_stops_holds_up_nobody(tmp_path: Path) -> None:
+    """It is delivered again at the next start; the drain limit is for handlers that run."""
+
+    async def scenario() -> None:
+        again, go = asyncio.Event(), asyncio.Event()
+
+        @consumer(topic="prices", group="cache", broadcasting=True)
+        async def fail(delivery: Delivery) -> RetryLater:
+            if delivery.attempt == 2:
+                again.set()
+                await go.wait()
+            return RetryLater("10ms")
+
+        async with box() as broker:
+            await send(broker, "prices", "bad")
+            app = App(settings_for(broker, tmp_path, max_retries=3), (fail,), plugins=PluginHost())
+            task = asyncio.get_running_loop().create_task(app.run())
+            await again.wait()
+            app.stop_soon(drain="10m")
+            await until(lambda: any(queue.state == "retiring" for queue in app.snapshot().groups[0].queues))
+            go.set()
+            await task
+
+    run(scenario)
+
+
 def test_an_orderly_one_keeps_its_place_and_drops_at_the_maximum(tmp_path: Path) -> None:
     async def scenario() -> None:
         tries: list[tuple[bytes, int]] = []

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from framework import Ack, Delivery, Drop, Message, Retry, RetryLater, consumer
+from framework import Ack, Delivery, Drop, Message, Retry, RetryLater, consumer, publishes
 from framework.hooks import hookimpl
 from framework.hooks.host import PluginHost
 from framework.runtime.collect import check
@@ -93,6 +93,72 @@ def test_many_in_a_row_hold_the_group_and_the_rest_stays_on_the_broker(*, orderl
         reasons = {queue.reason for group in desk.snapshot().groups for queue in group.queues if queue.reason}
 
     assert any("3 bodies in a row could not be decoded" in reason for reason in reasons)
+
+
+class Panic(BaseException):
+    """As libraries in Rust raise it (pyo3's PanicException): none of Exception's."""
+
+
+@pytest.mark.parametrize(
+    ("is_async", "options"),
+    [
+        (False, {}),
+        *((is_async, {"orderly": True}) for is_async in (False, True)),
+        *((is_async, {"batch": 2}) for is_async in (False, True)),
+        *((is_async, {"orderly": True, "batch": 2}) for is_async in (False, True)),
+    ],
+)
+def test_a_panic_is_a_failure_as_any_other(*, is_async: bool, options: dict[str, Any]) -> None:
+    """Its message is tried again; it is no worker's end, and holds no queue."""
+    tries: list[int] = []
+
+    def panic() -> None:
+        tries.append(1)
+        if len(tries) == 1:
+            raise Panic("index out of bounds")
+
+    def handle(message: Message) -> None:
+        panic()
+
+    async def awaited(message: Message) -> None:
+        panic()
+
+    def batch(messages: list[Message]) -> None:
+        panic()
+
+    async def batch_awaited(messages: list[Message]) -> None:
+        panic()
+
+    one: Any = awaited if is_async else handle
+    handler: Any = one if "batch" not in options else batch_awaited if is_async else batch
+    with Harness(
+        consumer("orders", "billing", **options)(handler), settings=settings("billing", concurrency=1)
+    ) as desk:
+        desk.send("orders", "x")
+        desk.sleep("2m")
+        assert 2 == len(tries)
+        (error,) = [line["error"] for line in desk.logs if line["event"] == "handler failed"]
+        (group,) = desk.snapshot().groups
+        assert (1, 1) == (group.retried, group.handled)
+
+    assert "Panic: index out of bounds" in error
+
+
+def test_a_plain_handler_that_publishes_fails_with_whatever_it_raises() -> None:
+    tries: list[int] = []
+
+    @consumer("orders", "billing")
+    @publishes("invoices")
+    def bill(message: Message) -> bytes:
+        tries.append(1)
+        nobody: list[bytes] = []
+        return b"paid" if len(tries) > 1 else next(iter(nobody))
+
+    with Harness(bill, settings=settings("billing", concurrency=1)) as desk:
+        desk.send("orders", "x")
+        desk.sleep("2m")
+        (group,) = desk.snapshot().groups
+        assert (1, 1) == (group.retried, group.handled)
 
 
 def test_a_dropped_body_is_told_as_dropped_to_plugins_too() -> None:
