@@ -15,10 +15,11 @@ from typing import Any
 from framework import marks
 from framework.core.chunk import Chunk
 from framework.core.expiry import Slot
+from framework.core.results import failure_of
 from framework.core.window import Window
 from framework.model.message import Message
 from framework.ports import Clock
-from framework.services.work import RUNNING, Run
+from framework.services.work import ENDS, RUNNING, Run
 
 HIRED_A_TURN = 50  # workers that take the places of others: a turn of the loop stays one of milliseconds
 
@@ -121,7 +122,7 @@ class Crew:
             del self._slots[slot]
             self._staying -= not slot.is_leaving
 
-    async def work(self, slot: Slot) -> None:
+    async def work(self, slot: Slot) -> None:  # noqa: PLR0915 - written out: every message passes here
         """One worker, until it is one too many. This loop is every message's way: see tests/house for its budget."""
         ready, monotonic, call_soon = self._ready, self._clock.monotonic, asyncio.get_running_loop().call_soon
         slot.worker = asyncio.current_task()
@@ -144,6 +145,10 @@ class Crew:
                     result = error
                 except asyncio.CancelledError as error:
                     result = _cancelled(slot, error)
+                except ENDS:
+                    raise
+                except BaseException as error:  # noqa: BLE001 - a panic of a library's is its message's failure, too
+                    result = failure_of(error)
                 if result is not None or slot.verdicts is not None:
                     _uncommon(run, slot, chunk, index, result)
                 elif index == chunk.low and not chunk.ahead:

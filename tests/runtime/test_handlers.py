@@ -102,7 +102,7 @@ class Panic(BaseException):
 @pytest.mark.parametrize(
     ("is_async", "options"),
     [
-        (False, {}),
+        *((is_async, {}) for is_async in (False, True)),
         *((is_async, {"orderly": True}) for is_async in (False, True)),
         *((is_async, {"batch": 2}) for is_async in (False, True)),
         *((is_async, {"orderly": True, "batch": 2}) for is_async in (False, True)),
