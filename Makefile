@@ -20,7 +20,7 @@ SPARK ?=
 
 REQUIREMENTS := constraints.txt requirements-dev.txt pyproject.toml $(wildcard plugins/*/pyproject.toml)
 
-.PHONY: setup demo test check interop slow sim fuzz bench bench-quick elsewhere FORCE
+.PHONY: setup demo test coverage check interop slow sim fuzz bench bench-quick elsewhere FORCE
 
 setup: $(VENV)/.ready
 	@echo "setup: ready"
@@ -52,8 +52,12 @@ demo: $(DEMO)/.ready $(if $(SPARK),$(DEMO)/.spark)
 # their time is waiting. pytest's summary comes last, and after it a line for whatever could not run here (exit code 5:
 # none of them could).
 test: setup elsewhere
-	@sh .ci/twice $(BIN)/python -m pytest -m "not slow and not interop" -n $(JOBS) --dist loadgroup --cov --cov-report= $(ARGS)
-	@sh .ci/twice $(BIN)/python -m pytest -m "interop and not slow" -n $(JOBS) --dist loadfile --cov --cov-append --cov-report=term:skip-covered $(ARGS) || [ $$? -eq 5 ]
+	@sh .ci/twice $(BIN)/python -m pytest -m "not slow and not interop" -n $(JOBS) --dist loadgroup $(ARGS)
+	@sh .ci/twice $(BIN)/python -m pytest -m "interop and not slow" -n $(JOBS) --dist loadfile $(ARGS) || [ $$? -eq 5 ]
+
+# Which lines of the framework the tests without the real cluster run. They take twice as long so: not part of `test`.
+coverage: setup
+	@$(BIN)/python -m pytest -m "not slow and not interop" -n $(JOBS) --dist loadgroup --cov --cov-report=term:skip-covered $(ARGS)
 
 # The pure rooms and the stories on the other interpreters, where this machine has them.
 elsewhere: setup

@@ -119,7 +119,7 @@ class BatchCrew:
                 if slot.verdicts is not None:
                     break
                 await asyncio.sleep(0)  # a turn of the loop a batch, or handlers that never suspend would starve pulls
-                batch = self._draw() if self._working <= self._size else []
+                batch = self._draw() if self._working <= self._places else []
         finally:
             if slot is None or slot.verdicts is None:  # else its place was given away when it was given up
                 self._working -= 1

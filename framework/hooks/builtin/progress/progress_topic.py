@@ -98,7 +98,8 @@ class _Topic:
         for message in await self._between(place, begin, end):
             if EPOCH not in message.properties:
                 for key in message.keys:
-                    self._newest[key] = message.queue_offset
+                    # Two looks at a place may read its records at once, and either may end last.
+                    self._newest[key] = max(self._newest.get(key, -1), message.queue_offset)
         self._looked[place] = max(self._looked.get(place, 0), end + 1)
 
     async def _send(self, queue: MessageQueue, content: bytes, properties: dict[str, str]) -> tuple[MessageQueue, int]:
