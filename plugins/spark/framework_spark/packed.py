@@ -147,7 +147,10 @@ class Packed(Columns):
 
     def _rows(self, run: _Run) -> Rows:
         rows = PackedRows(self.queue, b"".join(run.pulls), np.concatenate(run.places), self._asked)
-        if rows.is_common:
+        beyond = rows.beyond()
+        if beyond is not None and self._asked.fail_on_loss:
+            raise ProtocolError(f"{self.queue}: a record says offset {beyond} and lies before one below it")
+        if beyond is None and rows.is_common:
             return rows if not self._asked.tags else rows.tagged(self._asked.tags)
         columns = Columns(self.queue)
         try:
@@ -196,6 +199,12 @@ class PackedRows(Rows):
         count = len(self._data) - offset - np.dtype(kind).itemsize + 1
         view: Numbers = np.ndarray((count,), kind, self._data, offset, (1,))
         return view[self._at if at is None else at]
+
+    def beyond(self) -> int | None:
+        """An offset not below the end, though its pull's last one is: no broker says that, so bytes are damaged."""
+        offsets = self._field(_OFFSET_AT, ">i8")
+        highest = int(offsets.max())
+        return highest if highest >= self._asked.end else None
 
     @cached_property
     def is_common(self) -> bool:
