@@ -31,6 +31,7 @@ from framework.wire import stored
 BATCH_ROWS = 4
 HANDLER_ROWS = 1000
 BATCHES = 8
+TURNS = 4  # of each side
 WAIT_S = 120
 
 
@@ -69,18 +70,30 @@ class IdleReader(DataSourceStreamReader):
 
 
 def micro_batches(spark: Any, name_server: str, topic: str, queues: int, folder: Path) -> dict[str, float]:
-    """Side -> the median of its micro-batches of four rows, in ms; both have as many tasks."""
+    """Side -> the median of its micro-batches of four rows, in ms; both have as many tasks, and take turns."""
+    _check_filled(name_server, topic, queues)
     spark.dataSource.register(IdleSource)
     given = {"nameServers": name_server, "topic": topic, "startingOffsets": "earliest"}
     ours = spark.readStream.format("rocketmq").options(**given, maxOffsetsPerTrigger=BATCH_ROWS)
     idle = spark.readStream.format("idle").option("partitions", queues)
     found: dict[str, list[float]] = {"ours": [], "idle": []}
-    for turn in range(2):
-        for who, source in (("ours", ours), ("idle", idle)):
+    sides = [("ours", ours), ("idle", idle)]
+    for turn in range(1 + TURNS):
+        for who, source in sides:
             times = _batch_times(source.load(), BATCHES, folder)
             found[who] += times if turn else []  # the first turn warms up
             print(f"{who}: {statistics.median(times):.0f} ms", file=sys.stderr, flush=True)
+        sides.reverse()  # Java's compiler is at it all the while: who goes second has it better
     return {who: statistics.median(times) for who, times in found.items()}
+
+
+def _check_filled(name_server: str, topic: str, queues: int) -> None:
+    """A queue without rows would be a task less."""
+    with Reader(ReaderSettings((name_server,))) as reader:
+        counts = [reader.max_offset(queue) for queue in reader.queues(topic)]
+    least = (1 + TURNS) * (BATCHES + 1)
+    if len(counts) != queues or min(counts) < least:
+        raise RuntimeError(f"{topic} has {counts} messages in its queues; each of {queues} needs {least} of them")
 
 
 def _batch_times(frame: Any, count: int, folder: Path) -> list[float]:
