@@ -5,12 +5,15 @@
 It takes about four minutes of an idle machine of two cores, and says of each bar whether it was met. A topic of a
 real broker is filled with each size of body, and a quarter of it kept as Parquet; the sides then read it in turns,
 each into Spark's `noop` sink, in one warm session of two cores. CPU is that of the JVM and its Python workers, not
-the broker's. `ours` reads all twelve columns, `lean` those that need no properties; `naive` yields a tuple a row, and
-reads a quarter of the messages. `kafka` is Spark's own source, in the JVM, on a Kafka with as many messages of that
-size: seven columns, no map among them; it is left out where Maven cannot bring its jars. A read has costs that do not
-depend on its rows (planning, workers, a compiler that is still at it): two millions are read, of larger bodies a
-quarter. Before that: micro-batches of four rows beside a reader that does nothing, and batches of 1,000 messages for
-a handler beside the same job on a table that is ready. After `--seconds`, or when it is interrupted, no further run
+the broker's. `ours` reads all twelve columns, a map of all properties among them. `seven` reads as many columns as the
+prototype whose figures the bar of rows a CPU-second stands beside, and is what is held against it: that one handed out
+the properties as one text, unread, and looked at no checksum, while here the key is found in them. `lean` are the six
+that need no properties; `naive` yields a tuple a row of twelve columns, and reads a quarter of the messages. `kafka` is
+Spark's own source, in the JVM, on a Kafka with as many messages of that size: seven columns, no map among them; it is
+left out where Maven cannot bring its jars. A read has costs that do not depend on its rows (planning, workers, a
+compiler that is still at it, which makes the first millions dearer): two millions are read, of larger bodies a
+quarter. Before that: micro-batches of four rows beside a reader that does nothing, and batches of 1,000 messages for a
+handler beside the same job on a table that is ready. After `--seconds`, or when it is interrupted, no further run
 begins, and what was measured is said.
 Exit 0: measured; 1: rows were missing; 3: Java or the cluster is not to be had.
 """
@@ -55,6 +58,7 @@ BAR_ROWS, BAR_NAIVE, BAR_MICRO_MS, BAR_HANDLER = 350_000, 2.2, 60, 2.0
 FILL_BATCH = 1_000
 KEPT = 4  # of the messages one in so many is kept as Parquet: to write them takes longer than all else
 LARGER = 4  # of bodies above 100 bytes there is one message in so many
+SEVEN = ("topic", "queueId", "offset", "key", "body", "storeTime", "bornTime")
 LEAN = ("topic", "queueId", "offset", "body", "storeTime", "bornTime")
 
 
@@ -84,7 +88,7 @@ class Field:
     body: int
 
 
-SIDES = ("ours", "lean", "stream", "naive", "parquet", "kafka")
+SIDES = ("ours", "seven", "lean", "stream", "naive", "parquet", "kafka")
 Side: TypeAlias = tuple[int, Callable[[], None]]
 """Its number of rows, and what reads them."""
 
@@ -168,12 +172,14 @@ def bars(medians: dict[int, dict[str, SparkRun]], latencies: dict[str, dict[str,
     """One line a bar that was measured, and whether it was met."""
     found: list[tuple[str, float, str, bool]] = []
     runs = medians.get(100, {})
-    if "ours" in runs:
-        rows = runs["ours"].rows_a_cpu_second
-        found.append((f"rows a CPU-second at 100 B, {BAR_ROWS:,} or more", rows, ",.0f", rows >= BAR_ROWS))
-        if "naive" in runs:
-            times = rows / runs["naive"].rows_a_cpu_second
-            found.append((f"times the naive source, {BAR_NAIVE} or more", times, ".2f", times >= BAR_NAIVE))
+    if "seven" in runs:
+        rows = runs["seven"].rows_a_cpu_second
+        found.append(
+            (f"rows a CPU-second at 100 B, seven columns, {BAR_ROWS:,} or more", rows, ",.0f", rows >= BAR_ROWS)
+        )
+    if "ours" in runs and "naive" in runs:
+        times = runs["ours"].rows_a_cpu_second / runs["naive"].rows_a_cpu_second
+        found.append((f"times the naive source, {BAR_NAIVE} or more", times, ".2f", times >= BAR_NAIVE))
     for what, sides in latencies.items():
         if "idle" in sides:
             above = sides["ours"] - sides["idle"]
@@ -238,7 +244,10 @@ def _sides(spark: Any, field: Field, folder: Path, kafka: str, chosen: Sequence[
     spark.dataSource.register(NaiveSource)
     given = {"nameServers": field.name_server, "topic": field.topic}
     parquet = str(folder / f"{field.topic}.parquet")
-    lean = StructType([SCHEMA[name] for name in LEAN])
+
+    def of(*columns: str) -> Any:
+        schema = StructType([SCHEMA[name] for name in columns])
+        return spark.read.format("rocketmq").options(**given).schema(schema).load()
 
     def drained(frame: Any) -> None:
         frame.write.format("noop").mode("overwrite").save()
@@ -267,7 +276,8 @@ def _sides(spark: Any, field: Field, folder: Path, kafka: str, chosen: Sequence[
 
     sides = {
         "ours": (field.messages, lambda: drained(ours)),
-        "lean": (field.messages, lambda: drained(spark.read.format("rocketmq").options(**given).schema(lean).load())),
+        "seven": (field.messages, lambda: drained(of(*SEVEN))),
+        "lean": (field.messages, lambda: drained(of(*LEAN))),
         "stream": (field.messages, stream),
         "naive": (field.messages // SHARE, lambda: drained(spark.read.format("naive").options(**given).load())),
         "parquet": (kept, lambda: drained(spark.read.parquet(parquet))),
