@@ -117,7 +117,9 @@ class ProgressMeans(Protocol):
 
 
 class KeepsProgress(Protocol):
-    """One group's store at work. What it raises is a FrameworkError; nothing is kept then, and handling goes on."""
+    """One group's store at work. Whatever it raises, or takes longer than 30 s for: nothing is kept then, and handling
+    goes on; a queue does not begin without one. What it takes longer than a second for is named.
+    """
 
     async def read(self, queue: MessageQueue) -> Kept | None:
         """The newest record of the highest epoch; StoreError where there is one that cannot be read."""
