@@ -72,7 +72,12 @@ check: setup
 interop: setup
 	@$(BIN)/python -m pytest -m interop $(ARGS)
 
-slow: setup
+# What the longest tests alone need: Spark Connect's client, and pandas, which Spark asks for beside Arrow.
+$(VENV)/.slow: $(VENV)/.ready
+	@$(BIN)/python -m pip install $(PIP_OPTIONS) -e "plugins/spark[connect]" >&2
+	@touch $@
+
+slow: setup $(VENV)/.slow
 	@$(BIN)/python -m pytest -m slow $(if $(PART),-k "$(PART)") $(ARGS)
 
 sim: setup

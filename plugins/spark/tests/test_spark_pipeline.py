@@ -193,11 +193,11 @@ def _who_pulled(master: str, name_server: str, environment: dict[str, str]) -> d
 def test_the_same_files_run_here_and_on_a_cluster(tmp_path: Path, where: str) -> None:
     """`framework-app run --config example_app/revenue.yaml`, with another master and other places alone.
 
-    `make slow PART=same_files`. On the cluster, both executors pull. Over Spark Connect the example runs in `mode:
-    driver`; that needs `pip install -e plugins/spark[connect]`.
+    `make slow PART=same_files`, which installs what it needs. On the cluster, both executors pull. Over Spark Connect
+    the example runs in `mode: driver`.
     """
-    if where == "connect" and find_spec("grpc") is None:
-        lacking("Spark Connect needs framework-app-spark[connect]")
+    if where != "local" and (find_spec("grpc") is None or find_spec("pandas") is None):
+        lacking('it needs pip install -e "plugins/spark[connect]"')
     environment = {**os.environ, "PYSPARK_PYTHON": str(spark_python(tmp_path)), "SPARK_LOCAL_IP": "127.0.0.1"}
     environment["PYTHONPATH"] = str(ROOT)
     with ExitStack() as stack:
