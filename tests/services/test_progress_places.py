@@ -1,0 +1,86 @@
+"""Where progress is kept: a topic that queues share, files of this machine, these where there may be no topic."""
+
+from __future__ import annotations
+
+import pytest
+
+from framework.core import limits
+from framework.errors import Refused, StoreError
+from framework.hooks.builtin.progress.progress_local import LocalStore
+from framework.model.contracts import Kept
+from framework.model.message import Message
+from framework.model.queue import MessageQueue
+from framework.runtime.progressing import _OrInstead
+from framework.testing.sim_disk import SimDisk
+from tests.services.parts import QUEUE, play, play_logged
+from tests.services.test_progress import END, LOW, Broker, Means, Owner, stuck_at_low
+
+
+def test_the_last_record_is_found_behind_those_of_other_queues() -> None:
+    async def story() -> None:
+        broker = Broker()
+        await stuck_at_low(broker)
+        (place,) = broker.places
+        means = Means(broker)
+        for _ in range(300):
+            await means.send(Message(place.topic, b"{}", keys=("other@broker-a:0",)), place)
+        assert ((LOW + 1, END),) == (await Owner(broker).begin()).passed
+        for _ in range(limits.RECORDS_READ_MAX):
+            await means.send(Message(place.topic, b"{}", keys=("other@broker-a:0",)), place)
+        assert () == (await Owner(broker).begin()).passed
+
+    play(story)
+
+
+def test_files_of_this_machine_keep_it_too() -> None:
+    async def story() -> None:
+        broker, disk = Broker(), SimDisk()
+        stores = [LocalStore().open(Means(broker, disk)) for _ in range(3)]
+        broker.append(*range(END))
+        broker.offset = LOW
+        former = await Owner(broker, stores[0]).begin()
+        former.pull(END)
+        former.end(*range(LOW + 1, END))
+        await former.flush()
+        successor = await Owner(broker, stores[1]).begin()
+        assert ((LOW + 1, END),) == successor.passed
+        with pytest.raises(StoreError, match="another process of this machine has taken the queue since"):
+            await stores[0].write(QUEUE, former.progress.epoch, b"late")
+
+        (path,) = [path for path in disk._files if path.endswith(".progress")]
+        disk._files[path] += b" "
+        with pytest.raises(StoreError, match="checksum"):
+            await stores[2].read(QUEUE)
+        damaged = await Owner(broker, stores[2]).begin()
+        assert () == damaged.passed
+        assert 1 == damaged.counts.thrown
+        assert () == (await Owner(broker, stores[1]).begin()).passed
+
+    play(story)
+
+
+def test_where_the_topic_may_not_be_made_this_machine_keeps_it() -> None:
+    class Refusing:
+        async def read(self, queue: MessageQueue) -> Kept | None:
+            return None
+
+        async def take(self, queue: MessageQueue, content: bytes) -> int:
+            raise Refused(17, "topic not exist, apply first please!", request="SEND_MESSAGE_V2", peer="broker-a")
+
+        async def write(self, queue: MessageQueue, epoch: int, content: bytes) -> None:
+            raise AssertionError("nothing is written to a topic that is not there")
+
+    async def story() -> None:
+        broker = Broker()
+        broker.append(*range(END))
+        broker.offset = LOW
+        store = _OrInstead("billing", Refusing(), LocalStore().open(Means(broker)))
+        for _ in range(2):
+            owner = await Owner(broker, store).begin()
+        owner.pull(END)
+        owner.end(*range(LOW + 1, END))
+        await owner.flush()
+        assert ((LOW + 1, END),) == (await Owner(broker, store).begin()).passed
+
+    _, lines = play_logged(story)
+    assert 1 == [line["event"] for line in lines].count("progress is kept on this machine alone")
