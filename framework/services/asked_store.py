@@ -7,7 +7,7 @@ one that never answers, or raises what is none of ours, has failed, and its grou
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import structlog
@@ -34,19 +34,19 @@ class AskedStore:
         self._last_slow = float("-inf")
 
     async def read(self, queue: MessageQueue) -> Kept | None:
-        return await self._asked(queue, self._store.read(queue))
+        return await self._asked(queue, self._store.read, queue)
 
     async def take(self, queue: MessageQueue, content: bytes) -> int:
-        return await self._asked(queue, self._store.take(queue, content))
+        return await self._asked(queue, self._store.take, queue, content)
 
     async def write(self, queue: MessageQueue, epoch: int, content: bytes) -> None:
-        await self._asked(queue, self._store.write(queue, epoch, content))
+        await self._asked(queue, self._store.write, queue, epoch, content)
 
-    async def _asked(self, queue: MessageQueue, question: Awaitable[T]) -> T:
+    async def _asked(self, queue: MessageQueue, ask: Callable[..., Awaitable[T]], *given: object) -> T:
         began = self._clock.monotonic()
         try:
             async with asyncio.timeout(PATIENCE_SECONDS) as patience:
-                answer = await question
+                answer = await ask(*given)
         except FrameworkError:
             raise
         except Exception as error:  # border: a plugin's

@@ -88,6 +88,17 @@ def test_whatever_else_it_raises_is_one_of_our_failures(error: Exception) -> Non
     play(story)
 
 
+def test_one_that_cannot_be_awaited_has_failed_as_well() -> None:
+    class Plain(Store):
+        def read(self, queue: MessageQueue) -> None: ...  # type: ignore[override]  # what an author forgot
+
+    async def story() -> None:
+        with pytest.raises(FrameworkError, match=r"progress store redis: TypeError: .*await"):
+            await asked(Plain()).read(QUEUE)
+
+    play(story)
+
+
 @pytest.mark.parametrize("error", [StoreError("a record that cannot be read"), Superseded("by another")])
 def test_a_failure_of_ours_keeps_its_meaning(error: FrameworkError) -> None:
     async def story() -> None:
