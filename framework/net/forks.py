@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import os
 import select
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from contextvars import copy_context
 from itertools import count
 from typing import Any, NoReturn, Protocol
 from weakref import WeakValueDictionary
@@ -23,6 +25,8 @@ from framework.errors import Forked
 log = structlog.get_logger()
 
 LEAVE = 70  # EX_SOFTWARE of sysexits.h
+SAYING_SECONDS = 1.0
+_SAID = "fork detected; this child ends"
 
 
 class Owner(Protocol):
@@ -69,11 +73,24 @@ def misused(what: str, parent: int) -> Forked:
 
 
 def leave(what: str, parent: int) -> NoReturn:
-    """A child went on where only its parent may: say so and end, at once and without any teardown of the parent's."""
-    log.error(
-        "fork detected; this child ends", error=str(misused(what, parent)), parent=parent, code=LEAVE,
-        remedy="a forked child must not return from the handler: end it by os._exit, or use multiprocessing",
-    )  # fmt: skip
+    """A child went on where only its parent may: say so and end, at once and without any teardown of the parent's.
+
+    Another thread may have been writing a line when this process was forked: then the logger's lock is taken for good,
+    and the system is told directly.
+    """
+    reason = str(misused(what, parent))
+
+    def say() -> None:
+        log.error(
+            _SAID, error=reason, parent=parent, code=LEAVE,
+            remedy="a forked child must not return from the handler: end it by os._exit, or use multiprocessing",
+        )  # fmt: skip
+
+    speaker = threading.Thread(target=copy_context().run, args=(say,), daemon=True)
+    speaker.start()
+    speaker.join(SAYING_SECONDS)
+    if speaker.is_alive():
+        os.write(2, f"{_SAID}: {reason}\n".encode())
     os._exit(LEAVE)  # nothing is flushed: what lies in buffers is the parent's, who writes it himself
 
 

@@ -16,6 +16,8 @@ import structlog
 from structlog.stdlib import ExtraAdder, ProcessorFormatter, add_logger_name
 from structlog.typing import Processor
 
+from framework.runtime.log_lines import Lines
+
 QUIET: Mapping[str, int] = dict.fromkeys(("py4j", "uvicorn.access", "httpx", "urllib3", "botocore"), logging.WARNING)
 """Loggers with a line for each call of something, unless `logging.levels` names them."""
 
@@ -25,7 +27,7 @@ class Bridge(logging.Handler):
 
     def __init__(self, processors: Sequence[Processor], target: Any) -> None:
         super().__init__()
-        self._printer = structlog.PrintLogger(target)  # it shares the lock of our own lines
+        self._lines = Lines(target)
         self._busy = threading.local()
         self.named: tuple[str, ...] = ()
         """Loggers whose level we have set."""
@@ -46,7 +48,7 @@ class Bridge(logging.Handler):
             place, reason = f"{record.pathname}:{record.lineno}", f"{type(error).__name__}: {error}"
             structlog.get_logger().warning("line not formatted", logger=record.name, place=place, reason=reason)
         else:
-            self._printer.msg(text)
+            self._lines.msg(text)
         finally:
             self._busy.is_on = False
 

@@ -16,6 +16,7 @@ from structlog.typing import Processor
 
 from framework.runtime.log_bridge import route
 from framework.runtime.log_failures import with_short_failure
+from framework.runtime.log_lines import Lines
 from framework.settings.secret_words import MASK, SECRET_WORDS
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def begin(
     structlog.configure(
         processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(target),
+        logger_factory=lambda *_: Lines(target),
         cache_logger_on_first_use=False,
     )
     route(LEVELS[level], processors, target, {name: LEVELS[each] for name, each in (levels or {}).items()})
