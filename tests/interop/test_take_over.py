@@ -144,7 +144,7 @@ def test_a_process_that_is_killed_and_started_again_by_its_name_has_its_locks_at
     def start(name: str) -> Application:
         return Application(
             nursery, tmp_path / name, stock.name_server, topic=stock.topic, group=f"keepers-of-{stock.topic}",
-            orderly=True, pause_s=0.01, app={"instance": name, "grace": "20s"},
+            orderly=True, pause_s=0.05, app={"instance": name, "grace": "20s"},  # much is left when it is killed
         )  # fmt: skip
 
     for name in ("first", "second"):
