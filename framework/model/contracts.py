@@ -117,8 +117,9 @@ class ProgressMeans(Protocol):
 
 
 class KeepsProgress(Protocol):
-    """One group's store at work. Whatever it raises, or takes longer than 30 s for: nothing is kept then, and handling
-    goes on; a queue does not begin without one. What it takes longer than a second for is named.
+    """One group's store at work. Whatever it raises, or takes longer than 30 s for, has failed: while it cannot be read
+    a queue does not begin, while it cannot be written nothing is kept and handling goes on. What it takes longer than
+    a second for is named.
     """
 
     async def read(self, queue: MessageQueue) -> Kept | None:

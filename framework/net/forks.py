@@ -76,21 +76,26 @@ def leave(what: str, parent: int) -> NoReturn:
     """A child went on where only its parent may: say so and end, at once and without any teardown of the parent's.
 
     Another thread may have been writing a line when this process was forked: then the logger's lock is taken for good,
-    and the system is told directly.
+    and the system is told directly, unless it would make us wait, too.
     """
     reason = str(misused(what, parent))
+    said = threading.Event()
 
     def say() -> None:
         log.error(
             _SAID, error=reason, parent=parent, code=LEAVE,
             remedy="a forked child must not return from the handler: end it by os._exit, or use multiprocessing",
         )  # fmt: skip
+        said.set()
 
     speaker = threading.Thread(target=copy_context().run, args=(say,), daemon=True)
-    speaker.start()
-    speaker.join(SAYING_SECONDS)
-    if speaker.is_alive():
-        os.write(2, f"{_SAID}: {reason}\n".encode())
+    with suppress(RuntimeError):  # there are no more threads to be had
+        speaker.start()
+        speaker.join(SAYING_SECONDS)
+    if not said.is_set():
+        with suppress(OSError, ValueError):
+            if select.select([], [2], [], 0)[1]:
+                os.write(2, f"{_SAID}: {reason}\n".encode())
     os._exit(LEAVE)  # nothing is flushed: what lies in buffers is the parent's, who writes it himself
 
 

@@ -71,10 +71,41 @@ def test_a_child_that_is_forked_while_another_thread_writes_may_log(pause_s: flo
     assert (0, "said\n", "") == (done.returncode, done.stdout, done.stderr)
 
 
+LEAVES = """
+logger = structlog.PrintLogger(Slow())
+sys.exit(forked(lambda: forks.leave("the application", os.getppid())))
+"""
+
+
 def test_a_child_that_goes_on_where_it_may_not_ends_though_the_logger_s_lock_is_taken() -> None:
     """structlog's own printer, as long as nobody has configured it."""
-    leaves = "forked(lambda: forks.leave('the application', os.getppid()))"
-    done = run(f"logger = structlog.PrintLogger(Slow())\nsys.exit({leaves})", PAUSE=30.0)
+    done = run(LEAVES, PAUSE=30.0)
 
     assert forks.LEAVE == done.returncode, done.stderr
     assert done.stderr.startswith("fork detected; this child ends: the application belongs to process ")
+
+
+def test_it_ends_though_nobody_reads_what_it_would_say() -> None:
+    full = """
+unread, full = os.pipe()
+os.set_blocking(full, False)
+try:
+    while os.write(full, bytes(4096)): ...
+except BlockingIOError:
+    os.set_blocking(full, True)
+os.dup2(full, 2)
+"""
+    assert forks.LEAVE == run(full + LEAVES, PAUSE=30.0).returncode
+
+
+def test_it_ends_though_the_logger_itself_fails() -> None:
+    fails = """
+def failing(*_):
+    raise OSError("the disk is full")
+structlog.configure(processors=[failing])
+forks.leave("the application", os.getppid())
+"""
+    done = run(fails, PAUSE=0.0)
+
+    assert forks.LEAVE == done.returncode, done.stderr
+    assert "fork detected; this child ends: the application belongs to process " in done.stderr

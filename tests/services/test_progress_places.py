@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 
 from framework.core import limits
-from framework.errors import Refused, StoreError
+from framework.errors import FrameworkError, Refused, StoreError
 from framework.hooks.builtin.progress.progress_local import LocalStore
 from framework.model.contracts import Kept
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.runtime.progressing import _OrInstead
+from framework.services.asked_store import AskedStore
 from framework.testing.sim_disk import SimDisk
-from tests.services.parts import QUEUE, play, play_logged
+from tests.services.parts import QUEUE, LoopClock, play, play_logged
 from tests.services.test_progress import END, LOW, Broker, Means, Owner, stuck_at_low
 
 
@@ -84,3 +85,53 @@ def test_where_the_topic_may_not_be_made_this_machine_keeps_it() -> None:
 
     _, lines = play_logged(story)
     assert 1 == [line["event"] for line in lines].count("progress is kept on this machine alone")
+
+
+class Strange:
+    """A plugin's, which raises what is none of ours."""
+
+    def __init__(self, *broken: str) -> None:
+        self.broken = broken
+
+    def _call(self, what: str) -> None:
+        if what in self.broken:
+            raise ValueError(f"no {what} today")
+
+    async def read(self, queue: MessageQueue) -> Kept | None:
+        self._call("read")
+        return None
+
+    async def take(self, queue: MessageQueue, content: bytes) -> int:
+        self._call("take")
+        return 1
+
+    async def write(self, queue: MessageQueue, epoch: int, content: bytes) -> None:
+        self._call("write")
+
+
+def test_a_queue_does_not_begin_while_a_strange_store_cannot_be_read() -> None:
+    async def story() -> None:
+        owner = Owner(Broker(), AskedStore("billing", "strange", Strange("read"), LoopClock()))
+        with pytest.raises(FrameworkError, match=r"progress store strange: ValueError: .*no read today"):
+            await owner.begin()
+
+    play(story)
+
+
+@pytest.mark.parametrize("broken", [("write",), ("take", "write")])
+def test_handling_goes_on_while_a_strange_store_cannot_be_written(broken: tuple[str, ...]) -> None:
+    async def story() -> int:
+        broker = Broker()
+        broker.append(*range(END))
+        broker.offset = LOW
+        owner = await Owner(broker, AskedStore("billing", "strange", Strange(*broken), LoopClock())).begin()
+        owner.pull(END)
+        owner.end(*range(LOW + 1, END))
+        await owner.flush()
+        owner.end(LOW)
+        return owner.window.settle()
+
+    settled, lines = play_logged(story)
+    assert END == settled
+    (failed,) = [line for line in lines if line["event"] == "progress not kept"]
+    assert "progress store strange: ValueError" in failed["reason"]

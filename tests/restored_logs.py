@@ -1,0 +1,20 @@
+"""A fixture for conftests: logging after each test as it was before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from framework.runtime.log_bridge import unroute
+
+
+@pytest.fixture(autouse=True)
+def logs_as_they_were() -> Iterator[None]:
+    """A command run inside a test configures logging for its own, captured stderr, which is closed after the test; a
+    sink of Spark's does so for a worker, and would silence whoever comes after.
+    """
+    yield
+    structlog.reset_defaults()
+    unroute()
