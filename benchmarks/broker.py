@@ -23,10 +23,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 from benchmarks.boxes import BARS, Figure, Start, box_started, report
 from benchmarks.consume import MEASURED, MISSING, WRONG, Wrong
+from benchmarks.dispatched import NotDispatched, wait_dispatched
 from benchmarks.load import Tally
 from benchmarks.process_tree import Watch
 from benchmarks.report import host
@@ -108,10 +110,11 @@ class Side:
     def check(self) -> None:
         """See that it has what it acknowledged, and no more."""
         for topic, expected in self.put.items():
-            _, body = probe.ask(self.address, 202, topic=topic)
-            has = sum(int(end) for end in re.findall(r'"maxOffset":(\d+)', body.decode()))
-            if has != expected:
-                raise Wrong(f"{self.who} acknowledged {expected} messages of {topic} and has {has}")
+            wait_dispatched(partial(self._ends, topic), expected, f"{topic} of {self.who}")
+
+    def _ends(self, topic: str) -> list[int]:
+        _, body = probe.ask(self.address, 202, topic=topic)
+        return [int(end) for end in re.findall(r'"maxOffset":(\d+)', body.decode())]
 
     def close(self) -> None:
         self._watch.close()
@@ -126,7 +129,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="benchmark-", dir=options.dir) as folder:
             figures = _measured(options, nursery, Path(folder))
-    except Wrong as error:
+    except (NotDispatched, Wrong) as error:
         print(f"wrong: {error}", file=sys.stderr)
         return WRONG
     finally:

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from benchmarks.arguments import positive
 from benchmarks.consumers import FEATURES, HANDLERS, RELIABILITY, SideEnded, Work, start_java, start_ours
+from benchmarks.dispatched import NotDispatched, wait_dispatched
 from benchmarks.handlers.order import template
 from benchmarks.process_tree import Watch
 from benchmarks.report import Run, table, write_json
@@ -66,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
             shape = Shape(settings=TUNED_BROKER if options.tuned else {})
             with Cluster(Path(folder, "cluster"), nursery, shape) as cluster:
                 runs = _all_runs(options, _filled(options, cluster, nursery, Path(folder)))
-    except (Wrong, SideEnded) as error:
+    except (NotDispatched, Wrong, SideEnded) as error:
         print(f"wrong: {error}", file=sys.stderr)
         return WRONG
     finally:
@@ -86,11 +87,7 @@ def _filled(options: argparse.Namespace, cluster: Cluster, nursery: Nursery, fol
     began = time.monotonic()
     java.fill(cluster.name_server, topic, options.messages, template=template(options.body))
     print(f"filled: {options.messages} messages in {time.monotonic() - began:.1f} s", file=sys.stderr)
-    ends = [
-        java.offsets(cluster.name_server, topic, broker="broker-a", queue=queue, time_ms=0)["max"]
-        for queue in range(options.queues)
-    ]
-    assert options.messages == sum(ends), f"the topic holds {sum(ends)} messages, not {options.messages}"
+    ends = wait_dispatched(lambda: _ends(java, cluster.name_server, topic, options), options.messages, topic)
     work = Work(
         name_server=cluster.name_server,
         topic=topic,
@@ -102,6 +99,11 @@ def _filled(options: argparse.Namespace, cluster: Cluster, nursery: Nursery, fol
     )
     offsets = sum(end * (end - 1) // 2 for end in ends)
     return Field(work=work, admin=admin, offsets=offsets, nursery=nursery, folder=folder)
+
+
+def _ends(java: JavaPeer, name_server: str, topic: str, options: argparse.Namespace) -> list[int]:
+    queues = range(options.queues)
+    return [java.offsets(name_server, topic, broker="broker-a", queue=queue, time_ms=0)["max"] for queue in queues]
 
 
 def _all_runs(options: argparse.Namespace, field: Field) -> list[Run]:

@@ -32,12 +32,14 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from benchmarks import spark_kafka
 from benchmarks.arguments import positive
 from benchmarks.consume import TUNED_BROKER, TUNED_PULL
+from benchmarks.dispatched import NotDispatched, wait_dispatched
 from benchmarks.process_tree import TICKS_A_SECOND
 from benchmarks.report import host
 from tests.interop import jars
@@ -130,7 +132,7 @@ def main(arguments: list[str] | None = None) -> int:
                         _runs(options.runs, field, sides, Cpu(_jvm(spark)), until, runs.setdefault(field.body, []))
     except KeyboardInterrupt:
         print("interrupted; what was measured:", file=sys.stderr)
-    except Wrong as error:
+    except (NotDispatched, Wrong) as error:
         print(f"wrong: {error}", file=sys.stderr)
         return WRONG
     finally:
@@ -212,6 +214,12 @@ def _fill(java: JavaPeer, field: Field, queues: int) -> None:
         "updateTopic", "-c", "DefaultCluster", "-t", field.topic, "-r", str(queues), "-w", str(queues)
     )
     java.fill(field.name_server, field.topic, field.messages, body_bytes=field.body, batch=FILL_BATCH)
+
+    def ends() -> list[int]:
+        each = partial(java.offsets, field.name_server, field.topic, broker="broker-a", time_ms=0)
+        return [each(queue=queue)["max"] for queue in range(queues)]
+
+    wait_dispatched(ends, field.messages, field.topic)
 
 
 def _latencies(
