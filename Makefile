@@ -20,7 +20,7 @@ SPARK ?=
 
 REQUIREMENTS := constraints.txt requirements-dev.txt pyproject.toml $(wildcard plugins/*/pyproject.toml)
 
-.PHONY: setup demo test coverage check interop slow sim fuzz bench bench-quick elsewhere FORCE
+.PHONY: setup demo test forget coverage check interop slow sim fuzz bench bench-quick elsewhere FORCE
 
 setup: $(VENV)/.ready
 	@echo "setup: ready"
@@ -51,16 +51,20 @@ demo: $(DEMO)/.ready $(if $(SPARK),$(DEMO)/.spark)
 # Everything but the real cluster first; then that, with a cluster a process and each file's tests in one of them: most of
 # their time is waiting. pytest's summary comes last, and after it a line for whatever could not run here (exit code 5:
 # none of them could).
-test: setup elsewhere
-	@sh .ci/twice $(BIN)/python -m pytest -m "not slow and not interop" -n $(JOBS) --dist loadgroup $(ARGS)
-	@sh .ci/twice $(BIN)/python -m pytest -m "interop and not slow" -n $(JOBS) --dist loadfile $(ARGS) || [ $$? -eq 5 ]
+test: setup forget elsewhere
+	@$(BIN)/python .ci/twice $(BIN)/python -m pytest -m "not slow and not interop" -n $(JOBS) --dist loadgroup $(ARGS)
+	@$(BIN)/python .ci/twice $(BIN)/python -m pytest -m "interop and not slow" -n $(JOBS) --dist loadfile $(ARGS) || [ $$? -eq 5 ]
+
+# What failed at first in an earlier `make test`.
+forget:
+	@rm -f build/failed-first.txt
 
 # Which lines of the framework the tests without the real cluster run. They take twice as long so: not part of `test`.
 coverage: setup
 	@$(BIN)/python -m pytest -m "not slow and not interop" -n $(JOBS) --dist loadgroup --cov --cov-report=term:skip-covered $(ARGS)
 
 # The pure rooms and the stories on the other interpreters, where this machine has them.
-elsewhere: setup
+elsewhere: setup forget
 	@sh .ci/elsewhere 3.12 3.13 >&2
 
 check: setup
