@@ -11,16 +11,13 @@ import json
 from typing import Any, NoReturn
 
 from framework.errors import ConfigurationError, ProtocolError, shorten
+from framework.wire import fastjson
 from framework.wire.codes import Language, request_name
 from framework.wire.command import Command
 
-INT32_MIN = -0x8000_0000
-INT32_MAX = 0x7FFF_FFFF
-
 _LANGUAGE_NAMES = tuple(language.name for language in Language)
 _LANGUAGE_BY_NAME = {language.name: int(language) for language in Language}
-# The encoder itself looks for every kind of value and at every level; a header has texts on one.
-_quoted = json.encoder.encode_basestring
+_quoted = fastjson.quoted
 
 
 def encode(command: Command) -> bytes:
@@ -50,10 +47,17 @@ def language_name(code: int) -> str:
 
 
 def decode(header: bytes, body: bytes) -> Command:
-    """The command that header and body make. Unknown keys are ignored; of a key given twice the last wins, as Java."""
+    """The command that header and body make, read as RocketMQ reads it (`wire/fastjson.py`).
+
+    Unknown keys are ignored, of a key given twice the last wins, and what is absent is 0: writers in other languages
+    leave out a code, number or flag of 0.
+    """
     try:
         text = header.decode()
         values, end = _scan(text, 0)
+        if type(values) is not dict:
+            raise ProtocolError(f"JSON header is {shorten(values)}, not an object")
+        fields, remark = _fields(values.get("extFields")), fastjson.text_of(values.get("remark"))
     except UnicodeDecodeError as error:
         raise ProtocolError(f"JSON header is not UTF-8 at byte {error.start}") from error
     except RecursionError as error:
@@ -62,36 +66,29 @@ def decode(header: bytes, body: bytes) -> Command:
         return _without_value(text, error)
     except ValueError as error:  # also an integer of more digits than Python converts
         raise ProtocolError(f"JSON header is malformed: {shorten(str(error))}") from error
-    if type(values) is not dict:
-        raise ProtocolError(f"JSON header is {shorten(values)}, not an object")
     if end != len(text) and text[end:].strip(" \t\r\n"):
         raise ProtocolError(f"JSON header is followed by {shorten(text[end:])}")
-    fields = _fields(values.get("extFields"))
-    remark = values.get("remark")
-    if remark is not None and type(remark) is not str:
-        raise ProtocolError(f"JSON header: remark={shorten(remark)} is not a text")
     if "\\ud" in text or "\\uD" in text:
         _refuse_lone_surrogates(fields, remark)
-    if "code" not in values:
-        raise ProtocolError("JSON header has no code")
     return Command(
-        _int32("code", values["code"]),
+        fastjson.int32_of("code", values.get("code")),
         fields,
         body,
-        number=_int32("opaque", values.get("opaque", 0)),
-        flag=_int32("flag", values.get("flag", 0)),
+        number=fastjson.int32_of("opaque", values.get("opaque")),
+        flag=fastjson.int32_of("flag", values.get("flag")),
         remark=remark,
-        language=_language(values.get("language")),
-        version=_int32("version", values.get("version", 0)),
+        language=_language(values.get("language", "JAVA")),
+        version=fastjson.int32_of("version", values.get("version")),
     )
 
 
-def _refuse_number(text: str) -> NoReturn:
-    # Called by the scanner for NaN, Infinity and every number with a point or an exponent: a header has none.
-    raise ValueError(f"{shorten(text)} is not an integer")
+def _refuse_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not JSON")  # NaN and Infinity, which Python's writer knows and fastjson refuses
 
 
-_scan: Any = json.JSONDecoder(parse_constant=_refuse_number, parse_float=_refuse_number).scan_once  # type: ignore[attr-defined]  # typeshed leaves it out
+# Not strict: as in fastjson, a text may hold control characters as they are.
+_decoder = json.JSONDecoder(strict=False, parse_constant=_refuse_constant, parse_float=fastjson.Real)
+_scan: Any = _decoder.scan_once  # type: ignore[attr-defined]  # typeshed leaves it out
 
 
 def _without_value(text: str, error: StopIteration) -> NoReturn:
@@ -100,42 +97,36 @@ def _without_value(text: str, error: StopIteration) -> NoReturn:
     raise ProtocolError(f"JSON header is malformed at character {error.value}: {shorten(text)}") from error
 
 
-def _int32(name: str, value: object) -> int:
-    if type(value) is not int:  # a bool is an int to isinstance, and none here
-        raise ProtocolError(f"JSON header: {name}={shorten(value)} is not an integer")
-    if not INT32_MIN <= value <= INT32_MAX:
-        raise ProtocolError(f"JSON header: {name}={shorten(value)} is outside 32 bits")
-    return value
-
-
-def _language(value: object) -> int:
+def _language(value: Any) -> int:
+    """Its name, or as some C++ clients write it, its number. It decides nothing: whatever is neither is OTHER."""
     if type(value) is str:
-        return _LANGUAGE_BY_NAME.get(value, Language.OTHER)
-    if value is None:
+        known = _LANGUAGE_BY_NAME.get(value.upper())
+        if known is not None:
+            return known
+    if type(value) not in {int, fastjson.Real} and not (type(value) is str and value.lstrip("+").isdecimal()):
         return Language.OTHER
-    number = _int32("language", value)  # some C++ clients write the number
+    try:
+        number = fastjson.int32_of("language", value)
+    except ProtocolError:
+        return Language.OTHER
     return number if 0 <= number < len(_LANGUAGE_NAMES) else Language.OTHER
 
 
 def _fields(value: object) -> dict[str, str]:
-    if value is None:
+    if value is None or (type(value) is str and value in {"", "null"}):
         return {}
     if type(value) is not dict:
         raise ProtocolError(f"JSON header: extFields={shorten(value)} is not an object")
     for text in value.values():
         if type(text) is not str:
-            return _without_nulls(value)
+            return _as_texts(value)
     return value
 
 
-def _without_nulls(value: dict[str, Any]) -> dict[str, str]:
-    fields: dict[str, str] = {}
-    for name, text in value.items():
-        if type(text) is str:
-            fields[name] = text
-        elif text is not None:  # Java leaves null fields out; a peer that writes them means the same
-            raise ProtocolError(f"JSON header: field {shorten(name)}={shorten(text)} is not a text")
-    return fields
+def _as_texts(values: dict[str, Any]) -> dict[str, str]:
+    # Java's own writer leaves null fields out; a peer that writes them means the same.
+    texts = ((name, fastjson.text_of(value)) for name, value in values.items())
+    return {name: text for name, text in texts if text is not None}
 
 
 def _refuse_lone_surrogates(fields: dict[str, str], remark: str | None) -> None:

@@ -21,6 +21,7 @@ SEEDS = [
     b'{"code":1e999,"opaque":99999999999}',
     b'{"code":"105"}',
     b'{"code":1,"language":9}',
+    b'{"code":1.5,"flag":true,"remark":-1.50e7,"extFields":{"a":[null,{"b":1e400}],"c":0.0000001,"d":["x"],"e":{}}}',
     b"[" * 3000,
     b'\xef\xbb\xbf{"code":1}',
 ]

@@ -28,8 +28,8 @@ class RawClient:
         self._stream.close()
         self._socket.close()
 
-    def ask(self, code: int, *, version: int = 0, **fields: str) -> bytes:
-        """One request; the answer's frame without its length bytes."""
+    def ask(self, code: int, *, version: int = 0, **fields: object) -> bytes:
+        """One request; the answer's frame without its length bytes, nothing where the connection was closed."""
         self._number += 1
         header = {
             "code": code,

@@ -36,4 +36,4 @@ def ask(questions: Sequence[dict[str, Any]], *, timeout_s: float = 60) -> list[A
         )
     if done.returncode:
         raise jars.InteropError(f"the oracle ended with {done.returncode}\n{done.stderr}")
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return [json.loads(line) for line in done.stdout.rstrip("\n").split("\n")]  # a text may hold other ends of lines

@@ -1,11 +1,14 @@
 import com.alibaba.fastjson2.JSON;
 import com.alibaba.fastjson2.JSONArray;
 import com.alibaba.fastjson2.JSONObject;
+import com.alibaba.fastjson2.JSONWriter;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -19,6 +22,8 @@ import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.filter.expression.EvaluationContext;
 import org.apache.rocketmq.filter.expression.Expression;
 import org.apache.rocketmq.filter.parser.SelectorParser;
+import org.apache.rocketmq.remoting.protocol.RemotingCommand;
+import org.apache.rocketmq.remoting.protocol.SerializeType;
 
 /** Answers what RocketMQ's own pure classes answer: one JSON question a line on stdin, one JSON answer a line on stdout. */
 public class Oracle {
@@ -28,9 +33,39 @@ public class Oracle {
         BufferedReader questions = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = questions.readLine(); line != null; line = questions.readLine()) {
             JSONObject question = JSON.parseObject(line);
-            Object answer = question.containsKey("sql") ? filtered(question) : allocated(question);
-            answers.println(JSON.toJSONString(answer));
+            answers.println(JSON.toJSONString(answer(question), JSONWriter.Feature.WriteNulls));
         }
+    }
+
+    private static Object answer(JSONObject question) {
+        if (question.containsKey("header")) {
+            return read(question.getString("header").getBytes(StandardCharsets.UTF_8));
+        }
+        return question.containsKey("sql") ? filtered(question) : allocated(question);
+    }
+
+    /** What RocketMQ reads in a JSON header, or "refused". */
+    private static Object read(byte[] header) {
+        ByteBuffer frame = ByteBuffer.allocate(4 + header.length);
+        frame.putInt(RemotingCommand.markProtocolType(header.length, SerializeType.JSON)).put(header).flip();
+        RemotingCommand command;
+        try {
+            command = RemotingCommand.decode(frame);
+        } catch (Throwable error) {
+            return "refused";
+        }
+        if (command == null) {
+            return "refused";
+        }
+        Map<String, Object> answer = new HashMap<>();
+        answer.put("code", command.getCode());
+        answer.put("language", command.getLanguage() == null ? null : command.getLanguage().name());
+        answer.put("version", command.getVersion());
+        answer.put("opaque", command.getOpaque());
+        answer.put("flag", command.getFlag());
+        answer.put("remark", command.getRemark());
+        answer.put("fields", command.getExtFields());
+        return answer;
     }
 
     /** "refused", or for each message "true", "false", "unknown" or "throws". */
