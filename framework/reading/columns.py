@@ -24,6 +24,8 @@ MAGIC = stored.MAGIC_V1  # of a record whose topic has up to 127 bytes
 BODY_AT = 88
 SIZE_MIN = BODY_AT + 3
 UNCOMMON = stored.BORN_HOST_V6 | stored.STORE_HOST_V6 | stored.INNER_BATCH | compression.COMPRESSED
+_MAGICS = {magic.to_bytes(4, signed=True) for magic in (stored.MAGIC_V1, stored.MAGIC_V2)}
+_OFFSET_AT = 20
 _UNIQUE_KEY = f"{UNIQUE_KEY}{NAME_END}".encode()
 
 
@@ -31,7 +33,8 @@ class Columns:
     """Rows of one queue, in the order of their offsets. All lists are equally long."""
 
     __slots__ = (
-        "bodies", "born_ms", "offset_ids", "offsets", "properties", "queue", "reconsume_times", "size", "stored_ms",
+        "bodies", "born_ms", "broken_at", "offset_ids", "offsets", "passed_over", "properties", "queue",
+        "reconsume_times", "size", "stored_ms",
     )  # fmt: skip
 
     def __init__(self, queue: MessageQueue) -> None:
@@ -48,6 +51,13 @@ class Columns:
         """Row -> offset message id, for the rare message that its producer gave no unique key."""
         self.size = 0
         """Bytes that the rows were decoded from."""
+        self.passed_over: list[str] = []
+        """Without `fail_on_loss`: why rows are missing, or have no body."""
+        self.broken_at: tuple[int, int] | None = None
+        """Without `fail_on_loss`: where the newest answer could not be read any further, since a record's size lies.
+
+        The least offset that the record can have, and the one that it says.
+        """
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -62,19 +72,24 @@ class Columns:
         tags: frozenset[str] = frozenset(),
         fail_on_loss: bool = True,
     ) -> None:
-        """Decode a pull's answer, as far as offsets below `end`. RecordDamaged leaves rows that must not be used."""
+        """Decode a pull's answer, as far as offsets below `end`. RecordDamaged leaves rows that must not be used.
+
+        Without `fail_on_loss` a damaged record is passed over, and a damaged body is None.
+        """
         records = stored.Records(data, self.queue)
         unpack = _RECORD.unpack_from
         offsets, bodies, properties = self.offsets.append, self.bodies.append, self.properties.append
         born, stored_at, reconsumed = self.born_ms.append, self.stored_ms.append, self.reconsume_times.append
-        at, stop = 0, len(data)
+        this = at = 0
+        stop = len(data)
         self.size += stop
-        try:
-            while at < stop:
+        self.broken_at = None
+        while at < stop:
+            this = at
+            try:
                 size, magic, checksum, offset, flag, born_ms, stored_ms, times, body_size = unpack(data, at)
                 following = at + size
-                body_at = at + BODY_AT
-                body_end = body_at + body_size
+                body_end = at + BODY_AT + body_size
                 if (
                     flag & UNCOMMON
                     or magic != MAGIC
@@ -91,17 +106,14 @@ class Columns:
                     records.properties(at)  # says what is wrong
                     raise AssertionError("refused a record that is sound")
                 texts = data[texts_at:texts_end]
-                at, this = following, at
+                at = following
                 if offset >= end or (tags and records.tag(this) not in tags):
                     continue
-                if with_bodies:
-                    body = data[body_at:body_end]
-                    if crc32(body) & 0x7FFF_FFFF != checksum:
-                        records.stored_body(this)
-                        raise AssertionError("refused a body that is sound")
-                    bodies(body)
-                else:
-                    bodies(None)
+                body = data[this + BODY_AT : body_end] if with_bodies else None
+                if body is not None and crc32(body) & 0x7FFF_FFFF != checksum:
+                    self._note_bad_body(records, this, fail_on_loss)
+                    body = None
+                bodies(body)
                 if _UNIQUE_KEY not in texts:
                     self.offset_ids[len(self.offsets)] = records.offset_message_id(this)
                 offsets(offset)
@@ -109,8 +121,34 @@ class Columns:
                 born(born_ms)
                 stored_at(stored_ms)
                 reconsumed(times)
-        except struct.error as error:
-            raise RecordDamaged(f"{self.queue}: record at byte {at}: {stop - at} bytes are too few") from error
+            except (struct.error, RecordDamaged) as error:
+                at = self._pass_over(data, this, offset_delta, fail_on_loss, error)
+
+    def _note_bad_body(self, records: stored.Records, at: int, fail_on_loss: bool) -> None:
+        try:
+            records.stored_body(at)
+        except RecordDamaged as error:
+            if fail_on_loss:
+                raise
+            self.passed_over.append(f"{error}; the row has no body")
+        else:
+            raise AssertionError("refused a body that is sound")
+
+    def _pass_over(self, data: bytes, at: int, delta: int, fail_on_loss: bool, error: Exception) -> int:
+        """Where the next record begins. Where the size lies, too, that is known to nobody, and the answer ends here."""
+        stop = len(data)
+        if isinstance(error, struct.error):
+            error = RecordDamaged(f"{self.queue}: record at byte {at}: {stop - at} bytes are too few")
+        if fail_on_loss:
+            raise error
+        self.passed_over.append(str(error))
+        size = int.from_bytes(data[at : at + 4], signed=True)
+        following = at + size
+        if size >= SIZE_MIN and (following == stop or data[following + 4 : following + 8] in _MAGICS):
+            return following
+        said = int.from_bytes(data[at + _OFFSET_AT : at + _OFFSET_AT + 8], signed=True)
+        self.broken_at = (self.offsets[-1] + 1 if self.offsets else 0, said + delta)
+        return stop
 
     def _uncommon(
         self, data: bytes, at: int, end: int, delta: int, with_bodies: bool, tags: frozenset[str], fail_on_loss: bool
@@ -124,14 +162,16 @@ class Columns:
         return at + int(size)
 
     def _append(self, message: Message, with_bodies: bool, fail_on_loss: bool) -> None:
+        texts = message.properties
         body: bytes | None = None
         if with_bodies:
             try:
                 body = message.body
-            except BodyUndecodable as error:
+            except (BodyUndecodable, RecordDamaged) as error:
+                reason = f"{self.queue} at offset {message.queue_offset}: {error}"
                 if fail_on_loss:
-                    raise ProtocolError(f"{self.queue} at offset {message.queue_offset}: {error}") from error
-        texts = message.properties
+                    raise ProtocolError(reason) from error
+                self.passed_over.append(f"{reason}; the row has no body")
         if UNIQUE_KEY not in texts:
             self.offset_ids[len(self.offsets)] = message.offset_message_id
         self.bodies.append(body)

@@ -245,9 +245,9 @@ class Reader:
     ) -> Iterator[Columns]:
         """The messages with offsets from `begin` to `end` - 1, in columns of about `rows` each.
 
-        Every offset of the range is accounted for. What is gone, or cannot be opened, raises OffsetsGone or
-        ProtocolError; without `fail_on_loss` it is passed over, and a body that cannot be opened is None. An engine
-        may bring a kind of `columns` of its own, which keeps the rows in another way.
+        Every offset of the range is accounted for. What is gone, damaged or cannot be opened, raises OffsetsGone or
+        ProtocolError; without `fail_on_loss` it is passed over, a body that cannot be opened is None, and `passed_over`
+        of the columns says why. An engine may bring a kind of `columns` of its own, which keeps rows in another way.
         """
         pulls = Pulls(self._reach, self.settings, queue, wanted)
         found = columns(queue)
@@ -255,7 +255,7 @@ class Reader:
         try:
             while offset < end:
                 pulled = pulls.pull(offset, end, ahead=True)
-                before, since = len(found), offset
+                before, since, noted = len(found), offset, len(found.passed_over)
                 try:
                     found.add(
                         pulled.data,
@@ -267,16 +267,19 @@ class Reader:
                     )
                 except ProtocolError as error:
                     raise ProtocolError(error.reason, peer=queue.broker) from error
-                offset = min(pulled.next_offset, end)
+                offset = min(_following(found, since, pulled.next_offset), end)
                 gone = pulled.gone
                 if gone is None and wanted.is_everything and len(found) - before != offset - since:
                     gone = found.gap(since, offset, before)
-                if gone is not None and fail_on_loss:
-                    raise OffsetsGone(queue, *gone)
+                if gone is not None:
+                    if fail_on_loss:
+                        raise OffsetsGone(queue, *gone)
+                    if len(found.passed_over) == noted:
+                        found.passed_over.append(str(OffsetsGone(queue, *gone)))
                 if len(found) >= rows or found.size >= BYTES_MAX:
                     yield found
                     found = columns(queue)
-            if len(found):
+            if len(found) or found.passed_over:
                 yield found
         finally:
             pulls.close()
@@ -307,6 +310,14 @@ class Reader:
 
     def __repr__(self) -> str:
         return f"<Reader {', '.join(self.settings.name_servers)}>"
+
+
+def _following(found: Columns, since: int, next_offset: int) -> int:
+    """Where to go on after a pull: where it says, or behind a record whose size lies."""
+    if found.broken_at is None:
+        return next_offset
+    least, said = max(found.broken_at[0], since), found.broken_at[1]
+    return (said if least <= said < next_offset else least) + 1
 
 
 def _commit_of(group: str, queue: MessageQueue, offset: int) -> Command:

@@ -73,8 +73,7 @@ def planned(given: Mapping[str, str], folder: Path, piece_rows: int) -> Plan:
     options = source_options(given, streaming=False)
     survey = Survey(options)
     try:
-        queues = survey.queues(fresh=True)
-        begins, ends = survey.at(options.starting, queues), survey.at(options.ending, queues)
+        begins, ends = survey.bounds()
     finally:
         survey.close()
     ends = {queue: max(end, begins[queue]) for queue, end in ends.items()}

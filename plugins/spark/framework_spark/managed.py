@@ -18,6 +18,7 @@ import structlog
 
 from framework.errors import FrameworkError
 from framework.model.contracts import Taking
+from framework.model.queue import MessageQueue
 from framework.model.reserved import RETRY_PREFIX
 from framework.reading import Reader
 from framework_spark.connection import options_of
@@ -27,6 +28,7 @@ from framework_spark.progress import end_offsets, progress_facts, progress_lag
 from framework_spark.session import PAUSE_MAX_S, PAUSE_S, SharedSession
 from framework_spark.settings import GroupSettings
 from framework_spark.settling import Batches, settle
+from framework_spark.survey import DataLost
 from framework_spark.tally import Tally
 from framework_spark.trouble import Stopping
 
@@ -235,8 +237,19 @@ class ManagedQuery:
                         offset = reader.offset_at(queue, int(since))
                     elif offset is None:
                         offset = EARLIEST if is_retry or start.policy == "first" else LATEST
-                    found[queue] = max(offset, reader.min_offset(queue)) if offset >= 0 else offset
+                    found[queue] = self._there(reader, queue, offset) if offset >= 0 else offset
         return json.dumps(nested(found)) if found else "earliest"
+
+    def _there(self, reader: Reader, queue: MessageQueue, offset: int) -> int:
+        """Where to begin for this offset. Beyond the end of its queue is a loss, as of a topic that was made anew."""
+        end = reader.max_offset(queue)
+        if offset <= end:
+            return max(offset, reader.min_offset(queue))
+        reason = f"{queue} ends at offset {end}, and group {self._taking.group} is at {offset}"
+        if self._options.fail_on_data_loss:
+            raise DataLost(reason)
+        _log.warning("offset beyond the end", group=self._taking.group, queue=str(queue), offset=offset, end=end)
+        return end
 
     # A batch
 

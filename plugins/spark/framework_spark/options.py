@@ -44,6 +44,11 @@ class Bound:
     queues: Offsets = field(default_factory=dict)
     timestamp_ms: int | None = None
 
+    @property
+    def is_earliest(self) -> bool:
+        """Whether it is the beginning of every queue."""
+        return self == Bound(EARLIEST)
+
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:

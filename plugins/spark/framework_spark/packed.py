@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from struct import Struct
 from struct import error as StructError  # noqa: N812  # beside the module's other names
 from zlib import crc32
@@ -90,6 +91,7 @@ class Packed(Columns):
         fail_on_loss: bool = True,
     ) -> None:
         self._asked = _Asked(end, with_bodies, tags, fail_on_loss)
+        self.broken_at = None
         self.size += len(data)
         if not data:  # nothing was wanted up to where it goes on
             self._last = (data, 0)
@@ -113,12 +115,18 @@ class Packed(Columns):
     def _loosely(self, data: bytes, offset_delta: int = 0) -> int:
         columns = self._parts[-1] if self._parts else None
         if not isinstance(columns, Columns):
-            columns = Columns(self.queue)
+            columns = self._general()
             self._parts.append(columns)
         before = len(columns)
         self._asked.into(columns, data, offset_delta)
+        self.broken_at = columns.broken_at
         self._count += len(columns) - before
         return len(columns) - before
+
+    def _general(self) -> Columns:
+        columns = Columns(self.queue)
+        columns.passed_over = self.passed_over
+        return columns
 
     def gap(self, begin: int, end: int, since: int = 0) -> tuple[int, int] | None:
         """Of the newest pull, whose number of rows is not that of its offsets: now it is looked into."""
@@ -152,9 +160,9 @@ class Packed(Columns):
             raise ProtocolError(f"{self.queue}: a record says offset {beyond} and lies before one below it")
         if beyond is None and rows.is_common:
             return rows if not self._asked.tags else rows.tagged(self._asked.tags)
-        columns = Columns(self.queue)
+        columns = self._general()
         try:
-            for data in run.pulls:
+            for data in run.pulls if self._asked.fail_on_loss else rows.records():
                 self._asked.into(columns, data)
         except ProtocolError as error:
             raise ProtocolError(error.reason, peer=self.queue.broker) from error
@@ -199,6 +207,11 @@ class PackedRows(Rows):
         count = len(self._data) - offset - np.dtype(kind).itemsize + 1
         view: Numbers = np.ndarray((count,), kind, self._data, offset, (1,))
         return view[self._at if at is None else at]
+
+    def records(self) -> Iterator[bytes]:
+        """One by one: their sizes fill the bytes, so a damaged one is no reason to lose those behind it."""
+        for begin, end in pairwise([*self._at.tolist(), len(self._data)]):
+            yield self._data[begin:end]
 
     def beyond(self) -> int | None:
         """An offset not below the end, though its pull's last one is: no broker says that, so bytes are damaged."""

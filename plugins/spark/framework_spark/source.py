@@ -24,20 +24,12 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from framework.errors import FrameworkError
 from framework.reading import OffsetsGone
 from framework_spark.kept import lent
 from framework_spark.offsets import Range, flat, limited, nested, split
 from framework_spark.options import Offsets, SourceOptions
 from framework_spark.packed import Packed
-from framework_spark.survey import Ends, Survey, warn
-
-
-class DataLost(FrameworkError):
-    """Messages that the query was to read are gone; said with the way to go on."""
-
-    def __init__(self, reason: object) -> None:
-        super().__init__(f"{reason}; option failOnDataLoss=false goes on without them")
+from framework_spark.survey import DataLost, Ends, Survey, warn
 
 
 class Piece(InputPartition):
@@ -68,8 +60,15 @@ def read_piece(options: SourceOptions, schema: StructType, partition: InputParti
             ):
                 assert isinstance(columns, Packed), "as it was asked for"
                 yield from columns.batches(shape)
+                if columns.passed_over:
+                    warn(f"{_some(columns.passed_over)}; going on, as failOnDataLoss=false says")
         except OffsetsGone as error:
             raise DataLost(error) from error
+
+
+def _some(reasons: list[str]) -> str:
+    more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+    return f"{reasons[0]}{more}"
 
 
 def _pieces(options: SourceOptions, ranges: list[Range]) -> list[InputPartition]:
@@ -86,12 +85,10 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         survey = Survey(self._options)
         try:
-            queues = survey.queues(fresh=True)
-            begins = survey.at(self._options.starting, queues)
-            ends = survey.at(self._options.ending, queues)
+            begins, ends = survey.bounds()
         finally:
             survey.close()
-        return _pieces(self._options, [Range(queue, begins[queue], ends[queue]) for queue in queues])
+        return _pieces(self._options, [Range(queue, begin, ends[queue]) for queue, begin in begins.items()])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_piece(self._options, self._schema, partition)
@@ -122,7 +119,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> Offsets:  # noqa: N802  # Spark's names, here and below
         queues = self._here.queues(fresh=True)
-        return nested(self._here.at(self._options.starting, queues))
+        return nested(self._here.at("startingOffsets", self._options.starting, queues))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._here.queues(fresh=True)
@@ -168,9 +165,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             elif queue not in ends:
                 ends[queue] = offset  # its broker does not answer now
             elif ends[queue] < offset:
-                if self._target is not None:
-                    ends[queue] = offset
-                    continue
                 self._lost(f"{queue} ends at offset {ends[queue]}, and the checkpoint is at {offset}")
         return ends
 

@@ -23,6 +23,13 @@ RECENT_SECONDS = 0.5
 Ends = dict[MessageQueue, int]
 
 
+class DataLost(FrameworkError):
+    """Messages that the query was to read are gone; said with the way to go on."""
+
+    def __init__(self, reason: object) -> None:
+        super().__init__(f"{reason}; option failOnDataLoss=false goes on without them")
+
+
 class Survey:
     """Made in whichever process Spark asks; `close` leaves nothing open."""
 
@@ -70,8 +77,23 @@ class Survey:
     def begin(self, queue: MessageQueue) -> int:
         return self._reader.min_offset(queue)
 
-    def at(self, bound: Bound, queues: list[MessageQueue]) -> Ends:
-        """The bound as offsets. What it names must exist; what it does not name is where `everywhere` says."""
+    def bounds(self) -> tuple[Ends, Ends]:
+        """What a batch reads: where each queue's range begins, and where it ends."""
+        queues = self.queues(fresh=True)
+        begins = self.at("startingOffsets", self._options.starting, queues)
+        ends = self.at("endingOffsets", self._options.ending, queues)
+        for queue, begin in begins.items():
+            if ends[queue] < begin and not self._options.starting.is_earliest:
+                raise ConfigurationError(
+                    f"{queue}: the range begins at offset {begin} and ends before it, at {ends[queue]}; swap the bounds"
+                )
+        return begins, ends
+
+    def at(self, option: str, bound: Bound, queues: list[MessageQueue]) -> Ends:
+        """The bound as offsets. What it names must exist; what it does not name is where `everywhere` says.
+
+        An offset beyond the end of its queue is DataLost, or the end where `failOnDataLoss` is false.
+        """
         named = {
             MessageQueue(topic, broker, int(number)): offset
             for topic, brokers in bound.queues.items()
@@ -81,6 +103,14 @@ class Survey:
         strangers = sorted(set(named) - set(queues))
         if strangers:
             raise ConfigurationError(f"offsets of {strangers[0]}: there is no such queue among the {len(queues)} read")
+        ends = self._reader.max_offsets(queue for queue, offset in named.items() if offset >= 0)
+        for queue, offset in named.items():
+            if offset >= 0 and offset > (end := ends[queue] if queue in ends else self._reader.max_offset(queue)):
+                reason = f"{option}: {queue} ends at offset {end}, and the option says {offset}"
+                if self._options.fail_on_data_loss:
+                    raise DataLost(reason)
+                warn(f"{reason}; going on at its end, as failOnDataLoss=false says")
+                named[queue] = end
         return {queue: self._resolved(bound, queue, named.get(queue, bound.everywhere)) for queue in queues}
 
     def _resolved(self, bound: Bound, queue: MessageQueue, offset: int) -> int:

@@ -17,6 +17,7 @@ from framework_spark.progress import progress_facts
 from framework_spark.session import SharedSession
 from framework_spark.sessions import SessionsOfThisProcess
 from framework_spark.settings import GroupSettings, SparkSettings
+from framework_spark.survey import DataLost
 from framework_spark.trouble import SessionDied
 from pydantic import ValidationError
 
@@ -280,6 +281,22 @@ def test_a_group_without_a_checkpoint_goes_on_where_the_brokers_have_it(
 
     assert (3, -2) == starts("first")
     assert (3, -1) == starts("last")
+
+
+def test_a_group_that_is_beyond_the_end_of_its_queue_is_an_error(box: ThreadBox, reader: Reader, topic: str) -> None:
+    """As after a topic was made anew: to begin there would pass over all that is sent until the queue is as long."""
+    box.send(topic, texts(topic, 5), queue=0, broker="broker-a")
+    place = next(each for each in reader.queues(topic) if reader.max_offset(each))
+    reader.commit(topic, place, 2000)
+    given = {"topic": topic, "group": topic, "cluster": Cluster.model_validate({"name_servers": [box.address]})}
+
+    with pytest.raises(DataLost, match=f"{place} ends at offset 5, and group {topic} is at 2000; .*failOnDataLoss"):
+        query(lambda frame: None, **given)._starting()
+    lenient = GroupSettings(mode="source", checkpoint="x", options={"failOnDataLoss": "false"})
+    ours = ManagedQuery(
+        taking(lambda frame: None, **given), lenient, SharedSession(SessionsOfThisProcess(SparkSettings()))
+    )
+    assert 5 == json.loads(ours._starting())[topic]["broker-a"][str(place.number)]
 
 
 @pytest.mark.timeout(1200)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from framework_spark.datasource import RocketMQ
 from framework_spark.schema import SCHEMA
-from framework_spark.source import DataLost, StreamReader
+from framework_spark.source import StreamReader
 from pyspark.sql.datasource import CaseInsensitiveDict, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 from pyspark.sql.types import LongType, StringType, StructField, StructType
@@ -315,33 +315,6 @@ def test_new_queues_topics_and_brokers_appear(box: ThreadBox, filled: str, monke
         (row["topic"], row["broker"], row["queueId"]) for row in found
     }
     assert 4 == len(found)
-
-
-def test_lost_messages_fail_a_query_or_are_passed_over(
-    box: ThreadBox, filled: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    box.keep_from(queue_of(filled), 40)
-    start = {filled: {"broker-a": {"0": 10}}}
-    strict, lenient = stream(box, filled), stream(box, filled, failOnDataLoss="false")
-    end = strict.latestOffset(start, ALL)
-
-    with pytest.raises(
-        DataLost, match=r"offsets 10 to 39 are gone.*; option failOnDataLoss=false goes on without them"
-    ):
-        rows(strict, strict.partitions(start, end))
-    assert list(range(40, 100)) == [row["offset"] for row in rows(lenient, lenient.partitions(start, end))]
-
-    gone = {filled: {"broker-a": {"0": 10}, "broker-z": {"3": 7}}}
-    with pytest.raises(DataLost, match=f"{filled}@broker-z:3 is in the checkpoint at offset 7 and in no route"):
-        strict.latestOffset(gone, ALL)
-    assert {"3": 7} == lenient.latestOffset(gone, ALL)[filled]["broker-z"]
-    lenient.latestOffset(gone, ALL)
-    assert 1 == capsys.readouterr().err.count("broker-z:3 is in the checkpoint"), "said once"
-
-    shorter = {filled: {"broker-a": {"0": 500}}}
-    with pytest.raises(DataLost, match="ends at offset 100, and the checkpoint is at 500"):
-        strict.latestOffset(shorter, ALL)
-    assert 100 == lenient.latestOffset(shorter, ALL)[filled]["broker-a"]["0"]
 
 
 def test_offsets_are_mirrored_once_they_are_done(box: ThreadBox, filled: str, reader: Reader) -> None:

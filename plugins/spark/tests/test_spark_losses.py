@@ -1,0 +1,238 @@
+"""What a query does about messages that are gone, or damaged: an error, or with failOnDataLoss=false a warning."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from framework_spark.datasource import RocketMQ
+from framework_spark.schema import SCHEMA
+from framework_spark.source import StreamReader
+from framework_spark.survey import DataLost
+from pyspark.sql.datasource import CaseInsensitiveDict, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from framework.broker.intercept import Interceptor
+from framework.broker.request import Request
+from framework.errors import ConfigurationError, ProtocolError
+from framework.model.queue import MessageQueue
+from framework.reading import Reader, ReaderSettings
+from framework.wire.codes import RequestCode
+from framework.wire.command import Command
+from tests.reading.threads import ThreadBox, texts
+
+ALL = ReadAllAvailable()
+COUNT = 100
+LENIENT = {"failOnDataLoss": "false"}
+
+
+@pytest.fixture
+def filled(box: ThreadBox, topic: str) -> str:
+    """A topic with m0 to m99 in queue 0 of broker-a."""
+    box.send(topic, texts(topic, COUNT, tags="red", keys=["k"]), queue=0, broker="broker-a")
+    return topic
+
+
+def queue_of(topic: str) -> MessageQueue:
+    return MessageQueue(topic, "broker-a", 0)
+
+
+def offsets_of(topic: str, offset: int) -> str:
+    return json.dumps({topic: {"broker-a": {"0": offset}}})
+
+
+def source(box: ThreadBox, topic: str, **options: Any) -> RocketMQ:
+    return RocketMQ(CaseInsensitiveDict({"nameservers": box.address, "topic": topic, **options}))
+
+
+def batch_of(box: ThreadBox, topic: str, **options: Any) -> list[dict[str, Any]]:
+    reader = source(box, topic, **options).reader(SCHEMA)
+    return rows(reader, reader.partitions())
+
+
+@pytest.fixture
+def stream() -> Iterator[Callable[..., StreamReader]]:
+    """Makes readers of a stream, and stops them."""
+    made: list[StreamReader] = []
+
+    def make(box: ThreadBox, topic: str, **options: Any) -> StreamReader:
+        reader = source(box, topic, **options).streamReader(SCHEMA)
+        assert isinstance(reader, StreamReader)
+        made.append(reader)
+        return reader
+
+    yield make
+    for reader in made:
+        reader.stop()
+
+
+def rows(reader: Any, pieces: Sequence[InputPartition]) -> list[dict[str, Any]]:
+    return [row for piece in pieces for batch in reader.read(piece) for row in batch.to_pylist()]
+
+
+@contextmanager
+def damaged(box: ThreadBox, topic: str, record: int, harm: Callable[[bytearray], None]) -> Iterator[None]:
+    """Pulls bring the stored records as they are, but for this one."""
+    queue = queue_of(topic)
+    with Reader(ReaderSettings((box.address,))) as reader:
+        data = b"".join(reader.pull(queue, at, COUNT).data for at in range(0, COUNT, 32))
+    records: list[bytearray] = []
+    while len(records) < COUNT:
+        (size,) = struct.unpack_from(">i", data, 0)
+        (offset,) = struct.unpack_from(">q", data, 20)
+        if offset == len(records):
+            records.append(bytearray(data[:size]))
+        data = data[size:]
+    harm(records[record])
+
+    def answer(request: Request) -> Command:
+        begin = int(request.command.fields["queueOffset"])
+        end = min(begin + int(request.command.fields["maxMsgNums"]), COUNT)
+        fields = {"suggestWhichBrokerId": "0", "minOffset": "0", "maxOffset": f"{COUNT}", "nextBeginOffset": f"{end}"}
+        return Command(0, fields, b"".join(records[begin:end]))
+
+    undo = box.broker.intercept(Interceptor(code=RequestCode.LITE_PULL_MESSAGE, answer=answer, times=None))
+    try:
+        yield
+    finally:
+        undo()
+
+
+def test_lost_messages_fail_a_query_or_are_passed_over(
+    box: ThreadBox, filled: str, stream: Callable[..., StreamReader], capsys: pytest.CaptureFixture[str]
+) -> None:
+    box.keep_from(queue_of(filled), 40)
+    start = {filled: {"broker-a": {"0": 10}}}
+    strict, lenient = stream(box, filled), stream(box, filled, failOnDataLoss="false")
+    end = strict.latestOffset(start, ALL)
+
+    with pytest.raises(
+        DataLost, match=r"offsets 10 to 39 are gone.*; option failOnDataLoss=false goes on without them"
+    ):
+        rows(strict, strict.partitions(start, end))
+    assert list(range(40, 100)) == [row["offset"] for row in rows(lenient, lenient.partitions(start, end))]
+
+    gone = {filled: {"broker-a": {"0": 10}, "broker-z": {"3": 7}}}
+    with pytest.raises(DataLost, match=f"{filled}@broker-z:3 is in the checkpoint at offset 7 and in no route"):
+        strict.latestOffset(gone, ALL)
+    assert {"3": 7} == lenient.latestOffset(gone, ALL)[filled]["broker-z"]
+    lenient.latestOffset(gone, ALL)
+    assert 1 == capsys.readouterr().err.count("broker-z:3 is in the checkpoint"), "said once"
+
+    shorter = {filled: {"broker-a": {"0": 500}}}
+    with pytest.raises(DataLost, match="ends at offset 100, and the checkpoint is at 500"):
+        strict.latestOffset(shorter, ALL)
+    assert 100 == lenient.latestOffset(shorter, ALL)[filled]["broker-a"]["0"]
+
+
+@pytest.mark.parametrize("end", [5, 99])
+def test_available_now_fails_where_a_queue_became_shorter(
+    box: ThreadBox, filled: str, end: int, stream: Callable[..., StreamReader]
+) -> None:
+    """A topic that was made anew while the query was down: no batch at all would look like success."""
+    checkpoint = {filled: {"broker-a": {"0": 500}}}
+    strict, lenient = stream(box, filled), stream(box, filled, **LENIENT)
+    for reader in (strict, lenient):
+        reader.prepareForTriggerAvailableNow()
+
+    with pytest.raises(DataLost, match=r"ends at offset 100, and the checkpoint is at 500.*failOnDataLoss=false"):
+        strict.latestOffset(checkpoint, ReadMaxRows(end))
+    later = lenient.latestOffset(checkpoint, ReadMaxRows(end))
+    assert 100 == later[filled]["broker-a"]["0"]
+    assert [] == lenient.partitions(checkpoint, later)
+
+
+def test_a_start_beyond_the_end_is_an_error_and_in_no_checkpoint(
+    box: ThreadBox, filled: str, stream: Callable[..., StreamReader], capsys: pytest.CaptureFixture[str]
+) -> None:
+    beyond = {"startingOffsets": offsets_of(filled, 101)}
+    said = f"startingOffsets: {filled}@broker-a:0 ends at offset 100, and the option says 101"
+
+    with pytest.raises(DataLost, match=f"{said}; option failOnDataLoss=false"):
+        stream(box, filled, **beyond).initialOffset()
+    with pytest.raises(DataLost, match=said):
+        batch_of(box, filled, **beyond)
+    assert 100 == stream(box, filled, **beyond, **LENIENT).initialOffset()[filled]["broker-a"]["0"]
+    assert said in capsys.readouterr().err
+    assert 100 == stream(box, filled, startingOffsets=offsets_of(filled, 100)).initialOffset()[filled]["broker-a"]["0"]
+
+
+def test_an_end_beyond_the_end_is_an_error(box: ThreadBox, filled: str) -> None:
+    with pytest.raises(DataLost, match=r"endingOffsets: .* ends at offset 100, and the option says 200"):
+        batch_of(box, filled, endingOffsets=offsets_of(filled, 200))
+    assert COUNT == len(batch_of(box, filled, endingOffsets=offsets_of(filled, 200), **LENIENT))
+
+
+def test_bounds_that_are_swapped_are_an_error(box: ThreadBox, filled: str) -> None:
+    with pytest.raises(ConfigurationError, match="the range begins at offset 30 and ends before it, at 20"):
+        batch_of(box, filled, startingOffsets=offsets_of(filled, 30), endingOffsets=offsets_of(filled, 20))
+
+
+def _flip_body(record: bytearray) -> None:
+    record[88] ^= 1
+
+
+def _lie_of_properties(record: bytearray) -> None:
+    at = 88 + struct.unpack_from(">i", record, 84)[0]
+    properties_at = at + 1 + record[at]
+    record[properties_at : properties_at + 2] = b"\x7f\xff"
+
+
+def _no_magic(record: bytearray) -> None:
+    record[4:8] = bytes(4)
+
+
+def _lie_of_size(record: bytearray) -> None:
+    record[0:4] = struct.pack(">i", 1 << 30)
+
+
+def _no_size(record: bytearray) -> None:
+    record[0:4] = bytes(4)
+
+
+def _lie_of_size_and_offset(record: bytearray) -> None:
+    record[0:4] = struct.pack(">i", -7)
+    record[20:28] = b"\xff" * 8
+
+
+@pytest.mark.parametrize("record", [0, 31, 32, 57, 99])
+@pytest.mark.parametrize("harm", [_lie_of_properties, _no_magic, _lie_of_size, _no_size, _lie_of_size_and_offset])
+def test_a_damaged_record_fails_a_query_or_is_passed_over(
+    box: ThreadBox, filled: str, record: int, harm: Callable[[bytearray], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with damaged(box, filled, record, harm):
+        with pytest.raises(ProtocolError, match=f"{filled}@broker-a:0"):
+            batch_of(box, filled)
+        found = batch_of(box, filled, **LENIENT)
+
+    assert [offset for offset in range(COUNT) if offset != record] == [row["offset"] for row in found]
+    assert [b"m%d" % offset for offset in range(COUNT) if offset != record] == [row["body"] for row in found]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.search(rf"framework_spark: {filled}@broker-a:0.*; going on, as failOnDataLoss=false says", line)
+
+
+@pytest.mark.parametrize("record", [0, 99])
+def test_a_damaged_body_fails_a_query_or_is_null(
+    box: ThreadBox, filled: str, record: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with damaged(box, filled, record, _flip_body):
+        with pytest.raises(ProtocolError, match=f"queue offset {record}: body's checksum"):
+            batch_of(box, filled)
+        found = batch_of(box, filled, **LENIENT)
+
+    assert [None if offset == record else b"m%d" % offset for offset in range(COUNT)] == [row["body"] for row in found]
+    assert "the row has no body" in capsys.readouterr().err
+
+
+def test_retention_is_said_where_it_is_passed_over(
+    box: ThreadBox, filled: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    box.keep_from(queue_of(filled), 40)
+
+    assert 60 == len(batch_of(box, filled, startingOffsets=offsets_of(filled, 10), **LENIENT))
+    assert "offsets 10 to 39 are gone" in capsys.readouterr().err
