@@ -20,7 +20,8 @@ class ExitCode(IntEnum):
     TAKEN = 73
     """A data folder or a port that somebody else has."""
     ABANDONED = 75
-    """Messages were still running at the drain limit; the last line counts them, and they are delivered again."""
+    """Messages were still running at the drain limit, or were handled and no broker confirmed their offsets; the last
+    line counts them, and they are delivered again."""
     CONFIGURATION = 78
     LEFT_AT_ONCE = 130
     """A second signal."""
@@ -46,7 +47,7 @@ _WEIGHT: tuple[ExitCode, ...] = (
 def of_all(codes: Iterable[int], *, abandoned: int = 0) -> ExitCode:
     """How a parent ends whose children ended with these when they were asked to, or by themselves at last.
 
-    Messages left behind are told before anything else, since they are counted in the last line.
+    Messages that come again are told before anything else, since they are counted in the last line.
     """
     said = [_OF_CHILD.get(code, ExitCode.FAILED) for code in codes]
     return max([*said, ExitCode.ABANDONED if abandoned else ExitCode.CLEAN], key=_WEIGHT.index)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 Event = dict[str, Any]
 
-_LAST = re.compile(r"drained: handled=(\d+) retried=(\d+) dead=(\d+) left=(\d+)\n?")
+_LAST = re.compile(r"drained: handled=(\d+) retried=(\d+) dead=(\d+) left=(\d+)(?: unconfirmed=(\d+))?\n?")
 _WORDS = {"retry": "retry", "dead_lettered": "dead-lettered"}
 
 
@@ -31,6 +31,8 @@ class Counted(Protocol):
     def dead_lettered(self) -> int: ...
     @property
     def abandoned(self) -> int: ...
+    @property
+    def unconfirmed(self) -> int: ...
 
 
 @dataclass(slots=True)
@@ -41,42 +43,48 @@ class Totals:
     retried: int = 0
     dead_lettered: int = 0
     abandoned: int = 0
+    unconfirmed: int = 0
+
+    @property
+    def coming_again(self) -> int:
+        return self.abandoned + self.unconfirmed
 
     def add(self, other: Counted) -> None:
         self.handled += other.handled
         self.retried += other.retried
         self.dead_lettered += other.dead_lettered
         self.abandoned += other.abandoned
+        self.unconfirmed += other.unconfirmed
 
 
 def stopped_event(counts: Counted) -> str:
     """The last line under `--json`."""
-    return json.dumps(
-        {
-            "event": "stopped",
-            "handled": counts.handled,
-            "retried": counts.retried,
-            "dead_lettered": counts.dead_lettered,
-            "abandoned": counts.abandoned,
-        }
-    )
+    event = {
+        "event": "stopped",
+        "handled": counts.handled,
+        "retried": counts.retried,
+        "dead_lettered": counts.dead_lettered,
+        "abandoned": counts.abandoned,
+    }
+    return json.dumps({**event, "unconfirmed": counts.unconfirmed} if counts.unconfirmed else event)
 
 
 def drained_line(counts: Counted) -> str:
     """The last line for people."""
     done = f"handled={counts.handled} retried={counts.retried} dead={counts.dead_lettered}"
-    return f"drained: {done} left={counts.abandoned}"
+    unconfirmed = f" unconfirmed={counts.unconfirmed}" if counts.unconfirmed else ""
+    return f"drained: {done} left={counts.abandoned}{unconfirmed}"
 
 
 def totals_in(line: str) -> Totals | None:
     """The counts of a last line in either form; None for any other line."""
     found = _LAST.fullmatch(line)
     if found is not None:
-        return Totals(*(int(number) for number in found.groups()))
+        return Totals(*(int(number) for number in found.groups(default="0")))
     event = event_in(line)
     if event is None or event.get("event") != "stopped":
         return None
-    names = ("handled", "retried", "dead_lettered", "abandoned")
+    names = ("handled", "retried", "dead_lettered", "abandoned", "unconfirmed")
     return Totals(*(int(event.get(name, 0)) for name in names))
 
 

@@ -232,4 +232,4 @@ async def _watch(files: Callable[[], Stamp], state: _State, bell: Wakeup) -> Non
 def _verdict(children: Children, state: _State) -> int:
     """What the ends of all come to."""
     codes = state.codes + [child.code for child in children.newly_ended() if child.code is not None]
-    return of_all(codes, abandoned=children.totals.abandoned)
+    return of_all(codes, abandoned=children.totals.coming_again)

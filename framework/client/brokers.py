@@ -129,7 +129,7 @@ class Brokers:
             else:
                 # Whoever is refused has lost the queue without hearing of it, and would never commit anything again.
                 answer = channel.request_now(request, timeout_ms=self._timeout_ms)
-                self._fences.of(group, queue).watch(answer, epoch, queue)
+                self._fences.of(group, queue).watch(answer, epoch, queue, offset)
         return offset
 
     async def max_offset(self, queue: MessageQueue) -> int:

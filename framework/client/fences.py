@@ -17,16 +17,18 @@ from framework.wire.command import Command
 class Fence:
     """Of one queue of one group, as long as the application runs."""
 
-    __slots__ = ("epoch", "is_refused")
+    __slots__ = ("epoch", "is_refused", "stored")
 
     def __init__(self) -> None:
         self.epoch: int | None = None
         """Which commits carry; None: they carry none."""
+        self.stored = -1
+        """As `Fences.stored` says."""
         self.is_refused = False
         """Whether a higher epoch was given out since: another member has taken the queue."""
 
     def raise_to(self, epoch: int) -> None:
-        self.epoch, self.is_refused = epoch, False
+        self.epoch, self.is_refused, self.stored = epoch, False, -1
 
     def passed(self, answer: Command, epoch: int | None, queue: MessageQueue) -> Command:
         """The answer to a request under this epoch; Superseded where it was refused for that."""
@@ -36,16 +38,18 @@ class Fence:
             self.is_refused = True
         raise Superseded(f"{queue}: another member has taken the queue since epoch {epoch}")
 
-    def watch(self, answer: asyncio.Future[Command], epoch: int, queue: MessageQueue) -> None:
+    def watch(self, answer: asyncio.Future[Command], epoch: int, queue: MessageQueue, offset: int) -> None:
         """Hear of a commit that nobody waits for."""
 
         def done(ended: asyncio.Future[Command]) -> None:
             if ended.cancelled() or ended.exception() is not None:
                 return  # not sent, or not answered: the next flush says it again
             try:
-                self.passed(ended.result(), epoch, queue)
+                passed = self.passed(ended.result(), epoch, queue)
             except Superseded:
                 return  # whoever flushes next sees it
+            if passed.code == ResponseCode.SUCCESS and epoch == self.epoch:
+                self.stored = offset
 
         answer.add_done_callback(done)
 
@@ -61,6 +65,11 @@ class Fences:
         if found is None:
             found = self._all[group, queue] = Fence()
         return found
+
+    def stored(self, group: str, queue: MessageQueue) -> int:
+        """The offset of the last commit that was confirmed without anybody waiting for it; -1 where there is none."""
+        found = self._all.get((group, queue))
+        return -1 if found is None else found.stored
 
     def epoch(self, group: str, queue: MessageQueue) -> int | None:
         """What a commit has to carry; nothing is made for queues that have no fence."""

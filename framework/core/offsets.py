@@ -55,6 +55,10 @@ class OffsetTable:
             self._confirmed[queue] = max(self._confirmed[queue], offset)
             self.told(queue, offset)
 
+    def held(self, queue: MessageQueue) -> int:
+        """What the broker is known to hold; -1 where that is nothing."""
+        return self._confirmed.get(queue, -1)
+
     def unconfirmed(self, queue: MessageQueue) -> int | None:
         """The offset that a forced flush must have answered; None where the broker is known to hold it."""
         offset = self._committable.get(queue)

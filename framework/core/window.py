@@ -16,13 +16,15 @@ from framework.core.budget import Budget
 from framework.core.chunk import Chunk
 from framework.model.message import Message
 
+MARKS_MAX = 1_000  # each settles a chunk: what a window holds at most, many times over
+
 
 class Window:
     """The deque of an owned queue's chunks. `admit` puts in, `settle` takes out what has ended from the front."""
 
     __slots__ = (
-        "_budget", "_chunks", "_committable", "_end", "bytes", "epoch", "is_closed", "is_draining", "is_kept",
-        "messages", "run",
+        "_budget", "_chunks", "_committable", "_confirmed", "_end", "_marks", "_passed", "bytes", "epoch", "is_closed",
+        "is_draining", "is_kept", "messages", "run",
     )  # fmt: skip
 
     def __init__(self, begin: int, budget: Budget, run: Any = None) -> None:
@@ -30,6 +32,9 @@ class Window:
         self._budget = budget
         self._committable = begin
         self._end = begin
+        self._passed = self._confirmed = 0
+        self._marks: deque[tuple[int, int]] = deque()
+        """Committable offsets that nobody has confirmed yet, rising, each with the messages that ended below it."""
         self.run = run
         self.messages = 0
         """Messages held: pulled, and not yet dropped with their finished chunk."""
@@ -70,13 +75,35 @@ class Window:
         while chunks and chunks[0].low >= chunks[0].count:
             chunk = chunks.popleft()
             self._committable = chunk.end
+            self._passed += chunk.low
             self._let_go(chunk)
+        passed = self._passed
         if chunks:
+            passed += chunks[0].low
             first = chunks[0].low_offset
             if not marks.safeguard("commits stop at the first gap"):
                 first = max(chunk.low_offset for chunk in chunks)
             self._committable = max(self._committable, first)
+        if passed != (self._marks[-1][1] if self._marks else self._confirmed):
+            if len(self._marks) >= MARKS_MAX:
+                self._marks.pop()  # of the newest one knows less exactly then, and it counts too many
+            self._marks.append((self._committable, passed))
         return self._committable
+
+    def confirmed(self, offset: int) -> None:
+        """The broker is known to hold this offset."""
+        while self._marks and self._marks[0][0] <= offset:
+            self._confirmed = self._marks.popleft()[1]
+
+    def unconfirmed(self, *, has_kept: bool = False) -> int:
+        """Messages that have ended and will come again, since nobody has confirmed an offset above them; `has_kept`:
+        those above a gap will not, a record of progress names them.
+        """
+        ended = self._passed + (self._chunks[0].low if self._chunks else 0)
+        if not has_kept:
+            ended += sum(chunk.low for chunk in list(self._chunks)[1:])
+            ended += sum(chunk.ahead.bit_count() for chunk in self._chunks)
+        return ended - self._confirmed
 
     def release(self, chunk: Chunk) -> None:
         """A chunk finished while one before it has not: let go of its messages and bytes, keep its range.
@@ -104,6 +131,7 @@ class Window:
             before = folded[-1] if folded else None
             if before is not None and not (before.count or chunk.count):
                 before.end, before.last = chunk.end, chunk.last or before.last
+                before.low += chunk.low
             else:
                 folded.append(chunk)
         self._chunks = folded

@@ -73,6 +73,10 @@ class GroupSnapshot:
     consume_from: str = ""
     """RocketMQ's name for where a new group begins."""
     is_orderly: bool = False
+    abandoned: int = 0
+    """Messages whose handlers still ran when the drain limit was over."""
+    unconfirmed: int = 0
+    """Messages that were handled and come again: at the stop no broker confirmed an offset above them."""
     cannot_send_back: int = 0
     """Failed messages of which no broker keeps a copy yet, though each way was tried; their queues say why."""
     is_broadcasting: bool = False

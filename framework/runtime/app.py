@@ -111,11 +111,14 @@ class App:
 
     # Life
 
-    async def run(self) -> None:
-        """Consume until `stop` is called, then drain. Cancelling it stops at once, without draining."""
+    async def run(self) -> Counts:
+        """Consume until `stop` is called, then drain; answers what became of messages (`counts`). It ended cleanly
+        where nothing is `abandoned` or `unconfirmed`. Cancelling it stops at once, without draining.
+        """
         with self._life.lived():
             self._started_ms = self.world.clock.now_ms()
             await self._run()
+        return self.counts
 
     async def _run(self) -> None:
         tree, membership = TaskTree(), self._membership
@@ -177,7 +180,12 @@ class App:
                     group.alone.offsets.close()
             await close_onces(self._onces)
             await self._resources.close(self._drain_ms)
-        log.info("app stopped", app=self.settings.app.name, abandoned=self.counts.abandoned)
+        log.info(
+            "app stopped",
+            app=self.settings.app.name,
+            abandoned=self.counts.abandoned,
+            unconfirmed=self.counts.unconfirmed,
+        )
 
     async def _publish(self, message: Message) -> None:
         if self._producer is None:
@@ -185,7 +193,8 @@ class App:
         await self._producer.send(message)
 
     async def stop(self, drain: str | float | None = None) -> None:
-        """Let running handlers end within the limit, confirm offsets, leave the groups; returns when that is done.
+        """Let running handlers end within the limit, confirm offsets, leave the groups; returns when that is done, and
+        `counts` says how it ended: what is `abandoned` or `unconfirmed` comes again.
 
         Within a handler, a hook or a resource it returns at once: what runs there is itself waited for.
         """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import structlog
@@ -105,9 +106,11 @@ class ConsumerGroup:
             if plan.progress is not None else None
         )  # fmt: skip
         """Keeps what has ended above gaps; None where nothing is kept."""
+        stored = partial(cluster.fences.stored, plan.name) if self.alone is None else self.alone.offsets.stored
         self._commits = CommitLoop(
-            plan.name, self._progress, self.offsets, self.owned.values, others_commit=self.alone is None, told=plan.told
-        )
+            plan.name, self._progress, self.offsets, self.owned.values,
+            others_commit=self.alone is None, told=plan.told, stored=stored,
+        )  # fmt: skip
         self.order = self._ordering(member) if plan.orderly else None
         """Leases and single workers; None where messages are handled concurrently."""
         self._rebalancing: asyncio.Task[None] | None = None
@@ -314,10 +317,13 @@ class ConsumerGroup:
             log.warning("queue left with running handlers", group=self.plan.name, queue=str(pull.queue), running=busy)
             if self._is_stopping:
                 self.counts.abandoned += busy
+        has_kept = False
         try:
-            await self._hand_over(pull)
+            has_kept = await self._hand_over(pull)
         except Exception:  # border: a store's, say; a queue that could not be left would keep the process from ending
             log.exception("queue left without a hand-over", group=self.plan.name, queue=str(pull.queue))
+        if self._is_stopping:
+            self.counts.unconfirmed += self._commits.lacking(pull, has_kept=has_kept)
         pull.flow.released()
         self.offsets.forget(pull.queue)
         del self.owned[pull.queue]
@@ -327,15 +333,16 @@ class ConsumerGroup:
         if pull.queue in self.assignment.of(pull.queue.topic):
             self._take(pull.queue)
 
-    async def _hand_over(self, pull: PullLoop) -> None:
+    async def _hand_over(self, pull: PullLoop) -> bool:
+        """Whether a record keeps what has ended above a gap."""
         if pull.flow.has_position:
             self.offsets.advance(pull.queue, pull.flow.window.settle())
             if marks.safeguard("the last offset is confirmed"):
                 await self._commits.flush(pull.queue)
-        if self.progress is not None:
-            await self.progress.release(pull)
+        has_kept = self.progress is not None and await self.progress.release(pull)
         if self.order is not None:
             await self.order.give_back(pull.queue)
+        return has_kept
 
     async def _let_end(self, pull: PullLoop, deadline: float) -> int:
         """How many handlers of the queue still run when their time is over."""

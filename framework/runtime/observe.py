@@ -98,6 +98,8 @@ def _group(
         dead_lettered=counts.dead_lettered,
         dropped=counts.dropped,
         late=counts.late,
+        abandoned=counts.abandoned,
+        unconfirmed=counts.unconfirmed,
         failed=counts.failed,
         raised=counts.raised,
         nothing=counts.nothing,

@@ -65,10 +65,9 @@ class Progressing:
         """What each machine counts for itself says nothing to the others."""
         return self._instead is None or not self._instead.is_used
 
-    async def release(self, pull: PullLoop) -> None:
-        """A queue is given back: its successor may begin, and what has ended above a gap is nobody's to repeat."""
-        if pull.progress is not None:
-            await pull.progress.release(pull.position)
+    async def release(self, pull: PullLoop) -> bool:
+        """A queue is given back: its successor may begin. Whether what has ended above a gap is nobody's to repeat."""
+        return pull.progress is not None and await pull.progress.release(pull.position)
 
 
 class _Means:

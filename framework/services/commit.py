@@ -41,10 +41,13 @@ class CommitLoop:
     def __init__(
         self, group: str, brokers: Commits, offsets: OffsetTable, owned: Callable[[], Iterable[PullLoop]], *,
         others_commit: bool = True, told: Told = NOBODY,
+        stored: Callable[[MessageQueue], int] = lambda _: -1,
     ) -> None:  # fmt: skip
         self._group, self._brokers, self._offsets, self._owned = group, brokers, offsets, owned
         self._others_commit = others_commit
         """Whether other members write the same offsets: not those of a broadcasting group."""
+        self._stored = stored
+        """What is known of offsets that were sent without waiting for an answer."""
         self._unreachable: set[str] = set()
         self._committed = told.offsets_committed
         if self._committed is not None:
@@ -72,6 +75,17 @@ class CommitLoop:
         for pull in self._owned():
             if pull.flow.has_position:
                 self._offsets.advance(pull.queue, pull.flow.window.settle())
+                self._note_confirmed(pull)
+
+    def _note_confirmed(self, pull: PullLoop) -> None:
+        pull.flow.window.confirmed(max(self._offsets.held(pull.queue), self._stored(pull.queue)))
+
+    def lacking(self, pull: PullLoop, *, has_kept: bool) -> int:
+        """How many of the queue's handled messages will come again; `has_kept` as `Window.unconfirmed` says."""
+        if not pull.flow.has_position or pull.flow.window.is_closed:
+            return pull.lost
+        self._note_confirmed(pull)
+        return pull.lost + pull.flow.window.unconfirmed(has_kept=has_kept)
 
     def _say_again(self) -> None:
         """All that is ours; a queue that is being given back has another owner by now, who knows better."""

@@ -54,6 +54,7 @@ class LocalOffsets:
         self._place, self._world, self._tree = place, world, tree
         self._offsets: dict[MessageQueue, int] = {}
         """Also of queues that nobody names now: a broker that is away comes back."""
+        self._on_disk: dict[MessageQueue, int] = {}
         self._sequence = 0
         self._noted = self._saved = 0
         """How often an offset was noted, and up to which time that is on the disk."""
@@ -138,6 +139,10 @@ class LocalOffsets:
             self._keep()
         return offset
 
+    def stored(self, queue: MessageQueue) -> int:
+        """The offset that is on the disk; -1 where none is."""
+        return self._on_disk.get(queue, -1)
+
     def _note(self, queue: MessageQueue, offset: int) -> None:
         self._offsets[queue] = offset
         self._noted += 1
@@ -180,7 +185,8 @@ class LocalOffsets:
 
     async def _write(self) -> str | None:
         noted, sequence = self._noted, self._sequence + 1
-        content = encode(SavedOffsets(self._place.group, sequence, self._offsets))
+        offsets = dict(self._offsets)
+        content = encode(SavedOffsets(self._place.group, sequence, offsets))
         path = self._place.files[sequence % 2 if marks.safeguard("saves go to two files in turn") else 0]
         try:
             await self._world.workers.run(lambda: self._world.files.replace(path, content))
@@ -188,7 +194,7 @@ class LocalOffsets:
             return f"{path}: {error.strerror or error}"
         finally:
             self._saving = None
-        self._saved, self._sequence = noted, sequence
+        self._saved, self._sequence, self._on_disk = noted, sequence, offsets
         return None
 
     def __repr__(self) -> str:

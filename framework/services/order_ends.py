@@ -69,6 +69,7 @@ class OrderEnds:
         """So many messages from `index` on were plain success, and then `result` if that is not None."""
         now_ms, pull = self._clock.monotonic_ms(), lane.desk.pull
         if self._is_late(lane, portion, now_ms):
+            pull.lost += ended
             self._side.left(pull, ended + (result is not None), is_late=True)
             return
         if ended:
@@ -131,6 +132,7 @@ class OrderEnds:
         """One result a message, as the batch's call made them; fewer where one is to come again unseen."""
         now_ms, pull, line, first = self._clock.monotonic_ms(), lane.desk.pull, lane.line, places[0][0]
         if self._is_late(lane, first, now_ms):
+            pull.lost += results.count(None)
             self._side.left(pull, len(places), is_late=True)
             return
         if isinstance(results[-1], CAUSES):

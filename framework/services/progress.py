@@ -146,10 +146,13 @@ class QueueProgress:
         self._is_handed_over = awaited(last, self._member, self._members()) is None
         return not self._is_handed_over and marks.safeguard("who comes second waits again")
 
-    async def release(self, window: Window | None) -> None:
-        """Say that this owner is done with the queue, and keep what had ended above a gap; after the last commit."""
+    async def release(self, window: Window | None) -> bool:
+        """Say that this owner is done with the queue, and keep what had ended above a gap; after the last commit.
+
+        Whether all of that is kept.
+        """
         if self.epoch < 0 or not self._has_ranges:
-            return
+            return False
         found = self._inherited if window is None or self._is_fresh else None
         if window is not None and window is self._window:
             low = window.settle()
@@ -164,12 +167,13 @@ class QueueProgress:
                 record, content = within_limit(self._record(found, is_released=True))
                 await self._store.write(self.queue, self.epoch, content)
         except Superseded:
-            return  # whoever has the queue already needs no word of ours
+            return False  # whoever has the queue already needs no word of ours
         except FrameworkError as error:
             self._failed(error)
-            return
+            return False
         self._counts.kept += record.finished is not None
         log.debug("queue released", group=self.group, queue=str(self.queue), epoch=self.epoch)
+        return record.finished is not None
 
     def _record(self, found: Finished | None, *, is_released: bool = False) -> Record:
         return Record(self.queue, self.epoch, found, self._member, is_released)

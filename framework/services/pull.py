@@ -24,7 +24,7 @@ from framework.errors import FrameworkError
 from framework.hooks.told import NOBODY, Told
 from framework.model.happenings import ChunkSummary
 from framework.model.message import Message
-from framework.model.pulled import Failed, Found, PullResult
+from framework.model.pulled import Failed, Found, NothingNew, PullResult
 from framework.model.queue import MessageQueue
 from framework.net.wakeup import Wakeup
 from framework.ports import Clock
@@ -43,6 +43,8 @@ NOT_A_MEMBER = (
     ResponseCode.FILTER_DATA_NOT_EXIST,
     ResponseCode.FILTER_DATA_NOT_LATEST,
 )
+_STORED = (Found, NothingNew)
+"""Answers of a broker that has stored the offset that rode on the pull."""
 
 
 class Pulls(Protocol):
@@ -111,6 +113,10 @@ class PullLoop:
         self.progress = progress
         """What has ended above a gap is kept; None where the group keeps none."""
         self._pacing, self._batch = pacing, batch
+        self._rode = 0
+        """The offset that rode on the pull under way; 0 where none did."""
+        self.lost = 0
+        """Handled messages that come again because their lease was lost before their offset was confirmed."""
         self.waits_for_rate = False
         """What was pulled waits until the group's `rate` lets it go."""
         self._told, self._held_for = told, ""
@@ -156,9 +162,12 @@ class PullLoop:
     async def _pull(self, pull: Pull) -> None:
         asked = self.pulled_at = self._clock.monotonic()
         self._held_for = ""
+        self._rode = 0
         result = await self._pulls.pull(pull.offset, self._riding)
         flow = self.flow
         window = flow.window
+        if self._rode and type(result) in _STORED:
+            window.confirmed(self._rode)
         now = self._clock.monotonic()
         now_ms = int(now * 1000)
         if type(result) is Found:
@@ -250,6 +259,7 @@ class PullLoop:
         if self.progress is not None and self.progress.fence.epoch is not None:
             return 0  # a pull carries no epoch
         self._offsets.told(self.queue, offset)
+        self._rode = offset
         return offset
 
     async def _position(self) -> None:
@@ -268,6 +278,7 @@ class PullLoop:
             return
         self.flow.positioned(start.offset, start.end)
         self._offsets.begin(self.queue, start.offset, stored=start.stored)
+        self.lost = 0
         self._name_failure()
         log.info(
             "queue positioned",

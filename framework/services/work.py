@@ -19,7 +19,7 @@ class Counts:
 
     __slots__ = (
         "abandoned", "dead_lettered", "dropped", "failed", "handled", "late", "nothing", "raised", "retried",
-        "timed_out",
+        "timed_out", "unconfirmed",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -31,6 +31,8 @@ class Counts:
         """Ended after their queue was gone, or after they had expired: the result changed nothing."""
         self.abandoned = 0
         """Still running when the drain limit was over."""
+        self.unconfirmed = 0
+        """Ended, and coming again: at the stop nobody confirmed an offset above them."""
         self.failed = self.raised = self.nothing = self.timed_out = 0
         """Why messages were not plain success: the handler's answer, an exception, no answer under `explicit_ack`, or
         a limit that was over."""

@@ -125,7 +125,7 @@ async def _consume_there(app: App, arguments: argparse.Namespace) -> ExitCode:
             output.say(output.stopped_event(app.counts) if arguments.json else output.drained_line(app.counts))
     if arguments.child and app.hanging:
         return ExitCode.HUNG
-    return ExitCode.ABANDONED if app.counts.abandoned else ExitCode.CLEAN
+    return ExitCode.ABANDONED if app.counts.abandoned or app.counts.unconfirmed else ExitCode.CLEAN
 
 
 async def _watch_hanging(app: App, asked: Any) -> None:

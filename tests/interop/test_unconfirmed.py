@@ -1,0 +1,62 @@
+"""A real broker is killed beside a handler: the stop says how many messages come again, and so many do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from framework import Producer
+from framework.cli.exit_codes import ExitCode
+from tests.interop.application import Application
+from tests.interop.cluster import Cluster
+from tests.interop.processes import Nursery, wait_until
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+
+
+@pytest.mark.parametrize("orderly", [False, True], ids=["concurrent", "orderly"])
+def test_as_many_come_again_as_the_last_line_says(
+    orderly: bool, nursery: Nursery, numbers: Callable[[], str], own_cluster: Cluster, tmp_path: Path
+) -> None:
+    topic, group = f"orders-{numbers()}", f"billing-{numbers()}"
+    own_cluster.start(timeout_s=200)
+
+    async def send() -> None:
+        async with Producer(name_servers=[own_cluster.name_server]) as producer:
+            await producer.send(topic, b"1")
+
+    asyncio.run(send())
+
+    release = tmp_path / "release"
+
+    def start(name: str) -> Application:
+        folder = tmp_path / name
+        folder.mkdir()
+        return Application(
+            nursery, folder, own_cluster.name_server, topic=topic, group=group, orderly=orderly,
+            handlers=Path(__file__).with_name("stuck_app.py"), app={"drain": "1m"},
+            environment={"STUCK_RELEASE": str(release), "STUCK_BODY": "1"},
+        )  # fmt: skip
+
+    first = start("first")
+    first.received(1, timeout_s=90)  # noted at its beginning
+    own_cluster.kill("broker-a")
+    release.touch()
+    ended = first.stop()
+    assert {"abandoned": 0, "unconfirmed": 1}.items() <= ended.events[-1].items()
+    assert ExitCode.ABANDONED == ended.code
+
+    own_cluster.start(timeout_s=200)
+    again = start("again")
+    again.received(1, timeout_s=90)
+    wait_until(lambda: '"event": "handled"' in again.said(), "its end", 30)
+    assert 0 == again.stop().code
+
+
+@pytest.fixture(scope="module")
+def own_cluster(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+    """Its broker is killed, so it is nobody else's. The nursery ends it at the latest."""
+    return Cluster(tmp_path_factory.mktemp("frail"), nursery)
