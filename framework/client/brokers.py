@@ -17,6 +17,7 @@ from framework.client import copies
 from framework.client.fences import Fences
 from framework.client.retry_rooms import RetryRooms
 from framework.client.routes import RouteTable
+from framework.core.rolls import Roll
 from framework.errors import BodyUndecodable, BrokerUnreachable, FrameworkError, ProtocolError, Refused, shorten
 from framework.model.delay_levels import TO_DEAD_LETTERS
 from framework.model.message import Message
@@ -151,43 +152,54 @@ class Brokers:
 
     # Membership
 
-    async def members(self, group: str, topic: str, member: str = "") -> list[str]:
-        """The client ids of the group's members, as one broker of the topic lists them.
+    async def members(self, group: str, topic: str) -> list[str]:
+        """The client ids of the group's members, as the topic's brokers list them all together; sorted.
 
-        All members ask the brokers in the same order, so that they divide by the same list; the next only where
-        one fails, or lists others and not this `member`, who is then told to it again (`on_unlisted`). "No such group"
-        (code 1) is such a failure: a list that counts is never empty, since we are on it. Where no broker lists us,
-        the first list is the answer.
+        Raises the first broker's reason where none lists any. "No such group" (code 1) is one: a list that counts is
+        never empty.
         """
-        brokers = self._routes.brokers_of(topic)
-        if not brokers:
+        if not self._routes.brokers_of(topic):
             await self._routes.queues(topic)
-            brokers = self._routes.brokers_of(topic)
-        last: FrameworkError = BrokerUnreachable(f"members of {group}: topic {topic} has no broker in its route")
-        request, without_us = command_for(MembersRequest(consumer_group=group)), list[str]()
-        for step, broker in enumerate(brokers):
-            try:
-                address = self._routes.address_of(broker)
-                answer = raise_for(await self._request(address, request), request.code, broker)
-                found = ConsumerList.decode(answer.body).consumer_ids
-            except (BrokerUnreachable, Refused, ProtocolError) as error:
-                last = error
-                continue
-            if step:
-                marks.sometimes("another broker was asked for the members")
+        rolls = await self.rolls(group, self._routes.brokers_of(topic))
+        lists = [roll.listed for roll in rolls if roll.listed is not None]
+        if not lists:
+            raise next(
+                (roll.failure for roll in rolls if roll.failure is not None),
+                BrokerUnreachable(f"members of {group}: topic {topic} has no broker in its route"),
+            )
+        return sorted({member for each in lists for member in each})
+
+    async def rolls(self, group: str, brokers: Sequence[str], member: str = "") -> list[Roll]:
+        """What each of these brokers lists, all asked at once.
+
+        One that lists others and not this `member` is told of it again (`on_unlisted`).
+        """
+        if len(brokers) == 1:
+            return [await self._roll(group, brokers[0], member)]
+        tree = TaskTree()
+        try:
+            asking = [
+                tree.start(self._roll(group, broker, member), name=f"members of {group} {broker}") for broker in brokers
+            ]
+            return [await task for task in asking]
+        finally:
+            await tree.close()
+
+    async def _roll(self, group: str, broker: str, member: str) -> Roll:
+        request = command_for(MembersRequest(consumer_group=group))
+        try:
+            address = self._routes.address_of(broker)
+            answer = raise_for(await self._request(address, request), request.code, broker)
+            found = ConsumerList.decode(answer.body).consumer_ids
             if not found:
-                last = ProtocolError(f"members of {group}: an empty list", peer=broker)
-            elif len(found) > MEMBERS_MAX:
-                last = ProtocolError(f"members of {group}: {len(found)}, above the limit of {MEMBERS_MAX}", peer=broker)
-            elif member and member not in found:
-                without_us = without_us or list(found)
-                if self.on_unlisted is not None:
-                    self.on_unlisted(address)
-            else:
-                return list(found)
-        if without_us:
-            return without_us
-        raise last
+                raise ProtocolError(f"members of {group}: an empty list", peer=broker)
+            if len(found) > MEMBERS_MAX:
+                raise ProtocolError(f"members of {group}: {len(found)}, above the limit of {MEMBERS_MAX}", peer=broker)
+        except (BrokerUnreachable, Refused, ProtocolError) as error:
+            return Roll(broker, None, failure=error)
+        if member and member not in found and self.on_unlisted is not None:
+            self.on_unlisted(address)
+        return Roll(broker, tuple(found), connected_ms=self._pool.connected_ms(address))
 
     async def heartbeat(self, address: str, heartbeat: Heartbeat) -> HeartbeatAnswer:
         """Tell one broker who we are, on the one connection by which it knows us."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from framework.client.routes import RouteTable
 from framework.core.broker_time import Reading
-from framework.errors import ProtocolError, shorten
+from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError, Refused, shorten
 from framework.model.subscription import Subscription
 from framework.net.channel import raise_for
 from framework.net.pool import Pool
@@ -33,7 +33,7 @@ class Inquiries:
         self._pool, self._routes = pool, routes
 
     async def connections(self, group: str, topic: str) -> ConsumerConnections:
-        """The group's members as the first broker of the topic lists them, each connection for itself."""
+        """The group's members as a broker of the topic lists them, each connection for itself."""
         answer = await self._ask(topic, command_for(ConsumerConnectionsRequest(consumer_group=group)))
         return ConsumerConnections.decode(answer.body)
 
@@ -64,9 +64,15 @@ class Inquiries:
     async def _ask(self, topic: str, request: Command) -> Command:
         if not self._routes.brokers_of(topic):
             await self._routes.queues(topic)
-        broker = next(iter(self._routes.brokers_of(topic)), topic)
-        answer = await self._pool.request(self._routes.address_of(broker), request, timeout_ms=PATIENCE_MS)
-        return raise_for(answer, request.code, broker)
+        last: FrameworkError | None = None
+        for broker in self._routes.brokers_of(topic) or [topic]:
+            try:
+                answer = await self._pool.request(self._routes.address_of(broker), request, timeout_ms=PATIENCE_MS)
+                return raise_for(answer, request.code, broker)
+            except (BrokerUnreachable, Refused) as error:  # one that was restarted knows only who has come back
+                last = last or error
+        assert last is not None, "one was asked"
+        raise last
 
 
 def _clock_in(figures: Mapping[str, str], broker: str) -> Reading:

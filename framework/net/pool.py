@@ -45,10 +45,12 @@ LINKS_MAX = 1_024  # above that, those without a connection are forgotten
 class _Link:
     """One address and purpose: its channel, the attempt under way, or the last failure."""
 
-    __slots__ = ("attempt", "channel", "failures", "has_ended", "reason", "until")
+    __slots__ = ("attempt", "channel", "failures", "has_ended", "reason", "since", "until")
 
     def __init__(self) -> None:
         self.channel: Channel | None = None
+        self.since = 0.0
+        """When that was opened."""
         self.attempt: asyncio.Future[Channel] | None = None
         self.has_ended = False
         """There was a channel before."""
@@ -150,6 +152,10 @@ class Pool:
         """Whether requests could be sent there now."""
         return self.open_channel(address) is not None
 
+    def connected_ms(self, address: str) -> int:
+        """How old the connection for requests is; 0 where there is none."""
+        return int((self._now() - self._links[address, "requests"].since) * 1000) if self.is_connected(address) else 0
+
     def forked(self, parent: int) -> None:
         """In a child: none of the connections is this process's."""
         self._parent, self._links = parent, {}
@@ -163,7 +169,7 @@ class Pool:
             self._failed(address, link, str(error).removeprefix(f"{address}: "))
             _settle(attempt, error)
         else:
-            link.channel = channel
+            link.channel, link.since = channel, self._now()
             channel.closed.add_done_callback(partial(self._ended, address, purpose, link, channel))
             if purpose == "pulls" and self.pulls_paused:
                 channel.pause_reading()

@@ -5,12 +5,13 @@ every message. Wiring only.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import structlog
 
 from framework.core.order_lease import OrderLease
+from framework.core.rolls import Roll
 from framework.model.message import Message
 from framework.model.outcome import Drop, Outcome
 from framework.model.pulled import PullResult
@@ -49,8 +50,8 @@ class _Alone:
     def __init__(self, member: str) -> None:
         self._member = member
 
-    async def members(self, group: str, topic: str, member: str) -> list[str]:
-        return [self._member]
+    async def rolls(self, group: str, brokers: Sequence[str], member: str) -> list[Roll]:
+        return [Roll(broker, (self._member,)) for broker in brokers]
 
 
 class _Untold:

@@ -1,10 +1,10 @@
 """RebalanceLoop: keeps a group's queues divided among its members.
 
-Members do not vote: each asks the broker for the same member list and computes the same answer. At once on start, on a
-broker's notice, when a new connection is known there, when a paused group goes on, and on a new route; else each 20 s,
-with a cheap look at the member list each 5 s because notices get lost. What fails for one topic is named, leaves that
-topic's queues as they are, is tried again for itself, and stops nothing else. Members that start together wait for each
-other: who is not alone takes its first queues in a quiet moment.
+Members do not vote: each asks the topic's brokers for the same member lists and computes the same answer. At once on
+start, on a broker's notice, when a new connection is known there, when a paused group goes on, and on a new route; else
+each 20 s, with a cheap look at one broker's list each 5 s because notices get lost. What fails for one topic is named,
+leaves that topic's queues as they are, is tried again for itself, and stops nothing else. Members that start together
+wait for each other: who is not alone takes its first queues in a quiet moment.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from framework.core import limits
 from framework.core.assignment import Assignment, Change, allocate
 from framework.core.attendance import Attendance
 from framework.core.backoff import Backoff
+from framework.core.rolls import Roll, Rolls
 from framework.errors import FrameworkError
 from framework.model.contracts import AllocationStrategy, Remarks
 from framework.model.queue import MessageQueue
@@ -34,10 +35,11 @@ class KnowsRoutes(Protocol):
     """The calls of the client that rebalancing needs."""
 
     async def queues(self, topic: str) -> list[MessageQueue]: ...
+    def brokers_of(self, topic: str) -> list[str]: ...
 
 
 class KnowsMembers(Protocol):
-    async def members(self, group: str, topic: str, member: str) -> list[str]: ...
+    async def rolls(self, group: str, brokers: Sequence[str], member: str) -> list[Roll]: ...
 
 
 class RebalanceLoop:
@@ -73,7 +75,12 @@ class RebalanceLoop:
         self._not_before_ms = 0
         self._has_run = False
         self._seen: list[str] = []
-        """The member list of the first topic's broker in the last round."""
+        """Who is in the group, by what the first topic's brokers said in the last round."""
+        self._rolls = Rolls()
+        self._told: dict[str, Roll] = {}
+        """What brokers have said in this round: each is asked once, however many topics it has."""
+        self._looks = 0
+        """How often the lists were looked at between rounds."""
         self._attendance: dict[str, Attendance] = {}
         """Topic -> who counts: one who was here a moment ago may keep its seat."""
         self._adopted: dict[str, int] = {}
@@ -166,24 +173,30 @@ class RebalanceLoop:
             await self._bell.wait((max(until_ms, now_ms) + 1) / 1000)
 
     def _or_seats(self, due_ms: int) -> int:
-        """Then, or when a seat is no longer kept."""
-        return min([due_ms, *(seat.next_ms for seat in self._attendance.values() if seat.next_ms is not None)])
+        """Then, or when a seat is no longer kept, or nobody whom a young broker does not list."""
+        kept_ms = self._rolls.next_ms(self._clock.monotonic_ms())
+        seats = [seat.next_ms for seat in self._attendance.values()]
+        return min(each for each in (due_ms, kept_ms, *seats) if each is not None)
 
     def _jittered(self, period_ms: int) -> int:
         """Between 90 and 110 % of the period, so that members do not ask in step."""
         return int(period_ms * (0.9 + 0.2 * self._chance.random()))
 
     async def _check_members(self) -> None:
-        try:
-            members = sorted(await self._brokers.members(self._group, self._topics[0], self._member))
-        except FrameworkError:
+        """Look at one broker's list, at the next one's the next time."""
+        brokers = self._routes.brokers_of(self._topics[0])
+        if not brokers:
             return  # the round will name it
-        if members != self._seen:
-            marks.sometimes("a lost notice was found by asking for the member list")
-            self._is_wanted = True
+        self._looks += 1
+        broker = brokers[self._looks % len(brokers)]
+        for roll in await self._brokers.rolls(self._group, [broker], self._member):
+            if self._rolls.differs(roll):
+                marks.sometimes("a lost notice was found by asking for the member list")
+                self._is_wanted = True
 
     async def _round(self, topics: Sequence[str]) -> None:
         """Each topic once; what fails has its next turn noted."""
+        self._told.clear()
         for topic in topics:
             complaint = await self._balance(topic)
             if topic not in self._topics:
@@ -205,16 +218,20 @@ class RebalanceLoop:
                 self._missing[topic] = None
                 return "the name server knows no such topic yet"
             self._missing.pop(topic, None)
-            listed = sorted(await self._listed(topic))
+            rolls = await self._gathered(topic)
         except FrameworkError as error:
             return str(error)
         if topic not in self._topics:
             return None  # nobody wants it any more, since a moment ago
-        if self._member not in listed:
+        lists = [roll.listed for roll in rolls if roll.listed is not None]
+        if not lists:
+            return str(next((roll.failure for roll in rolls), "the topic has no broker in its route"))
+        listed = self._rolls.members([roll.broker for roll in rolls], self._clock.monotonic_ms())
+        if not any(self._member in each for each in lists):
             # Others count without us; taking queues now would make two owners. Being asked again is a heartbeat away.
             self._not_a_member()
-            return f"the broker does not list this member among {len(listed)}"
-        if listed.count(self._member) > 1:
+            return f"the broker does not list this member among {len(lists[0])}"
+        if any(each.count(self._member) > 1 for each in lists):
             self._doubled()
         attendance = self._attendance.get(topic)
         if attendance is None:
@@ -242,28 +259,42 @@ class RebalanceLoop:
         self._pass_on(topic, remarks)
         return None
 
-    async def _listed(self, topic: str) -> list[str]:
-        """The member list; at a start one that was read in a quiet moment, where others are there.
+    async def _gathered(self, topic: str) -> list[Roll]:
+        """What the topic's brokers say; at a start, what they said in a quiet moment, where others are there.
 
         Of members that start together each would else take what the list of its own moment says, so that queues were
         handed round from one to the next.
         """
         if self._is_gathered or not marks.safeguard("members that start together wait for each other"):
-            return await self._brokers.members(self._group, topic, self._member)
+            return await self._ask(topic)
         clock, was_quiet = self._clock, False
         await asyncio.sleep(max(self._not_before_ms - clock.monotonic_ms(), 0) / 1000)
         until_ms = clock.monotonic_ms() + limits.GATHER_MAX_MS
         while True:
             heard = self._wishes
-            listed = await self._brokers.members(self._group, topic, self._member)
-            if (heard == self._wishes and (was_quiet or len(listed) < 2)) or clock.monotonic_ms() >= until_ms:
-                self._is_gathered = True
-                return listed
+            self._told.clear()
+            rolls = await self._ask(topic)
+            is_alone = all(len(roll.listed or ()) < 2 for roll in rolls)
+            if (heard == self._wishes and (was_quiet or is_alone)) or clock.monotonic_ms() >= until_ms:
+                self._is_gathered = any(roll.listed is not None for roll in rolls)
+                return rolls
             was_quiet = False
             while not was_quiet and clock.monotonic_ms() < until_ms:
                 heard = self._wishes
                 await asyncio.sleep(limits.GATHER_MS / 1000)
                 was_quiet = heard == self._wishes
+
+    async def _ask(self, topic: str) -> list[Roll]:
+        """Of each broker of the topic, what it has said in this round."""
+        brokers = self._routes.brokers_of(topic)
+        if not marks.safeguard("a broker that was restarted takes nobody off the list"):
+            brokers = brokers[:1]
+        missing = [broker for broker in brokers if broker not in self._told]
+        if missing:
+            rolls = await self._brokers.rolls(self._group, missing, self._member)
+            self._rolls.take(rolls, self._clock.monotonic_ms())
+            self._told.update({roll.broker: roll for roll in rolls})
+        return [self._told[broker] for broker in brokers]
 
     def _name_idleness(
         self, topic: str, wanted: list[MessageQueue], queues: list[MessageQueue], members: list[str]

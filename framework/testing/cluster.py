@@ -103,6 +103,7 @@ class Cluster:
         self.recorder.holder_of = self.holder_of
         self.recorder.stored_of = self._stored_of
         self.recorder.end_of = self._end_of
+        self.recorder.heard_of = self._heard_of
         self._members: dict[str, str] = {}
         """Client id -> the life of a process that had it."""
         expectations.describe(self.history, self.workload, self._broker_settings, self.broker_names, self.apps)
@@ -304,6 +305,14 @@ class Cluster:
         now_ms = int(self.loop.now * 1000)
         holders = [node.locks.holder(group, queue, now_ms) for node in broker.nodes if node.name == queue.broker]
         return next((self._members[holder] for holder in holders if holder is not None), "")
+
+    def _heard_of(self, group: str, topic: str) -> frozenset[str]:
+        broker = self.broker.broker
+        if not self.broker.is_alive or broker is None:
+            return frozenset()
+        alive = {machine.node.name for machine in self.apps if machine.is_steady and machine.node is not None}
+        listed = (node.members.client_ids(group) for node in broker.nodes if topic in node.rules.topics)
+        return frozenset(self._members[member] for each in listed for member in each) & alive
 
     def _end_of(self, queue: str) -> int | None:
         broker = self.broker.broker

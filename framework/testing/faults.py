@@ -12,7 +12,7 @@ from functools import partial
 
 from framework.broker.intercept import Interceptor
 from framework.broker.request import Request
-from framework.testing import operator_faults, subscriptions, topic_faults
+from framework.testing import broker_faults, operator_faults, subscriptions, topic_faults
 from framework.testing.cluster import Cluster
 from framework.testing.nemesis import KINDS_MAX, Nemesis, Struck
 from framework.testing.streams import Stream
@@ -280,7 +280,11 @@ LATER_KINDS: tuple[FaultKind, ...] = (
 )
 """Drawn apart, so that a kind more changes no plan that does not have it."""
 LATER_SHARE = 0.3
-WAY_KINDS: tuple[FaultKind, ...] = (FaultKind("unsubscribe", subscriptions.unsubscribe),)
+WAY_KINDS: tuple[FaultKind, ...] = (
+    FaultKind("unsubscribe", subscriptions.unsubscribe),
+    FaultKind("one-broker-restart", broker_faults.restart_one),
+    FaultKind("partial-route", broker_faults.leave_out_of_routes),
+)
 """Drawn with a way of consuming (`variety.py`) alone."""
 ALL_KINDS = KINDS + LATER_KINDS + WAY_KINDS
 _BY_NAME = {kind.name: kind for kind in ALL_KINDS}

@@ -213,6 +213,10 @@ class Reassigned(Fact):
     group: str
     gained: tuple[str, ...]
     lost: tuple[str, ...]
+    counted: int = 0
+    """Among how many members it divides the topic's queues."""
+    heard: frozenset[str] = frozenset()
+    """The processes that live and that a broker of the topic lists just then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -276,6 +276,12 @@ MUTANTS: tuple[Mutant, ...] = (
         test="tests/scenarios/test_storms.py",
     ),
     Mutant(
+        "a broker that was restarted takes nobody off the list",
+        "its list holds who has come back so far, and they take the queues of all others",
+        ("who is heard counts",),
+        where=lambda plan: plan.has("one-broker-restart"),
+    ),
+    Mutant(
         "members that start together wait for each other",
         "of forty members that start at once each takes what is the next one's a moment later",
         (),

@@ -77,6 +77,7 @@ class Recorder:
         """Which process has a queue's lock at the broker now."""
         self.stored_of: Callable[[str, str], int | None] = lambda group, queue: None
         """The offset that a queue's broker has stored for a group now."""
+        self.heard_of: Callable[[str, str], frozenset[str]] = lambda group, topic: frozenset()
         self.end_of: Callable[[str], int | None] = lambda queue: None
         """Where a queue ends at its broker now."""
         self._said = 0
@@ -257,7 +258,9 @@ class Recorder:
             end = self.end_of(queue)
             facts.append(Skipped(at, who, fields["group"], queue, fields["begin"], fields["end"], queue_end=end))
         elif name == "assignment changed":
-            facts.append(Reassigned(at, who, fields["group"], tuple(fields["gained"]), tuple(fields["lost"])))
+            group, heard = fields["group"], self.heard_of(fields["group"], fields["topic"])
+            gained, lost = tuple(fields["gained"]), tuple(fields["lost"])
+            facts.append(Reassigned(at, who, group, gained, lost, fields["members"], heard))
         elif name in PROGRESS:
             self._progress(who, name, fields)
         elif name in BREAKDOWNS:

@@ -83,7 +83,8 @@ class SimNetwork:
         self._transports: list[SimTransport] = []
         self._open_again: dict[tuple[str, str], float] = {}
         self._slowness: dict[str, float] = {}
-        self._refuse_until: dict[str, float] = {}
+        self._refuse_until: dict[tuple[str, int | None], float] = {}
+        """Host and port, or all of its ports."""
         self._down: set[str] = set()
         self._listening: dict[tuple[str, int], SimListening] = {}
         self._ports: Counter[str] = Counter()
@@ -107,13 +108,19 @@ class SimNetwork:
         """Everything from and to this host takes so many times as long."""
         self._slowness[host] = factor
 
-    def refuse(self, host: str, seconds: float) -> None:
-        """The host refuses new connections for so long, whoever listens there."""
-        self._refuse_until[host] = self.loop.now + seconds
+    def refuse(self, host: str, seconds: float, port: int | None = None) -> None:
+        """The host refuses new connections for so long, whoever listens there (or at this port)."""
+        self._refuse_until[host, port] = self.loop.now + seconds
 
-    def break_connections(self, host: str, share: float) -> int:
-        """Reset this share of the connections to and from a host; how many that were."""
-        hit = [transport for transport in self.transports() if transport.here == host and self.chance.happens(share)]
+    def break_connections(self, host: str, share: float, port: int | None = None) -> int:
+        """Reset this share of the connections to and from a host (or this port of it); how many that were."""
+        hit = [
+            transport
+            for transport in self.transports()
+            if transport.here == host
+            and port in {None, transport.get_extra_info("sockname")[1]}
+            and self.chance.happens(share)
+        ]
         for transport in hit:
             transport.break_off()
         return len(hit)
@@ -168,7 +175,8 @@ class SimNetwork:
         listening = self._listening.get((host, port))
         if listening is None or (listening.is_local and caller != host):
             return None
-        return None if self._refuse_until.get(host, 0.0) > self.loop.now else listening
+        refuses = max(self._refuse_until.get((host, each), 0.0) for each in (None, port)) > self.loop.now
+        return None if refuses else listening
 
     def join(self, node: Node, owner: PipeOwner, listening: SimListening) -> SimTransport:
         """The two ends of a new connection; the accepting side hears of it a little later."""

@@ -17,9 +17,14 @@ WAYS_MAX = 2
 """In one run, so that what a seed costs does not grow with the ways that there are."""
 STRATEGIES = ("circle", "consistent_hash", "sticky")
 ROOMS = ("east", "west")
+BROKERS = ("broker-a", "broker-b")
 BROADCAST_MESSAGES_MAX = 50
 """Each is handled once more by each process."""
-FORCED = {"second-topic": "unsubscribe"}
+FORCED = {
+    "second-topic": "unsubscribe",
+    "broker-restarts": "one-broker-restart",
+    "name-server-restarts": "partial-route",
+}
 """Ways without which a kind of fault could never strike."""
 
 
@@ -103,6 +108,11 @@ def _machine_rooms(workload: Workload, chance: Stream, is_calm: bool, kinds: Col
     return replace(workload, groups=(first_load, *groups), broker_names=names)
 
 
+def _two_brokers(workload: Workload, chance: Stream, is_calm: bool, kinds: Collection[str]) -> Workload:
+    """Two, of which one is started anew, or is left out of routes for a while."""
+    return workload if is_calm or workload.broker_names else replace(workload, broker_names=BROKERS)
+
+
 def _with_first(workload: Workload, **changed: object) -> Workload:
     first = replace(workload.groups[0], **changed)  # type: ignore[arg-type]  # fields of it, as its callers name them
     return replace(workload, groups=(first, *workload.groups[1:]))
@@ -132,9 +142,16 @@ WAYS: dict[str, Way] = {
     "skips": _skips,
     "by-config": _by_config,
     "machine-rooms": _machine_rooms,
+    "broker-restarts": _two_brokers,
+    "name-server-restarts": _two_brokers,
 }
 EARLY = ("batches", "explicit-ack", "batches-in-order", "commits-by-hand", "allocation")
-BROUGHT: dict[str, str] = {"broadcasting": "crash", "second-topic": "unsubscribe"}
+BROUGHT: dict[str, str] = {
+    "broadcasting": "crash",
+    "second-topic": "unsubscribe",
+    "broker-restarts": "one-broker-restart",
+    "name-server-restarts": "partial-route",
+}
 """The kind of fault that a way brings with it, where a run is not calm: what it promises is little without."""
 IN_ORDER = ("unsubscribe",)
 """Those of these kinds that leave a run calm."""

@@ -152,50 +152,69 @@ def test_leaving_costs_one_request_s_patience_whatever_hangs() -> None:
     assert 2.9 < virtually(story) < 3.1
 
 
-def test_a_list_that_lacks_us_is_no_answer_where_another_broker_lists_us() -> None:
-    async def story() -> tuple[list[list[str]], list[str]]:
+def test_each_broker_s_list_is_told_apart_and_who_lacks_us_is_told_again() -> None:
+    """Code 1, an empty list and an unreachable broker are no list that counts."""
+
+    async def story() -> tuple[list[list[tuple[str, ...] | None]], list[str]]:
         cluster, unlisted = ScriptedCluster(), list[str]()
         brokers = cluster.client.brokers
         brokers.on_unlisted = unlisted.append
+        await cluster.client.routes.queues("orders")
+
+        async def lists() -> list[tuple[str, ...] | None]:
+            return [roll.listed for roll in await brokers.rolls("billing", ["a", "b", "c"], "me")]
+
         cluster.scripts = {A: lambda _: members("other"), B: lambda _: members("me", "other")}
-        found = [await brokers.members("billing", "orders", "me")]
-        cluster.scripts[B] = lambda _: members("third")
-        found.append(await brokers.members("billing", "orders", "me"))
-        cluster.scripts[B] = lambda _: Command(1, remark="no such group")
-        found.append(await brokers.members("billing", "orders", "me"))
+        found = [await lists()]
+        cluster.scripts[A] = lambda _: Command(1, remark="no such group")
+        found.append(await lists())
+        cluster.scripts[A] = lambda _: members()
+        found.append(await lists())
         cluster.scripts[A] = lambda _: members("me")
-        found.append(await brokers.members("billing", "orders", "me"))
-        found.append(await brokers.members("billing", "orders"))
+        found.append(await lists())
         await cluster.client.close()
         return found, unlisted
 
     found, unlisted = virtually(story)
-    assert [["me", "other"], ["other"], ["other"], ["me"], ["me"]] == found
-    assert [A, A, B, A] == unlisted, "each is told again"
+    both = ("me", "other")
+    assert [[("other",), both, None], [None, both, None], [None, both, None], [("me",), both, None]] == found
+    assert [A] == unlisted
 
 
-def test_members_come_from_the_first_broker_that_knows_the_group() -> None:
-    """Code 1, an empty list and an unreachable broker are no list that counts."""
-
-    async def story() -> list[object]:
+def test_a_list_comes_with_the_age_of_the_connection_that_it_came_by() -> None:
+    async def story() -> list[int]:
         cluster = ScriptedCluster()
-        brokers = cluster.client.brokers
-        cluster.both(lambda _: members("m1", "m2"))
-        seen: list[object] = [await brokers.members("billing", "orders"), len(cluster.network.requests(B))]
-        cluster.scripts[A] = lambda _: Command(1, remark="no consumer for this group")
-        seen.append(await brokers.members("billing", "orders"))
-        cluster.scripts[A] = lambda _: members()
-        seen.append(await brokers.members("billing", "orders"))
-        del cluster.network.scripts[A]
+        cluster.both(lambda _: members("me"))
+        await cluster.client.routes.queues("orders")
+        ages = []
+        for _ in range(2):
+            (roll,) = await cluster.client.brokers.rolls("billing", ["a"])
+            ages.append(roll.connected_ms)
+            await asyncio.sleep(7)
         for address, peer in cluster.network.peers:
             if address == A:
                 peer.pipe.cut()
         await asyncio.sleep(0.01)
+        (roll,) = await cluster.client.brokers.rolls("billing", ["a"])
+        ages.append(roll.connected_ms)
+        await cluster.client.close()
+        return [round(age / 1000) for age in ages]
+
+    assert [0, 7, 0] == virtually(story)
+
+
+def test_members_are_those_of_all_brokers_of_the_topic() -> None:
+    async def story() -> list[object]:
+        cluster = ScriptedCluster()
+        brokers = cluster.client.brokers
+        cluster.scripts = {A: lambda _: members("m1", "m2"), B: lambda _: members("m3", "m2")}
+        seen: list[object] = [await brokers.members("billing", "orders")]
+        cluster.scripts[A] = lambda _: Command(1, remark="no consumer for this group")
         seen.append(await brokers.members("billing", "orders"))
         await cluster.client.close()
         return seen
 
-    assert [["m1", "m2"], 0, *[["m1", "m2"]] * 3] == virtually(story)
+    assert [["m1", "m2", "m3"], ["m2", "m3"]] == virtually(story)
 
 
 def test_a_group_that_no_broker_knows_is_an_error_and_not_an_empty_list() -> None:

@@ -8,7 +8,8 @@ from itertools import pairwise
 
 from framework.core import limits
 from framework.core.assignment import Assignment, Change
-from framework.errors import BrokerUnreachable
+from framework.core.rolls import Roll
+from framework.errors import BrokerUnreachable, FrameworkError
 from framework.hooks.builtin.allocation.averaging import Averaging
 from framework.model.contracts import AllocationStrategy
 from framework.model.queue import MessageQueue
@@ -41,13 +42,18 @@ class Cluster:
         await asyncio.sleep(0)
         return raised(self.routes.get(topic, []))
 
-    async def members(self, group: str, topic: str, member: str) -> list[str]:
-        assert ("billing", ME) == (group, member)
+    def brokers_of(self, topic: str) -> list[str]:
+        return ["broker-a"]
+
+    async def rolls(self, group: str, brokers: Sequence[str], member: str) -> list[Roll]:
+        assert ("billing", ["broker-a"], ME) == (group, brokers, member)
         self.asked_members_at.append(asyncio.get_running_loop().time())
         answer = self.listed
         self.members_asked.set()
         await asyncio.sleep(0)
-        return raised(answer)
+        if isinstance(answer, FrameworkError):
+            return [Roll("broker-a", None, failure=answer)]
+        return [Roll("broker-a", tuple(raised(answer)), connected_ms=int(asyncio.get_running_loop().time() * 1000))]
 
 
 def raised(answer: list[str] | list[MessageQueue] | Exception) -> list:  # type: ignore[type-arg]  # of either

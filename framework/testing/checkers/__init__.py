@@ -41,6 +41,7 @@ from framework.testing.checkers.retries_wait import retries_wait
 from framework.testing.checkers.saved_offsets_hold import saved_offsets_hold
 from framework.testing.checkers.skips_by_rule import skips_by_rule
 from framework.testing.checkers.views_may_differ import views_may_differ
+from framework.testing.checkers.who_is_heard_counts import who_is_heard_counts
 from framework.testing.errors import Violation
 from framework.testing.history import History
 
@@ -72,6 +73,7 @@ ALL: tuple[Checker, ...] = (
     views_may_differ,
     fences_hold,
     covered_in_time,
+    who_is_heard_counts,
     little_moves,
     retries_come,
     no_silent_drop,
@@ -117,4 +119,5 @@ __all__ = [
     "skips_by_rule",
     "views_may_differ",
     "what_was_kept_is_not_repeated",
+    "who_is_heard_counts",
 ]

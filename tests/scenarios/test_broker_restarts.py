@@ -1,0 +1,100 @@
+"""A broker, or a name server, is started anew while members are at work: nothing moves."""
+
+from __future__ import annotations
+
+import pytest
+
+from framework.broker.store.topics import Topic
+from framework.core.limits import ROLL_KEPT_MS
+from framework.testing.broker_faults import restart
+from framework.testing.checkers import nothing_lost, who_is_heard_counts
+from framework.testing.cluster import Cluster
+from framework.testing.errors import Violation
+from framework.testing.history import Reassigned
+from framework.testing.machine import Machine
+from framework.testing.story import Story, all_handled, tell
+from framework.testing.workload import GroupLoad, Workload
+
+PLAIN = GroupLoad(fail_rate=0.0, poison_rate=0.0, pauses_s=(0.02, 0.1))
+TOGETHER = "a broker that was restarted takes nobody off the list"
+
+
+def cluster(brokers: int, *mutants: str) -> Cluster:
+    return Cluster(apps=0, brokers=brokers, workload=Workload(queues=4, groups=(PLAIN,)), mutants=mutants)
+
+
+async def begin(story: Story, brokers: int) -> list[Machine]:
+    """Four members that share everything, and calm."""
+    await story.cluster.start_broker()
+    await story.cluster.start_producer()
+    assert story.cluster.broker.broker is not None
+    for node in story.cluster.broker.broker.nodes:
+        node.rules.add(Topic(name="orders", read_queues=4, write_queues=4))
+    machines = await story.start_apps(4)
+    await story.within("10s").until(lambda story: is_shared(story, 4 * brokers))
+    await story.sleep("1m")
+    story.history.facts.clear()
+    return machines
+
+
+def is_shared(story: Story, count: int) -> bool:
+    owned = [queue for machine in story.cluster.apps for queue in story.queues_of(machine, "orders")]
+    return len(owned) == count == len(set(owned))
+
+
+async def one_of_two(story: Story) -> None:
+    await begin(story, 2)
+    assert story.cluster.broker.broker is not None
+    sending = story.cluster.loop.create_task(story.send("orders", 200, over="60s"), name="sending")
+    for node in story.cluster.broker.broker.nodes:
+        restart(story.nemesis, node, 5.0)
+        await story.sleep("50s")
+    await sending
+    await story.within("30s").until(all_handled)
+    story.check(nothing_lost, who_is_heard_counts)
+    assert [] == list(story.history.of(Reassigned))
+
+
+async def the_only_one(story: Story) -> None:
+    await begin(story, 1)
+    story.cluster.crash(story.cluster.broker)
+    await story.sleep("20s")
+    await story.cluster.start_broker()
+    await story.sleep("60s")
+    assert [] == list(story.history.of(Reassigned))
+
+
+@pytest.mark.parametrize(("brokers", "scenario"), [(2, one_of_two), (1, the_only_one)])
+def test_members_keep_their_queues(brokers: int, scenario: object) -> None:
+    tell(scenario, cluster(brokers))  # type: ignore[arg-type]  # both are
+
+
+@pytest.mark.parametrize(("brokers", "scenario"), [(2, one_of_two), (1, the_only_one)])
+def test_and_do_not_where_lists_are_believed_as_they_are(brokers: int, scenario: object) -> None:
+    with pytest.raises((AssertionError, Violation)):
+        tell(scenario, cluster(brokers, TOGETHER))  # type: ignore[arg-type]  # both are
+
+
+def test_who_leaves_in_order_soon_after_is_followed_at_once() -> None:
+    async def scenario(story: Story) -> None:
+        machines = await begin(story, 1)
+        await story.restart_broker()
+        await story.sleep("12s")  # all are back, and have seen each other
+        await story.leave(machines[0])
+        await story.within("2s").until(lambda story: is_shared(story, 4))
+
+    tell(scenario, cluster(1))
+
+
+def test_who_died_with_the_broker_is_given_up_within_the_bound() -> None:
+    async def scenario(story: Story) -> float:
+        machines = await begin(story, 1)
+        story.cluster.crash(story.cluster.broker)
+        story.crash(machines[0])
+        await story.sleep("1s")
+        await story.cluster.start_broker()
+        began = story.now
+        await story.within("2m").until(lambda story: is_shared(story, 4))
+        return story.now - began
+
+    assert ROLL_KEPT_MS / 1000 <= tell(scenario, cluster(1)) <= ROLL_KEPT_MS / 1000 + 6
