@@ -272,13 +272,13 @@ class Producer:
             sender = Producer(cluster=self.cluster, group=group, timeout=SEND_TIMEOUT, namespace="")
             self._tree.start(trace.tracer.run(sender.send), name=f"trace {self._group}")
 
-    async def _choices(self, topic: str) -> list[MessageQueue]:
+    async def _choices(self, topic: str) -> Sequence[MessageQueue]:
         """The queues that can be sent to; of a topic that does not exist yet, those it will get."""
         routes = self.cluster.routes
-        queues = await routes.writable_queues(topic)
-        if queues:
-            return queues
-        if await routes.queues(topic):
+        route = await routes.route(topic)
+        if route is not None and route.writable:
+            return route.writable
+        if route is not None and route.readable:
             raise Refused(
                 ResponseCode.NO_PERMISSION, "no broker in its route takes writes", request=f"send to {topic}",
                 peer="the name server",
@@ -293,7 +293,7 @@ class Producer:
             )
         return [MessageQueue(topic, queue.broker, queue.number) for queue in template if queue.number < DEFAULT_QUEUES]
 
-    def _next_queue(self, topic: str, queues: list[MessageQueue], failed: Mapping[str, None]) -> MessageQueue:
+    def _next_queue(self, topic: str, queues: Sequence[MessageQueue], failed: Mapping[str, None]) -> MessageQueue:
         """Each queue in turn, from a random first one; brokers that just failed only where there is no other."""
         turn = self._turns.get(topic)
         if turn is None:

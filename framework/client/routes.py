@@ -47,15 +47,16 @@ class RouteTable:
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues that can be read, sorted; empty where no name server knows the topic."""
-        route = await self._route(topic)
+        route = await self.route(topic)
         return list(route.readable) if route is not None else []
 
     async def writable_queues(self, topic: str) -> list[MessageQueue]:
         """The queues that can be sent to: of brokers with a master, where the topic may be written."""
-        route = await self._route(topic)
+        route = await self.route(topic)
         return list(route.writable) if route is not None else []
 
-    async def _route(self, topic: str) -> Route | None:
+    async def route(self, topic: str) -> Route | None:
+        """All of it in one answer: between two questions it may have changed. None where no name server knows it."""
         return self._routes.get(topic) or await self.refresh(topic)
 
     def address_of(self, broker: str) -> str:

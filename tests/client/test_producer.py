@@ -18,7 +18,7 @@ from framework.wire.codes import RequestCode
 from framework.wire.command import Command
 from framework.wire.compression import decompress
 from tests.client.script import NS, A, B, ScriptedCluster, route_of
-from tests.net.memory import virtually
+from tests.net.memory import Peer, virtually
 
 
 def stored(request: Command, code: int = 0) -> Command:
@@ -209,6 +209,27 @@ def test_a_topic_that_does_not_exist_yet_goes_where_it_will_be_created() -> None
 
     assert [0, 1, 2, 3] == numbers
     assert ("new", "TBW102", "4") == (fields["b"], fields["c"], fields["d"])
+
+
+def test_a_topic_that_comes_into_being_between_two_questions_takes_the_message() -> None:
+    """Made by another send: the answer that there is none and the one that there is are not one answer."""
+
+    async def story() -> str:
+        sending = Sending()
+        sending.cluster.routes["TBW102"] = route_of({"a": {0: A}}, read=8, write=8, perm=7)
+        ask = sending.cluster.network.scripts[NS]
+
+        def and_make(peer: Peer, request: Command) -> Command | None:
+            answer = ask(peer, request)
+            sending.cluster.routes["new"] = route_of({"a": {0: A}}, read=4, write=4)
+            return answer
+
+        sending.cluster.network.scripts[NS] = and_make
+        result = await sending.send("new", b"x")
+        await sending.close()
+        return result.queue.topic
+
+    assert "new" == virtually(story)
 
 
 def test_a_topic_that_nobody_creates_is_an_error_with_its_remedy() -> None:

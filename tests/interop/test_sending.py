@@ -39,6 +39,25 @@ def test_java_consumes_from_the_box_what_java_sent(box: Place, java: JavaPeer) -
     assert {"TAGS": "A", "KEYS": "k1 k2", "colour": "red"}.items() <= received[b"one"].properties.items()
 
 
+def test_thirty_first_sends_at_once_are_all_stored_in_a_topic_that_they_make(place: Place) -> None:
+    """Each asks for a route that there is not; some were refused since it came between two of their questions."""
+    bodies = [b"%d" % number for number in range(30)]
+
+    async def first_sends() -> list[SendResult]:
+        topic = place.new_topic()
+        async with Producer(name_servers=[place.name_server]) as producer:
+
+            async def send(number: int) -> SendResult:
+                await asyncio.sleep(number * 0.0007)
+                return await producer.send(topic, bodies[number])
+
+            return list(await asyncio.gather(*(send(number) for number in range(len(bodies)))))
+
+    for _ in range(5):
+        places = {(result.queue, result.queue_offset) for result in asyncio.run(first_sends())}
+        assert len(bodies) == len(places)
+
+
 def test_two_java_members_share_the_queues_of_the_box(box: Place, java: JavaPeer) -> None:
     """The first is told of the second, and hands over; when the second leaves, nothing is left behind."""
     topic = box.new_topic()
