@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from framework.broker.handlers import rc_014_query_consumer_offset
 from framework.broker.store.database import open_given
 from framework.wire.codes import RequestCode
 from framework.wire.command import Command
@@ -34,13 +35,50 @@ def _query(group: str = "g", topic: str = "t", *, zero: bool | None = None) -> C
     return command_for(QueryOffsetRequest(consumer_group=group, topic=topic, queue_id=0, set_zero_if_not_found=zero))
 
 
-@pytest.mark.parametrize("zero", [None, True, False])
-def test_where_nothing_is_stored_the_answer_is_22_whatever_is_asked(zero: bool | None) -> None:
-    """Unlike RocketMQ, which says 0 while a topic is young."""
+@pytest.mark.parametrize("zero", [None, True])
+def test_a_new_group_is_told_0_while_a_queue_holds_its_first_message(zero: bool | None) -> None:
+    """As RocketMQ: a Java consumer with its default setting gets the first messages of a topic."""
+    lab = _lab()
+    lab.node.rules.for_send("t", "TBW102", 4)
+    assert lab.answer(_query(zero=zero)).code == 22, "an empty queue has no first message"
+    lab.send()
+
+    assert lab.answer(_query(zero=zero)).fields == {"offset": "0"}
+    assert lab.answer(_query(group="never heard of", zero=zero)).fields == {"offset": "0"}
+    assert lab.answer(_query(topic="never heard of", zero=zero)).code == 22
+
+
+def test_who_asks_for_no_zero_is_told_22() -> None:
     lab = _lab()
     lab.send()
 
-    assert lab.answer(_query(zero=zero)).code == 22
+    answer = lab.answer(_query(zero=False))
+    assert (22, "Not found, do not set to zero, maybe this group boot first") == (answer.code, answer.remark)
+
+
+def test_a_queue_is_no_longer_young_a_gibibyte_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of whatever topic the bytes are: it is one log."""
+    lab = _lab()
+    lab.send()
+    room = lab.store.writer.place
+    monkeypatch.setattr(rc_014_query_consumer_offset, "YOUNG_BYTES", 3 * room)
+    lab.send(topic="other")
+    assert lab.answer(_query()).fields == {"offset": "0"}
+    for _ in range(3):
+        lab.send(topic="other")
+
+    assert lab.answer(_query()).code == 22
+
+
+def test_a_queue_that_lost_its_first_message_is_not_young() -> None:
+    lab = _lab()
+    lab.send()
+    lab.send()
+    queue = lab.node.queue("t", 0)
+    assert queue is not None
+    queue.low = 1
+
+    assert lab.answer(_query()).code == 22
 
 
 def test_commits_are_unconditional() -> None:
@@ -57,7 +95,7 @@ def test_a_group_that_nobody_made_commits_nothing_and_is_not_made_by_asking() ->
     lab.send()
 
     assert lab.answer(_commit(1)).code == 26
-    assert lab.answer(_query()).code == 22
+    assert lab.answer(_query(zero=False)).code == 22
     assert "g" not in lab.node.rules.groups
 
 

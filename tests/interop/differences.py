@@ -92,14 +92,6 @@ def _delay_of_nothing(leaf: Leaf) -> bool:
     return is_delay and leaf.both == ("some", 0) and leaf.beside.get("minTimeStamp") == -1
 
 
-def _nothing_committed(leaf: Leaf) -> bool:
-    """RocketMQ says 0, unless it is asked not to."""
-    return leaf.how["zero"] is not False and (leaf.path, *leaf.both) in {
-        (".code", 0, 22),
-        (".fields.offset", "0", ABSENT),
-    }
-
-
 def _odd_commit(leaf: Leaf) -> bool:
     if leaf.kind == "commit":
         return is_odd_commit(leaf.how) and leaf.path == ".code" and leaf.both == (0, 29)
@@ -145,7 +137,6 @@ DIFFERENCES = (
     ),
     _row("moments as text", "time_span", _moment_as_text),
     _row("delay of nothing read", "time_span", _delay_of_nothing),
-    _row("nothing committed yet", "committed", _nothing_committed),
     _row("odd commits", "commit committed groups_of_topic", _odd_commit),
     _row("filters nobody understands", "pull", _nonsense),
     _row("subscriptions of pulls", "subscription", _remembered),

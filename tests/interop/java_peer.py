@@ -198,14 +198,16 @@ class JavaPeer:
         namespace: str | None = None,
         user: User | None = None,
         divided_by_broker: bool = False,
+        as_shipped: bool = False,
     ) -> Member:
         """Start a DefaultMQPushConsumer from the first offset; it fails each message's first `failures` attempts.
 
+        `as_shipped`, it begins where Java's default says: at the last offset.
         `queues` are what the strategy `by_config` lists for it, on broker-a.
         """
         words: dict[str, Any] = {"tags": tags} if sql is None else {"sql": sql}
         words |= {"names": name_server, "group": group, "topic": topic, "orderly": orderly, "failures": failures}
-        words |= {"divided_by_broker": divided_by_broker}
+        words |= {"divided_by_broker": divided_by_broker, "as_shipped": as_shipped}
         words |= {"broadcast": broadcast, "namespace": namespace, "user": None if user is None else user._asdict()}
         if strategy is not None:
             words |= {"strategy": strategy, "queues": list(queues)}

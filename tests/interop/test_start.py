@@ -18,6 +18,7 @@ from tests.interop.cluster import Addresses
 from tests.interop.inside import application, running, until
 from tests.interop.java_peer import JavaPeer, Outgoing
 from tests.interop.mqadmin import Admin, AdminError
+from tests.interop.places import Place
 from tests.interop.test_consuming import lag
 
 pytestmark = pytest.mark.interop
@@ -45,6 +46,15 @@ class Stream:
 
 
 @pytest.fixture
+def young(place: Place, java: JavaPeer) -> Stream:
+    """On a real cluster, and in the box."""
+    topic = place.new_topic()
+    words = ("-c", "DefaultCluster", "-t", topic, "-r", str(QUEUES), "-w", str(QUEUES))
+    Admin(java, place.name_server).run("updateTopic", *words)
+    return Stream(java, place.name_server, topic)
+
+
+@pytest.fixture
 def stream(java: JavaPeer, cluster: Addresses, new_topic: Callable[..., str]) -> Stream:
     return Stream(java, cluster.name_server, new_topic(queues=QUEUES))
 
@@ -60,12 +70,23 @@ def seen_by(stream: Stream, group: str, **settings: Any) -> tuple[App, list[byte
     return application(stream.name_server, note, of_group=settings), seen
 
 
-def test_a_new_group_begins_where_its_settings_say(stream: Stream) -> None:
-    """A stock broker answers 0 for a group that it does not know in a topic so young; that is no stored offset."""
+def test_a_java_consumer_as_shipped_gets_the_first_messages_of_a_young_topic(young: Stream, java: JavaPeer) -> None:
+    """Its default is the last offset; it gets them since the broker answers 0, which most rely on without knowing."""
+    sent = young.send("first")
+    member = java.consume(young.name_server, f"java-on-{young.topic}", young.topic, as_shipped=True)
+    received = {message.body for message in member.received(len(sent))}
+    member.leave()
+
+    assert sent == received
+
+
+def test_a_new_group_begins_where_its_settings_say(young: Stream) -> None:
+    """Brokers answer 0 for a group that they do not know in a topic so young; that is no stored offset."""
+    stream = young
     old = stream.send("old")
     time.sleep(1.5)  # an instant between two messages
     between = datetime.fromtimestamp(time.time() - 0.7, UTC).isoformat()
-    young = stream.send("young")
+    later = stream.send("later")
     groups = {start: seen_by(stream, f"{name}-on-{stream.topic}", start=start)
               for name, start in (("first", "first"), ("last", "last"), ("time", between))}  # fmt: skip
 
@@ -76,7 +97,7 @@ def test_a_new_group_begins_where_its_settings_say(stream: Stream) -> None:
                 lambda: sum(line["event"] == "queue positioned" for line in lines) == len(groups) * (QUEUES + 1)
             )
             new = await asyncio.to_thread(stream.send, "new")
-            expected = {"first": old | young | new, "last": new, between: young | new}
+            expected = {"first": old | later | new, "last": new, between: later | new}
             await until(lambda: all(expected[start] <= set(seen) for start, (_, seen) in groups.items()))
             await until(lambda: all(app.idle_ms() > 200 for app, _ in groups.values()))
             assert {start: sorted(each) for start, each in expected.items()} == {

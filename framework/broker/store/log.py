@@ -155,6 +155,11 @@ class Log:
         row = self._reading.execute("SELECT stored_ms FROM messages ORDER BY place LIMIT 1").fetchone()
         return None if row is None else int(row[0])
 
+    def place_of(self, queue: Queue, offset: int) -> int | None:
+        """The commit-log offset of a message; None where it is not there."""
+        row = self._select("SELECT place FROM messages WHERE id = ?", (queue.base + offset,), queue, offset).fetchone()
+        return None if row is None else int(row[0])
+
     def stored_ms(self, queue: Queue, offset: int) -> int | None:
         """When the broker stored the message at an offset."""
         if not queue.low <= offset < queue.end:

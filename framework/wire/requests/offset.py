@@ -16,7 +16,7 @@ UPPER = "UPPER"
 
 @header
 class QueryOffsetRequest:
-    """Answered 22 where nothing is stored; some brokers invent a 0 unless set_zero_if_not_found is False."""
+    """Answered 22 where nothing is stored; 0 while the topic is young, unless set_zero_if_not_found is False."""
 
     CODE: ClassVar = RequestCode.QUERY_CONSUMER_OFFSET
     consumer_group: str

@@ -154,7 +154,9 @@ final class Receiving {
         consumer.setNamesrvAddr(command.getString("names"));
         consumer.setNamespace(command.getString("namespace"));
         consumer.setMqClientApiTimeout(15_000);
-        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        if (!command.getBooleanValue("as_shipped")) {
+            consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        }
         // As shipped, a group's retry topic, which is made when its first member joins, is found half a minute later.
         consumer.setPollNameServerInterval(1000);
         consumer.setClientRebalance(!command.getBooleanValue("divided_by_broker"));
