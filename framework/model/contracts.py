@@ -296,6 +296,11 @@ class Taken(Protocol):
         ...
 
     @property
+    def counts(self) -> Mapping[str, int]:
+        """What became of messages so far: `handled`, `retried`, `dead_lettered`."""
+        ...
+
+    @property
     def lag(self) -> Mapping[str, int]:
         """Queue, as texts name it -> messages of it that were not read yet when it was last asked."""
         ...

@@ -133,9 +133,10 @@ class Reader:
 
     def send_back(
         self, group: str, queue: MessageQueue, offset: int, *, delay_level: int = 0, max_retries: int = 16
-    ) -> None:
+    ) -> bool:
         """Have the broker copy the message at this offset into the group's retry topic, with one attempt more; after so
         many retries, or at once with level -1, into its dead letters. When this returns the copy is durable.
+        True: among the dead letters.
 
         Level 0 leaves the delay to the broker, which takes a longer one each time. OffsetsGone where there is no such
         message. Asked twice because an answer was lost, the broker makes two copies. Refused also where a broker says
@@ -158,6 +159,7 @@ class Reader:
         )
         self._ask_for(group, queue, offset, command_for(header))
         self._confirm_kept(group, queue)
+        return delay_level < 0 or message.attempt > max_retries
 
     def _confirm_kept(self, group: str, queue: MessageQueue) -> None:
         request = command_for(GroupConfigRequest(group=group))

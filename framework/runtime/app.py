@@ -325,7 +325,7 @@ class App:
     @property
     def counts(self) -> Counts:
         """What became of messages, all groups together."""
-        return total(group.counts for group in self._groups)
+        return total([*(group.counts for group in self._groups), *self._taken.counts])
 
     def idle_ms(self) -> int:
         """For how long nothing was handled and nothing was left to handle; 0 while there is work."""

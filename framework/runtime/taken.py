@@ -21,6 +21,7 @@ from framework.net.task_tree import TaskTree
 from framework.ports import Workers
 from framework.runtime.collect import max_retries_of
 from framework.runtime.counting import EngineFigures
+from framework.services.work import Counts
 from framework.settings.schema import AppSettings
 
 log = structlog.get_logger()
@@ -108,6 +109,11 @@ class TakenGroups:
     def idle_ms(self) -> list[int]:
         return [each.taken.idle_ms for each in self._groups]
 
+    @property
+    def counts(self) -> list[Counts]:
+        """What became of messages, a group each; nothing of one whose engine fails to say."""
+        return [_counts(each) for each in self._groups]
+
     def start(self, tree: TaskTree) -> None:
         for each in self._groups:
             each.task = tree.start(self._run(each), name=f"{each.engine} {each.taking.group}")
@@ -143,6 +149,18 @@ class TakenGroups:
             )
             for each in self._groups
         )
+
+
+def _counts(group: _Group) -> Counts:
+    counts = Counts()
+    try:
+        told = group.taken.counts
+        counts.handled, counts.retried, counts.dead_lettered = (
+            int(told.get(name, 0)) for name in ("handled", "retried", "dead_lettered")
+        )
+    except Exception:  # border: a plugin's code
+        log.exception("engine cannot say what it counts", engine=group.engine, group=group.taking.group)
+    return counts
 
 
 def _mistakes(spec: ConsumerSpec, others: Sequence[ConsumerSpec], settings: AppSettings) -> list[ConfigurationError]:

@@ -12,6 +12,10 @@ from framework.errors import ConfigurationError
 from framework.hooks import hookimpl
 from framework.hooks.host import PluginHost
 from framework.model.contracts import Taking
+from framework.net.real_world import real_world
+from framework.runtime.observe import total
+from framework.runtime.taken import TakenGroups
+from framework.settings.schema import AppSettings
 from framework.testing import Harness
 from framework.testing.errors import Violation
 
@@ -47,6 +51,12 @@ class Engine:
     @property
     def picture(self) -> Mapping[str, str]:
         return {"state": "running"}
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        if self.is_confused:
+            raise RuntimeError("cannot count")
+        return {"handled": 200, "retried": 3, "dead_lettered": 1}
 
     @property
     def lag(self) -> Mapping[str, int]:
@@ -94,6 +104,19 @@ def test_the_engine_is_told_all_and_runs_as_long_as_the_application() -> None:
     assert "a" in taking.tags
     assert "first" == taking.start.policy
     assert ["run", "stop 7000"] == engine.told
+
+
+def test_what_an_engine_says_it_has_done_is_in_the_applications_counts() -> None:
+    """The last line of `run` said that nothing was handled."""
+    engine = Engine()
+    groups = TakenGroups(real_world().workers)
+    handlers: list[Any] = [revenue]
+    groups.take(AppSettings(), handlers, host(engine))
+
+    counts = total(groups.counts)
+    assert (200, 3, 1) == (counts.handled, counts.retried, counts.dead_lettered)
+    engine.is_confused = True
+    assert 0 == total(groups.counts).handled
 
 
 def test_what_an_engine_counts_of_a_group_of_ours_is_in_its_picture_or_missing() -> None:

@@ -21,10 +21,11 @@ from framework.model.contracts import Taking
 from framework.model.queue import MessageQueue
 from framework.model.reserved import RETRY_PREFIX
 from framework.reading import Reader
+from framework_spark.causes import cause_of
 from framework_spark.connection import options_of
 from framework_spark.offsets import nested
 from framework_spark.options import EARLIEST, LATEST, SourceOptions, source_options
-from framework_spark.progress import end_offsets, progress_facts, progress_lag
+from framework_spark.progress import end_offsets, messages_in, progress_facts, progress_lag
 from framework_spark.session import PAUSE_MAX_S, PAUSE_S, SharedSession
 from framework_spark.settings import GroupSettings
 from framework_spark.settling import Batches, settle
@@ -74,6 +75,9 @@ class ManagedQuery:
         self._lag: dict[str, int] = {}
         self._counted = -1
         """The newest batch that is in the tally."""
+        self._begins: dict[MessageQueue, int] = {}
+        """Where a query without a checkpoint begins."""
+        self._retried = self._dead_lettered = 0
         self._asked_at = self._told_at = time.monotonic()
 
     # As the framework sees it
@@ -119,6 +123,14 @@ class ManagedQuery:
     @property
     def lag(self) -> dict[str, int]:
         return self._lag
+
+    @property
+    def counts(self) -> dict[str, int]:
+        rows = int(self._tally.figures.get("rows_total", 0))
+        failed = self._retried + self._dead_lettered
+        return {
+            "handled": max(rows - failed, 0), "retried": self._retried, "dead_lettered": self._dead_lettered,
+        }  # fmt: skip
 
     # The query
 
@@ -185,7 +197,9 @@ class ManagedQuery:
             number, took = int(progress["batchId"]), progress["durationMs"]
             if number > self._counted and "addBatch" in took:  # one without says that there was nothing to do
                 self._counted = number
-                self._tally.ran(int(progress["numInputRows"]), float(took["triggerExecution"]))
+                is_filtered = not self._options.wanted.is_everything
+                rows = messages_in(progress, self._begins, is_filtered=is_filtered)
+                self._tally.ran(rows, float(took["triggerExecution"]))
 
     def _drain(self, query: Any) -> None:
         """The batch that runs may end, and reaches the checkpoint; the group's offsets follow it."""
@@ -196,6 +210,8 @@ class ManagedQuery:
         while ended and _done(query) < self._last_batch and time.monotonic() < until:
             time.sleep(LOOK_S / 4)
         try:
+            if progress := query.lastProgress:
+                self._count(progress, query)
             query.stop()
         finally:
             self._mirror(query)
@@ -210,7 +226,7 @@ class ManagedQuery:
                     if offset > (reader.committed(self._taking.group, queue) or 0):
                         reader.commit(self._taking.group, queue, offset)
                 except FrameworkError as error:
-                    _log.warning("offset not mirrored", group=self._taking.group, cause=str(error))
+                    _log.warning("offset not mirrored", group=self._taking.group, cause=cause_of(error))
 
     def _wait(self, error: Exception) -> None:
         """Something ended the query: again after a pause, which grows as long as no batch gets through."""
@@ -218,7 +234,7 @@ class ManagedQuery:
         self._failures += 1
         self._restarts += 1
         self._last_batch = -1
-        self._reason = f"{type(error).__name__}: {error}"[:500]
+        self._reason = cause_of(error)
         _log.warning("spark query ended", group=self._taking.group, cause=self._reason, again_in_s=pause)
         with self._gate:
             self._gate.wait_for(lambda: self._is_stopping, pause)
@@ -238,7 +254,14 @@ class ManagedQuery:
                     elif offset is None:
                         offset = EARLIEST if is_retry or start.policy == "first" else LATEST
                     found[queue] = self._there(reader, queue, offset) if offset >= 0 else offset
+                    self._begins[queue] = self._resolved(reader, queue, found[queue])
         return json.dumps(nested(found)) if found else "earliest"
+
+    @staticmethod
+    def _resolved(reader: Reader, queue: MessageQueue, offset: int) -> int:
+        if offset == EARLIEST:
+            return reader.min_offset(queue)
+        return reader.max_offset(queue) if offset == LATEST else offset
 
     def _there(self, reader: Reader, queue: MessageQueue, offset: int) -> int:
         """Where to begin for this offset. Beyond the end of its queue is a loss, as of a topic that was made anew."""
@@ -259,7 +282,10 @@ class ManagedQuery:
                 raise Stopping("the application ends; the batch runs at the next start")
             self._is_handling = True
         try:
-            settle(self._batches.failed(frame, self._session), self._taking, self._options.settings)
+            failed = self._batches.failed(frame, self._session)
+            dead = settle(failed, self._taking, self._options.settings)
+            self._retried += len(failed) - dead
+            self._dead_lettered += dead
             self._last_batch = number
         finally:
             with self._gate:

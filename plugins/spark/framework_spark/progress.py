@@ -30,6 +30,18 @@ def progress_lag(progress: Mapping[str, Any]) -> dict[MessageQueue, int]:
     return {queue: max(offset - end.get(queue, 0), 0) for queue, offset in latest.items()}
 
 
+def messages_in(progress: Mapping[str, Any], begins: Mapping[MessageQueue, int], *, is_filtered: bool) -> int:
+    """The messages of a batch. Its `numInputRows` counts those twice that a handler's second job reads again.
+
+    `begins` is where a query without a checkpoint began, which Spark does not say of its first batch. Of a filtered
+    batch the offsets count what the broker left out, so the lower number stands.
+    """
+    source = progress["sources"][0]
+    starts = {**begins, **_offsets(source.get("startOffset"))}
+    offsets = sum(max(end - starts.get(queue, 0), 0) for queue, end in end_offsets(source).items())
+    return min(offsets, int(progress["numInputRows"])) if is_filtered else offsets
+
+
 def end_offsets(source: Mapping[str, Any]) -> dict[MessageQueue, int]:
     """Up to where one source of the query was read; nothing where it is no source of ours."""
     return _offsets(source.get("endOffset"))

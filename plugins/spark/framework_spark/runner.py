@@ -9,6 +9,7 @@ import structlog
 
 from framework.model.contracts import Taken, Taking
 from framework.model.message import Message
+from framework_spark.causes import cause_of
 from framework_spark.limit import JobOverLimit, limited
 from framework_spark.session import PAUSE_S, Sessions, SharedSession
 from framework_spark.settings import GroupSettings
@@ -119,8 +120,7 @@ class _Handler:
                 return self._outcomes(shared, own[1], messages)
             except SessionDied as error:
                 # Not the handler's fault: the batch runs again when there is a session, and no attempt is counted.
-                cause = error.__cause__
-                _log.warning("spark session died", handler=self._name, cause=f"{type(cause).__name__}: {cause}"[:500])
+                _log.warning("spark session died", handler=self._name, cause=cause_of(error.__cause__ or error))
 
     def _outcomes(self, shared: Any, session: Any, messages: list[Message]) -> object:
         from framework_spark.frames import table_of  # pyarrow: only for applications with such a handler

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import structlog
 
+from framework_spark.causes import cause_of
 from framework_spark.trouble import Stopping
 
 _log = structlog.get_logger(__name__)
@@ -66,7 +67,7 @@ class SharedSession:
                     self._session = self._sessions.make()
                     self._generation += 1
                 except Exception as error:  # noqa: BLE001 - border: Spark's
-                    _log.warning("no spark session", cause=f"{type(error).__name__}: {error}"[:500], again_in_s=pause)
+                    _log.warning("no spark session", cause=cause_of(error), again_in_s=pause)
                     self._stopping.wait(pause)
                     pause = min(pause * 2, PAUSE_MAX_S)
             return self._generation, self._session

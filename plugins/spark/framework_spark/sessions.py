@@ -6,6 +6,8 @@ import atexit
 import os
 import shutil
 import socket
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -48,6 +50,29 @@ class SessionsOfThisProcess:
                 "Spark needs Java 17 or newer, and there is no java on the PATH; install it, or set JAVA_HOME (or "
                 "plugins.settings.spark.remote, a server of Spark Connect)"
             )
+        self._check_python()
+
+    def _check_python(self) -> None:
+        """What Spark's workers run must have this package. Which Python other machines have is not seen from here."""
+        python = os.environ.get("PYSPARK_PYTHON", "")
+        program = shutil.which(python) if python else None
+        if not python or (program is None and not self._is_local):
+            return
+        if program is None:
+            raise ConfigurationError(f"PYSPARK_PYTHON={python}: there is no such program; correct or unset it")
+        tried = subprocess.run(  # noqa: S603  # the program that Spark would run, for the same user
+            [program, "-c", "import framework_spark.source"], capture_output=True, text=True, check=False
+        )
+        if tried.returncode:
+            reason = (tried.stderr.strip().splitlines() or [f"exit code {tried.returncode}"])[-1]
+            raise ConfigurationError(
+                f"PYSPARK_PYTHON={python}: Spark's workers run this Python, which cannot import framework_spark "
+                f"({reason}); install framework-app-spark there, or unset PYSPARK_PYTHON"
+            )
+
+    @property
+    def _is_local(self) -> bool:
+        return self._settings.master.startswith("local")
 
     def make(self) -> Any:
         session = self._given() if self._settings.session else self._built()
@@ -68,6 +93,8 @@ class SessionsOfThisProcess:
                 builder = builder.config(name, value)
             _connectable(self._settings.remote)
             return builder.create()  # getOrCreate would answer the one that has died
+        if self._is_local:  # PySpark takes the first python3 of the PATH, which need not be ours
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = SparkSession.builder.master(self._settings.master).appName(self._settings.app_name)
         for name, value in {**_DEFAULTS, **self._settings.conf}.items():
             builder = builder.config(name, value)

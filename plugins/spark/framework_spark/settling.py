@@ -14,6 +14,7 @@ from framework.model.delay_levels import TO_DEAD_LETTERS
 from framework.model.outcome import DeadLetter
 from framework.model.queue import MessageQueue
 from framework.reading import Reader, ReaderSettings
+from framework_spark.causes import cause_of
 from framework_spark.frames import ADDRESS, VERDICTS, outcomes_at
 from framework_spark.limit import JobOverLimit, limited
 from framework_spark.runner import verdicts_in
@@ -43,7 +44,7 @@ class Batches:
         except SessionDied:
             raise
         except Exception as error:  # noqa: BLE001 - border: the handler's, and Spark's
-            reason = _reason(error)
+            reason = cause_of(error)
             _log.warning("handler failed", handler=self._taking.name, group=self._taking.group, cause=reason)
             runs = runs_of(self._taking.function)
             if runs and not isinstance(error, JobOverLimit):
@@ -97,29 +98,28 @@ class Batches:
         return list(found.values())
 
 
-def settle(rows: Sequence[Row], taking: Taking, settings: ReaderSettings) -> None:
-    """A durable copy of each. Raises where a broker cannot make one: the batch then runs again."""
+def settle(rows: Sequence[Row], taking: Taking, settings: ReaderSettings) -> int:
+    """Make a durable copy of each; answers how many are dead letters. Raises where a broker makes none."""
+    dead = 0
     if not rows:
-        return
+        return dead
     with Reader(settings) as reader:
         for row in rows:
             is_dead = row["verdict"] == "dead_letter"
-            reader.send_back(
+            dead += reader.send_back(
                 taking.group,
                 MessageQueue(row["topic"], row["broker"], row["queueId"]),
                 row["offset"],
                 delay_level=TO_DEAD_LETTERS if is_dead else 0,
                 max_retries=taking.max_retries,
             )
-    _log.info("rows sent back", group=taking.group, rows=len(rows), reason=str(rows[0].get("reason") or "")[:200])
+    reason = str(rows[0].get("reason") or "")[:200]
+    _log.info("rows sent back", group=taking.group, rows=len(rows), dead_letters=dead, reason=reason)
+    return dead
 
 
 def _row(address: Mapping[str, Any], result: Any) -> Row:
     if isinstance(result, Exception):
-        return {**address, "verdict": "retry", "reason": _reason(result)}
+        return {**address, "verdict": "retry", "reason": cause_of(result)}
     verdict = "dead_letter" if isinstance(result, DeadLetter) else "retry"
     return {**address, "verdict": verdict, "reason": result.reason}
-
-
-def _reason(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:500]

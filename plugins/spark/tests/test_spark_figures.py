@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from framework_spark.managed import ManagedQuery
 from framework_spark.mirror import OffsetMirror
+from framework_spark.progress import messages_in
 from framework_spark.runner import SparkRunner
 from framework_spark.session import SharedSession
 from framework_spark.settings import GroupSettings
@@ -74,11 +75,13 @@ def test_a_tally_is_nothing_before_the_first_batch() -> None:
 def batch(number: int, rows: int, took: int, *, latest: int = 100) -> dict[str, Any]:
     """What Spark says of one; without rows and time, of a trigger that found nothing."""
     source = {
+        "startOffset": {"clicks": {"broker-a": {"0": 10 * number - rows}}},
         "endOffset": {"clicks": {"broker-a": {"0": 10 * number}}},
         "latestOffset": {"clicks": {"broker-a": {"0": latest, "1": 7}}},
     }
     times = {"triggerExecution": took, **({"addBatch": took} if rows else {})}
-    return {"batchId": number, "numInputRows": rows, "durationMs": times, "sources": [source]}
+    read = 2 * rows  # as where the handler had two jobs
+    return {"batchId": number, "numInputRows": read, "durationMs": times, "sources": [source]}
 
 
 @dataclass
@@ -176,3 +179,13 @@ def test_a_mirror_whose_broker_is_away_says_so_and_goes_on(capsys: pytest.Captur
 def test_a_mirror_that_cannot_work_is_refused(options: dict[str, str], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         OffsetMirror(**options)
+
+
+def test_messages_of_a_batch_are_its_offsets() -> None:
+    begins = {MessageQueue("clicks", "broker-a", 0): 4}
+    first = batch(1, 6, 30)
+    first["sources"][0]["startOffset"] = None  # Spark does not say where a query without a checkpoint began
+
+    assert 6 == messages_in(first, begins, is_filtered=False)
+    assert 3 == messages_in(batch(3, 3, 30), begins, is_filtered=False)
+    assert 2 == messages_in({**batch(3, 9, 30), "numInputRows": 2}, begins, is_filtered=True), "the broker left out 7"

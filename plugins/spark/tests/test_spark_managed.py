@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -168,6 +169,40 @@ def test_sessions_that_cannot_work_are_refused(settings: dict[str, Any], words: 
         SparkSettings.model_validate(settings)
 
 
+def worker_python(folder: Path, body: str) -> str:
+    """A program that Spark's workers would be told to run."""
+    script = folder / "python"
+    script.write_text(f"#!/bin/sh\n{body}\n")
+    script.chmod(0o755)
+    return str(script)
+
+
+def test_a_python_for_workers_without_the_package_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else every task fails with DATA_SOURCE_NOT_FOUND, long after `check` said that all is well."""
+    python = worker_python(tmp_path, f'exec {sys.executable} -S -E "$@"')
+    monkeypatch.setenv("PYSPARK_PYTHON", python)
+    monkeypatch.chdir(tmp_path)
+    reason = "cannot import framework_spark .ModuleNotFoundError.*install framework-app-spark there"
+
+    with pytest.raises(ConfigurationError, match=f"PYSPARK_PYTHON={python}: .*{reason}"):
+        SessionsOfThisProcess(SparkSettings()).check()
+
+
+def test_a_python_for_workers_that_is_no_program_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", str(tmp_path / "none"))
+
+    with pytest.raises(ConfigurationError, match="there is no such program"):
+        SessionsOfThisProcess(SparkSettings()).check()
+    SessionsOfThisProcess(SparkSettings(master="spark://elsewhere:7077")).check()  # it may be there
+
+
+def test_a_python_for_workers_that_has_the_package_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", worker_python(tmp_path, f'exec {sys.executable} "$@"'))
+
+    SessionsOfThisProcess(SparkSettings()).check()
+
+
+COUNTS = ("handled", "retried", "dead_lettered")
 MADE: list[str] = []
 
 
@@ -306,6 +341,7 @@ def test_a_real_query_sends_back_what_fails_and_goes_on_where_it_stopped(
 ) -> None:
     """m3 is poison, m4 fails once. The second run begins where the first ended; the group's offsets are the ends."""
     seen: list[tuple[str, int]] = []
+    counts: list[tuple[int, ...]] = []
 
     def handler(frame: Any) -> Any:
         rows = frame.selectExpr("cast(body as string) body", "reconsumeTimes times", *ADDRESS)
@@ -333,6 +369,7 @@ def test_a_real_query_sends_back_what_fails_and_goes_on_where_it_stopped(
             managed.stop(60_000)
             thread.join(120)
         assert not thread.is_alive()
+        counts.append(tuple(managed.counts[name] for name in COUNTS))
 
     def dead() -> list[bytes | None]:
         return [
@@ -348,6 +385,7 @@ def test_a_real_query_sends_back_what_fails_and_goes_on_where_it_stopped(
     run(lambda: ("m7", 0) in seen, "the second run's messages")
 
     assert [b"m3"] == dead()
+    assert [(5, 3, 1), (2, 0, 0)] == counts, "retries count each time, as in other groups"
     expected = [(f"m{n}", 0) for n in range(8)] + [("m3", 1), ("m3", 2), ("m4", 1)]
     assert sorted(expected) == sorted(seen)
     for name in (topic, f"%RETRY%{topic}"):
