@@ -16,6 +16,7 @@ import structlog
 from framework.core import limits
 from framework.errors import shorten
 from framework.hooks.contexts import Around
+from framework.hooks.theirs import discard, theirs, told_nothing
 from framework.hooks.told import Told, one_call
 from framework.hooks.verdict import Skip
 from framework.model.delivery import Delivery
@@ -91,10 +92,14 @@ class Calls:
         """One call of a plugin's function; None where it fails, which is counted and named."""
         began = self.now()
         try:
-            return function(*arguments)
-        except Exception as error:  # noqa: BLE001 - border: a hook's
+            answer = function(*arguments)
+            if answer is not None:
+                told_nothing(answer, each.hook)
+        except BaseException as error:  # noqa: BLE001 - border: a hook's
             self.failed(each, error)
             return None
+        else:
+            return answer
         finally:
             self.timed(each, self.now() - began)
 
@@ -108,7 +113,7 @@ class Calls:
             for function, each in pairs:
                 try:
                     verdict = function(delivery)
-                except Exception as error:  # noqa: BLE001 - border: a hook's
+                except BaseException as error:  # noqa: BLE001 - border: a hook's
                     self.failed(each, error)
                     continue
                 if verdict is not None and (answer := self.checked(each, verdict)) is not None:
@@ -137,6 +142,7 @@ class Calls:
             return verdict
         if isinstance(verdict, Skip):
             return Drop(each.plugin, verdict.reason)
+        discard(verdict)
         wish = "answer Skip, RetryLater or nothing"
         self.failed(each, TypeError(f"before_consume answered {shorten(verdict)}; {wish}"))
         return None
@@ -152,12 +158,14 @@ class Calls:
             for function, each, takes in pairs:
                 try:
                     if takes == 3:
-                        function(delivery, outcome, elapsed_ms)
+                        answer = function(delivery, outcome, elapsed_ms)
                     elif takes == 2:
-                        function(delivery, outcome)
+                        answer = function(delivery, outcome)
                     else:
-                        function(delivery, outcome, elapsed_ms, kind)
-                except Exception as error:  # noqa: BLE001 - border: a hook's
+                        answer = function(delivery, outcome, elapsed_ms, kind)
+                    if answer is not None:
+                        told_nothing(answer, each.hook)
+                except BaseException as error:  # noqa: BLE001 - border: a hook's
                     self.failed(each, error)
             if self.now() - delivery.started - elapsed_ms / 1000 > SLOW_SECONDS:
                 self.look_closely()
@@ -169,8 +177,9 @@ class Calls:
 
         return tell
 
-    def failed(self, each: Implementation, error: Exception) -> None:
-        """Count and name what a plugin's function did."""
+    def failed(self, each: Implementation, error: BaseException) -> None:
+        """Count and name what a plugin's function raised; what is no failure of its own is raised again."""
+        theirs(error)
         with self._lock:
             count = self.failures[each.plugin] = self.failures.get(each.plugin, 0) + 1
         if _is_said(count):
@@ -206,7 +215,7 @@ class _Watch:
     def now(self) -> float:
         return self._calls.now()
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: BaseException) -> None:
         self._calls.failed(self._each, error)
 
     def took(self, seconds: float) -> None:

@@ -4,11 +4,13 @@ counted under the plugin's name (`calls.py`), so that whoever asks needs to know
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 from framework.errors import shorten
 from framework.hooks.calls import Calls, Implementation
+from framework.hooks.theirs import run_through, theirs
 from framework.model.box import BoxAnswer, BoxFailed, BoxHandler, BoxRequest
 from framework.model.contracts import AllocationStrategy, ExpiryPolicy, Remarks
 from framework.model.delivery import Delivery
@@ -16,6 +18,7 @@ from framework.model.outcome import Ack, DeadLetter, Drop, Extend, Outcome, Retr
 from framework.model.queue import MessageQueue
 
 SENT_BACK = RetryLater("10s", "its expiry policy failed")  # as `send_back` has it
+_STRATEGIES = "register_allocation_strategies"
 _ANSWERS = (Extend, Ack, RetryLater, DeadLetter, Suspend, Drop)
 
 
@@ -24,21 +27,24 @@ class _Asked:
 
     def __init__(self, calls: Calls, each: Implementation) -> None:
         self._calls, self.each = calls, each
+        self._name = getattr(each.function, "__name__", "it")
 
     def __call__(self, *arguments: object) -> Any:
-        """What it answers. What it raises is counted, and goes on to whoever asked."""
+        """What it answers. What it raises is counted, and goes on to whoever asked as an Exception."""
         began = self._calls.now()
         try:
-            return self.each.function(*arguments)
-        except Exception as error:
+            answer = self.each.function(*arguments)
+            run_through(answer, self._name)
+        except BaseException as error:  # noqa: BLE001 - border: a plugin's
             self._calls.failed(self.each, error)
-            raise
+            raise theirs(error) from error.__cause__
+        else:
+            return answer
         finally:
             self._calls.timed(self.each, self._calls.now() - began)
 
     def wrong(self, answer: object, wish: str) -> None:
-        what = getattr(self.each.function, "__name__", "it")
-        self._calls.failed(self.each, TypeError(f"{what} answered {shorten(answer)}; {wish}"))
+        self._calls.failed(self.each, TypeError(f"{self._name} answered {shorten(answer)}; {wish}"))
 
 
 class ContainedPolicy:
@@ -62,12 +68,24 @@ class ContainedPolicy:
         return f"<policy {self.name}>"
 
 
+def _listed(ask: Callable[..., Any]) -> Callable[..., list[Any]]:
+    """The same with its answer taken to the end, where what it raises is still its own."""
+
+    @wraps(ask)
+    def asked(*arguments: object) -> list[Any]:
+        answer = ask(*arguments)
+        run_through(answer, ask.__name__)
+        return list(answer)
+
+    return asked
+
+
 class WatchedStrategy:
     """A strategy that is counted and timed. What it raises is raised: what then becomes of queues is not known here."""
 
     def __init__(self, calls: Calls, plugin: str, strategy: AllocationStrategy) -> None:
         self.name, self._strategy = strategy.name, strategy
-        self._allocate = _Asked(calls, Implementation(plugin, "register_allocation_strategies", strategy.allocate))
+        self._allocate = _Asked(calls, Implementation(plugin, _STRATEGIES, _listed(strategy.allocate)))
 
     def allocate(self, member: str, members: Sequence[str], queues: Sequence[MessageQueue]) -> list[MessageQueue]:
         found: list[MessageQueue] = self._allocate(member, members, queues)
@@ -82,7 +100,7 @@ class _WatchedRemarks(WatchedStrategy):
 
     def __init__(self, calls: Calls, plugin: str, strategy: AllocationStrategy, remarks: Remarks) -> None:
         super().__init__(calls, plugin, strategy)
-        self._remarks = _Asked(calls, Implementation(plugin, "register_allocation_strategies", remarks.remarks))
+        self._remarks = _Asked(calls, Implementation(plugin, _STRATEGIES, _listed(remarks.remarks)))
 
     def remarks(self, members: Sequence[str], queues: Sequence[MessageQueue]) -> Sequence[str]:
         found: Sequence[str] = self._remarks(members, queues)

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Protocol, TypeAlias
 
 from framework.errors import shorten
+from framework.hooks.theirs import discard, theirs_awaited
 from framework.hooks.verdict import TryAgain
 from framework.model.delivery import Delivery
 from framework.model.outcome import RetryLater
@@ -24,7 +25,7 @@ class Watch(Protocol):
     """Who counts and names what one plugin's hook does (`calls.py`)."""
 
     def now(self) -> float: ...
-    def failed(self, error: Exception) -> None: ...
+    def failed(self, error: BaseException) -> None: ...
     def took(self, seconds: float) -> None: ...
 
 
@@ -48,7 +49,7 @@ class Around:
             context.__enter__()
         except TryAgain as wish:
             return self._again(wish)
-        except Exception as error:  # noqa: BLE001 - border: a hook's
+        except BaseException as error:  # noqa: BLE001 - border: a hook's
             self._watch.failed(error)
             return None
         finally:
@@ -62,7 +63,7 @@ class Around:
             context.__exit__(*_left(error))
         except TryAgain as wish:
             return self._again(wish)
-        except Exception as raised:  # noqa: BLE001 - border: a hook's
+        except BaseException as raised:  # noqa: BLE001 - border: a hook's
             if raised is not error:
                 self._watch.failed(raised)
         finally:
@@ -84,8 +85,8 @@ class Around:
                 raise TypeError(_no_context(context, "a context manager is what it takes, or nothing"))
         except TryAgain as wish:
             return self._again(wish)
-        except Exception as error:  # noqa: BLE001 - border: a hook's
-            self._watch.failed(error)
+        except BaseException as error:  # noqa: BLE001 - border: a hook's
+            self._watch.failed(theirs_awaited(error))
             return None
         finally:
             self._watch.took(self._watch.now() - began)
@@ -100,9 +101,9 @@ class Around:
                 context.__exit__(*_left(error))
         except TryAgain as wish:
             return self._again(wish)
-        except Exception as raised:  # noqa: BLE001 - border: a hook's
+        except BaseException as raised:  # noqa: BLE001 - border: a hook's
             if raised is not error:
-                self._watch.failed(raised)
+                self._watch.failed(theirs_awaited(raised))
         finally:
             self._watch.took(self._watch.now() - began)
         return None
@@ -119,4 +120,5 @@ def _left(error: BaseException | None) -> Left:
 
 
 def _no_context(answer: object, remedy: str) -> str:
+    discard(answer)
     return f"around_consume answered {shorten(answer)}; {remedy}"

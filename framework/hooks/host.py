@@ -13,32 +13,25 @@ from functools import partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from operator import itemgetter
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import pluggy
 import structlog
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from framework.errors import ConfigurationError, ConfigurationMistakes, Findings, nearest
 from framework.hooks import specs
 from framework.hooks.calls import Calls, Implementation
-from framework.hooks.contained import ContainedPolicy, contained_handler, watched_strategy
+from framework.hooks.contained import watched_strategy
 from framework.hooks.inspection import made, marked, plugin_in, settings_model
 from framework.hooks.markers import PROJECT
+from framework.hooks.offers import Offers
+from framework.hooks.theirs import theirs
+from framework.hooks.validated import Origin, validated
 from framework.hooks.versions import check_version, going
-from framework.model.box import BoxHandler
-from framework.model.contracts import (
-    AllocationStrategy,
-    Codec,
-    Command,
-    DedupStore,
-    ExpiryPolicy,
-    ProgressStore,
-    Runner,
-)
+from framework.model.contracts import AllocationStrategy
 
 _log = structlog.get_logger(__name__)
-T = TypeVar("T")
 
 GROUP = "framework_app.plugins"
 _OURS = "built in"
@@ -66,16 +59,6 @@ class Choice(Protocol):
     def local(self) -> Sequence[str]: ...
     @property
     def settings(self) -> Mapping[str, Mapping[str, Any]]: ...
-
-
-class Origin(Protocol):
-    """Who knows where a setting was written, and keeps what is secret from being shown (`AppSettings`)."""
-
-    def place(self, *path: str) -> str | None: ...
-    def hide(self, path: tuple[str, ...], kind: type[BaseModel]) -> None: ...
-    def explain(
-        self, path: tuple[str, ...], kind: type[BaseModel], error: ValidationError
-    ) -> ConfigurationMistakes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,22 +120,23 @@ class PluginHost:
         self.plugins = tuple(self._described())
         self.order = {hook: tuple(each.plugin for each in self._implementations(hook)) for hook in specs.NAMES}
         """Who implements which hook, in calling order."""
-        self._strategy_owners: dict[str, str] = {}
-        self.strategies = self._strategies()
+        offers = Offers(self.calls, self._implementations, self._fault)
+        self._strategy_owners = offers.strategy_owners
+        self.strategies = offers.strategies
         """Allocation strategies by name, as they were offered: see `watched`."""
-        self.expiry_policies = self._expiry_policies()
+        self.expiry_policies = offers.expiry_policies
         """What to do with messages whose handlers take too long, by name; each contains its failures."""
-        self.progress_stores = self._progress_stores()
+        self.progress_stores = offers.progress_stores
         """Where what has ended above a gap is kept, by name."""
-        self.dedup_stores = self._dedup_stores()
+        self.dedup_stores = offers.dedup_stores
         """Where `once` remembers what was handled, by name."""
-        self.runners = self._runners()
+        self.runners = offers.runners
         """Ways to run handlers, by the engine's name."""
-        self.codecs = self._codecs()
+        self.codecs = offers.codecs
         """Ways to read bodies, by name."""
-        self.commands = self._commands()
-        """Commands of `framework-app` beside its own, by name."""
-        self.broker_handlers = self._broker_handlers()
+        self.commands = offers.commands
+        """Commands of `framework-app` beside its own, by name, with the plugin that each is of."""
+        self.broker_handlers = offers.broker_handlers
         """What the broker in the box answers by plugins, by request code; each contains its failures."""
         if self.mistakes and not tolerant:
             raise ConfigurationMistakes(self.mistakes)
@@ -189,7 +173,8 @@ class PluginHost:
             self._register(name, candidate.load())
         except ConfigurationMistakes as mistakes:
             self.mistakes += mistakes.mistakes
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - border: a plugin's code runs when it is loaded
+        except BaseException as error:  # noqa: BLE001 - border: a plugin's code runs when it is loaded
+            theirs(error)
             cause = str(error) if isinstance(error, ConfigurationError) else f"{type(error).__name__}: {error}"
             message = f"plugin {name!r} ({candidate.source}) cannot be loaded: {cause}"
             if candidate.is_installed:
@@ -239,7 +224,7 @@ class PluginHost:
         for name in choice.settings:
             if name not in known:
                 yield mistake(f"no plugin {name!r} is installed{nearest(name, known)}", "settings", name)
-            elif (plugin := self._manager.get_plugin(name)) is not None and settings_model(plugin) is None:
+            elif name not in self.models and self._manager.has_plugin(name):
                 yield mistake(f"the plugin {name!r} has no settings", "settings", name)
 
     def _place(self, *path: str) -> str | None:
@@ -275,96 +260,12 @@ class PluginHost:
             if each.plugin_name == plugin
         }
 
-    def _offered(self, hook: str, kind: type[T], what: str, must: str) -> Iterable[tuple[str, T]]:
-        """Nothing is contained here: what cannot be registered must not be missed when it is first needed."""
-        for each, name, found in self._named(hook, what, lambda answer: [(_name(one), one) for one in answer]):
-            if isinstance(found, kind) and name is not None:
-                yield each.plugin, found
-            else:
-                self._fault(f"plugin {each.plugin!r}: {found!r} has no name or no {must}()")
-
-    def _named(
-        self, hook: str, what: str, pairs: Callable[[Any], Iterable[tuple[str | None, Any]]]
-    ) -> Iterable[tuple[Implementation, str | None, Any]]:
-        """What plugins answer to a `register_` hook, piece by piece; no name is given twice."""
-        owners: dict[str | None, str] = {}
-        for each in self._implementations(hook):
-            try:
-                found = list(pairs(each.function()))
-            except Exception as error:  # noqa: BLE001 - border: a plugin's
-                self._fault(f"plugin {each.plugin!r}: {each.hook} failed: {type(error).__name__}: {error}")
-                continue
-            for name, one in found:
-                other = owners.get(name) if name is not None else None
-                if other is not None:
-                    self._fault(f"plugins {other!r} and {each.plugin!r} both offer the {what} {name!r}")
-                    continue
-                owners[name] = each.plugin
-                yield each, name, one
-
-    def _fault(self, message: str) -> None:
-        self.mistakes.append(ConfigurationError(message))
-
-    def _strategies(self) -> dict[str, AllocationStrategy]:
-        kind: type[AllocationStrategy] = AllocationStrategy  # type: ignore[type-abstract]  # only asked for instances
-        found = list(self._offered("register_allocation_strategies", kind, "strategy", "allocate"))
-        self._strategy_owners = {strategy.name: plugin for plugin, strategy in found}
-        return dict(sorted((strategy.name, strategy) for _, strategy in found))
-
     def watched(self, name: str, strategy: AllocationStrategy) -> AllocationStrategy:
         """The strategy that was chosen by this name, as it is asked: its failures and time are its plugin's."""
         return watched_strategy(self.calls, self._strategy_owners[name], strategy)
 
-    def _expiry_policies(self) -> dict[str, ExpiryPolicy]:
-        kind: type[ExpiryPolicy] = ExpiryPolicy  # type: ignore[type-abstract]  # likewise
-        found = self._offered("register_expiry_policies", kind, "expiry policy", "decide")
-        contained = [ContainedPolicy(self.calls, plugin, policy) for plugin, policy in found]
-        return dict(sorted((policy.name, policy) for policy in contained))
-
-    def _progress_stores(self) -> dict[str, ProgressStore]:
-        kind: type[ProgressStore] = ProgressStore  # type: ignore[type-abstract]  # likewise
-        found = self._offered("register_progress_stores", kind, "progress store", "open")
-        return dict(sorted((store.name, store) for _, store in found))
-
-    def _dedup_stores(self) -> dict[str, DedupStore]:
-        kind: type[DedupStore] = DedupStore  # type: ignore[type-abstract]  # likewise
-        found = self._offered("register_dedup_stores", kind, "dedup store", "open")
-        return dict(sorted((store.name, store) for _, store in found))
-
-    def _runners(self) -> dict[str, Runner]:
-        kind: type[Runner] = Runner  # type: ignore[type-abstract]  # likewise
-        return {name: runner for _, name, runner in self._checked("register_runners", kind, "engine", "prepared()")}
-
-    def _codecs(self) -> dict[str, Codec]:
-        kind: type[Codec] = Codec  # type: ignore[type-abstract]  # likewise
-        return {name: codec for _, name, codec in self._checked("register_codecs", kind, "codec", "decoder()")}
-
-    def _commands(self) -> dict[str, tuple[str, Command]]:
-        """With the plugin that each is of."""
-        kind: type[Command] = Command  # type: ignore[type-abstract]  # likewise
-        found = self._checked("register_commands", kind, "command", "add_options() or execute()")
-        return {name: (plugin, command) for plugin, name, command in found}
-
-    def _broker_handlers(self) -> dict[int, BoxHandler]:
-        handlers: dict[int, BoxHandler] = {}
-        hook, what = "register_broker_handlers", "handler of the box's request"
-        for each, code, found in self._named(hook, what, lambda answer: dict(answer).items()):
-            number: Any = code
-            if isinstance(number, int) and not isinstance(number, bool) and number > 0 and callable(found):
-                handlers[number] = contained_handler(self.calls, each.plugin, number, found)
-            else:
-                self._fault(
-                    f"plugin {each.plugin!r}: {hook}: write {{request code: function}}, and not {{{code!r}: {found!r}}}"
-                )
-        return handlers
-
-    def _checked(self, hook: str, kind: type[T], what: str, must: str) -> Iterable[tuple[str, str, T]]:
-        """The same for hooks that answer a mapping."""
-        for each, name, found in self._named(hook, what, lambda answer: dict(answer).items()):
-            if isinstance(found, kind) and name is not None:
-                yield each.plugin, name, found
-            else:
-                self._fault(f"plugin {each.plugin!r}: {found!r} has no {must}")
+    def _fault(self, message: str) -> None:
+        self.mistakes.append(ConfigurationError(message))
 
     def __repr__(self) -> str:
         return f"<PluginHost {', '.join(self._sources)}>"
@@ -372,12 +273,7 @@ class PluginHost:
 
 def _validated(name: str, model: type[BaseModel], choice: Choice | None, origin: Origin | None) -> BaseModel:
     values = choice.settings.get(name, {}) if choice else {}
-    try:
-        return model.model_validate(dict(values))
-    except ValidationError as error:
-        if origin is None:
-            raise
-        raise origin.explain(("plugins", "settings", name), model, error) from None
+    return validated(model, values, ("plugins", "settings", name), origin)
 
 
 def _source(entry: EntryPoint) -> str:
@@ -396,11 +292,6 @@ def _all_arguments(function: Callable[..., Any], given: Sequence[str], taken: Se
     if len(taken) == 1:
         return lambda *arguments: function(picked(arguments))
     return lambda *arguments: function(*picked(arguments))
-
-
-def _name(offered: object) -> str | None:
-    name = getattr(offered, "name", None)
-    return None if name is None else str(name)
 
 
 def _itself(plugin: object) -> object:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from pydantic import ValidationError
-
 from framework.errors import ConfigurationError, nearest
-from framework.hooks.host import Origin
+from framework.hooks.theirs import theirs
+from framework.hooks.validated import Origin, validated
 from framework.model.allocation import Allocation
 from framework.model.contracts import AllocationStrategy, ExpiryPolicy, TakesOptions
 
@@ -39,19 +38,22 @@ def choose(
     if strategy is None:
         hint = nearest(name, strategies) or f"; known: {', '.join(strategies)}"
         raise ConfigurationError(f"{'.'.join(path)}: no strategy {name!r}{hint}", place=place)
-    if not isinstance(strategy, TakesOptions):
-        if allocation.options:
-            raise ConfigurationError(f"{'.'.join(path)}: the strategy {name!r} has no options", place=place)
-        return watched(name, strategy)
-    model = strategy.options
     try:
-        options = model.model_validate(dict(allocation.options))
-    except ValidationError as error:
-        raise origin.explain(here, model, error) from None
-    return watched(
-        name,
-        strategy.configured(options, lambda inner, option: choose(inner, strategies, (*here, option), origin, watched)),
-    )
+        if not isinstance(strategy, TakesOptions):
+            if allocation.options:
+                raise ConfigurationError(f"{'.'.join(path)}: the strategy {name!r} has no options", place=place)
+            return watched(name, strategy)
+        options = validated(strategy.options, allocation.options, here, origin)
+        configured = strategy.configured(
+            options, lambda inner, option: choose(inner, strategies, (*here, option), origin, watched)
+        )
+        return watched(name, configured)
+    except ConfigurationError:
+        raise
+    except BaseException as error:
+        theirs(error)
+        reason = f"the strategy {name!r} failed: {type(error).__name__}: {error}"
+        raise ConfigurationError(f"{'.'.join(path)}: {reason}", place=place) from error
 
 
 def named_policy(

@@ -4,6 +4,7 @@ application is put together.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,8 @@ from framework.core.results import HOLDS
 from framework.declare import ConsumerSpec
 from framework.declare.arguments import Argument
 from framework.declare.decoding import Decoder, shown
-from framework.errors import BodyUndecodable, ConfigurationError, nearest
+from framework.errors import BodyUndecodable, ConfigurationError, nearest, shorten
+from framework.hooks.theirs import discard, run_through, theirs
 from framework.model.contracts import Codec, Encodes
 
 
@@ -43,14 +45,18 @@ def _encode(spec: ConsumerSpec, codec: Codec) -> Callable[[object], bytes]:
         raise ConfigurationError(f"{where} only reads: it has no encoder(), which @publishes needs", place=spec.place)
     try:
         convert = codec.encoder(topic)
-    except Exception as error:
+        _check_function(convert, "encoder()")
+    except BaseException as error:
+        theirs(error)
         raise ConfigurationError(f"{where}, @publishes({topic!r}): {_said(error)}", place=spec.place) from error
 
     def encode(value: object) -> bytes:
         kind = type(value).__name__
         try:
             body = convert(value)
-        except Exception as error:
+            run_through(body, "its encoder")
+        except BaseException as error:
+            theirs(error)
             raise TypeError(f"codec {name!r} makes no body of a {kind}: {type(error).__name__}: {error}") from error
         if not isinstance(body, bytes):
             raise TypeError(f"codec {name!r} made a {type(body).__name__} of a {kind}; it must answer bytes")
@@ -59,7 +65,13 @@ def _encode(spec: ConsumerSpec, codec: Codec) -> Callable[[object], bytes]:
     return encode
 
 
-def _said(error: Exception) -> str:
+def _check_function(convert: object, method: str) -> None:
+    discard(convert)
+    if not callable(convert) or inspect.iscoroutinefunction(convert):
+        raise ConfigurationError(f"{method} answered {shorten(convert)}; answer a plain function")
+
+
+def _said(error: BaseException) -> str:
     return str(error) if isinstance(error, ConfigurationError) else f"{type(error).__name__}: {error}"
 
 
@@ -68,7 +80,9 @@ def _decoded(argument: Argument, spec: ConsumerSpec, codec: Codec) -> Argument:
         return argument
     try:
         convert = codec.decoder(argument.annotation, argument.name)
-    except Exception as error:
+        _check_function(convert, "decoder()")
+    except BaseException as error:
+        theirs(error)
         message = f"consumer {spec.name!r}: codec {spec.codec!r}, parameter {argument.name!r}: {_said(error)}"
         raise ConfigurationError(message, place=spec.place) from error
     return replace(argument, decode=_contained(convert, argument.annotation, spec.codec))
@@ -82,10 +96,13 @@ def _contained(convert: Callable[[bytes], object], annotation: Any, codec: str) 
 
     def decode(body: bytes) -> object:
         try:
-            return convert(body)
+            value = convert(body)
+            run_through(value, "its decoder")
         except (BodyUndecodable, *HOLDS):
             raise
-        except Exception as error:  # noqa: BLE001 - border: a plugin's
+        except BaseException as error:  # noqa: BLE001 - border: a plugin's
+            theirs(error)
             raise BodyUndecodable(f"not a {name}: {type(error).__name__}") from None
+        return value
 
     return Decoder(name, decode, ())

@@ -12,6 +12,7 @@ from typing import Any
 
 import structlog
 
+from framework.hooks.theirs import theirs_awaited
 from framework.net.task_tree import TaskTree
 
 log = structlog.get_logger()
@@ -28,7 +29,7 @@ class Companions:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        task = self._tree.start(work, name=name)
+        task = self._tree.start(_contained(work), name=name)
         self._tasks.append(task)
         return task
 
@@ -57,6 +58,13 @@ class Companions:
             log.warning(
                 "plugins' work does not end", tasks=sorted(each.get_name() for each in self._tasks if not each.done())
             )
+
+
+async def _contained(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        await work
+    except BaseException as error:  # noqa: BLE001 - border: what is none of Exception's would end the loop
+        raise theirs_awaited(error) from error.__cause__
 
 
 def _failed(name: str, error: BaseException) -> None:

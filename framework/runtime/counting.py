@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import structlog
 
+from framework.hooks.theirs import theirs
 from framework.model.contracts import Counting, Runner
 
 log = structlog.get_logger()
@@ -25,7 +26,8 @@ class EngineFigures:
         for name, runner in self._counting.items():
             try:
                 figures.update(runner.figures(group))
-            except Exception:  # border: a plugin's
+            except BaseException as error:  # border: a plugin's
+                theirs(error)
                 if name not in self._failed:
                     self._failed.add(name)
                     log.exception("engine cannot say what it counts", engine=name)

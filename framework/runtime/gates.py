@@ -14,6 +14,7 @@ from collections.abc import Callable
 import structlog
 
 from framework.errors import shorten
+from framework.hooks.theirs import theirs_awaited
 from framework.net.task_tree import TaskTree
 from framework.ports import Workers
 from framework.runtime.dormant import Dormant
@@ -94,6 +95,12 @@ class _Question:
         return None if answer is True else str(answer) if isinstance(answer, str) else f"it answered {shorten(answer)}"
 
     async def _ask(self) -> object:
+        try:
+            return await self._answered()
+        except BaseException as error:  # noqa: BLE001 - border: what is none of Exception's would end the loop
+            raise theirs_awaited(error) from error.__cause__
+
+    async def _answered(self) -> object:
         gate = self._gate
         given = {name: self._values[need] for name, need in gate.needs.items() if not isinstance(need, type)}
         ask: Callable[..., object] = gate.function

@@ -18,6 +18,7 @@ from framework.model.queue import MessageQueue
 from framework.net.task_tree import TaskTree
 from framework.ports import Files, World
 from framework.runtime.plan import Keeping
+from framework.runtime.remembering import opened_store
 from framework.services.asked_store import AskedStore
 from framework.services.progress import Counts, ProgressLoop, QueueProgress
 from framework.services.pull import PullLoop
@@ -40,10 +41,11 @@ class Progressing:
         self._member, self._members = member, members
         self._group, self._cluster, self._offsets, self._world, self._tree = group, cluster, offsets, world, tree
         means = _Means(group, f"{keeping.folder}/{group}", cluster, world)
-        store = keeping.store.open(means)
+        here = f"consumers.{group}.progress"
+        store = opened_store(keeping.store, means, here)
         self._instead: _OrInstead | None = None
         if keeping.instead is not None:
-            store = self._instead = _OrInstead(group, store, keeping.instead.open(means))
+            store = self._instead = _OrInstead(group, store, opened_store(keeping.instead, means, here))
         self._store = AskedStore(group, keeping.store.name, store, world.clock)
         self._has_ranges = keeping.has_ranges
         self._loop = ProgressLoop(group, owned, tree)

@@ -5,16 +5,26 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from framework.declare import ConsumerSpec
 from framework.errors import ConfigurationError, nearest
+from framework.hooks.theirs import run_through, theirs
 from framework.model.contracts import DedupStore
 from framework.ports import World
 from framework.services.once import Once
 from framework.settings.schema import AppSettings
 
 Onces = dict[tuple[str, str], Once]
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Opens(Protocol[T_co]):
+    """A store of either kind, before it is opened."""
+
+    @property
+    def name(self) -> str: ...
+    def open(self, means: Any) -> T_co: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +74,21 @@ def once_for(
     for spec in wanting:
         key = (group, spec.topic)
         if key not in running:
-            running[key] = Once(group, spec.topic, name, store.open(means), world.clock)
+            opened = opened_store(store, means, here, place)
+            running[key] = Once(group, spec.topic, name, opened, world.clock)
     return {spec.topic: running[group, spec.topic] for spec in wanting}
+
+
+def opened_store(store: Opens[T_co], means: object, here: str, place: str | None = None) -> T_co:
+    """What a plugin's store opens; ConfigurationError for whatever it raises."""
+    try:
+        opened = store.open(means)
+        run_through(opened, "open()")
+    except BaseException as error:  # border: a plugin's
+        theirs(error)
+        reason = f"{type(error).__name__}: {error}"
+        raise ConfigurationError(f"{here}: the store {store.name!r} cannot be opened: {reason}", place=place) from error
+    return opened
 
 
 async def close_onces(running: Onces) -> None:

@@ -13,6 +13,7 @@ import structlog
 from framework.declare import Consumer, ConsumerSpec
 from framework.errors import ConfigurationError, ConfigurationMistakes, Findings
 from framework.hooks.host import PluginHost
+from framework.hooks.theirs import theirs, theirs_awaited
 from framework.model.contracts import Taken, TakesGroups, Taking
 from framework.model.namespaces import unwrap, wrap
 from framework.model.reserved import GROUP_LENGTH_MAX, check_name, check_topic
@@ -38,6 +39,18 @@ class _Group:
     engine: str
     taken: Taken
     task: asyncio.Task[None] | None = None
+    has_failed: bool = False
+
+    def asked(self, what: Callable[[Taken], T], otherwise: T) -> T:
+        """What the engine says of it while it runs. What it raises is said once, and hurts no snapshot and no stop."""
+        try:
+            return what(self.taken)
+        except BaseException as error:  # border: a plugin's code
+            theirs(error)
+            if not self.has_failed:
+                self.has_failed = True
+                log.exception("engine failed", engine=self.engine, group=self.taking.group)
+            return otherwise
 
 
 def takes(spec: ConsumerSpec, settings: AppSettings, host: PluginHost) -> bool:
@@ -56,7 +69,8 @@ def asked(spec: ConsumerSpec, method: str, work: Callable[[], T]) -> T:
         if error.place is not None or isinstance(error, ConfigurationMistakes):
             raise
         raise ConfigurationError(f"consumer {spec.name!r}: {error}", place=spec.place) from error
-    except Exception as error:  # border: a plugin's code
+    except BaseException as error:  # border: a plugin's code
+        theirs(error)
         reason = f"engine {spec.engine!r}: {method}() failed: {type(error).__name__}: {error}"
         raise ConfigurationError(f"consumer {spec.name!r}: {reason}", place=spec.place) from error
 
@@ -107,7 +121,7 @@ class TakenGroups:
 
     @property
     def idle_ms(self) -> list[int]:
-        return [each.taken.idle_ms for each in self._groups]
+        return [each.asked(lambda taken: taken.idle_ms, 0) for each in self._groups]
 
     @property
     def counts(self) -> list[Counts]:
@@ -121,14 +135,15 @@ class TakenGroups:
     async def _run(self, group: _Group) -> None:
         try:
             await self._workers.run(group.taken.run)
-        except Exception:  # border: a plugin's code. It goes over its own troubles; this one is a mistake of its
+        except BaseException as error:  # border: a plugin's code. It goes over its own troubles; this is a mistake
+            theirs_awaited(error)
             log.exception("engine failed", engine=group.engine, group=group.taking.group)
 
     async def stop(self, drain_ms: int) -> None:
         """Returns when all have ended, or when they had time enough."""
         tasks = [each.task for each in self._groups if each.task is not None]
         for each in self._groups:
-            each.taken.stop(drain_ms)
+            each.asked(lambda taken: taken.stop(drain_ms), None)
         if tasks:
             try:
                 async with asyncio.timeout((drain_ms + LATE_MS) / 1000):
@@ -143,9 +158,9 @@ class TakenGroups:
                 each.taking.group,
                 each.taking.topic,
                 each.engine,
-                dict(each.taken.picture),
+                each.asked(lambda taken: dict(taken.picture), {}),
                 figures.of(unwrap(each.taking.cluster.namespace, each.taking.group)),
-                dict(each.taken.lag),
+                each.asked(lambda taken: dict(taken.lag), {}),
             )
             for each in self._groups
         )

@@ -13,6 +13,7 @@ from typing import TypeVar
 import structlog
 
 from framework.errors import FrameworkError, shorten
+from framework.hooks.theirs import theirs_awaited
 from framework.model.contracts import KeepsProgress, Kept
 from framework.model.queue import MessageQueue
 from framework.ports import Clock
@@ -49,7 +50,8 @@ class AskedStore:
                 answer = await ask(*given)
         except FrameworkError:
             raise
-        except Exception as error:  # border: a plugin's
+        except BaseException as error:  # border: a plugin's
+            theirs_awaited(error)
             if patience.expired():
                 raise FrameworkError(f"progress store {self._name}: no answer in {PATIENCE_SECONDS:g} s") from error
             raise FrameworkError(

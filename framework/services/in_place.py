@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from framework.core.expiry import SlotDelivery
 from framework.hooks.calls import SLOW_SECONDS, Calls
+from framework.hooks.theirs import told_nothing
 from framework.model.message import Message
 from framework.model.outcome import Ack
 from framework.services.filling import Given
@@ -54,7 +55,7 @@ def watched_in_place(  # noqa: C901, PLR0915 - written out: see above
                 value = before(delivery)
                 if value is not None:
                     value = checked(each, value)
-            except Exception as error:  # noqa: BLE001 - border: a hook's
+            except BaseException as error:  # noqa: BLE001 - border: a hook's
                 failed(each, error)
                 value = None
             if value is not None:
@@ -93,12 +94,14 @@ def watched_in_place(  # noqa: C901, PLR0915 - written out: see above
             for after, each, count in told:
                 try:
                     if count == 3:
-                        after(delivery, SUCCESS, elapsed_ms)
+                        value = after(delivery, SUCCESS, elapsed_ms)
                     elif count == 2:
-                        after(delivery, SUCCESS)
+                        value = after(delivery, SUCCESS)
                     else:
-                        after(delivery, SUCCESS, elapsed_ms, "success")
-                except Exception as error:  # noqa: BLE001 - border: a hook's
+                        value = after(delivery, SUCCESS, elapsed_ms, "success")
+                    if value is not None:
+                        told_nothing(value, each.hook)
+                except BaseException as error:  # noqa: BLE001 - border: a hook's
                     failed(each, error)
             if now() - ended > SLOW_SECONDS:
                 calls.look_closely()

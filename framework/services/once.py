@@ -15,6 +15,7 @@ import structlog
 from framework import marks
 from framework.core.results import result_of
 from framework.errors import shorten
+from framework.hooks.theirs import theirs, theirs_awaited
 from framework.model.contracts import RemembersKeys
 from framework.model.delivery import Delivery
 from framework.model.message import Message
@@ -55,12 +56,12 @@ class Once:
             await before.wait()
         mine = self._running[key] = asyncio.Event()
         try:
-            if await self._asked(self._store.has(key)):
+            if await self._asked(self._store.has, key):
                 return self._repeat(message, key, keep_ms)
             value = await handle(message, delivery)
             is_done = _is_success(value) and not delivery.is_expired
             if is_done or not marks.safeguard("a key is recorded after success only"):
-                await self._asked(self._store.record(key, keep_ms))
+                await self._asked(self._store.record, key, keep_ms)
             return value
         finally:
             del self._running[key]
@@ -69,7 +70,7 @@ class Once:
     async def close(self) -> None:
         if self.dropped:
             log.info("repeats dropped in all", group=self._group, topic=self._topic, dropped=self.dropped)
-        await self._asked(self._store.close())
+        await self._asked(self._store.close)
 
     def _key(self, message: Message, key_of: KeyOf | None) -> str | None:
         """With its topic: an order's number is another thing in another topic of the group."""
@@ -77,17 +78,19 @@ class Once:
             return f"{self._topic} {message.message_id}"
         try:
             key = key_of(message)
-        except Exception as error:  # noqa: BLE001 - border: the user's function
+        except BaseException as error:  # noqa: BLE001 - border: the user's function
+            theirs(error)
             self._failed(f"its key function raised {type(error).__name__}: {shorten(str(error))}")
             return None
         return None if key is None else f"{self._topic} {key}"
 
-    async def _asked(self, question: Awaitable[object]) -> object:
+    async def _asked(self, ask: Callable[..., Awaitable[object]], *given: object) -> object:
         began = self._clock.monotonic()
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
-                answer = await question
-        except Exception as error:  # noqa: BLE001 - border: a plugin's
+                answer = await ask(*given)
+        except BaseException as error:  # noqa: BLE001 - border: a plugin's
+            theirs_awaited(error)
             reason = f"no answer in {PATIENCE_SECONDS:.0f} s" if isinstance(error, TimeoutError) else str(error)
             self._failed(f"{type(error).__name__}: {reason}")
             return None

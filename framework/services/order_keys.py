@@ -10,6 +10,7 @@ from collections.abc import Callable
 import structlog
 
 from framework.core.lanes import NO_KEY
+from framework.hooks.theirs import theirs
 from framework.model.message import SHARDING_KEY, Message
 
 log = structlog.get_logger()
@@ -27,7 +28,8 @@ def contained(function: Callable[[Message], object], group: str) -> Callable[[Me
         try:
             key = function(message)
             return NO_KEY if key is None else str(key)
-        except Exception as error:  # noqa: BLE001 - border: the user's function
+        except BaseException as error:  # noqa: BLE001 - border: the user's function
+            theirs(error)
             log.warning(
                 "key not found",
                 group=group, function=name, queue=str(message.queue), offset=message.queue_offset,

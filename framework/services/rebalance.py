@@ -22,6 +22,7 @@ from framework.core.attendance import Attendance
 from framework.core.backoff import Backoff
 from framework.core.rolls import Roll, Rolls
 from framework.errors import FrameworkError
+from framework.hooks.theirs import theirs
 from framework.model.contracts import AllocationStrategy, Remarks
 from framework.model.queue import MessageQueue
 from framework.model.reserved import RETRY_PREFIX
@@ -242,7 +243,8 @@ class RebalanceLoop:
             remarks = (
                 list(self._strategy.remarks(members, sorted(queues))) if isinstance(self._strategy, Remarks) else []
             )
-        except Exception as error:  # noqa: BLE001 - border: a strategy may be a plugin's
+        except BaseException as error:  # noqa: BLE001 - border: a strategy may be a plugin's
+            theirs(error)
             return f"allocation {self._strategy.name!r} failed: {type(error).__name__}: {error}"
         if topic == self._topics[0]:
             self._seen = listed

@@ -7,13 +7,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
+from types import TracebackType
 from typing import Any, TypeAlias
 
 import structlog
 
 from framework.declare.resources import APPLICATION, Resource, in_order
 from framework.errors import ConfigurationError
+from framework.hooks.theirs import theirs, theirs_awaited
 
 log = structlog.get_logger()
 
@@ -101,18 +110,64 @@ class Scope:
 async def _enter(stack: AsyncExitStack, each: AnyResource, made: Values, given: Given) -> object:
     arguments = _arguments(each, made, given)
     function: Callable[..., Any] = each.function
-    if not each.yields:
-        return await function(**arguments) if each.is_async else function(**arguments)
-    if each.is_async:
-        opening: Callable[..., AsyncIterator[object]] = function
-        return await stack.enter_async_context(asynccontextmanager(opening)(**arguments))
-    return stack.enter_context(contextmanager(function)(**arguments))
+    try:
+        if not each.yields:
+            return await function(**arguments) if each.is_async else function(**arguments)
+        if each.is_async:
+            opening: Callable[..., AsyncIterator[object]] = function
+            return await stack.enter_async_context(_Awaited(asynccontextmanager(opening)(**arguments)))
+        return stack.enter_context(_Plain(contextmanager(function)(**arguments)))
+    except BaseException as error:  # noqa: BLE001 - border: the user's function
+        raise theirs_awaited(error) from error.__cause__
 
 
 def _enter_at_once(stack: ExitStack, each: AnyResource, made: Values, given: Given) -> object:
     arguments = _arguments(each, made, given)
     function: Callable[..., Any] = each.function
-    return stack.enter_context(contextmanager(function)(**arguments)) if each.yields else function(**arguments)
+    try:
+        return (
+            stack.enter_context(_Plain(contextmanager(function)(**arguments))) if each.yields else function(**arguments)
+        )
+    except BaseException as error:  # noqa: BLE001 - border: the user's function
+        raise theirs(error) from error.__cause__
+
+
+class _Plain:
+    """A resource's context, of which nothing comes when it is left but an Exception, or what it is left with."""
+
+    def __init__(self, inner: AbstractContextManager[object]) -> None:
+        self._inner = inner
+
+    def __enter__(self) -> object:
+        return self._inner.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, given: BaseException | None, at: TracebackType | None
+    ) -> bool | None:
+        try:
+            return self._inner.__exit__(kind, given, at)
+        except BaseException as error:
+            if error is given:
+                raise
+            raise theirs(error) from error.__cause__
+
+
+class _Awaited:
+    def __init__(self, inner: AbstractAsyncContextManager[object]) -> None:
+        self._inner = inner
+
+    async def __aenter__(self) -> object:
+        return await self._inner.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, given: BaseException | None, at: TracebackType | None
+    ) -> bool | None:
+        try:
+            return await self._inner.__aexit__(kind, given, at)
+        except BaseException as error:
+            if error is given:
+                raise
+            raise theirs_awaited(error) from error.__cause__
 
 
 def _arguments(each: AnyResource, made: Values, given: Given) -> dict[str, object]:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
+from framework.hooks.theirs import theirs
 from framework.ports import World
 from framework.testing.node import Node
 from framework.testing.sim_disk import SimDisk
@@ -54,9 +55,8 @@ class SimWorkers:
         error: BaseException | None = None
         try:
             result = job()
-        except (SystemExit, KeyboardInterrupt):
-            raise
         except BaseException as caught:  # noqa: BLE001  # border: the job's; its owner is told
+            theirs(caught)  # whoever runs the simulation may press Ctrl-C
             error = caught
         self._loop.call_soon(done, result, error)
 

@@ -93,3 +93,18 @@ def test_plugins_are_listed_with_source_and_hooks(capsys: Capture) -> None:
     assert "app_stopping: " in shown
     ordered = [each["places"]["app_stopping"] for each in listed.values() if "app_stopping" in each["places"]]
     assert sorted(ordered) == list(range(1, len(ordered) + 1)), "each has its place"
+
+
+@pytest.mark.parametrize("line", ["sys.exit(0)", "sys.exit('bye')", "raise BaseException('oh')", "raise GeneratorExit"])
+def test_a_plugin_that_leaves_in_a_hook_is_a_mistake_that_names_it(line: str, tmp_path: Path, capsys: Capture) -> None:
+    """`check` printed nothing and ended with 0, as the plugin said."""
+    name = f"leaving_{sum(line.encode())}"
+    (tmp_path / f"{name}.py").write_text(
+        "import sys\nfrom framework.hooks import hookimpl\n\n\nclass Leaves:\n"
+        f"    @hookimpl\n    def register_expiry_policies(self):\n        {line}\n"
+    )
+
+    arguments = ["checked_shop.py", "--set", f"plugins.local=[{name}]"]
+    assert ExitCode.CONFIGURATION == main.run(["check", *arguments])
+    assert f"plugin {name!r}: register_expiry_policies failed: " in capsys.readouterr().out
+    sys.modules.pop(name, None)

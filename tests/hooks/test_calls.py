@@ -125,20 +125,6 @@ def test_a_hook_that_always_fails_does_not_flood_the_log() -> None:
     assert [1, 10, 100, 1_000] == [each["failures"] for each in logs]
 
 
-def test_cancellation_passes_through() -> None:
-    class Cancelled(BaseException): ...
-
-    class Cancels:
-        @hookimpl
-        def before_consume(self) -> None:
-            raise Cancelled
-
-    (before,) = PluginHost(objects={"cancels": Cancels()}, discover=list).calls.before
-
-    with pytest.raises(Cancelled):
-        before(DELIVERY)
-
-
 def test_register_settings_and_register_allocation_strategies_are_asked_at_start() -> None:
     """Their tests stand in test_host.py; here, that being told of deliveries needs neither."""
     made = host([], one=None)

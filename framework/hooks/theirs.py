@@ -1,0 +1,94 @@
+"""Whose it is: what came out of a plugin's code is the plugin's failure, or an end of our own that passes through it.
+
+The one home of that rule, for hooks and for all that plugins and applications offer. Everything is contained, whatever
+class it has (`sys.exit()`, a panic of a library in Rust, a CancelledError that nobody asked for), but for what was
+done to us: a signal of the process, the cancellation of our task, the closing of our coroutine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dis
+import signal
+from collections.abc import Iterator
+from types import AsyncGeneratorType, CodeType, CoroutineType, GeneratorType, TracebackType
+
+from framework.core.results import failure_of
+
+_RAISE = dis.opmap["RAISE_VARARGS"]
+_UNAWAITED = (CoroutineType, AsyncGeneratorType)
+
+
+def theirs(error: BaseException) -> Exception:
+    """What a plain function raised, as the failure that it is; what is ours is raised again.
+
+    Nobody can cancel or close a plain function while it runs, so a CancelledError or GeneratorExit is its own.
+    """
+    if not isinstance(error, Exception) and _is_of_a_signal(error):
+        raise error
+    return failure_of(error)
+
+
+def theirs_awaited(error: BaseException) -> Exception:
+    """The same for what came out of an `await`, which may also be our own cancellation, or our coroutine's closing."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise error
+    elif isinstance(error, GeneratorExit) and not _is_raised(error):
+        raise error
+    return theirs(error)
+
+
+def run_through(answer: object, name: str) -> None:
+    """TypeError for a coroutine, which nobody would await: it is closed, and has done nothing."""
+    if isinstance(answer, _UNAWAITED):
+        discard(answer)
+        raise TypeError(f"{name} returned a coroutine, which nobody awaits; write a plain function that does the work")
+
+
+def told_nothing(answer: object, name: str) -> None:
+    """The same of a hook that answers nothing: a generator has done nothing either."""
+    if isinstance(answer, GeneratorType):
+        discard(answer)
+        raise TypeError(f"{name} returned a generator, which nobody runs; write a plain function that does the work")
+    run_through(answer, name)
+
+
+def discard(answer: object) -> None:
+    """Close what would complain, once it is garbage, that it was never awaited."""
+    if isinstance(answer, CoroutineType | GeneratorType):
+        answer.close()
+
+
+def _is_of_a_signal(error: BaseException) -> bool:
+    """Whether a signal's handler raised it. Python's own for SIGINT is written in C and leaves no frame, and what it
+    interrupts is between two instructions: the last frame is not at a `raise`, as it is of one who wrote that.
+    """
+    handlers = set(_handlers())
+    if any(entry.tb_frame.f_code in handlers for entry in _entries(error)):
+        return True
+    return isinstance(error, KeyboardInterrupt) and not _is_raised(error)
+
+
+def _handlers() -> Iterator[CodeType]:
+    for number in signal.valid_signals():
+        handler: object = signal.getsignal(number)
+        handler = getattr(handler, "func", handler)  # asyncio's is a partial
+        code = getattr(getattr(handler, "__func__", handler), "__code__", None)
+        if code is not None:
+            yield code
+
+
+def _is_raised(error: BaseException) -> bool:
+    """Whether a `raise` made it, and nobody threw it in from outside."""
+    *_, last = _entries(error)
+    return last.tb_frame.f_code.co_code[last.tb_lasti] == _RAISE
+
+
+def _entries(error: BaseException) -> Iterator[TracebackType]:
+    entry = error.__traceback__
+    assert entry is not None, "it was caught by whoever asks"
+    while entry is not None:
+        yield entry
+        entry = entry.tb_next
