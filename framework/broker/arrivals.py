@@ -15,11 +15,15 @@ from framework.model.queue import MessageQueue
 from framework.model.sql92 import Expression
 from framework.wire.stored import Records
 
+# Messages held against conditions for one arrival, some ten milliseconds. Whoever else waits with one looks himself,
+# when it is his turn; a pull that is woken for nothing is told to pull again.
+LOOKS_MAX = 2000
+
 
 class Arrival:
     """What one group of writes brought to one queue."""
 
-    __slots__ = ("_answers", "_properties", "_queue", "_rows", "_tags")
+    __slots__ = ("_answers", "_looks", "_properties", "_queue", "_rows", "_tags")
 
     def __init__(self, queue: Queue, rows: Sequence[Row]) -> None:
         self._queue = queue
@@ -27,6 +31,7 @@ class Arrival:
         self._tags = frozenset(tag for _, _, _, tag, _, _ in rows)
         self._properties: list[dict[str, str]] = []
         self._answers: dict[int, bool] = {}
+        self._looks = 0
 
     def is_wanted(self, hold: Hold) -> bool:
         """Whether a message is among them that the pull would be given."""
@@ -37,8 +42,15 @@ class Arrival:
     def _fits(self, condition: Expression) -> bool:
         answer = self._answers.get(id(condition))
         if answer is None:
-            answer = self._answers[id(condition)] = any(condition.matches(self._of(i)) for i in range(len(self._rows)))
+            answer = self._answers[id(condition)] = self._looks > LOOKS_MAX or self._any(condition)
         return answer
+
+    def _any(self, condition: Expression) -> bool:
+        for i in range(len(self._rows)):
+            self._looks += 1
+            if self._looks > LOOKS_MAX or condition.matches(self._of(i)):
+                return True
+        return False
 
     def _of(self, index: int) -> dict[str, str]:
         if index == len(self._properties):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from functools import partial
 from typing import Any
 
 import structlog
 
 from framework.broker.handlers import HANDLERS
 from framework.broker.intercept import Interceptor, Interceptors, Lost
-from framework.broker.quotas import Quotas
+from framework.broker.large import Large
+from framework.broker.quotas import Quotas, cost_of
 from framework.broker.relays import relay
-from framework.broker.request import AfterCommit, Answer, Handler, Hold, Refusal, Relay, Request, refuse
+from framework.broker.request import AfterCommit, Answer, Handler, Hold, InSteps, Refusal, Relay, Request, refuse
 from framework.errors import FrameworkError, ProtocolError, RecordDamaged, StoreError
 from framework.marks import sometimes
 from framework.wire.codes import ResponseCode, request_name
@@ -39,6 +41,7 @@ class Dispatch:
         self._interceptors = interceptors
         self._verify = verify
         self._trouble = trouble
+        self._large = Large(self._conclude)
 
     def serve(self, request: Request) -> None:
         """Take a request that has just come in."""
@@ -47,6 +50,8 @@ class Dispatch:
             if refusal is not None:
                 request.answer(refuse(ResponseCode.NO_PERMISSION, refusal))
                 return
+        if not request.client.is_proven:
+            request.client.prove()
         interceptor = self._interceptors.take(request) if self._interceptors else None
         if interceptor is None:
             self.resume(request)
@@ -55,38 +60,66 @@ class Dispatch:
         else:
             self._intercepted(request, interceptor)
 
+    def wake(self, request: Request) -> None:
+        """Look again at a request that was held, in a turn of its connection: a message may wake thousands."""
+        request.client.attend(self._woken(request))
+
+    def _woken(self, request: Request) -> Generator[None, None, None]:
+        self.resume(request)
+        yield from ()
+
     def resume(self, request: Request) -> None:
         """Act on a request that has come in, or look again at one that was held."""
-        busy = self._quotas.refusal(request.command.code)
+        busy = self._quotas.refusal(request)
         if busy is not None:
             request.answer(busy)
             return
-        match self._decide(request):
+        handler = self._handlers.get(request.command.code)
+        if handler is None:
+            request.answer(
+                refuse(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {request.command.code} not supported")
+            )
+            return
+        self._conclude(request, partial(handler, request))
+
+    def _conclude(self, request: Request, decide: Callable[[], Answer], over: Callable[[], None] | None = None) -> None:
+        """Do what a handler's word means; `over` is called when nothing of it is left to do."""
+        match self._decided(request, decide):
             case Command() as answer:
                 request.answer(answer)
             case Hold() as hold:
                 request.node.holds.park(request, hold)
             case Relay() as question:
                 relay(request, question)
+            case InSteps() as large:
+                self._large.enter(request, large, self._counted(request))
             case AfterCommit() as word:
-                quotas, size = self._quotas, len(request.command.body)
-                quotas.writes += 1
-                quotas.write_bytes += size
+                self._submit(request, word, over)
+                return
+        if over is not None:
+            over()
 
-                def done(result: Any, error: FrameworkError | None) -> None:
-                    quotas.writes -= 1
-                    quotas.write_bytes -= size
-                    request.answer(_after(word, result, error))
+    def _submit(self, request: Request, word: AfterCommit, over: Callable[[], None] | None) -> None:
+        give_back = self._counted(request) if over is None else over
+        # The change has put it together with all else that is stored; twice is once too often.
+        request.command.body = b""
 
-                request.node.store.writer.submit(word.change, done)
+        def done(result: Any, error: FrameworkError | None) -> None:
+            give_back()
+            request.answer(_after(word, result, error))
 
-    def _decide(self, request: Request) -> Answer:
+        request.node.store.writer.submit(word.change, done)
+
+    def _counted(self, request: Request) -> Callable[[], None]:
+        """Count what waits for the disk; what is returned takes it out again."""
+        cost = cost_of(request.command)
+        self._quotas.take(request.client, cost)
+        return partial(self._quotas.give_back, request.client, cost)
+
+    def _decided(self, request: Request, decide: Callable[[], Answer]) -> Answer:
         code = request.command.code
-        handler = self._handlers.get(code)
-        if handler is None:
-            return refuse(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {code} not supported")
         try:
-            return handler(request)
+            return decide()
         except Refusal as refusal:
             return refuse(refusal.code, refusal.remark, refusal.fields)
         except (RecordDamaged, StoreError) as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
+from sys import getsizeof
 
 from framework.broker.arrivals import Arrival
 from framework.broker.request import Client, Hold, Request
@@ -17,6 +18,8 @@ from framework.broker.timers import Timer, Timers
 
 HOLDS_MAX = 100_000
 _HEAP_SLACK = 1000
+# About what a hold costs beside its texts: the request, what it waits for, and its places in three indexes.
+HOLD_BYTES = 1500
 
 
 class _Held:
@@ -27,7 +30,7 @@ class _Held:
         self.wish = wish
         # A pull has no body; one that came with one need not be held with it.
         request.command.body = b""
-        self.size = sum(map(len, request.command.fields.values()))
+        self.size = HOLD_BYTES + sum(map(getsizeof, request.command.fields.values()))
 
     @property
     def where(self) -> tuple[str, int]:
@@ -44,7 +47,7 @@ class Holds:
         self._wake = wake
         self._a_client_max = a_client_max
         self._bytes_max, self._bytes = bytes_max, 0
-        self._by_client: dict[Client, int] = {}
+        self._by_client: dict[Client, dict[_Held, None]] = {}
         self._by_queue: dict[tuple[str, int], dict[_Held, None]] = {}
         self._deadlines: list[tuple[float, int, _Held]] = []
         self._count = 0
@@ -58,7 +61,7 @@ class Holds:
     def has_room(self, client: Client) -> bool:
         """Whether one more of this connection may wait."""
         is_room = self._count < HOLDS_MAX and self._bytes < self._bytes_max
-        return is_room and self._by_client.get(client, 0) < self._a_client_max
+        return is_room and len(self._by_client.get(client, ())) < self._a_client_max
 
     def park(self, request: Request, hold: Hold) -> None:
         """Let the request wait."""
@@ -66,7 +69,7 @@ class Holds:
         self._by_queue.setdefault(held.where, {})[held] = None
         self._count += 1
         self._bytes += held.size
-        self._by_client[request.client] = self._by_client.get(request.client, 0) + 1
+        self._by_client.setdefault(request.client, {})[held] = None
         self._sequence += 1
         heapq.heappush(self._deadlines, (self._timers.time() + hold.timeout_ms / 1000, self._sequence, held))
         if len(self._deadlines) > 2 * self._count + _HEAP_SLACK:
@@ -94,16 +97,14 @@ class Holds:
 
     def forget(self, client: Client) -> None:
         """Drop what a connection waited for; nobody is there to answer."""
-        for holds in list(self._by_queue.values()):
-            for held in list(holds):
-                if held.request is not None and held.request.client is client:
-                    self._take(held)
+        for held in list(self._by_client.get(client, ())):
+            self._take(held)
 
-    def end_all(self) -> None:
-        """Wake everybody: the broker stops."""
+    def end_all(self, wake: Callable[[Request], None]) -> None:
+        """Wake everybody at once: the broker stops."""
         for holds in list(self._by_queue.values()):
             for held in list(holds):
-                self._end(held)
+                self._end(held, wake)
         self.clear()
 
     def clear(self) -> None:
@@ -116,20 +117,21 @@ class Holds:
             self._timer.cancel()
             self._timer = None
 
-    def _end(self, held: _Held) -> None:
+    def _end(self, held: _Held, wake: Callable[[Request], None] | None = None) -> None:
         request = self._take(held)
         if request is not None:
             request.was_held = True
-            self._wake(request)
+            (wake or self._wake)(request)
 
     def _take(self, held: _Held) -> Request | None:
         request, held.request = held.request, None
         if request is not None:
             self._count -= 1
             self._bytes -= held.size
-            left = self._by_client.pop(request.client) - 1
-            if left:
-                self._by_client[request.client] = left
+            of_client = self._by_client[request.client]
+            del of_client[held]
+            if not of_client:
+                del self._by_client[request.client]
             holds = self._by_queue[held.where]
             del holds[held]
             if not holds:

@@ -1,73 +1,100 @@
-"""Quotas: what all clients together may make the broker hold. Beyond it they are told 2, SYSTEM_BUSY, and wait.
+"""Quotas: what clients together may have waiting for the disk. Beyond it they are told 2, SYSTEM_BUSY, and wait.
 
 Java's producer then tries another broker or fails the send, its consumers pull again after three seconds. Requests that
 are small, and that members live by, are served in any case: a group must not lose its queues because a broker is busy.
+The last quarter is kept for connections that have little there, so that nobody shuts out the others.
 """
 
 from __future__ import annotations
 
+from sys import getsizeof
+
 import structlog
 
-from framework.broker.request import refuse
+from framework.broker.request import Client, Request, refuse
 from framework.broker.settings import BrokerSettings
-from framework.net.listener import Unread
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import Command
 
 log = structlog.get_logger()
 
-_SMALL = frozenset(
+_NO_WRITES = frozenset(
     {
         RequestCode.HEART_BEAT, RequestCode.UNREGISTER_CLIENT, RequestCode.GET_CONSUMER_LIST_BY_GROUP,
         RequestCode.QUERY_CONSUMER_OFFSET, RequestCode.UPDATE_CONSUMER_OFFSET, RequestCode.LOCK_BATCH_MQ,
-        RequestCode.UNLOCK_BATCH_MQ,
+        RequestCode.UNLOCK_BATCH_MQ, RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE,
     }
 )  # fmt: skip
-_NO_WRITES = _SMALL | {RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE}
-_SMALL_ANSWERS = _SMALL | {
-    RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
-    RequestCode.CONSUMER_SEND_MSG_BACK,
-}  # fmt: skip
+_KEPT_SHARE = 4  # one in so many
+# About what a request costs that waits, beside its texts: itself, its answer to be, and the record's own objects.
+WRITE_BYTES = 2500
+
+
+def cost_of(command: Command) -> int:
+    """About how many bytes of memory a request holds until it is answered. Its texts are there twice."""
+    return WRITE_BYTES + len(command.body) + 2 * sum(map(getsizeof, command.fields.values()))
 
 
 class Quotas:
     """One a broker process. Whoever submits a write counts it here, and takes it out when it is answered."""
 
-    def __init__(self, settings: BrokerSettings, unread: Unread) -> None:
+    def __init__(self, settings: BrokerSettings) -> None:
         self.writes = 0
         self.write_bytes = 0
-        self._unread = unread
-        self._writes = _Limit("requests wait for the disk", settings.writes_max)
-        self._bytes = _Limit("bytes of requests wait for the disk", settings.write_bytes_max)
-        self._answers = _Limit("bytes of answers wait to be read", settings.unread_bytes_max)
+        self._own: dict[Client, tuple[int, int]] = {}
+        """How many of them, and of their bytes, are of one connection."""
+        self._writes = _Limit("requests wait for the disk", settings.writes_max, settings.channels_max)
+        self._bytes = _Limit("bytes of requests wait for the disk", settings.write_bytes_max, settings.channels_max)
 
-    def refusal(self, code: int) -> Command | None:
+    def refusal(self, request: Request) -> Command | None:
         """The answer to a request that there is no room for."""
-        writes, of_bytes = self._writes.is_reached(self.writes), self._bytes.is_reached(self.write_bytes)
-        if (writes or of_bytes) and code not in _NO_WRITES:
-            return (self._writes if writes else self._bytes).refusal()
-        if not (self._unread.behind or self._answers.is_entered):
-            return None
-        is_behind = self._answers.is_reached(self._unread.bytes)
-        return self._answers.refusal() if is_behind and code not in _SMALL_ANSWERS else None
+        for limit, held in ((self._writes, self.writes), (self._bytes, self.write_bytes)):
+            if limit.is_near(held) and request.command.code not in _NO_WRITES:
+                count, size = self._own.get(request.client, (0, 0))
+                own = count if limit is self._writes else size + cost_of(request.command)
+                if not limit.has_room(held, own):
+                    return limit.refusal()
+        return None
+
+    def take(self, client: Client, cost: int) -> None:
+        self._count(client, 1, cost)
+
+    def give_back(self, client: Client, cost: int) -> None:
+        self._count(client, -1, -cost)
+
+    def _count(self, client: Client, count: int, cost: int) -> None:
+        self.writes += count
+        self.write_bytes += cost
+        writes, size = self._own.get(client, (0, 0))
+        if writes + count:
+            self._own[client] = writes + count, size + cost
+        else:
+            del self._own[client]
 
 
 class _Limit:
-    """Entered when it is reached, left a tenth below; one line in the log for each."""
+    """Entered when all but the kept part is taken, left a tenth below; one line in the log for each."""
 
-    def __init__(self, what: str, most: int) -> None:
+    def __init__(self, what: str, most: int, clients: int) -> None:
         self._what, self._most = what, most
-        self.is_entered = False
+        kept = most // _KEPT_SHARE
+        self._open = most - kept
+        self._little = kept // clients
+        self._is_entered = False
 
-    def is_reached(self, held: int) -> bool:
-        if held >= self._most:
-            if not self.is_entered:
-                self.is_entered = True
+    def is_near(self, held: int) -> bool:
+        if held >= self._open:
+            if not self._is_entered:
+                self._is_entered = True
                 log.warning("requests refused", reason=self._what, limit=self._most)
-        elif self.is_entered and held <= self._most * 9 // 10:
-            self.is_entered = False
+        elif self._is_entered and held <= self._open * 9 // 10:
+            self._is_entered = False
             log.info("requests accepted again", reason=self._what)
-        return self.is_entered
+        return self._is_entered
+
+    def has_room(self, held: int, own: int) -> bool:
+        """Whether one more may come of a connection that has so much there."""
+        return held < self._most and own < self._little
 
     def refusal(self) -> Command:
         return refuse(ResponseCode.SYSTEM_BUSY, f"[OVERLOAD] {self._what}, {self._most} at most; try again later")

@@ -6,7 +6,7 @@ A handler is a plain function `handle(request) -> Answer`. It decides at once; w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -38,6 +38,14 @@ class Client(Protocol):
     def answer(self, request: Command, answer: Command) -> None: ...
     def close(self, reason: str) -> None: ...
     def request_now(self, command: Command, *, timeout_ms: int) -> Answered: ...
+    def attend(self, work: Generator[None, None, None]) -> None:
+        """Go on with this, a step a turn, until it ends or the connection does, which closes it."""
+
+    def prove(self) -> None:
+        """It has asked for something that it may have."""
+
+    @property
+    def is_proven(self) -> bool: ...
 
 
 class Request:
@@ -97,7 +105,14 @@ class Relay:
     """Makes the answer from theirs, in the order asked; None for whoever said nothing in time."""
 
 
-Answer: TypeAlias = Command | AfterCommit | Hold | Relay
+@dataclass(frozen=True, slots=True)
+class InSteps:
+    """Too much for one turn: a step at a time, while other connections have theirs; the last says what to answer."""
+
+    steps: Generator[None, None, Answer]
+
+
+Answer: TypeAlias = "Command | AfterCommit | Hold | Relay | InSteps"
 Handler: TypeAlias = Callable[[Request], Answer]
 
 

@@ -198,9 +198,9 @@ def write(
     if wish is None:
         tag, hashes = tag_hash(message.properties.get(TAGS)), key_hashes(message)
         record = encode(message, None if text is None else text.encode())
-        return lambda transaction: Planned(
-            transaction.append(node.name, message.topic, message.queue_id, record, tag, hashes), None
-        )
+        # Not the message itself: its parts would be kept beside the record for as long as it waits for the disk.
+        broker, topic, number = node.name, message.topic, message.queue_id
+        return lambda transaction: Planned(transaction.append(broker, topic, number, record, tag, hashes), None)
     message = _waiting(node, message, wish)
     record = encode(message)
 
@@ -299,9 +299,9 @@ def send(request: Request, sent: Sent) -> AfterCommit | Command:
 
 def send_answer(node: Node, stored: list[Stored], number: int, key: str | None) -> Command:
     """What a producer is told: the ids in the log, the queue and the first offset."""
-    host = host_of(node.address)
+    host = offset_message_id(host_of(node.address), 0)[:-16]
     fields = {
-        "msgId": ",".join(offset_message_id(host, each.place) for each in stored),
+        "msgId": ",".join([f"{host}{each.place:016X}" for each in stored]),
         "queueId": str(number),
         "queueOffset": str(stored[0].offset),
         **ANSWER_EXTRAS,

@@ -32,9 +32,10 @@ from framework.broker.users import Users
 from framework.errors import ConfigurationError, shorten
 from framework.model.box import BoxHandler
 from framework.model.reserved import SCHEDULE_TOPIC
-from framework.net.channel import Channel
-from framework.net.listener import Listener, Unread
+from framework.net.listener import Listener
+from framework.net.served import House, Served
 from framework.net.tls import TlsOptions, server_context
+from framework.net.turns import Turns
 from framework.ports import World
 from framework.wire.command import Command
 from framework.wire.connection import Limits
@@ -42,6 +43,7 @@ from framework.wire.connection import Limits
 log = structlog.get_logger()
 
 _STOP_S = 4.0  # of the five that a stop may take
+_PROVE_S = 10.0  # for a client's first signed request, which is the first thing that every client sends
 # The largest body, its header, and a byte too much, so that one beyond the limit is refused by name and not by force.
 _FRAME_SLACK = 256 * 1024
 
@@ -84,11 +86,11 @@ class Broker:
         self._ports = [port + i if port else 0 for i in range(brokers)]
         self._tls = None if tls is None else server_context(tls, client_certificates=bool(tls.ca_file))
         self._interceptors = Interceptors()
-        self._unread = Unread()
         self._users = None if auth is None else Users(auth, self._settings.cluster, auth_place)
         verify = None if self._users is None else self._users.refusal
-        quotas = Quotas(self._settings, self._unread)
+        quotas = Quotas(self._settings)
         self._dispatch = Dispatch(self._interceptors, verify, quotas, self._trouble, table_with(handlers))
+        self._house: House | None = None
         self._nodes: list[Node] = []
         self._listeners: list[Listener] = []
         self._store: Store | None = None
@@ -108,11 +110,17 @@ class Broker:
         retention = self._retention = Retention(
             store, loop, world.clock, settings, waiting=frozenset({SCHEDULE_TOPIC, TIMER_TOPIC})
         )
+        self._house = House(
+            Turns(),
+            # One of the largest must be able to come, where it is the only one.
+            frames_bytes_max=max(settings.frames_bytes_max, settings.body_bytes_max + _FRAME_SLACK),
+            unread_bytes_max=settings.unread_bytes_max,
+        )
         try:
             for i, port in enumerate(self._ports):
                 node = Node(
                     _name_of(i, settings.names), world=world, timers=loop, store=store, delays=delays,
-                    retention=retention, settings=settings, neighbours=lambda: self._nodes, wake=self._dispatch.resume,
+                    retention=retention, settings=settings, neighbours=lambda: self._nodes, wake=self._dispatch.wake,
                     users=self._users,
                 )  # fmt: skip
                 listener = self._listener(node, port)
@@ -157,7 +165,7 @@ class Broker:
             if clockwork is not None:
                 clockwork.stop()
         for node in self._nodes:
-            node.holds.end_all()
+            node.holds.end_all(self._dispatch.resume)
         store.writer.save_tables()
         idle = asyncio.Event()
         store.writer.when_idle(idle.set)
@@ -207,7 +215,7 @@ class Broker:
     def _listener(self, node: Node, port: int) -> Listener:
         limits, settings = Limits(), self._settings
 
-        def on_request(channel: Channel, command: Command) -> None:
+        def on_request(channel: Served, command: Command) -> None:
             self._dispatch.serve(Request(command, channel, node))
 
         return Listener(
@@ -222,7 +230,8 @@ class Broker:
             channels_max=settings.channels_max,
             tls=self._tls,
             unsent_bytes_max=settings.unsent_bytes_max,
-            unread=self._unread,
+            house=self._house,
+            prove_seconds=None if self._users is None else _PROVE_S,
         )
 
     def _arrived(self, queue: Queue, rows: list[Row]) -> None:

@@ -36,8 +36,10 @@ class BrokerSettings:
     channels_max: int = 256
     unsent_bytes_max: int = 8 * 1024 * 1024
     """A reader this far behind on one connection is cut off."""
-    unread_bytes_max: int = 256 * 1024 * 1024
-    """Answers that all connections together have not taken in; beyond it whoever asks for much is told 2."""
+    unread_bytes_max: int = 64 * 1024 * 1024
+    """Answers that all connections together have not taken in; beyond it who is longest behind is cut off."""
+    frames_bytes_max: int = 32 * 1024 * 1024
+    """Frames that have begun and not ended, of all connections; beyond it who began first is cut off."""
     waiting_pulls_max: int = 2048
     """Long polls of one connection; the next is told 2."""
     waiting_bytes_max: int = 64 * 1024 * 1024
@@ -45,8 +47,8 @@ class BrokerSettings:
     heartbeat_bytes_max: int = 32 * 1024 * 1024
     """What is kept of heartbeats: members, producers, and what they want; beyond it one that adds to it is told 2."""
     writes_max: int = 10_000  # sendThreadPoolQueueCapacity
-    write_bytes_max: int = 256 * 1024 * 1024
-    """Requests that wait for the disk, and their bodies; beyond it whoever writes is told 2."""
+    write_bytes_max: int = 64 * 1024 * 1024
+    """Requests that wait for the disk, and what they cost; beyond it whoever writes is told 2."""
     topics_max: int = 1000
     groups_max: int = 1000
     offsets_saved_s: float = 0.5

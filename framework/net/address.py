@@ -26,6 +26,13 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+def text_of(peername: object) -> str:
+    """What the system calls a peer, as `host:port`."""
+    if isinstance(peername, tuple) and len(peername) >= 2:
+        return str(Address(str(peername[0]), peername[1]))
+    return str(peername or "unknown peer")
+
+
 def parse_address(text: str, what: str = "address") -> Address:
     """The address, or a ConfigurationError that names `what` it is and what is wrong with it."""
     plain = _SCHEME.sub("", text.strip(), count=1).removesuffix("/")

@@ -28,6 +28,7 @@ import structlog
 
 from framework import marks
 from framework.errors import BrokerUnreachable, ConnectionLost, ProtocolError, Refused, RequestTimedOut
+from framework.net.address import text_of
 from framework.wire.codes import RequestCode, ResponseCode, request_name
 from framework.wire.command import Command
 from framework.wire.connection import Connection, Limits
@@ -37,8 +38,8 @@ log = structlog.get_logger()
 IDLE_SECONDS = 120.0  # as NettyClientConfig and NettyServerConfig: longer than any long poll or heartbeat period
 MEANINGFUL_SECONDS = 0.1  # below that a time-out says nothing about the peer
 ALONE_SECONDS = 10.0  # a wait of so long is believed at once; of shorter ones it takes a second
-STALL_SECONDS = 10.0  # a frame that has begun must go on
-STALL_BYTES_MIN = 4096  # ... by at least so much in STALL_SECONDS
+STALL_SECONDS = 10.0  # in which a frame that has begun must end, or go on by at least ...
+STALL_BYTES_MIN = 4096
 SILENT_CLOSE_HINT = ", without a word; is it a TLS port, or no broker?"
 GO_AWAY_REASON = "told to go away"
 STRAYS_MAX = 2048  # between two looks of the timer: more than could ever have been asked for and given up
@@ -66,7 +67,7 @@ class Channel:
         sign: Sign | None = None,
         on_request: Callable[[Channel, Command], None] | None = None,
         on_open: Callable[[Channel], None] | None = None,
-        unsent_bytes_max: int | None = None,
+        stall_bytes_min: int = STALL_BYTES_MIN,
     ) -> None:
         self.peer = peer
         """The address that was dialled, or the one that an accepted connection comes from."""
@@ -85,7 +86,6 @@ class Channel:
         self._wire: Connection[Answered] = Connection(limits)
         self._sign = sign
         self._on_open = on_open
-        self._unsent_bytes_max = unsent_bytes_max
         self._transport: Any = None
         self._outbox: list[bytes] = []
         """Ready-made frames of this turn of the loop."""
@@ -93,14 +93,14 @@ class Channel:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._read_at = self._written_at = self._loop.time()
-        self._bytes_read = 0
-        self._bytes_at_stall: int | None = None
+        self._bytes_read = self._frames_read = 0
+        self._stall_bytes_min = stall_bytes_min
+        self._at_look: tuple[int, int] | None = None
+        """Frames and bytes read at the last look, where a frame had begun by then."""
         self._strays_max = STRAYS_MAX
         self._paused_at: float | None = None
         self._is_write_paused = False
         self._waiting_to_write: deque[asyncio.Future[None]] = deque()
-
-    # Requests out
 
     async def request(self, command: Command, *, timeout_ms: int) -> Command:
         """The answer, whatever its code. Raises ConnectionLost or RequestTimedOut."""
@@ -175,10 +175,6 @@ class Channel:
         self._written_at = self._loop.time()
         self._flush()
         self._transport.write(data)
-        if self._is_write_paused and self._unsent_bytes_max is not None:
-            unsent = self._transport.get_write_buffer_size()
-            if unsent > self._unsent_bytes_max:
-                self._end(f"{unsent} bytes wait to be read by the peer, more than {self._unsent_bytes_max}", abort=True)
 
     async def _room_to_write(self, command: Command, timeout_ms: int) -> int:
         """Wait while the peer reads too slowly; answers how much of the time-out is left."""
@@ -195,8 +191,6 @@ class Channel:
                     f"{request_name(command.code)}: {self.peer} took in no bytes for {timeout_ms} ms; nothing was sent"
                 ) from None
         return max(1, int((until - loop.time()) * 1000))
-
-    # Deadlines
 
     def _watch(self, number: int, code: int, timeout_ms: int) -> None:
         now = self._written_at = self._loop.time()
@@ -238,7 +232,7 @@ class Channel:
     def _next_look(self, now: float) -> float:
         earliest = min(deadline.at for deadline in self._deadlines.values()) if self._deadlines else now + IDLE_SECONDS
         earliest = min(earliest, max(self._read_at, self._written_at) + IDLE_SECONDS)
-        return min(earliest, now + STALL_SECONDS) if self._bytes_at_stall is not None else earliest
+        return min(earliest, now + STALL_SECONDS) if self._at_look is not None else earliest
 
     def _expire(self, now: float) -> float | None:
         """Fail what is overdue; the longest budget among it that passed in complete silence, if meaningful."""
@@ -262,16 +256,18 @@ class Channel:
         return silence
 
     def _is_stalled(self) -> bool:
-        """Whether the frame that has begun made no headway since the last look."""
-        before, self._bytes_at_stall = self._bytes_at_stall, self._bytes_read if self._wire.is_mid_frame else None
-        return before is not None and self._bytes_at_stall is not None and self._bytes_read - before < STALL_BYTES_MIN
+        """Whether the frame that had begun at the last look made too little headway since."""
+        frames, count = self._at_look or (-1, 0)
+        self._at_look = (self._frames_read, self._bytes_read) if self._wire.is_mid_frame else None
+        is_same = self._at_look is not None and frames == self._frames_read
+        return is_same and self._bytes_read - count < self._stall_bytes_min
 
     # What the transport tells us
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
         if not self.peer:
-            self.peer = _text_of(transport.get_extra_info("peername"))
+            self.peer = text_of(transport.get_extra_info("peername"))
         self.is_open = True
         self._arm(self._loop.time() + IDLE_SECONDS)
         if self._on_open is not None:
@@ -280,29 +276,40 @@ class Channel:
     def data_received(self, data: bytes) -> None:
         if self.close_reason is not None:
             return  # what was on its way when we closed
-        now = self._read_at = self._loop.time()
-        self.has_heard = True
-        self._bytes_read += len(data)
+        self._note_read(len(data))
         try:
             received = self._wire.receive_data(data)
         except ProtocolError as error:
             self._fail(error)
             return
+        self._frames_read += len(received)
         for future, command in received:
-            if future is None:
+            self._obey(future, command)
+        self._after_reading()
+
+    def _note_read(self, count: int) -> None:
+        self._read_at, self.has_heard = self._loop.time(), True
+        self._bytes_read += count
+
+    def _obey(self, future: Answered | None, command: Command) -> None:
+        """Take a frame. An answer is given on though the channel has ended: nobody else would end the wait for it."""
+        if future is None:
+            if self.close_reason is None:
                 self._take_request(command)
-                continue
-            self._deadlines.pop(command.number, None)  # gone where a request before it ended the channel
-            if command.code == ResponseCode.GO_AWAY:
-                self.retire()
-            if not future.done():
-                future.set_result(command)
+            return
+        self._deadlines.pop(command.number, None)  # gone where a request before it ended the channel
+        if command.code == ResponseCode.GO_AWAY:
+            self.retire()
+        if not future.done():
+            future.set_result(command)
+
+    def _after_reading(self) -> None:
         if not self.is_open:
             self._close_when_answered()
         elif self._wire.strays > self._strays_max:
             self._fail(ProtocolError(f"more than {STRAYS_MAX} answers that nobody waits for"))
-        elif self._timer_at > now + STALL_SECONDS and self._wire.is_mid_frame:
-            self._arm(now + STALL_SECONDS)
+        elif self._wire.is_mid_frame and self._timer_at > (until := self._read_at + STALL_SECONDS):
+            self._arm(until)
 
     def _take_request(self, command: Command) -> None:
         if self.on_request is None:
@@ -382,9 +389,12 @@ class Channel:
             self._transport.abort()
 
     def _fail(self, error: ProtocolError) -> None:
-        log.warning("peer broke the protocol", peer=self.peer, reason=error.reason)
+        self._complain(error)
         self.is_faulty = True
         self._end(error.reason, abort=True, cause=error)
+
+    def _complain(self, error: ProtocolError) -> None:
+        log.warning("peer broke the protocol", peer=self.peer, reason=error.reason)
 
     def _end(self, reason: str, *, abort: bool, cause: Exception | None = None) -> None:
         if self.close_reason is not None:
@@ -428,13 +438,6 @@ def _fail(future: Answered, error: BrokerUnreachable) -> None:
     if not future.done():
         future.set_exception(error)
         future.exception()  # looked at: a pull that was given up need not be complained of
-
-
-def _text_of(peername: object) -> str:
-    if isinstance(peername, tuple) and len(peername) >= 2:
-        host, port = peername[:2]
-        return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"
-    return str(peername or "unknown peer")
 
 
 def raise_for(

@@ -8,7 +8,9 @@ from typing import Any
 
 import structlog
 
-from framework.net.channel import DEFAULT_LIMITS, Channel
+from framework.net.channel import DEFAULT_LIMITS
+from framework.net.served import House, Served
+from framework.net.turns import Turns
 from framework.ports import Listening, World
 from framework.wire.codes import ResponseCode
 from framework.wire.command import Command
@@ -19,75 +21,12 @@ log = structlog.get_logger()
 CHANNELS_MAX = 256
 CLOSE_SECONDS = 1.0  # for the last answers to get out
 UNSENT_BYTES_MAX = 8 * 1024 * 1024  # what one slow reader may make us hold
-COLLECTED_BYTES_MAX = 64 * 1024
+# Of the connections to a port, those who have not shown that they may be there; the rest is kept for those who have.
+STRANGERS_SHARE = 0.75
 # Above the limit a connection is let in to be told so: a closed one says nothing, and clients dial again at once.
 REFUSED_MAX = 64
 REFUSED_SECONDS = 3.0  # to ask for something, as every client does when it has connected
 TOLD_SECONDS = 0.2  # for the answer to be read: closing at once, with more of its requests unread, could take it away
-
-
-class Unread:
-    """What all connections together have not taken in of their answers; one for the ports of a process.
-
-    Only those that are behind are looked at. The others have at most the transport's high-water mark of 64 KiB each.
-    """
-
-    def __init__(self) -> None:
-        self.behind: dict[_Served, None] = {}
-
-    @property
-    def bytes(self) -> int:
-        return sum(channel.unread_bytes for channel in self.behind)
-
-
-class _Served(Channel):
-    """An accepted connection. Answers of one turn of the loop leave in one write.
-
-    A commit answers all who shared it, and a system call costs as much as a third of a send. More than the transport
-    would hold by itself is not collected, so that what nobody reads is seen.
-    """
-
-    unread: Unread
-    _collected_bytes = 0
-
-    def answer(self, request: Command, answer: Command) -> None:
-        if self._transport is None or self.close_reason is not None:
-            return
-        data = self._wire.answer(request, answer)
-        if not data:
-            return
-        if not self._outbox:
-            self._loop.call_soon(self._flush)
-        self._outbox.append(data)
-        self._collected_bytes += len(data)
-        if self._collected_bytes >= COLLECTED_BYTES_MAX:
-            self._flush()
-
-    def _flush(self) -> None:
-        frames, self._outbox = self._outbox, []
-        self._collected_bytes = 0
-        if frames and self.close_reason is None:
-            self._write(frames[0] if len(frames) == 1 else b"".join(frames))
-
-    def _end(self, reason: str, *, abort: bool, cause: Exception | None = None) -> None:
-        self._flush()
-        super()._end(reason, abort=abort, cause=cause)
-
-    @property
-    def unread_bytes(self) -> int:
-        return int(self._transport.get_write_buffer_size())
-
-    def pause_writing(self) -> None:
-        self.unread.behind[self] = None
-        super().pause_writing()
-
-    def resume_writing(self) -> None:
-        self.unread.behind.pop(self, None)
-        super().resume_writing()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self.unread.behind.pop(self, None)
-        super().connection_lost(error)
 
 
 class Listener:
@@ -99,21 +38,27 @@ class Listener:
         host: str,
         port: int,
         *,
-        on_request: Callable[[Channel, Command], None],
-        on_open: Callable[[Channel], None] | None = None,
-        on_closed: Callable[[Channel], None] | None = None,
+        on_request: Callable[[Served, Command], None],
+        on_open: Callable[[Served], None] | None = None,
+        on_closed: Callable[[Served], None] | None = None,
         tls: Any = None,
         limits: Limits = DEFAULT_LIMITS,
         channels_max: int = CHANNELS_MAX,
         unsent_bytes_max: int = UNSENT_BYTES_MAX,
-        unread: Unread | None = None,
+        house: House | None = None,
+        prove_seconds: float | None = None,
     ) -> None:
+        """With `prove_seconds`, who has asked for nothing by then that he may have is closed."""
         self._world, self._host, self._port, self._tls = world, host, port, tls
         self._on_request, self._on_open, self._on_closed = on_request, on_open, on_closed
         self._limits, self._channels_max, self._unsent_bytes_max = limits, channels_max, unsent_bytes_max
-        self._unread = unread or Unread()
-        self._channels: dict[Channel, None] = {}
-        self._refused: dict[Channel, asyncio.TimerHandle] = {}
+        self._house = house or House(Turns())
+        self._prove_seconds = prove_seconds
+        share = channels_max if prove_seconds is None else int(channels_max * STRANGERS_SHARE)
+        self._strangers_max = max(share, 1)
+        self._strangers: dict[Served, asyncio.TimerHandle | None] = {}
+        self._channels: dict[Served, None] = {}
+        self._refused: dict[Served, asyncio.TimerHandle] = {}
         self._listening: Listening | None = None
         self._is_full = False
 
@@ -123,17 +68,20 @@ class Listener:
         self._listening = await self._world.network.listen(self._make, self._host, self._port, tls=self._tls)
         return self._listening.port
 
-    def _make(self) -> Channel:
-        channel = _Served(
+    def _make(self) -> Served:
+        return Served(
+            self._house,
             limits=self._limits,
             on_request=self._on_request,
             on_open=self._opened,
             unsent_bytes_max=self._unsent_bytes_max,
         )
-        channel.unread = self._unread
-        return channel
 
-    def _opened(self, channel: Channel) -> None:
+    def _opened(self, channel: Served) -> None:
+        assert isinstance(channel, Served)
+        is_full = len(self._channels) >= self._channels_max or len(self._strangers) >= self._strangers_max
+        if is_full and self._strangers:
+            self._make_room()
         if len(self._channels) >= self._channels_max:
             if not self._is_full:
                 self._is_full = True
@@ -141,11 +89,29 @@ class Listener:
             self._refuse(channel)
             return
         self._channels[channel] = None
+        self._strangers[channel] = None if self._prove_seconds is None else self._deadline(channel, self._prove_seconds)
+        channel.on_proven = self._proven
         channel.closed.add_done_callback(lambda _: self._ended(channel))
         if self._on_open is not None:
             self._on_open(channel)
 
-    def _refuse(self, channel: Channel) -> None:
+    def _make_room(self) -> None:
+        """Who came first of those that have shown nothing yet goes: he had most time for it."""
+        first = next(iter(self._strangers))
+        self._proven(first)
+        del self._channels[first]
+        first.abort("it asked for nothing, and others wait for its place")
+
+    def _deadline(self, channel: Served, seconds: float) -> asyncio.TimerHandle:
+        reason = f"no request with a valid signature within {seconds:g} s"
+        return asyncio.get_running_loop().call_later(seconds, channel.abort, reason)
+
+    def _proven(self, channel: Served) -> None:
+        timer = self._strangers.pop(channel, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _refuse(self, channel: Served) -> None:
         """Answer its first requests that the broker is busy, then close; it counts as no connection."""
         reason = f"{self._channels_max} connections are open, the limit"
         if len(self._refused) >= REFUSED_MAX:
@@ -155,10 +121,10 @@ class Listener:
         def close_in(seconds: float) -> None:
             self._refused[channel] = asyncio.get_running_loop().call_later(seconds, channel.close, reason)
 
-        def tell(_: Channel, command: Command) -> None:
+        def tell(_: Any, command: Command) -> None:
             channel.answer(command, Command(ResponseCode.SYSTEM_BUSY, remark=f"[OVERLOAD] {reason}; try again later"))
 
-        def tell_first(_: Channel, command: Command) -> None:
+        def tell_first(_: Any, command: Command) -> None:
             tell(_, command)
             if not command.is_one_way:
                 channel.on_request = tell
@@ -169,7 +135,8 @@ class Listener:
         close_in(REFUSED_SECONDS)
         channel.closed.add_done_callback(lambda _: self._refused.pop(channel).cancel())
 
-    def _ended(self, channel: Channel) -> None:
+    def _ended(self, channel: Served) -> None:
+        self._proven(channel)
         self._channels.pop(channel, None)
         if self._is_full and len(self._channels) < self._channels_max * 9 // 10:
             self._is_full = False
@@ -178,7 +145,7 @@ class Listener:
             self._on_closed(channel)
 
     @property
-    def channels(self) -> tuple[Channel, ...]:
+    def channels(self) -> tuple[Served, ...]:
         """The open ones, oldest first."""
         return tuple(self._channels)
 

@@ -33,6 +33,7 @@ LIMITS = {
     "writes": _Limit("writes_max", 1, 1_000_000),
     "write-bytes": _Limit("write_bytes_max", _MIB, 64 * _GIB, is_size=True),
     "answer-bytes": _Limit("unread_bytes_max", _MIB, 64 * _GIB, is_size=True),
+    "frame-bytes": _Limit("frames_bytes_max", _MIB, 64 * _GIB, is_size=True),
     "connection-bytes": _Limit("unsent_bytes_max", 64 << 10, 64 * _GIB, is_size=True),
     # With its header it must fit into a frame, and those have 16 MiB.
     "message": _Limit("body_bytes_max", 1, 15 * _MIB, is_size=True),

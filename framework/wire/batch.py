@@ -57,14 +57,16 @@ def decode(data: bytes) -> list[Part]:
 
 def cut(data: bytes) -> list[tuple[bytes, bytes, int]]:
     """The same as bodies, properties as they were written, and flags: for whoever stores them."""
-    found = []
-    for at in positions(data):
-        _, flag, body_size = _HEAD.unpack_from(data, at)
-        body_at = at + BODY_AT
-        properties_at = body_at + body_size + _SHORT.size
-        (size,) = _SHORT.unpack_from(data, properties_at - _SHORT.size)
-        found.append((data[body_at : body_at + body_size], data[properties_at : properties_at + size], flag))
-    return found
+    return [cut_at(data, at) for at in positions(data)]
+
+
+def cut_at(data: bytes, at: int) -> tuple[bytes, bytes, int]:
+    """One of them, at a position that `positions` answered."""
+    _, flag, body_size = _HEAD.unpack_from(data, at)
+    body_at = at + BODY_AT
+    properties_at = body_at + body_size + _SHORT.size
+    (size,) = _SHORT.unpack_from(data, properties_at - _SHORT.size)
+    return data[body_at : body_at + body_size], data[properties_at : properties_at + size], flag
 
 
 def positions(data: bytes) -> list[int]:

@@ -223,6 +223,16 @@ class Connection(Generic[T]):
         """Whether a frame has begun and not ended: the shell bounds how long that may last."""
         return bool(self._buffer)
 
+    @property
+    def buffered(self) -> int:
+        """How much of it is here."""
+        return len(self._buffer)
+
+    @property
+    def lacking(self) -> int:
+        """How many of its bytes are to come before there is anything to decide; 0 between frames."""
+        return self._need - len(self._buffer) if self._buffer else 0
+
     def __repr__(self) -> str:
         state = f"ended: {self._end}" if self._end else "open"
         return f"<Connection {state} waiting={self.waiting} strays={self.strays} buffered={len(self._buffer)}B>"

@@ -20,7 +20,6 @@ from framework.broker.store.database import Database, open_memory
 from framework.broker.users import Users
 from framework.model.box import BoxHandler
 from framework.model.reserved import SCHEDULE_TOPIC
-from framework.net.listener import Unread
 from framework.ports import World
 from framework.wire.codes import RequestCode
 from framework.wire.command import ONE_WAY_BIT, Command
@@ -71,8 +70,7 @@ class BrokerLab(Lab):
         self.settings = settings or BrokerSettings()
         self.troubles: list[str] = []
         self.interceptors = Interceptors()
-        self.unread = Unread()
-        quotas = Quotas(self.settings, self.unread)
+        quotas = Quotas(self.settings)
         self.dispatch = Dispatch(self.interceptors, verify, quotas, self.troubles.append, table_with(handlers))
         missing: Any = None  # nothing here opens a connection or a file
         world = World(
@@ -88,7 +86,7 @@ class BrokerLab(Lab):
         )
         self.node = Node(
             "broker-a", world=world, timers=self.timers, store=self.store, delays=delays, retention=self.retention,
-            settings=self.settings, neighbours=lambda: [self.node], wake=self.dispatch.resume,
+            settings=self.settings, neighbours=lambda: [self.node], wake=self.dispatch.wake,
             users=users,
         )  # fmt: skip
         self.node.address = ADDRESS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 from framework.errors import ConnectionLost
@@ -53,6 +53,7 @@ class FakeClient:
         self.answers: list[Command] = []
         self.asked: list[FakeAnswered] = []
         self.closed: str | None = None
+        self.is_proven = False
 
     def send(self, command: Command) -> None:
         self.sent.append(command)
@@ -70,3 +71,15 @@ class FakeClient:
 
     def close(self, reason: str) -> None:
         self.closed = reason
+
+    @property
+    def is_open(self) -> bool:
+        return self.closed is None
+
+    def prove(self) -> None:
+        self.is_proven = True
+
+    def attend(self, work: Generator[None, None, None]) -> None:
+        """All its turns at once."""
+        for _ in work:
+            pass

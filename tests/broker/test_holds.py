@@ -121,7 +121,7 @@ def test_a_closed_connection_s_holds_are_dropped_without_an_answer() -> None:
 def test_stopping_wakes_everybody_and_leaves_no_timer() -> None:
     lab = _Lab()
     requests = [lab.park(500), lab.park(600, number=4)]
-    lab.holds.end_all()
+    lab.holds.end_all(lambda request: lab.woken.append((0, request)))
     lab.timers.advance(1000)
 
     assert lab.woken == [(0, requests[0]), (0, requests[1])]

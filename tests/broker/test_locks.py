@@ -90,16 +90,16 @@ def test_after_a_restart_nobody_else_is_granted_what_could_still_be_trusted() ->
 def test_a_grant_is_answered_when_it_is_on_disk_and_a_renewal_at_once() -> None:
     lab = BrokerLab(is_prompt=False)
     lab.database.commits_inline = False
-    command = Command(RequestCode.LOCK_BATCH_MQ, body=LockBatch(group="g", client_id="a", queues=(ONE,)).encode())
+    body = LockBatch(group="g", client_id="a", queues=(ONE,)).encode()
     for _ in range(2):
-        lab.ask(command)
+        lab.ask(Command(RequestCode.LOCK_BATCH_MQ, body=body))
     assert lab.client.answers == []
     for _ in range(3):
         lab.workers.work()
         lab.timers.turn()
     assert len(lab.client.answers) == 2
 
-    lab.ask(command)
+    lab.ask(Command(RequestCode.LOCK_BATCH_MQ, body=body))
     assert len(lab.client.answers) == 3
 
 

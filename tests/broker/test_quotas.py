@@ -1,23 +1,19 @@
-"""Quotas: what is refused with 2 while too much is under way or unread, what never is, and that it ends."""
+"""Quotas: what is refused with 2 while too much is under way, what never is, and that it ends."""
 
 from __future__ import annotations
 
 from json import dumps
-from typing import Any, cast
+from typing import Any
 
 from structlog.testing import capture_logs
 
+from framework.broker.request import Request
 from framework.broker.settings import BrokerSettings
 from framework.wire.codes import RequestCode
 from framework.wire.command import Command
 from framework.wire.requests.pull import SUBSCRIPTION, SUSPEND
-from tests.broker.broker_lab import BrokerLab, pull_command, send_command
+from tests.broker.broker_lab import BrokerLab, pull_command, send_command, texts
 from tests.broker.client_lab import FakeClient
-
-
-class _Behind:
-    def __init__(self, unread_bytes: int) -> None:
-        self.unread_bytes = unread_bytes
 
 
 def test_writes_that_wait_for_the_disk_are_bounded_by_number() -> None:
@@ -38,44 +34,42 @@ def test_writes_that_wait_for_the_disk_are_bounded_by_number() -> None:
     assert len(lab.records("t")) == 4
 
 
-def test_and_by_size() -> None:
-    lab = BrokerLab(settings=BrokerSettings(write_bytes_max=1000))
-    for size in (600, 600, 600):
-        lab.dispatch.serve(lab.request(send_command(body=bytes(size))))
+def test_and_by_what_they_cost_which_is_more_than_their_bodies() -> None:
+    lab = BrokerLab(settings=BrokerSettings(write_bytes_max=40_000))
+    small, wide = send_command(body=b"x"), send_command(properties=texts(k="p" * 10_000))
+    for command in (small, wide, send_command(body=bytes(10_000)), send_command(body=b"x")):
+        lab.dispatch.serve(lab.request(command))
     assert [answer.code for answer in lab.client.answers] == [2]
     lab.timers.turn()
-    assert len(lab.records("t")) == 2
+    assert len(lab.records("t")) == 3
     assert lab.send().code == 0
 
 
-def test_while_too_much_is_unread_sends_and_members_are_served_and_reads_are_not() -> None:
-    lab = BrokerLab(settings=BrokerSettings(unread_bytes_max=1000))
+def test_a_connection_that_has_little_waiting_is_served_where_a_greedy_one_is_not() -> None:
+    """The last quarter is kept: one greedy producer must not shut out all others."""
+    lab = BrokerLab(settings=BrokerSettings(writes_max=40, channels_max=5))
+    greedy, modest = FakeClient(), FakeClient()
+    for client, count in ((greedy, 40), (modest, 3)):
+        for _ in range(count):
+            lab.dispatch.serve(Request(send_command(), client, lab.node))
+    assert ([2] * 10, [2]) == ([it.code for it in greedy.answers], [it.code for it in modest.answers])
+
+    others = [FakeClient() for _ in range(12)]
+    for client in others:
+        lab.dispatch.serve(Request(send_command(), client, lab.node))
+    assert 8 == sum(not client.answers for client in others), "never more than all of them together may have"
+    lab.timers.turn()
+    assert 0 == lab.answer(send_command(), greedy).code
+
+
+def test_what_waits_is_counted_down_to_nothing() -> None:
+    lab = BrokerLab()
     lab.send()
-    slow = _Behind(999)
-    lab.unread.behind[cast("Any", slow)] = None
-    assert lab.answer(pull_command(0)).code == 0
+    for command in (send_command(), send_command(body=b""), send_command("no spaces"), pull_command(0)):
+        lab.ask(command)
+    quotas = lab.dispatch._quotas
 
-    slow.unread_bytes = 1000
-    busy = lab.answer(pull_command(0))
-    assert (busy.code, busy.remark) == (2, "[OVERLOAD] bytes of answers wait to be read, 1000 at most; try again later")
-    assert lab.answer(Command(RequestCode.GET_ALL_TOPIC_CONFIG)).code == 2
-    assert lab.send().code == 0
-    assert lab.answer(Command(RequestCode.HEART_BEAT, None, b'{"clientID":"c"}')).code == 0
-
-    slow.unread_bytes = 950
-    assert lab.answer(pull_command(0)).code == 2
-    lab.unread.behind.clear()
-    assert lab.answer(pull_command(0)).code == 0
-
-
-def test_a_held_pull_that_is_woken_into_too_much_unread_is_told_so() -> None:
-    lab = BrokerLab(settings=BrokerSettings(unread_bytes_max=1000))
-    lab.send()
-    lab.ask(pull_command(1, sys_flag=SUBSCRIPTION | SUSPEND, suspend_timeout_millis=30_000), reader := FakeClient())
-    lab.unread.behind[cast("Any", _Behind(1000))] = None
-    lab.send()
-
-    assert [answer.code for answer in reader.answers] == [2]
+    assert (0, 0, {}) == (quotas.writes, quotas.write_bytes, quotas._own)
 
 
 def test_long_polls_of_one_connection_are_bounded() -> None:

@@ -111,15 +111,20 @@ def batch(messages: Iterable[bytes]) -> bytes:
     return b"".join(head.pack(22 + len(each), 0, 0, 0, len(each)) + each + b"\0\0" for each in messages)
 
 
-def pull(topic: str, group: str = "hostile", *, offset: int = 0, queue: int = 0, wait_ms: int = 0, count: int = 32,
-         tags: str = "*", **more: Any) -> bytes:  # fmt: skip
-    """PULL_MESSAGE that brings its subscription; it waits for a message where `wait_ms` is above 0."""
-    fields = {
-        "consumerGroup": group, "topic": topic, "queueId": str(queue), "queueOffset": str(offset),
-        "maxMsgNums": str(count), "sysFlag": "6" if wait_ms else "4", "commitOffset": "0",
-        "suspendTimeoutMillis": str(wait_ms), "subVersion": "0", "subscription": tags,
+def pull(topic: str, group: str = "hostile", *, number: int = 1, one_way: bool = False, **more: Any) -> bytes:
+    """PULL_MESSAGE that brings its subscription."""
+    return request(11, pull_fields(topic, group, **more), number=number, one_way=one_way)
+
+
+def pull_fields(
+    topic: str, group: str, *, offset: int = 0, queue: int = 0, wait_ms: int = 0, tags: str = "*", kind: str = "TAG"
+) -> dict[str, str]:
+    """It waits for a message where `wait_ms` is above 0."""
+    return {
+        "consumerGroup": group, "topic": topic, "queueId": str(queue), "queueOffset": str(offset), "maxMsgNums": "32",
+        "sysFlag": "6" if wait_ms else "4", "commitOffset": "0", "suspendTimeoutMillis": str(wait_ms),
+        "subVersion": "0", "subscription": tags, "expressionType": kind,
     }  # fmt: skip
-    return request(11, fields, **more)
 
 
 # What came back

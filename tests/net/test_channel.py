@@ -12,7 +12,7 @@ from framework.net.channel import Channel, raise_for
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import Command
 from framework.wire.connection import Limits
-from tests.net.memory import HIGH_WATER, MemoryPipe, Peer, echo, join, linked, virtually
+from tests.net.memory import HIGH_WATER, MemoryPipe, Peer, echo, linked, virtually
 
 
 def ask(**fields: str) -> Command:
@@ -346,25 +346,6 @@ def test_a_request_waits_while_the_peer_does_not_read() -> None:
     assert is_done
     assert before < 2 * HIGH_WATER + 500
     assert 2 == requests
-
-
-def test_a_reader_too_slow_for_its_answers_is_dropped() -> None:
-    async def story() -> str | None:
-        server = Channel(unsent_bytes_max=1_000_000, on_request=lambda channel, command: channel.answer(
-            command, Command(0, body=bytes(300_000))
-        ))  # fmt: skip
-        client = Channel("server")
-        here, _ = join(client, server)
-        here.pause_reading()
-        for _ in range(5):
-            client.request_now(ask(), timeout_ms=3000)
-        await server.closed
-        return server.close_reason
-
-    reason = virtually(story)
-
-    assert reason is not None
-    assert "bytes wait to be read by the peer, more than 1000000" in reason
 
 
 def test_time_stands_still_for_requests_while_reading_is_paused() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from structlog.testing import capture_logs
 
 from framework.net.channel import SILENT_CLOSE_HINT, Channel
-from framework.net.listener import REFUSED_MAX, REFUSED_SECONDS, Listener, Unread
+from framework.net.listener import REFUSED_MAX, REFUSED_SECONDS, Listener
 from framework.net.pool import Pool
 from framework.net.real_world import real_world
 from framework.wire.command import Command
@@ -79,7 +79,8 @@ def test_connections_above_the_limit_are_told_so_and_later_ones_welcome_again() 
         clients = []
         for _ in range(3):
             client = Channel("box")
-            join(client, network.make())
+            _, there = join(client, network.make())
+            there.owner.prove()  # type: ignore[attr-defined]
             clients.append(client)
             await asyncio.sleep(0.01)
         clients[2].send(Command(15))
@@ -117,7 +118,9 @@ def test_refused_connections_that_ask_nothing_are_closed_and_never_many() -> Non
         opened = []
         with capture_logs() as lines:
             for client in clients:
-                join(client, network.make())
+                _, there = join(client, network.make())
+                if client is clients[0]:
+                    there.owner.prove()  # type: ignore[attr-defined]
             for seconds in (0.01, REFUSED_SECONDS):
                 await asyncio.sleep(seconds)
                 opened.append(sum(client.is_open for client in clients))
@@ -125,31 +128,6 @@ def test_refused_connections_that_ask_nothing_are_closed_and_never_many() -> Non
         return opened, [str(line["event"]) for line in lines], len(served)
 
     assert ([1 + REFUSED_MAX, 1], ["connections refused"], 0) == virtually(story)
-
-
-def test_what_all_connections_leave_unread_is_known() -> None:
-    async def story() -> list[int]:
-        network, unread = _Made(), Unread()
-        listener = Listener(world_with(network), "127.0.0.1", 1, on_request=reply, unread=unread)
-        await listener.start()
-        clients, sizes = [], []
-        for _ in range(2):
-            client = Channel("box")
-            pipe, _ = join(client, network.make())
-            await asyncio.sleep(0.01)
-            client.send(Command(30))
-            client.request_now(Command(30, None, bytes(100_000)), timeout_ms=3000)
-            pipe.pause_reading()
-            clients.append(client)
-        await asyncio.sleep(0.01)
-        sizes.append(unread.bytes // 100_000)
-        clients[0].abort("gone")
-        await asyncio.sleep(0.01)
-        sizes.append(unread.bytes // 100_000)
-        await listener.close()
-        return [*sizes, unread.bytes]
-
-    assert [2, 1, 0] == virtually(story)
 
 
 def test_one_bad_peer_hurts_no_other() -> None:

@@ -6,9 +6,13 @@ messages is refused, as by 10.
 
 from __future__ import annotations
 
-from framework.broker.request import AfterCommit, Answer, Refusal, Request, refuse
+from collections.abc import Callable, Generator
+from typing import TypeAlias
+
+from framework.broker.request import AfterCommit, Answer, InSteps, Refusal, Request, refuse
 from framework.broker.sending import (
     ANSWER_EXTRAS,
+    Planned,
     Sent,
     check_body,
     check_room,
@@ -29,7 +33,11 @@ from framework.wire.codes import ResponseCode
 from framework.wire.command import Command
 from framework.wire.fields import from_fields
 from framework.wire.requests.send import SendRequestV2
-from framework.wire.stored import Record
+
+# About five milliseconds each time, as a group of small writes takes.
+STEP_MESSAGES = 200
+
+_Draft: TypeAlias = tuple[str, Callable[[Transaction], Planned]]
 
 
 def handle(request: Request) -> Answer:
@@ -45,34 +53,66 @@ def send_batch(request: Request, sent: Sent) -> Answer:
         _, number = check_send(request, sent)
         check_body(node, request.command.body, sent.properties)
         check_room(node)
-        drafts = _take_apart(request, sent, number)
+        places = batch.positions(request.command.body)
+        if len(places) > STEP_MESSAGES:
+            return InSteps(_in_steps(request, sent, number, places))
+        drafts = [_draft(request, sent, number, outer_of(sent), at) for at in places]
     except Refusal as refusal:
         return refuse(refusal.code, refusal.remark, ANSWER_EXTRAS)
-    changes = [write(node, message, text=text) for message, text in drafts]
-    first, _ = drafts[0]
+    return _stored(request, number, drafts)
+
+
+def _in_steps(request: Request, sent: Sent, number: int, places: list[int]) -> Generator[None, None, Answer]:
+    outer, drafts = outer_of(sent), list[_Draft]()
+    for i, at in enumerate(places):
+        if i % STEP_MESSAGES == 0:
+            yield
+        try:
+            drafts.append(_draft(request, sent, number, outer, at))
+        except Refusal as refusal:
+            return refuse(refusal.code, refusal.remark, ANSWER_EXTRAS)
+    return _stored(request, number, drafts)
+
+
+def _stored(request: Request, number: int, drafts: list[_Draft]) -> Answer:
+    """Written all together. Of many, some at a time: what is under way is nobody's to see before the commit."""
+    if not drafts:
+        return refuse(ResponseCode.MESSAGE_ILLEGAL, "the batch holds no message", ANSWER_EXTRAS)
+    node, (first_key, _) = request.node, drafts[0]
 
     def change(transaction: Transaction) -> list[Stored]:
-        return [each(transaction).stored for each in changes]
+        return [put(transaction).stored for _, put in drafts]
+
+    def change_in_steps(transaction: Transaction) -> Generator[None, None, list[Stored]]:
+        stored: list[Stored] = []
+        for i, (_, put) in enumerate(drafts):
+            stored.append(put(transaction).stored)
+            if i % STEP_MESSAGES == 0:
+                yield
+        return stored
 
     def answer(stored: list[Stored]) -> Command:
-        return send_answer(node, stored, number, first.properties[UNIQUE_KEY])
+        return send_answer(node, stored, number, first_key)
 
-    return AfterCommit(change, answer, store_failed)
+    return AfterCommit(change if len(drafts) <= STEP_MESSAGES else change_in_steps, answer, store_failed)
 
 
-def _take_apart(request: Request, sent: Sent, number: int) -> list[tuple[Record, str | None]]:
-    """The messages, each with the text of its properties where that is its own alone."""
+def outer_of(sent: Sent) -> dict[str, str]:
+    """Properties of the batch itself, which each message has unless it says otherwise."""
     outer = texts.decode(sent.properties)
     outer.pop(UNIQUE_KEY, None)
-    drafts: list[tuple[Record, str | None]] = []
-    for body, stored, flag in batch.cut(request.command.body):
-        if not body:
-            raise Refusal(ResponseCode.SYSTEM_ERROR, "message body is empty")
-        properties = texts.decode_stored(stored)
-        text = unchanged(stored.decode("utf-8", "replace"), properties)
-        if outer and not outer.keys() <= properties.keys():
-            properties, text = {**outer, **properties}, None
-        drafts.append((draft(request, sent, number, body, properties, flag), text))
-    if not drafts:
-        raise Refusal(ResponseCode.MESSAGE_ILLEGAL, "the batch holds no message")
-    return drafts
+    return outer
+
+
+def _draft(request: Request, sent: Sent, number: int, outer: dict[str, str], at: int) -> _Draft:
+    """A message's unique key, and the change that stores it."""
+    body, stored, flag = batch.cut_at(request.command.body, at)
+    if not body:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, "message body is empty")
+    properties = texts.decode_stored(stored)
+    # Its own text serves where it is the message's alone.
+    text = unchanged(stored.decode("utf-8", "replace"), properties)
+    if outer and not outer.keys() <= properties.keys():
+        properties, text = {**outer, **properties}, None
+    message = draft(request, sent, number, body, properties, flag)
+    return message.properties[UNIQUE_KEY], write(request.node, message, text=text)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from functools import partial
 from struct import Struct
+from types import GeneratorType
 from typing import Any, NamedTuple, Protocol, TypeAlias
 from zlib import crc32
 
@@ -30,6 +32,7 @@ log = structlog.get_logger()
 # One group's insertions hold the loop for about 5 us a row: 10 ms at most.
 GROUP_ROWS_MAX = 2000
 GROUP_BYTES_MAX = 8 * 1024 * 1024
+STEP_ROWS = 500  # of these, before others have the loop for a while
 _QUIET_MS = 60_000
 
 _OFFSETS = Struct(">qq").pack_into  # queue offset and commit-log offset stand side by side
@@ -46,7 +49,9 @@ STAMP_BYTES = _TIME_AT + _BORN_V6_EXTRA + 8
 _INSERT = "INSERT INTO messages (id, place, stored_ms, tag, checksum, record) VALUES (?, ?, ?, ?, ?, ?)"
 
 Change: TypeAlias = "Callable[[Transaction], Any]"
-"""May run twice: where another of its group could not be made, all of it is undone and the others are run again."""
+"""May run twice: where another of its group could not be made, all of it is undone and the others are run again.
+
+One of many rows is a generator function, which yields now and then; what it returns is the result."""
 Row: TypeAlias = tuple[int, int, int, int, int, bytearray]
 """A message as it goes into the table: id, place, store time, tag, checksum, record."""
 Done: TypeAlias = Callable[[Any, FrameworkError | None], None]
@@ -162,6 +167,41 @@ class Transaction:
             self.key_hashes, self.key_messages = [], []
 
 
+class _Group:
+    """Changes that share a transaction."""
+
+    def __init__(self, transaction: Transaction, most: int) -> None:
+        self.transaction = transaction
+        self.most = most
+        self.taken: list[tuple[Change, Done | None]] = []
+        self.made: list[tuple[Any, Done | None]] = []
+        """What came of these, in their order; of one less while the last is under way."""
+        self.steps: Generator[None, None, Any] | None = None
+        """The rest of the last change, where it goes in steps."""
+
+    @property
+    def has_room(self) -> bool:
+        return len(self.taken) < self.most and not self.transaction.is_full
+
+    def make(self, change: Change, done: Done | None) -> None:
+        """Run a change, or the first step of it."""
+        self.taken.append((change, done))
+        result = change(self.transaction)
+        if isinstance(result, GeneratorType):
+            self.steps = result
+        else:
+            self.made.append((result, done))
+
+    def go_on(self, steps: Generator[None, None, Any]) -> None:
+        try:
+            next(steps)
+        except StopIteration as end:
+            self.steps = None
+            self.made.append((end.value, self.taken[-1][1]))
+        else:
+            self.transaction.flush()  # what such a change has made need not wait here for all of it
+
+
 class Writer:
     """Owns the writing connection, the queues' next offsets and the log's next place."""
 
@@ -247,31 +287,51 @@ class Writer:
         clock_ms = self._clock.now_ms()
         now_ms = max(clock_ms, self._last_ms)  # never back: searching by time relies on it
         transaction = Transaction(self._database.writing, self._queues, self._place, now_ms, clock_ms)
-        group: list[tuple[Any, Done | None]] = []
-        taken: list[tuple[Change, Done | None]] = []
-        most, self._sound = self._sound or GROUP_ROWS_MAX, 0
+        group = _Group(transaction, self._sound or GROUP_ROWS_MAX)
+        self._sound = 0
         try:
             self._database.writing.execute("BEGIN IMMEDIATE")
-            while self._waiting and len(taken) < most and not transaction.is_full:
-                taken.append(self._waiting.popleft())
-                change, done = taken[-1]
-                group.append((change(transaction), done))
+        except Exception as error:  # noqa: BLE001  # a border: as below
+            # No transaction could be begun: nobody who waits can be served.
+            group.taken, self._waiting = list(self._waiting), deque()
+            self._give_up(group, error)
+        else:
+            self._fill(group)
+
+    def _fill(self, group: _Group) -> None:
+        """Write some rows of the group; the rest when others have had the loop."""
+        if self._is_dead:
+            return
+        transaction = group.transaction
+        until = transaction.count + STEP_ROWS
+        try:
+            while transaction.count < until:
+                if group.steps is not None:
+                    group.go_on(group.steps)
+                elif self._waiting and group.has_room:
+                    group.make(*self._waiting.popleft())
+                else:
+                    break
+            else:
+                self._soon(partial(self._fill, group))
+                return
             transaction.flush()
             for table in self._tables:
                 table.save(self._database.writing)
-        except Exception as error:  # a border: whatever a change raises, its group is undone and the next one goes on
-            if not taken:  # no transaction could be begun: nobody who waits can be served
-                taken, self._waiting = list(self._waiting), deque()
-            elif len(group) < len(taken) and not isinstance(error, sqlite3.OperationalError):
+        except Exception as error:  # noqa: BLE001  # a border: its group is undone, and the next one goes on
+            if len(group.made) < len(group.taken) and not isinstance(error, sqlite3.OperationalError):
                 # Not the disk's refusal, which all would meet: the others need not share one change's fate.
-                self._sound = len(taken) - 1
-                self._waiting.extendleft(reversed(taken[:-1]))
-                taken = taken[-1:]
-            self._failed(transaction, [done for _, done in taken], error)
-            if not isinstance(error, (sqlite3.Error, FrameworkError)):
-                raise  # a mistake of ours: for the event loop's own report
-            return
-        self._commit(transaction, group)
+                self._sound = len(group.taken) - 1
+                self._waiting.extendleft(reversed(group.taken[:-1]))
+                group.taken = group.taken[-1:]
+            self._give_up(group, error)
+        else:
+            self._commit(transaction, group.made)
+
+    def _give_up(self, group: _Group, error: Exception) -> None:
+        self._failed(group.transaction, [done for _, done in group.taken], error)
+        if not isinstance(error, (sqlite3.Error, FrameworkError)):
+            raise error  # a mistake of ours: for the event loop's own report
 
     def _commit(self, transaction: Transaction, group: list[tuple[Any, Done | None]]) -> None:
         if not safeguard("an answer leaves after the commit"):
