@@ -35,7 +35,7 @@ def theirs_awaited(error: BaseException) -> Exception:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise error
-    elif isinstance(error, GeneratorExit) and not _is_raised(error):
+    elif isinstance(error, GeneratorExit) and not is_raised(error):
         raise error
     return theirs(error)
 
@@ -68,7 +68,7 @@ def _is_of_a_signal(error: BaseException) -> bool:
     handlers = set(_handlers())
     if any(entry.tb_frame.f_code in handlers for entry in _entries(error)):
         return True
-    return isinstance(error, KeyboardInterrupt) and not _is_raised(error)
+    return isinstance(error, KeyboardInterrupt) and not is_raised(error)
 
 
 def _handlers() -> Iterator[CodeType]:
@@ -80,7 +80,7 @@ def _handlers() -> Iterator[CodeType]:
             yield code
 
 
-def _is_raised(error: BaseException) -> bool:
+def is_raised(error: BaseException) -> bool:
     """Whether a `raise` made it, and nobody threw it in from outside."""
     *_, last = _entries(error)
     return last.tb_frame.f_code.co_code[last.tb_lasti] == _RAISE

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -45,24 +46,41 @@ def running_tasks() -> list[asyncio.Task[Any]]:
     return sorted(asyncio.all_tasks(), key=lambda task: task.get_name())
 
 
+def is_to_end(task: asyncio.Task[Any]) -> bool:
+    """Whether a cancellation of this task, which runs, is its owner's wish: its tree was closed.
+
+    Code that runs in the task may cancel it as well, and that is no reason to end. Of a task that no tree has started,
+    nobody can tell who cancelled it.
+    """
+    tree = _TREE.get()
+    if tree is not None and tree.owns(task):
+        return tree.is_closed
+    return task.cancelling() > 0
+
+
 class TaskTree:
     """Tasks with one owner. A child's exception is reported once, to `on_error(name, error)`, and hurts no sibling."""
 
     def __init__(self, on_error: OnError = log_error) -> None:
         self._on_error = on_error
         self._tasks: dict[asyncio.Task[Any], None] = {}  # a dict keeps the order of creation
-        self._is_closed = False
+        self.is_closed = False
         self.failed_loops: dict[str, LoopFailures] = {}
         """By name; whoever supervises a loop of this tree notes it here."""
 
     def start(self, coro: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
         """Start a child. On a tree that was closed the child is cancelled before its first step."""
-        task = asyncio.get_running_loop().create_task(coro, name=name)
+        context = copy_context()
+        context.run(_TREE.set, self)
+        task = asyncio.get_running_loop().create_task(coro, name=name, context=context)
         self._tasks[task] = None
         task.add_done_callback(self._ended)
-        if self._is_closed:
+        if self.is_closed:
             task.cancel()
         return task
+
+    def owns(self, task: asyncio.Task[Any]) -> bool:
+        return task in self._tasks
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.pop(task, None)
@@ -77,7 +95,7 @@ class TaskTree:
 
         A child may close its own tree: it is then left out, and ends by itself.
         """
-        self._is_closed = True
+        self.is_closed = True
         current = asyncio.current_task()
         children = [task for task in self._tasks if task is not current]
         for task in children:
@@ -92,3 +110,7 @@ class TaskTree:
 
     def __repr__(self) -> str:
         return f"<TaskTree {', '.join(task.get_name() for task in self._tasks) or 'empty'}>"
+
+
+_TREE: ContextVar[TaskTree | None] = ContextVar("framework_task_tree", default=None)
+"""Whose task the code that asks runs in, or was started from."""

@@ -7,18 +7,16 @@ Each try is a task of its own; how many wait at once is bounded by what a queue 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
 
 from framework.core.chunk import Chunk
-from framework.core.results import failure_of
 from framework.core.window import Window
 from framework.model.message import Message
 from framework.model.repeated import repeated
 from framework.net.task_tree import TaskTree
 from framework.ports import Clock, Workers
 from framework.services.pull import PullLoop
-from framework.services.work import ENDS, RUNNING
+from framework.services.run_once import run_once
+from framework.services.work import RUNNING
 
 PAUSED_LOOK_SECONDS = 0.2  # how soon a try that is due goes on once its group does
 
@@ -58,7 +56,7 @@ class Again:
                     message = repeated(pulled, pulled.attempt + 1)
                     chunk.messages[index] = message  # type: ignore[index]  # a list, which this queue alone holds
                     started = self._clock.monotonic()
-                    result = await self._run(pull.call, message, is_async=is_async)
+                    result = await run_once(pull.call, message, is_async=is_async, workers=self._workers)
                 finally:
                     left = self._running.pop(window) - 1
                     if left:
@@ -70,20 +68,6 @@ class Again:
             pull.uncommon(chunk, index, result, started)
         elif chunk.window.is_closed or chunk.finish(index):
             pull.left(chunk, 1)
-
-    async def _run(self, call: Callable[[Message], Any], message: Message, *, is_async: bool) -> object:
-        try:
-            if is_async:
-                result: object = await call(message)
-            else:
-                result = await self._workers.run(lambda: call(message))
-        except Exception as error:  # noqa: BLE001 - border: the handler's
-            return error
-        except (asyncio.CancelledError, *ENDS):
-            raise
-        except BaseException as error:  # noqa: BLE001 - border: the handler's
-            return failure_of(error)
-        return result
 
     def __repr__(self) -> str:
         return f"<Again {self.pending} pending>"

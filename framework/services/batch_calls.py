@@ -6,13 +6,12 @@ its answer means for each of them is `core/batch.py`'s.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from framework.core.batch import spread
-from framework.core.results import HOLDS, failure_of, result_of
+from framework.core.results import HOLDS, result_of
 from framework.declare import ConsumerSpec
 from framework.model.delivery import Delivery
 from framework.model.message import Message
@@ -23,7 +22,7 @@ from framework.services.deliver import Ends, Hooks, Rules
 from framework.services.filling import filled, scope_of, value_of
 from framework.services.publishing import Means
 from framework.services.resources import Values
-from framework.services.work import ENDS
+from framework.services.run_once import awaited, failure_at_once, failure_awaited
 
 InThread = Callable[[Callable[[], list[object]]], Awaitable[list[object]]]
 Many = Callable[[Sequence[Message]], Any]
@@ -69,21 +68,11 @@ def one_of(batching: Batching) -> Callable[[Message], Any]:
 
 async def results_of(batching: Batching, messages: Sequence[Message], in_thread: InThread) -> list[object]:
     """Run it where it runs: one result a message."""
-    try:
-        if batching.is_async:
-            results: list[object] = await batching.call(messages)
-        else:
-            results = await in_thread(lambda: batching.call(messages))
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        return [RuntimeError(f"the handler was cancelled from within: {error}")] * len(messages)
-    except ENDS:
-        raise
-    except BaseException as error:  # noqa: BLE001 - border: the handler's; nobody else would end its messages
-        return [failure_of(error)] * len(messages)
-    return results
+    if batching.is_async:
+        results = await awaited(batching.call, messages)
+    else:
+        results = await awaited(in_thread, lambda: batching.call(messages))
+    return results if isinstance(results, list) else [results] * len(messages)
 
 
 class _Shape:
@@ -121,8 +110,8 @@ class _Batch:
             if result is None:
                 try:
                     self._rows.append([value(message, delivery) for value in shape.values])
-                except Exception as error:  # noqa: BLE001 - border: the handler's, for its models may hold code
-                    result = ends.judged(message, error)
+                except BaseException as error:  # noqa: BLE001 - border: the handler's, for its models may hold code
+                    result = ends.judged(message, failure_at_once(error))
                 else:
                     self.given.append(index)
             self._results.append(result)
@@ -206,11 +195,12 @@ def _async_call(shape: _Shape) -> Many:
                 await batch.enter_awaited()
             if batch.given:
                 answer = await batch.run()
-        except Exception as error:  # noqa: BLE001 - border: the handler's
-            answer = error
-        except BaseException as error:
-            await batch.leave_awaited(None, error)
-            raise
+        except BaseException as error:  # noqa: BLE001 - border: the handler's
+            try:
+                answer = failure_awaited(error)
+            except BaseException:
+                await batch.leave_awaited(None, error)
+                raise
         return batch.settle(await batch.leave_awaited(answer))
 
     return call
@@ -225,11 +215,12 @@ def _sync_call(shape: _Shape) -> Many:
                 batch.enter()
             if batch.given:
                 answer = batch.run()
-        except Exception as error:  # noqa: BLE001 - border: the handler's
-            answer = error
-        except BaseException as error:
-            batch.leave(None, error)
-            raise
+        except BaseException as error:  # noqa: BLE001 - border: the handler's
+            try:
+                answer = failure_at_once(error)
+            except BaseException:
+                batch.leave(None, error)
+                raise
         return batch.settle(batch.leave(answer))
 
     return call

@@ -15,11 +15,11 @@ from typing import Any
 from framework import marks
 from framework.core.chunk import Chunk
 from framework.core.expiry import Slot
-from framework.core.results import failure_of
 from framework.core.window import Window
 from framework.model.message import Message
 from framework.ports import Clock
-from framework.services.work import ENDS, RUNNING, Run
+from framework.services.run_once import failure_awaited, heeded
+from framework.services.work import RUNNING, Run
 
 HIRED_A_TURN = 50  # workers that take the places of others: a turn of the loop stays one of milliseconds
 
@@ -124,7 +124,8 @@ class Crew:
 
     async def work(self, slot: Slot) -> None:  # noqa: PLR0915 - written out: every message passes here
         """One worker, until it is one too many. This loop is every message's way: see tests/house for its budget."""
-        ready, monotonic, call_soon = self._ready, self._clock.monotonic, asyncio.get_running_loop().call_soon
+        self._loop = asyncio.get_running_loop()
+        ready, monotonic, call_soon = self._ready, self._clock.monotonic, self._loop.call_soon
         slot.worker = asyncio.current_task()
         RUNNING.set(slot)
         while (chunk := await self._next_chunk(slot)) is not None:
@@ -143,12 +144,8 @@ class Crew:
                     result = await handler(messages[index])
                 except Exception as error:  # noqa: BLE001 - border: the handler's
                     result = error
-                except asyncio.CancelledError as error:
-                    result = _cancelled(slot, error)
-                except ENDS:
-                    raise
-                except BaseException as error:  # noqa: BLE001 - a panic of a library's is its message's failure, too
-                    result = failure_of(error)
+                except BaseException as error:  # noqa: BLE001 - border: the handler's
+                    result = _failure(slot, error)
                 if result is not None or slot.verdicts is not None:
                     _uncommon(run, slot, chunk, index, result)
                 elif index == chunk.low and not chunk.ahead:
@@ -169,6 +166,8 @@ class Crew:
             try:
                 # A turn of the loop a chunk, or handlers that never suspend would starve the pulls.
                 await asyncio.sleep(0)
+            except asyncio.CancelledError as error:
+                failure_awaited(error)  # a late one of a handler's own; raised again where it is ours
             finally:
                 self._turning -= 1
         self._left(slot)
@@ -190,10 +189,15 @@ class Crew:
                 if ready[0].next < ready[0].count:
                     return ready[0]
                 ready.popleft()
-            bell: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            if slot.worker.cancelling():
+                await heeded(slot.worker)  # its handler went on although it was cancelled
+                continue
+            bell: asyncio.Future[None] = self._loop.create_future()
             self._idle[bell] = None
             try:
                 await bell
+            except asyncio.CancelledError as error:
+                failure_awaited(error)
             finally:
                 self._idle.pop(bell, None)
         return None
@@ -223,14 +227,10 @@ class Crew:
         return f"<Crew {busy} of {len(self._slots)} busy, {len(self._ready)} chunks ready>"
 
 
-def _cancelled(slot: Slot, error: asyncio.CancelledError) -> object:
-    """What it means that a handler ended by a cancellation; raises it where this worker itself is to end."""
-    if slot.verdicts is not None:
+def _failure(slot: Slot, error: BaseException) -> object:
+    if slot.verdicts is not None and isinstance(error, asyncio.CancelledError):
         return error  # it heeds that it was given up
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        raise error
-    return RuntimeError(f"the handler was cancelled from within: {error}")
+    return failure_awaited(error)
 
 
 def _uncommon(run: Run, slot: Slot, chunk: Chunk, index: int, result: object) -> None:

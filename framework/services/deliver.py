@@ -7,7 +7,7 @@ it is the user's function itself.
 
 from __future__ import annotations
 
-import asyncio
+from asyncio import CancelledError
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +29,7 @@ from framework.services.filling import Given, invocation_of
 from framework.services.in_place import watched_in_place
 from framework.services.once import Once
 from framework.services.publishing import InThread, Means, published
+from framework.services.run_once import failure_at_once, failure_awaited
 from framework.services.undecodable import Undecodable
 from framework.services.work import RUNNING
 
@@ -136,8 +137,8 @@ def _async_once(invoke: Callable[..., Any], ends: Ends, once: Once, spec: Consum
     async def handle(message: Message, delivery: Delivery) -> object:
         try:
             value = await invoke(message, delivery)
-        except Exception as error:  # noqa: BLE001 - border: the handler's
-            value = error
+        except BaseException as error:  # noqa: BLE001 - border: the handler's
+            value = failure_awaited(error)
         return ends.judged(message, value)
 
     async def call(message: Message) -> object:
@@ -146,10 +147,8 @@ def _async_once(invoke: Callable[..., Any], ends: Ends, once: Once, spec: Consum
         if value is None:
             try:
                 value = await once.around(delivery, handle, key_of, keep_ms)
-            except asyncio.CancelledError:
-                if delivery.is_expired:
-                    ends.told(delivery, None)
-                raise
+            except CancelledError as error:
+                value = ends.failure(delivery, error)
         return ends.told(delivery, value)
 
     return call
@@ -164,8 +163,8 @@ def _async_judged(
     async def call(message: Message) -> object:
         try:
             value: object = await invoke(message, None if begin is None else begin(message))
-        except Exception as error:  # noqa: BLE001 - border: the handler's
-            value = error
+        except BaseException as error:  # noqa: BLE001 - border: the handler's
+            value = failure_awaited(error)
         return None if value is None and not is_explicit else ends.judged(message, value)
 
     return call
@@ -179,8 +178,8 @@ def _sync_judged(
     def call(message: Message) -> object:
         try:
             value: object = invoke(message, None if begin is None else begin(message))
-        except Exception as error:  # noqa: BLE001 - border: the handler's
-            value = error
+        except BaseException as error:  # noqa: BLE001 - border: the handler's
+            value = failure_at_once(error)
         return None if value is None and not is_explicit else ends.judged(message, value)
 
     return call
@@ -200,12 +199,8 @@ def _async_watched(invoke: Callable[..., Any], ends: Ends) -> Callable[[Message]
         if value is None:
             try:
                 value = await invoke(message, delivery)
-            except Exception as error:  # noqa: BLE001 - border: the handler's
-                value = error
-            except asyncio.CancelledError:
-                if delivery.is_expired:
-                    ends.told(delivery, None)
-                raise
+            except BaseException as error:  # noqa: BLE001 - border: the handler's
+                value = ends.failure(delivery, error)
             if value is None and is_plain and (slot is None or slot.verdicts is None):
                 if tell is not None:
                     tell(delivery, SUCCESS, (now() - delivery.started) * 1000, "success")
@@ -229,8 +224,8 @@ def _sync_watched(invoke: Callable[..., Any], ends: Ends) -> Callable[[Message],
         if value is None:
             try:
                 value = invoke(message, delivery)
-            except Exception as error:  # noqa: BLE001 - border: the handler's
-                value = error
+            except BaseException as error:  # noqa: BLE001 - border: the handler's
+                value = failure_at_once(error)
             if value is None and is_plain and (slot is None or slot.verdicts is None):
                 if tell is not None:
                     tell(delivery, SUCCESS, (now() - delivery.started) * 1000, "success")
@@ -290,6 +285,14 @@ class Ends:
     def verdict(self, delivery: Delivery) -> Drop | RetryLater | None:
         """The first verdict of a hook that has one; the handler is then not called."""
         return None if self.ask is None else self.ask(delivery)
+
+    def failure(self, delivery: Delivery, error: BaseException) -> Exception:
+        """What an awaited handler raised; raised again where it is none of its own. Of one that was given up and heeds
+        it, plugins are told first.
+        """
+        if isinstance(error, CancelledError) and delivery.is_expired:
+            self.told(delivery, None)
+        return failure_awaited(error)
 
     def judged(self, message: Message, value: object) -> object:
         """What the handler's end comes to: None for plain success, an error that holds the queue, or a result."""

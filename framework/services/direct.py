@@ -6,15 +6,18 @@ The handler runs once, with its hooks around it. Nothing is settled, counted, se
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any
 
 from framework.core.results import result_of
 from framework.errors import ProtocolError, shorten
 from framework.model.message import Message
 from framework.model.outcome import Ack, Commit, DeadLetter, Drop, RetryLater, Rollback, Suspend
 from framework.model.queue import MessageQueue
+from framework.net.task_tree import TaskTree
 from framework.ports import Clock, Workers
+from framework.services.run_once import run_once
+from framework.services.work import RUNNING
 from framework.wire import stored
 from framework.wire.bodies import running
 from framework.wire.bodies.running import DirectResult
@@ -47,25 +50,17 @@ async def consume_directly(
     clock: Clock,
 ) -> DirectResult:
     """Run the handler once. A thread that takes too long is left to itself; its result is nobody's."""
+    RUNNING.set(None)  # whatever opened the connection that asks, it is no worker's message
     started = clock.monotonic()
-    result: object
+    tree = TaskTree()  # a task of its own, so that one that takes too long is known to be cancelled by us
+    handling = tree.start(run_once(call, message, is_async=is_async, workers=workers), name="consume directly")
     try:
-        async with asyncio.timeout(PATIENCE_MS / 1000) as patience:
-            if is_async:
-                result = await cast("Awaitable[object]", call(message))
-            else:
-                result = await workers.run(lambda: call(message))
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        word, remark = _named(RuntimeError(f"the handler was cancelled from within: {error}"))
-    except Exception as error:  # noqa: BLE001 - border: the handler's
-        word, remark = _named(error)
-        if patience.expired():
-            remark = f"no result within {PATIENCE_MS} ms; the handler was given up"
-    else:
-        word, remark = _named(result)
+        async with asyncio.timeout(PATIENCE_MS / 1000):
+            word, remark = _named(await asyncio.shield(handling))
+    except TimeoutError:
+        word, remark = running.THREW, f"no result within {PATIENCE_MS} ms; the handler was given up"
+    finally:
+        await tree.close()
     spent_ms = int((clock.monotonic() - started) * 1000)
     return DirectResult(
         result=word, order=is_orderly, auto_commit=not commits_by_hand, remark=remark or None, spent_ms=spent_ms

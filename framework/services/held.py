@@ -17,6 +17,7 @@ from framework.core.results import HOLDS
 from framework.net.task_tree import TaskTree
 from framework.ports import Clock, Workers
 from framework.services.pull import PullLoop
+from framework.services.run_once import failure_awaited, run_once
 from framework.services.work import RUNNING
 
 log = structlog.get_logger()
@@ -57,13 +58,17 @@ class Held:
         backoff = Backoff(FIRST_MS, MAX_MS)
         pull = held.pull
         while held.messages:
-            await asyncio.sleep(backoff.failed(0.5) / 1000)
+            try:
+                await asyncio.sleep(backoff.failed(0.5) / 1000)
+            except asyncio.CancelledError as error:
+                failure_awaited(error)  # a late one of a handler's own: the queue would be held for ever
             waiting, held.messages = held.messages, []
             for chunk, index in waiting:
                 if chunk.window.is_draining:
                     continue  # the next owner will have to hold it
                 started = self._clock.monotonic()
-                result = await self._run(held, chunk, index)
+                message = chunk.messages[index]
+                result = await run_once(pull.call, message, is_async=held.is_async, workers=self._workers)
                 if isinstance(result, CAUSES):
                     held.messages.append((chunk, index))
                 elif result is None:
@@ -75,17 +80,6 @@ class Held:
         pull.flow.release_hold()
         pull.bell.ring()
         log.info("queue released", group=self._group, queue=str(pull.queue))
-
-    async def _run(self, held: _HeldQueue, chunk: Chunk, index: int) -> object:
-        pull, message = held.pull, chunk.messages[index]
-        try:
-            if held.is_async:
-                result: object = await pull.call(message)
-            else:
-                result = await self._workers.run(lambda: pull.call(message))
-        except Exception as error:  # noqa: BLE001 - border: the handler's
-            return error
-        return result
 
     def __len__(self) -> int:
         return sum(len(held.messages) for held in self._queues.values())

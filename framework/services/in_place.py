@@ -7,7 +7,6 @@ most hooks do. What is not of that kind it hands over: results, failures and ver
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -80,12 +79,8 @@ def watched_in_place(  # noqa: C901, PLR0915 - written out: see above
                 value = await function(message)
             else:
                 value = await invoke(message, delivery)
-        except Exception as error:  # noqa: BLE001 - border: the handler's
-            value = error
-        except asyncio.CancelledError:
-            if delivery.is_expired:
-                ends.told(delivery, None)
-            raise
+        except BaseException as error:  # noqa: BLE001 - border: the handler's
+            value = ends.failure(delivery, error)
         if value is not None or not is_plain or slot.verdicts is not None:
             return ends.told(delivery, ends.judged(message, value))
         if told:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from framework.core.expiry import LineSlot
 from framework.core.line import Place
 from framework.core.portion import Portion
-from framework.core.results import failure_of
 from framework.core.window import Window
 from framework.model.message import Message
 from framework.ports import Clock, Workers
 from framework.services.batch_calls import Batching, results_of
 from framework.services.order_desk import Lane
-from framework.services.work import ENDS, RUNNING
+from framework.services.run_once import at_once, awaited
+from framework.services.work import RUNNING
 
 T = TypeVar("T")
 RUN_SECONDS = 0.02  # how long a thread goes on before its ends are brought home, so that offsets move
@@ -34,7 +33,8 @@ class OrderCalls:
             slot = _slot_of(lane, portion.window)
             RUNNING.set(slot)
             slot.message = message
-            result = await self._awaited(lane, message)
+            lane.started = self._clock.monotonic()
+            result = await awaited(lane.desk.pull.call, message)
             slot.message = None
             ended = int(result is None)
         else:
@@ -55,23 +55,6 @@ class OrderCalls:
         places[0][0].chunk.spent += self._clock.monotonic() - entered
         return results
 
-    async def _awaited(self, lane: Lane, message: Message) -> object:
-        lane.started = self._clock.monotonic()
-        try:
-            result: object = await lane.desk.pull.call(message)
-        except Exception as error:  # noqa: BLE001 - border: the handler's
-            return error
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            return RuntimeError(f"the handler was cancelled from within: {error}")
-        except ENDS:
-            raise
-        except BaseException as error:  # noqa: BLE001 - border: the handler's; it would be run again without a pause
-            return failure_of(error)
-        return result
-
     def _threaded(
         self, lane: Lane, portion: Portion, message: Message, slot: LineSlot
     ) -> Callable[[], tuple[int, object]]:
@@ -86,16 +69,7 @@ class OrderCalls:
                 if started > until or portion.window.is_draining or not lease.holds(int(started * 1000)):
                     return index - first, None
                 slot.message = current
-                try:
-                    result: object = call(current)
-                except Exception as error:  # noqa: BLE001 - border: the handler's
-                    result = error
-                except asyncio.CancelledError as error:  # nobody cancels a thread: it ran a loop of its own
-                    result = RuntimeError(f"the handler was cancelled from within: {error}")
-                except ENDS:
-                    raise
-                except BaseException as error:  # noqa: BLE001 - border: the handler's
-                    result = failure_of(error)
+                result = at_once(call, current)
                 if result is not None:
                     return index - first, result
                 index += 1

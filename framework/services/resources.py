@@ -76,14 +76,14 @@ class Scope:
     async def around(self, call: Callable[[Values], Awaitable[object]], given: Given) -> object:
         """Call with all of them open. `given` are the message and its delivery, by their types."""
         result: object = None
-        failed: list[Exception] = []
+        failed: list[BaseException] = []
         async with AsyncExitStack() as stack:
             try:
                 made = dict(self._values)
                 for each in self._order:
                     made[each] = await _enter(stack, each, made, given)
                 result = await call(made)
-            except Exception as error:
+            except BaseException as error:
                 failed.append(error)
                 raise
         for failure in failed:
@@ -92,14 +92,14 @@ class Scope:
 
     def around_at_once(self, call: Callable[[Values], object], given: Given) -> object:
         result: object = None
-        failed: list[Exception] = []
+        failed: list[BaseException] = []
         with ExitStack() as stack:
             try:
                 made = dict(self._values)
                 for each in self._order:
                     made[each] = _enter_at_once(stack, each, made, given)
                 result = call(made)
-            except Exception as error:
+            except BaseException as error:
                 failed.append(error)
                 raise
         for failure in failed:

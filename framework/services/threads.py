@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from framework import marks
 from framework.core.chunk import Chunk
 from framework.core.expiry import Member, Slot
-from framework.core.results import failure_of
 from framework.core.window import Window
 from framework.ports import Clock, Workers
-from framework.services.work import ENDS, RUNNING, Run, SyncCall
+from framework.services.run_once import failure_at_once
+from framework.services.work import RUNNING, Run, SyncCall
 
 SLOW_SECONDS = 0.001  # a handler that takes longer waits for something, so a second thread gains time
 LOOK_SECONDS = 0.01  # how often the loop looks while chunks wait; a hundred looks a second cost nothing
@@ -212,12 +212,8 @@ class ThreadCrew:
                 result = handler(messages[index])
             except Exception as error:  # noqa: BLE001 - border: the handler's
                 result = error
-            except asyncio.CancelledError as error:  # nobody cancels a thread: it ran a loop of its own, and lost it
-                result = RuntimeError(f"the handler was cancelled from within: {error}")
-            except ENDS:
-                raise
             except BaseException as error:  # noqa: BLE001 - border: the handler's; nobody else would end the message
-                result = failure_of(error)
+                result = failure_at_once(error)
             if result is None:
                 ended.append(index)
             else:

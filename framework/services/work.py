@@ -94,8 +94,5 @@ class Run(Protocol):
         ...
 
 
-ENDS = (SystemExit, KeyboardInterrupt, GeneratorExit)
-"""What a handler is not kept from raising: the program's end, or that of the task that runs it."""
-
 RUNNING: ContextVar[Slot | None] = ContextVar("framework_running_slot", default=None)
 """The slot of the worker that runs the code that asks. Set once a worker, not once a message."""

@@ -68,8 +68,10 @@ class SimWorkers:
                 return
             if error is None:
                 future.set_result(result)  # type: ignore[arg-type]  # T may itself be None
-            elif isinstance(error, StopIteration):  # before Python 3.12 no future takes it, and nobody would be told
-                future.set_exception(RuntimeError(f"StopIteration: {error}").with_traceback(error.__traceback__))
+            elif isinstance(error, StopIteration | GeneratorExit):
+                # Before Python 3.12 no future takes the one, and nobody would be told; the other closes who awaits it.
+                failure = RuntimeError(f"{type(error).__name__}: {error}")
+                future.set_exception(failure.with_traceback(error.__traceback__))
             else:
                 future.set_exception(error)
 

@@ -54,16 +54,42 @@ def test_a_result_is_called_by_rocketmqs_word(result: object, word: str, remark:
         assert (False, True) == (each.order, each.auto_commit)
 
 
-@pytest.mark.parametrize("error", [ValueError("no stock"), TimeoutError("their own"), asyncio.CancelledError("within")])
+class Panic(BaseException):
+    """None of Exception's."""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("no stock"), TimeoutError("their own"), asyncio.CancelledError("within"), Panic("index"),
+        StopIteration("rows"), StopAsyncIteration("pages"), GeneratorExit("closed"),
+    ],
+    ids=repr,
+)  # fmt: skip
 def test_an_error_is_named(error: BaseException) -> None:
     """A time-out or a cancellation of the handler's own is its error, and not ours."""
 
     async def handle(_: Message) -> None:
         raise error
 
+    def handle_in_a_thread(_: Message) -> None:
+        raise error
+
+    for answer in (consumed(handle), consumed(handle_in_a_thread, is_async=False)):
+        assert THREW == answer.result
+        if not isinstance(error, StopIteration):  # of whose text Python makes words of its own
+            assert str(error) in (answer.remark or "")
+
+
+def test_a_handler_that_cancels_its_task_is_answered_for() -> None:
+    async def handle(_: Message) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel("by itself")
+        await asyncio.sleep(60)
+
     answer = consumed(handle)
-    assert THREW == answer.result
-    assert str(error) in (answer.remark or "")
+    assert (THREW, "RuntimeError('the handler was cancelled from within: by itself')") == (answer.result, answer.remark)
 
 
 def test_an_endless_error_is_cut() -> None:
