@@ -23,9 +23,10 @@ from framework.errors import ConfigurationError, ConfigurationMistakes, Findings
 from framework.hooks import specs
 from framework.hooks.calls import Calls, Implementation
 from framework.hooks.contained import watched_strategy
-from framework.hooks.inspection import made, marked, plugin_in, settings_model
+from framework.hooks.inspection import made, plugin_in, settings_model
 from framework.hooks.markers import PROJECT
 from framework.hooks.offers import Offers
+from framework.hooks.signatures import check, marked
 from framework.hooks.theirs import theirs
 from framework.hooks.validated import Origin, validated
 from framework.hooks.versions import check_version, going
@@ -183,6 +184,7 @@ class PluginHost:
 
     def _register(self, name: str, found: object) -> None:
         check_version(found)
+        check(found)
         model = settings_model(found)
         if model is not None:
             self.models[name] = model

@@ -1,4 +1,4 @@
-"""What kind of thing a plugin is: a class, an instance or a module; which hooks it has, and whether they can be called.
+"""What kind of thing a plugin is: a class, an instance or a module, and what its settings are.
 
 Asks the thing itself only; knows no host and no settings.
 """
@@ -8,15 +8,12 @@ from __future__ import annotations
 import inspect
 from importlib import import_module
 from types import ModuleType
-from typing import Any
 
 from pydantic import BaseModel
 
 from framework.errors import ConfigurationError, nearest
-from framework.hooks import specs
-from framework.hooks.markers import PROJECT
-
-_MARK = f"{PROJECT}_impl"
+from framework.hooks.signatures import marked
+from framework.hooks.theirs import run_through
 
 
 def plugin_in(name: str) -> object:
@@ -42,12 +39,6 @@ def plugin_in(name: str) -> object:
     return classes[0]
 
 
-def marked(plugin: object) -> list[str]:
-    """Names of what is marked with @hookimpl."""
-    names = vars(plugin) if isinstance(plugin, ModuleType) else dir(plugin)
-    return [name for name in names if not name.startswith("__") and hasattr(_attribute(plugin, name), _MARK)]
-
-
 def settings_model(plugin: object) -> type[BaseModel] | None:
     """What `register_settings` answers; asked of the class, before there is an instance."""
     if "register_settings" not in marked(plugin):
@@ -58,35 +49,14 @@ def settings_model(plugin: object) -> type[BaseModel] | None:
     ):
         raise ConfigurationError("register_settings must be a static method of a class that is made with its settings")
     model = kind.register_settings()  # type: ignore[attr-defined]  # it is there: it is marked
+    run_through(model, "register_settings")
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
         raise ConfigurationError(f"register_settings answered {model!r}; answer a pydantic model")
     return model
 
 
 def made(plugin: object, settings: BaseModel | None) -> object:
-    """The plugin as it is registered: an instance for a class, the module or object itself otherwise; checked."""
-    names = marked(plugin)
-    if not names:
-        raise ConfigurationError("it implements no hook; mark its functions with @hookimpl")
-    for name in names:
-        if name not in specs.NAMES:
-            known = nearest(name, specs.NAMES) or f"; there are: {', '.join(specs.NAMES)}"
-            raise ConfigurationError(f"there is no hook {name!r}{known}")
-        if inspect.iscoroutinefunction(_attribute(plugin, name)):
-            raise ConfigurationError(f"the hook {name!r} is async; hooks are plain functions")
-        options = getattr(_attribute(plugin, name), _MARK)
-        if options.get("wrapper") or options.get("hookwrapper"):
-            raise ConfigurationError(f"the hook {name!r} is a wrapper; implementations are called one by one")
-        if inspect.isgeneratorfunction(_attribute(plugin, name)) or inspect.isasyncgenfunction(
-            _attribute(plugin, name)
-        ):
-            raise ConfigurationError(f"the hook {name!r} yields; write @contextmanager below @hookimpl")
+    """The plugin as it is registered: an instance for a class, the module or object itself otherwise."""
     if isinstance(plugin, type):
         return plugin(settings) if settings is not None else plugin()
     return plugin
-
-
-def _attribute(plugin: object, name: str) -> Any:
-    """Without running properties of an object we do not know."""
-    found = inspect.getattr_static(plugin, name, None)
-    return found.__func__ if isinstance(found, staticmethod | classmethod) else found

@@ -1,0 +1,114 @@
+"""Whether a plugin's hooks can be called as they are written: their names, marks and arguments, before any is.
+
+A hook is called by position with the arguments that it names, so one that would be given something else, or nothing,
+is refused with the way to write it. Asks the functions themselves only.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+from framework.errors import ConfigurationError, nearest
+from framework.hooks import specs
+from framework.hooks.markers import PROJECT
+
+_MARK = f"{PROJECT}_impl"
+_ARGUMENTS = {name: tuple(inspect.signature(getattr(specs.Hooks, name)).parameters)[1:] for name in specs.NAMES}
+_SELVES = ("self", "this", "me", "cls")
+
+
+def marked(plugin: object) -> list[str]:
+    """Names of what is marked with @hookimpl."""
+    return [name for name in _names(plugin) if not name.startswith("__") and hasattr(_function(plugin, name), _MARK)]
+
+
+def check(plugin: object) -> None:
+    """ConfigurationError for the first hook that cannot be called as it is written, and where there is none."""
+    names = marked(plugin)
+    if not names:
+        raise ConfigurationError("it implements no hook; mark its functions with @hookimpl")
+    for name in names:
+        function = _function(plugin, name)
+        if name not in specs.NAMES:
+            known = nearest(name, specs.NAMES) or f"; there are: {', '.join(specs.NAMES)}"
+            raise ConfigurationError(f"there is no hook {name!r}{known}{_place(function)}")
+        is_bound = _is_bound(plugin, name)
+        wrong = _wrong_kind(name, function) or _wrong_arguments(name, function, is_bound=is_bound)
+        if wrong is not None:
+            raise ConfigurationError(f"the hook {name!r} {wrong}; write {_right(name, plugin)}{_place(function)}")
+    for name in specs.NAMES:
+        found = inspect.getattr_static(plugin, name, None)
+        if name not in names and inspect.isfunction(getattr(found, "__func__", found)):
+            where = "below @staticmethod or @classmethod" if hasattr(found, _MARK) else "above it"
+            place = _place(_function(plugin, name))
+            raise ConfigurationError(f"{name!r} is not marked, so it is never called; write @hookimpl {where}{place}")
+
+
+def _wrong_kind(name: str, function: Any) -> str | None:
+    options = getattr(function, _MARK)
+    if options.get("wrapper") or options.get("hookwrapper"):
+        return "is a wrapper, and implementations are called one by one"
+    if not inspect.isroutine(function):
+        return f"is a {type(function).__name__} and no function"
+    if inspect.iscoroutinefunction(function):
+        return "is async; hooks are plain functions"
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        below = ", with @contextmanager below @hookimpl" if name == "around_consume" else ""
+        return f"yields, and a hook returns{below}"
+    return None
+
+
+def _wrong_arguments(name: str, function: Any, *, is_bound: bool) -> str | None:
+    taken = list(inspect.signature(function).parameters.values())
+    known = _ARGUMENTS[name]
+    if is_bound:
+        first = taken.pop(0) if taken and taken[0].kind is not inspect.Parameter.VAR_POSITIONAL else None
+        if first is None or (first.name not in _SELVES and not first.name.startswith("_")):
+            return "has no self, in whose place it would be given the plugin"
+    for each in taken:
+        if each.kind in {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
+            stars = "*" if each.kind is inspect.Parameter.VAR_POSITIONAL else "**"
+            return f"takes {stars}{each.name}, which would be given nothing"
+        if each.default is not inspect.Parameter.empty:
+            return f"has a default for {each.name!r}, which would be taken instead of what the hook is told"
+        if each.name not in known:
+            return f"takes {each.name!r}, which the hook is not told{nearest(each.name, known)}"
+        if each.kind is inspect.Parameter.KEYWORD_ONLY:
+            return f"takes {each.name!r} by its name only, and hooks are called by position"
+    return None
+
+
+def _right(name: str, plugin: object) -> str:
+    if name == "register_settings":
+        return "@staticmethod, @hookimpl, def register_settings()"
+    own = () if isinstance(plugin, ModuleType) else ("self",)
+    text = f"def {name}({', '.join((*own, *_ARGUMENTS[name]))})"
+    return f"{text}, or leave out what is not needed" if _ARGUMENTS[name] else text
+
+
+def _place(function: Any) -> str:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
+
+
+def _names(plugin: object) -> Iterator[str]:
+    yield from vars(plugin) if isinstance(plugin, ModuleType) else dir(plugin)
+
+
+def _is_bound(plugin: object, name: str) -> bool:
+    """Whether it is given something in front of its arguments: the plugin, or its class."""
+    found = inspect.getattr_static(plugin, name)
+    if isinstance(found, staticmethod) or isinstance(plugin, ModuleType):
+        return False
+    if isinstance(found, classmethod):
+        return True
+    return inspect.isfunction(found) and (isinstance(plugin, type) or name not in getattr(plugin, "__dict__", {}))
+
+
+def _function(plugin: object, name: str) -> Any:
+    """Without running properties of an object we do not know."""
+    found = inspect.getattr_static(plugin, name, None)
+    return found.__func__ if isinstance(found, staticmethod | classmethod) else found
