@@ -47,7 +47,8 @@ from framework.services.resources import Resources
 from framework.services.standstill import Standstill
 from framework.services.work import Counts
 from framework.settings.changes import Kind, changes, taken_over
-from framework.settings.schema import CONCURRENCY_MAX, AppSettings
+from framework.settings.fields import CONCURRENCY_MAX
+from framework.settings.schema import AppSettings
 
 if TYPE_CHECKING:
     from pathlib import Path

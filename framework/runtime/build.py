@@ -38,7 +38,8 @@ from framework.services.position import First, Last, Since, StartPolicy
 from framework.services.publishing import Means
 from framework.services.resources import AnyResource
 from framework.services.undecodable import Undecodable
-from framework.settings.schema import AppSettings, ConsumerSettings, Start
+from framework.settings.fields import Start
+from framework.settings.schema import AppSettings, ConsumerSettings
 
 
 def plans(

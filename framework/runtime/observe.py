@@ -18,7 +18,8 @@ from framework.runtime.group import ConsumerGroup
 from framework.services.clocks import AlignedClock
 from framework.services.pull import PullLoop
 from framework.services.work import Counts
-from framework.settings.schema import AppSettings, ConsumerSettings, Start
+from framework.settings.fields import Start
+from framework.settings.schema import AppSettings, ConsumerSettings
 
 
 def picture(

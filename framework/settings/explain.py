@@ -16,8 +16,9 @@ from pydantic.fields import FieldInfo
 
 from framework.model import durations
 from framework.model.allocation import Allocation
+from framework.settings.fields import Start
 from framework.settings.hidden import PLUGINS
-from framework.settings.schema import AppSettings, Start
+from framework.settings.schema import AppSettings
 from framework.settings.secret import Secret
 from framework.settings.secret_words import MASK, SECRET_WORDS
 from framework.settings.units import duration_ms, size_bytes, size_text

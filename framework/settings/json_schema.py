@@ -20,7 +20,8 @@ from pydantic.fields import FieldInfo
 
 from framework.model.allocation import Allocation
 from framework.settings.explain import spelled
-from framework.settings.schema import AppSettings, Start
+from framework.settings.fields import Start
+from framework.settings.schema import AppSettings
 from framework.settings.secret import Secret
 
 Json = dict[str, Any]

@@ -6,136 +6,36 @@ affair. Durations are milliseconds and sizes bytes once they are here. Everythin
 
 from __future__ import annotations
 
-import ipaddress
-import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PrivateAttr,
-    ValidationError,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from framework.errors import ConfigurationError, ConfigurationMistakes
-from framework.model import durations
-from framework.model.allocation import Allocation, written
-from framework.model.rate import PATTERN as RATE_PATTERN
-from framework.model.rate import Rate, to_rate
-from framework.model.reserved import GROUP_LENGTH_MAX, TOPIC_LENGTH_MAX, TRACE_TOPIC, is_legal
-from framework.settings import box_limits
+from framework.model.allocation import Allocation
+from framework.model.reserved import TRACE_TOPIC
+from framework.settings.fields import (
+    CONCURRENCY_MAX,
+    Address,
+    Addresses,
+    AllocationSetting,
+    BoxLimits,
+    GroupName,
+    Keys,
+    Level,
+    Networks,
+    RateSetting,
+    Start,
+    StartSetting,
+    Texts,
+    TopicName,
+)
 from framework.settings.hidden import Hidden
 from framework.settings.mistakes import Places, translated
 from framework.settings.secret import Secret
-from framework.settings.units import DURATION_PATTERN, Duration, Size
-
-
-def _several(value: Any) -> Any:
-    """`a, b` and `a;b` mean a list of two, as the environment and the command line must write it."""
-    if isinstance(value, str):
-        return [part for part in re.split(r"[\s,;]+", value) if part]
-    return value
-
-
-def _address(text: str) -> str:
-    host, separator, port = text.rpartition(":")
-    if not separator or not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ValueError(f"{text!r} is not an address; write host:port, such as 127.0.0.1:9876")
-    return text
-
-
-def _network(text: str) -> str:
-    ipaddress.ip_network(text)
-    return text
-
-
-def _group(text: str) -> str:
-    if not is_legal(text, GROUP_LENGTH_MAX):
-        raise ValueError(f"a group's name has 1 to {GROUP_LENGTH_MAX} of the characters A-Z a-z 0-9 _ - % |")
-    return text
-
-
-def _topic(text: str) -> str:
-    if not is_legal(text, TOPIC_LENGTH_MAX):
-        raise ValueError(f"a topic's name has 1 to {TOPIC_LENGTH_MAX} of the characters A-Z a-z 0-9 _ - % |")
-    return text
-
-
-def _box_limits(values: Mapping[str, str]) -> Mapping[str, str]:
-    box_limits.limits(values)
-    return values
-
-
-Address = Annotated[str, AfterValidator(_address)]
-Network = Annotated[str, AfterValidator(_network)]
-GroupName = Annotated[str, AfterValidator(_group)]
-TopicName = Annotated[str, AfterValidator(_topic)]
-_LIST_OR_TEXT = WithJsonSchema({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]})
-Texts = Annotated[tuple[str, ...], BeforeValidator(_several), _LIST_OR_TEXT]
-Addresses = Annotated[tuple[Address, ...], BeforeValidator(_several), _LIST_OR_TEXT]
-Networks = Annotated[tuple[Network, ...], BeforeValidator(_several), _LIST_OR_TEXT]
-Keys = Annotated[Mapping[str, Any], BeforeValidator(lambda value: {} if value is None else value)]
-CONCURRENCY_MAX = 1024  # each handler that runs has a slot, and each plain one a thread
-_LEVEL = BeforeValidator(lambda value: value.lower() if isinstance(value, str) else value)
-Level = Annotated[Literal["debug", "info", "warning", "error"], _LEVEL]
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Where a group begins that the cluster has never seen: the first message, the end, a time or an age."""
-
-    policy: Literal["first", "last", "time", "age"]
-    ms: int = 0
-    """Unix milliseconds of a time; length of an age."""
-
-
-def _start(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    if value in {"first", "last"}:
-        return Start(value)  # type: ignore[arg-type]  # narrowed by the set, which mypy does not follow
-    try:
-        return Start("age", durations.to_ms(value))
-    except ValueError:
-        pass
-    try:
-        instant = datetime.fromisoformat(value)
-    except ValueError:
-        raise ValueError("write first, last, an age such as 30m, or a time such as 2026-11-21T09:30:00Z") from None
-    if instant.tzinfo is None:
-        raise ValueError(f"a time needs its zone, or two machines read it differently: {value}Z or {value}+08:00")
-    return Start("time", round(instant.timestamp() * 1000))
-
-
-_INSTANT = r"^\d{4}-\d{2}-\d{2}.*(Z|[+-]\d{2}(:?\d{2})?)$"
-_START = WithJsonSchema(
-    {
-        "anyOf": [
-            {"enum": ["first", "last"]},
-            {"type": "string", "pattern": DURATION_PATTERN},
-            {"type": "string", "pattern": _INSTANT},
-        ]
-    }
-)
-_ALLOCATION = WithJsonSchema(
-    {"anyOf": [{"type": "string", "minLength": 1}, {"type": "object", "minProperties": 1, "maxProperties": 1}]}
-)
-
-
-def _rate(value: Any) -> Any:
-    return to_rate(value) if isinstance(value, str) else value
-
-
-_RATE = WithJsonSchema({"type": "string", "pattern": RATE_PATTERN})
+from framework.settings.units import Duration, Size
 
 
 class Part(BaseModel):
@@ -153,7 +53,26 @@ class Part(BaseModel):
     @classmethod
     def _empty(cls, value: Any) -> Any:
         """`tls:` with nothing behind it means what leaving it out means."""
-        return {} if value is None else value
+        return {} if value is None else _without_empty(cls, value)
+
+
+def _without_empty(model: type[BaseModel], value: Any) -> Any:
+    """Lists and sections with nothing behind their key mean their defaults, too; a single value that is empty is an
+    error, but for those to which empty means something.
+    """
+    if not isinstance(value, Mapping):
+        return value
+    fields = model.model_fields
+    return {key: each for key, each in value.items() if each is not None or not _is_collection(fields.get(key))}
+
+
+def _is_collection(field: FieldInfo | None) -> bool:
+    if field is None or field.is_required() or any(hasattr(each, "min_length") for each in field.metadata):
+        return False
+    kind = field.annotation
+    while get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    return get_origin(kind) in {tuple, Mapping}
 
 
 class Application(Part):
@@ -225,7 +144,7 @@ class Cluster(Part):
     machine. For a laptop or a small service; `dev` has one of its own in any case."""
     embedded_data: str = ""
     """The folder that the embedded broker keeps everything in, beside this file unless absolute. Empty: in memory."""
-    embedded_limits: Annotated[Mapping[str, str], AfterValidator(_box_limits)] = Field(default_factory=dict)
+    embedded_limits: BoxLimits = Field(default_factory=dict)
     """Other limits of the embedded broker than the usual: {connections: 1024, message: 1MiB}. See docs/broker.md."""
     address_map: Mapping[Address, Address] = Field(default_factory=dict)
     """{advertised: reachable}, for brokers in containers that advertise addresses which cannot be reached from here."""
@@ -253,13 +172,13 @@ class ConsumerSettings(Part):
     autostart: bool = True
     """Join when the application starts. `false`: when the code says app.start_consumer("GROUP"), and until then brokers
     and other members hear nothing of the group here."""
-    rate: Annotated[Rate, BeforeValidator(_rate), _RATE] | None = None
+    rate: RateSetting | None = None
     """Messages that this process hands to handlers at most, what comes back for a retry among them: 100/s, 30/m or
     1000/h. Empty: as many as they take."""
     max_retries: Annotated[int, Field(ge=0, le=1000)] | None = None
     """Retries after the first delivery; then the message goes to the dead-letter topic. Empty: 16, which means 17
     deliveries, and without end in an orderly group. A broadcasting group retries in place, drops, and has 0."""
-    start: Annotated[Start, BeforeValidator(_start), _START] = Start("last")
+    start: StartSetting = Start("last")
     """Where a group begins that the cluster has never seen: first, last, an age (30m) or a time with its zone."""
     skip_older_than: Annotated[Duration, Field(ge=1)] | None = None
     """Settle messages unhandled that were stored longer ago than this; retries are handled. Empty: no such rule."""
@@ -294,7 +213,7 @@ class ConsumerSettings(Part):
     once_store: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")] = "memory"
     """Where handlers with `once` remember what they have handled: memory (of this process, at most 100,000 keys a
     handler), sqlite (a file of this machine, through crashes and by all its processes), or a plugin's store."""
-    allocation: Annotated[Allocation, BeforeValidator(written), _ALLOCATION] = Allocation("averaging")
+    allocation: AllocationSetting = Allocation("averaging")
     """The strategy that divides queues among members, by its name or as {name: {option: value}}; the same in every
     member of a group."""
     trace: bool = False
@@ -387,6 +306,11 @@ class AppSettings(BaseSettings):
     _places: Places = PrivateAttr(default_factory=dict)
     _hidden: Hidden = PrivateAttr(default_factory=Hidden)
     _warnings: tuple[str, ...] = PrivateAttr(default=())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty(cls, value: Any) -> Any:
+        return _without_empty(cls, value)
 
     @classmethod
     def settings_customise_sources(

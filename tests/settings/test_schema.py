@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from framework.settings.schema import AppSettings, ConsumerSettings, Start, Tls
+from framework.settings.fields import Start
+from framework.settings.schema import AppSettings, ConsumerSettings, Tls
 
 
 def mistakes_in(values: dict[str, object], places: dict[tuple[str, ...], str] | None = None) -> list[str]:
@@ -81,6 +82,10 @@ def test_other_starts_are_refused(text: str) -> None:
         ({"cluster": {"tls": {"enabled": "perhaps"}}}, "cluster.tls.enabled: expected true or false"),
         ({"app": {"drain": "30"}}, "app.drain: 30 of what?"),
         ({"app": {"budget": "64MB"}}, "app.budget: write a size"),
+        ({"consumers": {"g": {"rate": {"count": 0}}}}, "consumers.g.rate: write 100/s, 30/m or 1000/h"),
+        ({"consumers": {"g": {"start": {"policy": "time", "ms": -5}}}}, "consumers.g.start: write first, last, an age"),
+        ({"consumers": {"g": {"start": None}}}, "consumers.g.start: write first, last, an age"),
+        ({"cluster": {"name_servers": None}}, "cluster.name_servers: expected a list, found nothing"),
         ({"logging": {"level": "loud"}}, "logging.level: expected 'debug', 'info', 'warning' or 'error', found 'loud'"),
     ],
 )  # fmt: skip
@@ -88,6 +93,21 @@ def test_a_mistake_says_what_is_there_and_what_may_be(values: dict[str, object],
     (found,) = mistakes_in(values)
 
     assert found.startswith(mistake)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"consumers": None}, {"consumers": {"g": None}}, {"app": None}, {"app": {"handlers": None}},
+        {"cluster": {"tls": None, "allow": None, "address_map": None, "embedded_limits": None}},
+        {"logging": {"levels": None}}, {"plugins": {"settings": None, "local": None, "block": None, "only": None}},
+    ],
+)  # fmt: skip
+def test_a_section_or_list_with_nothing_behind_it_means_its_default(values: dict[str, object]) -> None:
+    settings = AppSettings.parsed(values, {})
+
+    assert isinstance(settings, AppSettings)
+    assert AppSettings() == settings.model_copy(update={"consumers": {}})
 
 
 def test_all_mistakes_are_said_at_once_with_their_places() -> None:

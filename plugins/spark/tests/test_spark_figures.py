@@ -24,7 +24,8 @@ from framework.hooks.host import PluginHost
 from framework.model.contracts import Counting, Taking
 from framework.model.queue import MessageQueue
 from framework.reading import Reader
-from framework.settings.schema import Cluster, Start
+from framework.settings.fields import Start
+from framework.settings.schema import Cluster
 from framework.testing import Harness
 from tests.reading.tables import Tables
 from tests.reading.threads import ThreadBox, texts

@@ -25,7 +25,8 @@ from pydantic import ValidationError
 from framework.errors import ConfigurationError
 from framework.model.contracts import Taking
 from framework.reading import Reader
-from framework.settings.schema import Cluster, Start
+from framework.settings.fields import Start
+from framework.settings.schema import Cluster
 from tests.interop.processes import wait_until
 from tests.reading.threads import ThreadBox, texts
 

@@ -1,0 +1,132 @@
+"""What single values of settings are: how each kind is read from a text, and what it may be.
+
+Owns no setting. A text that cannot be read raises ValueError with the way to write it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
+
+from framework.model import durations
+from framework.model.allocation import Allocation, written
+from framework.model.rate import PATTERN as RATE_PATTERN
+from framework.model.rate import Rate, to_rate
+from framework.model.reserved import GROUP_LENGTH_MAX, TOPIC_LENGTH_MAX, is_legal
+from framework.settings import box_limits
+from framework.settings.units import DURATION_PATTERN
+
+
+def _several(value: Any) -> Any:
+    """`a, b` and `a;b` mean a list of two, as the environment and the command line must write it."""
+    if isinstance(value, str):
+        return [part for part in re.split(r"[\s,;]+", value) if part]
+    return value
+
+
+def _address(text: str) -> str:
+    host, separator, port = text.rpartition(":")
+    if not separator or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ValueError(f"{text!r} is not an address; write host:port, such as 127.0.0.1:9876")
+    return text
+
+
+def _network(text: str) -> str:
+    ipaddress.ip_network(text)
+    return text
+
+
+def _group(text: str) -> str:
+    if not is_legal(text, GROUP_LENGTH_MAX):
+        raise ValueError(f"a group's name has 1 to {GROUP_LENGTH_MAX} of the characters A-Z a-z 0-9 _ - % |")
+    return text
+
+
+def _topic(text: str) -> str:
+    if not is_legal(text, TOPIC_LENGTH_MAX):
+        raise ValueError(f"a topic's name has 1 to {TOPIC_LENGTH_MAX} of the characters A-Z a-z 0-9 _ - % |")
+    return text
+
+
+def _box_limits(values: Mapping[str, str]) -> Mapping[str, str]:
+    box_limits.limits(values)
+    return values
+
+
+Address = Annotated[str, AfterValidator(_address)]
+Network = Annotated[str, AfterValidator(_network)]
+GroupName = Annotated[str, AfterValidator(_group)]
+TopicName = Annotated[str, AfterValidator(_topic)]
+_LIST_OR_TEXT = WithJsonSchema({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]})
+Texts = Annotated[tuple[str, ...], BeforeValidator(_several), _LIST_OR_TEXT]
+Addresses = Annotated[tuple[Address, ...], BeforeValidator(_several), _LIST_OR_TEXT]
+Networks = Annotated[tuple[Network, ...], BeforeValidator(_several), _LIST_OR_TEXT]
+Keys = Annotated[Mapping[str, Any], BeforeValidator(lambda value: {} if value is None else value)]
+"""What a plugin's settings are before its model reads them."""
+CONCURRENCY_MAX = 1024  # each handler that runs has a slot, and each plain one a thread
+BoxLimits = Annotated[Mapping[str, str], AfterValidator(_box_limits)]
+_LEVEL = BeforeValidator(lambda value: value.lower() if isinstance(value, str) else value)
+Level = Annotated[Literal["debug", "info", "warning", "error"], _LEVEL]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a group begins that the cluster has never seen: the first message, the end, a time or an age."""
+
+    policy: Literal["first", "last", "time", "age"]
+    ms: int = 0
+    """Unix milliseconds of a time; length of an age."""
+
+
+def _start(value: Any) -> Any:
+    if isinstance(value, Start):  # from Python code
+        return value
+    if not isinstance(value, str):
+        raise ValueError("write first, last, an age such as 30m, or a time such as 2026-11-21T09:30:00Z")  # noqa: TRY004
+    if value in {"first", "last"}:
+        return Start(value)  # type: ignore[arg-type]  # narrowed by the set, which mypy does not follow
+    try:
+        return Start("age", durations.to_ms(value))
+    except ValueError:
+        pass
+    try:
+        instant = datetime.fromisoformat(value)
+    except ValueError:
+        raise ValueError("write first, last, an age such as 30m, or a time such as 2026-11-21T09:30:00Z") from None
+    if instant.tzinfo is None:
+        raise ValueError(f"a time needs its zone, or two machines read it differently: {value}Z or {value}+08:00")
+    return Start("time", round(instant.timestamp() * 1000))
+
+
+_INSTANT = r"^\d{4}-\d{2}-\d{2}.*(Z|[+-]\d{2}(:?\d{2})?)$"
+_START = WithJsonSchema(
+    {
+        "anyOf": [
+            {"enum": ["first", "last"]},
+            {"type": "string", "pattern": DURATION_PATTERN},
+            {"type": "string", "pattern": _INSTANT},
+        ]
+    }
+)
+_ALLOCATION = WithJsonSchema(
+    {"anyOf": [{"type": "string", "minLength": 1}, {"type": "object", "minProperties": 1, "maxProperties": 1}]}
+)
+
+
+def _rate(value: Any) -> Any:
+    if value is None or isinstance(value, Rate):  # the latter from Python code
+        return value
+    if not isinstance(value, str):
+        raise ValueError("write 100/s, 30/m or 1000/h")  # noqa: TRY004  # pydantic takes a ValueError for the user's mistake
+    return to_rate(value)
+
+
+StartSetting = Annotated[Start, BeforeValidator(_start), _START]
+RateSetting = Annotated[Rate, BeforeValidator(_rate), WithJsonSchema({"type": "string", "pattern": RATE_PATTERN})]
+AllocationSetting = Annotated[Allocation, BeforeValidator(written), _ALLOCATION]
