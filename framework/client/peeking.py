@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from framework.client.fences import Fences
 from framework.client.routes import RouteTable
-from framework.errors import ProtocolError, Refused
+from framework.errors import Refused
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.net.channel import raise_for
@@ -66,12 +66,7 @@ class Peeks:
             return []
         raise_for(answer, RequestCode.PULL_MESSAGE, queue.broker)
         _, _, _, delta = read_progress(answer.fields)
-        found = stored.decode(answer.body, queue, offset_delta=delta)
-        # An inner batch is one record: a pull from its middle brings what lies before it, too.
-        messages = [message for message in found if message.queue_offset >= offset]
-        if [message.queue_offset for message in messages] != sorted({message.queue_offset for message in messages}):
-            raise ProtocolError(f"{queue}: messages out of order at {offset}", peer=queue.broker)
-        return messages
+        return stored.decode(answer.body, queue, offset_delta=delta, begin=offset, most=count)
 
     async def commit_confirmed(
         self, group: str, queue: MessageQueue, committable: Callable[[], int | None]

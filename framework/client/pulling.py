@@ -7,13 +7,16 @@ always a value. It owns which replica is asked next, as the last answer suggeste
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+
+import structlog
 
 from framework import marks
 from framework.client.brokers import OFFSET_MAX
 from framework.client.routes import RouteTable
-from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError
+from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError, RecordDamaged
 from framework.model.message import Message
-from framework.model.pulled import Failed, Found, NothingNew, OffsetIllegal, PullResult
+from framework.model.pulled import Damaged, Failed, Found, NothingNew, OffsetIllegal, PullResult
 from framework.model.queue import MessageQueue
 from framework.model.subscription import BY_TAG, Subscription
 from framework.net.pool import Pool
@@ -22,6 +25,8 @@ from framework.wire.bodies.route import MASTER
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import Command
 from framework.wire.requests.pull import SUBSCRIPTION, SUSPEND, PullRequest, PullTemplate, read_progress
+
+log = structlog.get_logger()
 
 HOLD_MS = 15_000  # how long the broker keeps a pull that finds nothing, as the Java client asks
 TIMEOUT_MS = 30_000  # brokers look at held pulls each 5 s and under load later; twice the hold is silence
@@ -51,37 +56,42 @@ class Puller:
     ) -> None:
         self._pool, self._routes, self._queue = pool, routes, queue
         self._tags = frozenset(subscription.tags)
+        self._group, self._batch = group, batch
         self._broker_id = MASTER
+        self._is_over = False
+        """The broker sends more than it is asked for; said once."""
         by_tag = self._is_by_tag = subscription.kind == BY_TAG
-        self._template = PullTemplate(
-            PullRequest(
-                consumer_group=group,
-                topic=queue.topic,
-                queue_id=queue.number,
-                queue_offset=0,
-                max_msg_nums=batch,
-                # A broker would compile a condition anew at each pull; as from Java, it knows ours by heartbeat.
-                sys_flag=SUSPEND | SUBSCRIPTION if by_tag else SUSPEND,
-                commit_offset=0,
-                suspend_timeout_millis=HOLD_MS,
-                sub_version=subscription.version,
-                subscription=subscription.expression if by_tag else None,
-                expression_type=subscription.kind,
-                max_msg_bytes=BATCH_BYTES,
-                broker_name=queue.broker,
-            )
+        self._is_all = by_tag and not self._tags
+        self._request = PullRequest(
+            consumer_group=group,
+            topic=queue.topic,
+            queue_id=queue.number,
+            queue_offset=0,
+            max_msg_nums=batch,
+            # A broker would compile a condition anew at each pull; as from Java, it knows ours by heartbeat.
+            sys_flag=SUSPEND | SUBSCRIPTION if by_tag else SUSPEND,
+            commit_offset=0,
+            suspend_timeout_millis=HOLD_MS,
+            sub_version=subscription.version,
+            subscription=subscription.expression if by_tag else None,
+            expression_type=subscription.kind,
+            max_msg_bytes=BATCH_BYTES,
+            broker_name=queue.broker,
         )
+        self._templates: dict[int, PullTemplate] = {}
 
-    async def pull(self, offset: int, committable: Callable[[], int]) -> PullResult:
+    async def pull(self, offset: int, committable: Callable[[], int], *, alone: bool = False) -> PullResult:
         """What is at `offset`; held by the broker for 15 s while there is nothing. Only cancellation is raised.
 
-        What `committable` answers above 0 is stored by the way, on a master. It is asked when the frame is written: an
-        offset read before a connection was made again would follow newer ones that were sent meanwhile.
+        `alone` asks for one record, where an answer with more of them was damaged. What `committable` answers above 0
+        is stored by the way, on a master. It is asked when the frame is written: an offset read before a connection was
+        made again would follow newer ones that were sent meanwhile.
         """
         try:
-            answer = await self._ask(offset, committable)
+            count = 1 if alone else self._batch
+            answer = await self._ask(offset, committable, count)
             if answer.code == ResponseCode.GO_AWAY:
-                answer = await self._ask(offset, committable)
+                answer = await self._ask(offset, committable, count)
         except BrokerUnreachable as error:
             self._broker_id = MASTER
             self._routes.refresh_soon()
@@ -89,17 +99,18 @@ class Puller:
         except FrameworkError as error:
             return Failed(str(error))
         try:
-            return self._read(answer, offset)
+            return self._read(answer, offset, count)
         except ProtocolError as error:
-            # The whole pull fails: skipping one record silently would lose it (SECURITY F10).
             return Failed(f"{self._queue} at offset {offset}: {error}")
 
-    async def _ask(self, offset: int, committable: Callable[[], int]) -> Command:
+    async def _ask(self, offset: int, committable: Callable[[], int], count: int) -> Command:
         address = self._routes.find(self._queue.broker, self._broker_id)
         if address is None:
             address = await self._find_another()
         channel = self._pool.open_channel(address, "pulls") or await self._pool.channel(address, "pulls")
-        template = self._template
+        template = self._templates.get(count)
+        if template is None:
+            template = self._templates[count] = PullTemplate(replace(self._request, max_msg_nums=count))
         commit = committable() if self._broker_id == MASTER else 0
         if channel.signs:
             return await channel.request_now(
@@ -121,7 +132,7 @@ class Puller:
         self._broker_id = min(replicas)
         return replicas[self._broker_id]
 
-    def _read(self, answer: Command, offset: int) -> PullResult:
+    def _read(self, answer: Command, offset: int, count: int) -> PullResult:
         code = answer.code
         if code != _FOUND and code not in _NOTHING and code != _MOVED:
             self._broker_id = MASTER
@@ -141,10 +152,34 @@ class Puller:
                 return Failed(f"replica {replica} of {self._queue.broker} has not come so far")
             return NothingNew(following, low, high)
         body = answer.body
-        messages = stored.decode(body, self._queue, offset_delta=delta)
+        try:
+            messages = stored.decode(body, self._queue, offset_delta=delta, begin=offset, most=count)
+            if messages and stored.end_of(messages) < len(body):
+                body, following = self._cut(body[: stored.end_of(messages)], offset, messages[-1].queue_offset + 1)
+                messages = stored.decode(body, self._queue, offset_delta=delta, begin=offset)
+            if messages and messages[-1].queue_offset >= following:
+                raise RecordDamaged(
+                    f"{self._queue}: offset {messages[-1].queue_offset}, where the broker goes on from {following}"
+                )
+        except RecordDamaged as error:
+            # The whole pull fails: skipping one record silently would lose it (SECURITY F10).
+            until = offset + 1 if self._is_all and not stored.begins_with_batch(body) else following
+            return Damaged(str(error), following, max(until, offset + 1), high)
         if self._tags:
             messages = self._wanted(messages)
         return Found(messages, len(body), following, low, high)
+
+    def _cut(self, body: bytes, offset: int, following: int) -> tuple[bytes, int]:
+        """What the broker sent beyond what it was asked for is asked for again: it would stop all others for a while,
+        and keep bytes alive that no limit counts on.
+        """
+        if not self._is_over:
+            self._is_over = True
+            log.warning(
+                "broker sends more than it was asked for; the rest is pulled again",
+                group=self._group, broker=self._queue.broker, queue=str(self._queue), offset=offset, to=following,
+            )  # fmt: skip
+        return body, following
 
     def _wanted(self, messages: list[Message]) -> list[Message]:
         """The second check, by text: the broker compared hashes, and two tags may share one."""

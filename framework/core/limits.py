@@ -23,6 +23,12 @@ FAILURE_DELAY_MAX_MS = 30_000
 BUSY_DELAY_MS = 20  # as the Java client, where a broker answers that it has too much to do (215)
 BUSY_DELAY_MAX_MS = 1_000  # Java's stays 20 ms: fifty refused pulls a second from each queue keep such a broker busy
 
+DAMAGED_TRIES = 2  # how often a record must come damaged when it is asked for alone, before it may be skipped
+ALONE_MAX = 1_024  # offsets that are asked for one by one behind a damaged pull; no answer names more
+IDLE_DELAY_MS = 100  # an answer at once that brings nothing on: once is nothing, twice in a row is waited for
+IDLE_DELAY_MAX_MS = 10_000  # below a long poll's 15 s: a broker that comes to its senses is noticed as soon
+AT_ONCE_MS = 500  # brokers without long polls hold for a second: who answers sooner does not wait at all
+
 # Offsets
 STANDSTILL_MS = 60_000  # twice what a pull may take to be answered: who moved nothing for so long has stopped
 FLUSH_MS = 1_000  # Java flushes each 5 s; a crash repeats what was not flushed

@@ -21,16 +21,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from framework import marks
 from framework.core import limits
 from framework.core.backoff import Backoff
 from framework.core.budget import Budget
 from framework.core.chunk import Chunk
+from framework.core.damage import Damage
 from framework.core.flow_control import FlowLimits, reason_to_wait
+from framework.core.no_progress import NoProgress
 from framework.core.window import Window
-from framework.model.pulled import BUSY, Failed, Found, NothingNew, OffsetIllegal, PullResult
+from framework.model.pulled import BUSY, Damaged, Failed, Found, NothingNew, OffsetIllegal, PullResult
 from framework.model.queue import MessageQueue
 
 
@@ -81,13 +83,14 @@ class Position:
 
 
 class Pull:
-    """Pull from `offset`; the committable offset rides along where it is above 0."""
+    """Pull from `offset`, one record where it is asked for `alone`; the committable offset rides along above 0."""
 
-    __slots__ = ("commit", "offset")
+    __slots__ = ("alone", "commit", "offset")
 
-    def __init__(self, offset: int, commit: int) -> None:
+    def __init__(self, offset: int, commit: int, *, alone: bool = False) -> None:
         self.offset = offset
         self.commit = commit
+        self.alone = alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,9 @@ class Retire:
     __slots__ = ()
 
 
+Trouble: TypeAlias = Literal["pull failed", "record damaged", "pulls bring nothing on"]
+"""What a queue may fail by, in the words of the log."""
+
 Step: TypeAlias = Position | Pull | Wait | Retire
 POSITION, RETIRE = Position(), Retire()
 
@@ -112,8 +118,9 @@ class QueueFlow:
     """One owned queue. Its pull loop asks `next_step`, does it, and tells what came of it."""
 
     __slots__ = (
-        "_backoff", "_budget", "_busy", "_hold_reason", "_jitter", "_not_before_ms", "_window", "bounds", "caught_up",
-        "doubted", "failure", "held_because", "is_paused", "max_offset", "next_offset", "queue", "run", "state",
+        "_asked_ms", "_backoff", "_budget", "_busy", "_hold_reason", "_idle", "_jitter", "_not_before_ms", "_window",
+        "bounds", "caught_up", "damage", "doubted", "failure", "held_because", "is_paused", "max_offset", "next_offset",
+        "queue", "run", "state", "trouble",
     )  # fmt: skip
 
     def __init__(
@@ -135,6 +142,8 @@ class QueueFlow:
         self.held_because: str | None = None
         self.failure: str | None = None
         """Why the last try failed; None while things go well."""
+        self.trouble: Trouble = "pull failed"
+        """What kind of failure that is."""
         self.doubted: int | None = None
         """Where the broker wants us to go on, so far that the master is asked first; None once a pull succeeded."""
         self._budget = budget
@@ -146,6 +155,9 @@ class QueueFlow:
         self.run: object = None
         """What the shell runs this queue's chunks with; set once, before the first position."""
         self._backoff = Backoff(limits.FAILURE_DELAY_MS, limits.FAILURE_DELAY_MAX_MS)
+        self._idle = NoProgress()
+        self.damage = Damage()
+        self._asked_ms = 0
         self._busy = Backoff(limits.BUSY_DELAY_MS, limits.BUSY_DELAY_MAX_MS)
         self._not_before_ms = 0
         self._hold_reason: str | None = None
@@ -174,7 +186,8 @@ class QueueFlow:
         if state is _HELD:
             self._move("room")
             self.held_because = None
-        return Pull(self.next_offset, window.committable)
+        self._asked_ms = now_ms
+        return Pull(self.next_offset, window.committable, alone=self.damage.asks_alone(self.next_offset))
 
     # What came of it
 
@@ -212,8 +225,11 @@ class QueueFlow:
             case NothingNew(next_offset=offset, max_offset=max_offset):
                 if not self._is_plausible(offset, max_offset, now_ms):
                     return None
-                self._succeeded()
                 self.doubted = None
+                if offset == self.next_offset and now_ms - self._asked_ms < limits.AT_ONCE_MS:
+                    self._stand_back(f"nothing new at offset {offset}, and answered at once", now_ms)
+                else:
+                    self._got_on()
                 # The answer covers what lies between; without a chunk the range would never be committed.
                 self.window.admit((), self.next_offset, offset, 0)
                 self.next_offset = offset
@@ -221,6 +237,14 @@ class QueueFlow:
                 self.caught_up = self.next_offset >= max_offset
             case OffsetIllegal():
                 self._illegal(result, now_ms)
+            case Damaged(reason=reason, max_offset=max_offset):
+                to = self.damage.skipped_to(self.next_offset, result)
+                if to is None or not self._is_plausible(to, max_offset, now_ms):
+                    self._failed(reason, now_ms, trouble="record damaged")
+                else:
+                    self.window.admit((), self.next_offset, to, 0)
+                    self.next_offset = to
+                    self._got_on()
             case Failed(reason=reason, code=code):
                 self._failed(reason, now_ms, self._busy if code == BUSY else self._backoff)
         return None
@@ -228,17 +252,17 @@ class QueueFlow:
     def _found(self, result: Found, now_ms: int) -> Chunk | None:
         begin = self.next_offset
         messages = result.messages
-        if messages and messages[0].queue_offset < begin:
-            # An inner batch is stored as one record: a pull from its middle brings the messages before it, too.
-            messages = [message for message in messages if message.queue_offset >= begin] or messages
         if messages and not begin <= messages[0].queue_offset <= messages[-1].queue_offset < result.next_offset:
             found = f"messages {messages[0].queue_offset} to {messages[-1].queue_offset}"
             self._failed(f"pulled from {begin} and got {found}, next offset {result.next_offset}", now_ms)
             return None
         if not self._is_plausible(result.next_offset, result.max_offset, now_ms):
             return None
-        self._succeeded()
         self.doubted = None
+        if messages or result.next_offset > begin:
+            self._got_on()
+        else:
+            self._stand_back(f"messages found at offset {begin}, and none sent", now_ms)
         self.next_offset = result.next_offset
         self.max_offset = result.max_offset
         self.caught_up = result.next_offset >= result.max_offset
@@ -260,6 +284,9 @@ class QueueFlow:
         if offset < 0:
             self._failed(f"offset {self.next_offset} is illegal and the broker names {offset}", now_ms)
             return
+        self._stand_back(f"offset {self.next_offset} called illegal, to go on from {offset}", now_ms)
+        if offset == self.next_offset:
+            return  # what is held is before it, and stays
         # Inside of its own range nothing is illegal: somebody has reset the group, and that is said only once.
         is_reset = result.min_offset <= self.next_offset <= result.max_offset
         is_far = self._window is not None and abs(offset - self.next_offset) > self._window.span
@@ -282,7 +309,7 @@ class QueueFlow:
         """Somebody asked to go on from elsewhere. A pull that is under way must not be answered to this flow."""
         assert offset >= 0, f"{self.queue}: reset to {offset}"
         self._move("reset")
-        self._succeeded()
+        self._got_on()
         self.doubted = None
         self.held_because = None
         if self._window is not None:
@@ -318,7 +345,7 @@ class QueueFlow:
                 self._window = None
         self.held_because = self._hold_reason = None
         self.caught_up = False
-        self._succeeded()
+        self._got_on()
 
     def revoke(self) -> None:
         """The queue goes to another member, or the group stops."""
@@ -354,15 +381,28 @@ class QueueFlow:
         self.caught_up = False
         self._window = Window(offset, self._budget, self.run)
 
+    def _stand_back(self, what: str, now_ms: int) -> None:
+        """An answer that brings nothing on. The first two of a row are tried again at once, and are no trouble."""
+        self._succeeded()
+        self._not_before_ms = now_ms + self._idle.again(self._jitter)
+        if self._idle.is_named:
+            self.failure, self.trouble = f"{what}; {self._idle.row} such answers in a row", "pulls bring nothing on"
+
+    def _got_on(self) -> None:
+        self._idle.ended()
+        self._succeeded()
+
     def _succeeded(self) -> None:
-        if self.failure is not None:
+        if self.failure is not None and not self._idle.is_named:
             self.failure = None
             self._backoff.succeeded()
             self._busy.succeeded()
             self._not_before_ms = 0
 
-    def _failed(self, reason: str, now_ms: int, backoff: Backoff | None = None) -> None:
-        self.failure = reason
+    def _failed(
+        self, reason: str, now_ms: int, backoff: Backoff | None = None, trouble: Trouble = "pull failed"
+    ) -> None:
+        self.failure, self.trouble = reason, trouble
         self.caught_up = False
         self._not_before_ms = now_ms + (backoff or self._backoff).failed(self._jitter)
 

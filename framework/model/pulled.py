@@ -49,7 +49,21 @@ class Failed:
     code: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Damaged:
+    """The answer holds a record that contradicts itself, and nothing of it is handed out: pull again.
+
+    `following` is where the answer goes on. `until` is how far one would have to go to leave the record behind, where
+    it was asked for alone.
+    """
+
+    reason: str
+    following: int
+    until: int
+    max_offset: int
+
+
 BUSY = 215
 """The code of a broker that holds its clients back: it is there, and has too much to do."""
 
-PullResult: TypeAlias = Found | NothingNew | OffsetIllegal | Failed
+PullResult: TypeAlias = Found | NothingNew | OffsetIllegal | Failed | Damaged

@@ -82,6 +82,8 @@ class GroupSnapshot:
     is_broadcasting: bool = False
     skipped: int = 0
     """Offsets that were settled unhandled, by `skip_older_than` or `skip_backlog_over`."""
+    damaged: int = 0
+    """Records that were left behind because they stayed damaged, by `damaged: skip`."""
     repeats: int = 0
     """Messages among `dropped` that `once` had handled already."""
     once_failures: int = 0

@@ -9,6 +9,8 @@ rows, so they are said once, in `queue`. It knows no connection and no filter bu
 from __future__ import annotations
 
 import struct
+from itertools import islice
+from operator import lt
 from struct import Struct
 from zlib import crc32
 
@@ -181,6 +183,19 @@ class Columns:
         self.born_ms.append(message.born_ms)
         self.stored_ms.append(message.stored_ms)
         self.reconsume_times.append(message.attempt - 1)
+
+    def misplaced(self, begin: int, end: int, since: int = 0) -> int | None:
+        """An offset outside of [begin, end), or not above the one before it, looking at the rows from `since` on."""
+        offsets = self.offsets[since:]
+        if not offsets or (
+            begin <= offsets[0] and offsets[-1] < end and all(map(lt, offsets, islice(offsets, 1, None)))
+        ):
+            return None
+        for offset in offsets:
+            if not begin <= offset < end:
+                return offset
+            begin = offset + 1
+        return None
 
     def gap(self, begin: int, end: int, since: int = 0) -> tuple[int, int] | None:
         """The first run of offsets in [begin, end) that has no row, looking at the rows from `since` on."""

@@ -270,6 +270,10 @@ class Reader:
                 except ProtocolError as error:
                     raise ProtocolError(error.reason, peer=queue.broker) from error
                 offset = min(_following(found, since, pulled.next_offset), end)
+                misplaced = found.misplaced(since, offset, before)
+                if misplaced is not None and fail_on_loss:
+                    reason = f"{queue}: a message of offset {misplaced} among those from {since} to {offset - 1}"
+                    raise ProtocolError(reason, peer=queue.broker)
                 gone = pulled.gone
                 if gone is None and wanted.is_everything and len(found) - before != offset - since:
                     gone = found.gap(since, offset, before)

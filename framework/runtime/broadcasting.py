@@ -58,8 +58,8 @@ class _Untold:
     def __init__(self, pulls: Pulls) -> None:
         self._pulls = pulls
 
-    def pull(self, offset: int, committable: Callable[[], int]) -> Awaitable[PullResult]:
-        return self._pulls.pull(offset, _nothing)
+    def pull(self, offset: int, committable: Callable[[], int], *, alone: bool = False) -> Awaitable[PullResult]:
+        return self._pulls.pull(offset, _nothing, alone=alone)
 
 
 def _nothing() -> int:

@@ -149,6 +149,7 @@ def _plan(group: str, specs: list[ConsumerSpec], parts: _Parts, findings: Findin
         orderly=orderly,
         stuck_after_ms=chosen.stuck_after,
         skip=_skip(chosen),
+        skips_damage=chosen.damaged == "skip",
         is_paused=chosen.paused,
         autostart=chosen.autostart,
         gates=gates,

@@ -267,7 +267,7 @@ class ConsumerGroup:
             told=self.plan.told,
         )
         flow.run = pull
-        flow.is_paused = self.plan.is_paused
+        flow.is_paused, flow.damage.skips = self.plan.is_paused, self.plan.skips_damage
         self.owned[queue] = pull
         if self.plan.flow_limits.is_shared:
             divide_bounds(self.owned, self.plan.flow_limits)

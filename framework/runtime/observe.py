@@ -101,6 +101,7 @@ def _group(
         late=counts.late,
         abandoned=counts.abandoned,
         unconfirmed=counts.unconfirmed,
+        damaged=counts.damaged,
         failed=counts.failed,
         raised=counts.raised,
         nothing=counts.nothing,

@@ -102,6 +102,8 @@ class GroupPlan:
     rate: Rate | None = None
     """How many messages are handed to handlers in so much time; None: as many as they take."""
     skip: SkipRules | None = None
+    skips_damage: bool = False
+    """A record that stays damaged is left behind; else its queue waits."""
     broadcasting: Place | None = None
     """Where offsets are kept, of a group whose members are given every message each."""
     progress: Keeping | None = None

@@ -24,13 +24,14 @@ from framework.errors import FrameworkError
 from framework.hooks.told import NOBODY, Told
 from framework.model.happenings import ChunkSummary
 from framework.model.message import Message
-from framework.model.pulled import Failed, Found, NothingNew, PullResult
+from framework.model.pulled import Damaged, Failed, Found, NothingNew, PullResult
 from framework.model.queue import MessageQueue
 from framework.net.wakeup import Wakeup
 from framework.ports import Clock
 from framework.services.pacing import Pacing
 from framework.services.position import Start, doubt_settled
 from framework.services.progress import QueueProgress
+from framework.services.work import Counts
 from framework.wire.codes import ResponseCode
 
 log = structlog.get_logger()
@@ -50,7 +51,7 @@ _STORED = (Found, NothingNew)
 class Pulls(Protocol):
     """One queue's pulls, as the client makes them. An answer is always a value; only cancellation is raised."""
 
-    def pull(self, offset: int, committable: Callable[[], int]) -> Awaitable[PullResult]: ...
+    def pull(self, offset: int, committable: Callable[[], int], *, alone: bool = False) -> Awaitable[PullResult]: ...
 
 
 class TakesChunks(Protocol):
@@ -62,6 +63,8 @@ class TakesChunks(Protocol):
 
 class GroupSide(Protocol):
     """What an owned queue needs of its group."""
+
+    counts: Counts
 
     def left(self, queue: PullLoop, ended: int, *, is_late: bool = False) -> None: ...
     def uncommon(self, queue: PullLoop, chunk: Chunk, index: int, result: object, started: float) -> None: ...
@@ -107,7 +110,8 @@ class PullLoop:
         self._group = group
         self.group_name = group_name
         self._clock = clock
-        self._is_failing = False
+        self._trouble: str | None = None
+        """The failing state that was logged; None while all is well."""
         self._waits_for_heartbeat = False
         self._skipping = skipping
         self.progress = progress
@@ -162,12 +166,9 @@ class PullLoop:
     async def _pull(self, pull: Pull) -> None:
         asked = self.pulled_at = self._clock.monotonic()
         self._held_for = ""
-        self._rode = 0
-        result = await self._pulls.pull(pull.offset, self._riding)
+        result = await self._asked(pull)
         flow = self.flow
         window = flow.window
-        if self._rode and type(result) in _STORED:
-            window.confirmed(self._rode)
         now = self._clock.monotonic()
         now_ms = int(now * 1000)
         if type(result) is Found:
@@ -182,21 +183,44 @@ class PullLoop:
         chunk = flow.pulled(result, now_ms)
         if chunk is not None:
             self.crew.offer(chunk)
+        elif type(result) is Damaged:
+            self._damaged(result, pull.offset)
         elif type(result) is Failed:
             self._offsets.untold(self.queue)
             if result.code in NOT_A_MEMBER:
                 # Refused again after its heartbeat it stands back, as after any failure.
-                self._waits_for_heartbeat = not self._is_failing
+                self._waits_for_heartbeat = self._trouble is None
                 self._group.not_a_member(self.queue)
         elif flow.has_position and flow.window is not window:
             # A broker that has lost its log names 0, which must not wipe out what it has stored.
             self._offsets.begin(self.queue, flow.next_offset, stored=None if flow.next_offset else 0)
-            log.warning(
-                "queue moved by its broker",
-                group=self.group_name, queue=str(self.queue), offset=pull.offset, to=flow.next_offset,
-            )  # fmt: skip
-        if flow.failure is not None or self._is_failing:
+            if self._trouble != "pulls bring nothing on":  # else it is moved to and fro, which is said once
+                log.warning(
+                    "queue moved by its broker",
+                    group=self.group_name, queue=str(self.queue), offset=pull.offset, to=flow.next_offset,
+                )  # fmt: skip
+        if flow.failure is not None or self._trouble is not None:
             self._name_failure()
+
+    async def _asked(self, pull: Pull) -> PullResult:
+        self._rode, window = 0, self.flow.window
+        result = await self._pulls.pull(pull.offset, self._riding, alone=pull.alone)
+        if self._rode and type(result) in _STORED:
+            window.confirmed(self._rode)
+        return result
+
+    def _damaged(self, result: Damaged, offset: int) -> None:
+        """Nothing of the pull was handed out. The flow has put it off, or left the record behind."""
+        self._offsets.untold(self.queue)
+        to = self.flow.next_offset
+        if to == offset:
+            return
+        self._group.counts.damaged += 1
+        log.error(
+            "damaged record skipped",
+            group=self.group_name, topic=self.queue.topic, broker=self.queue.broker, queue=str(self.queue),
+            offset=offset, to=to, reason=result.reason,
+        )  # fmt: skip
 
     async def _paced(self, result: Found, pacing: Pacing) -> None:
         """Take in a pull's answer bit by bit. Whoever takes the queue away ends this, as it ends a pull."""
@@ -212,7 +236,7 @@ class PullLoop:
             chunk = flow.pulled(portion, self._clock.monotonic_ms())
             if chunk is not None:
                 self.crew.offer(chunk)
-            if flow.failure is not None or self._is_failing:
+            if flow.failure is not None or self._trouble is not None:
                 self._name_failure()
             if flow.next_offset != portion.next_offset:
                 return
@@ -287,12 +311,21 @@ class PullLoop:
 
     def _name_failure(self) -> None:
         """Log on entering and on leaving the failing state, not while in it."""
-        failure = self.flow.failure
-        if failure is not None and not self._is_failing:
-            log.warning("pull failed", group=self.group_name, queue=str(self.queue), reason=failure)
-        elif failure is None and self._is_failing:
+        flow = self.flow
+        trouble = None if flow.failure is None else flow.trouble
+        if trouble == self._trouble:
+            return
+        if trouble is None:
             log.info("pull recovered", group=self.group_name, queue=str(self.queue))
-        self._is_failing = failure is not None
+        elif trouble == "record damaged":
+            log.error(
+                trouble,
+                group=self.group_name, topic=self.queue.topic, broker=self.queue.broker, queue=str(self.queue),
+                offset=flow.next_offset, reason=flow.failure, then="skip" if flow.damage.skips else "hold",
+            )  # fmt: skip
+        else:
+            log.warning(trouble, group=self.group_name, queue=str(self.queue), reason=flow.failure)
+        self._trouble = trouble
 
     def reset(self, offset: int) -> None:
         """Drop what was pulled and go on from `offset`. The caller ends `run` at once and starts it again."""

@@ -18,7 +18,7 @@ class Counts:
     """What became of messages, for the last line of `run` and for pictures. Added to a chunk at a time."""
 
     __slots__ = (
-        "abandoned", "dead_lettered", "dropped", "failed", "handled", "late", "nothing", "raised", "retried",
+        "abandoned", "damaged", "dead_lettered", "dropped", "failed", "handled", "late", "nothing", "raised", "retried",
         "timed_out", "unconfirmed",
     )  # fmt: skip
 
@@ -29,6 +29,8 @@ class Counts:
         self.dropped = 0
         self.late = 0
         """Ended after their queue was gone, or after they had expired: the result changed nothing."""
+        self.damaged = 0
+        """Records left behind because they stayed damaged, by `damaged: skip`."""
         self.abandoned = 0
         """Still running when the drain limit was over."""
         self.unconfirmed = 0

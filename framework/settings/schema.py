@@ -206,6 +206,8 @@ class ConsumerSettings(Part):
     """What becomes of a body that is not what its handler's annotation says: dead_letter, retry, hold or drop."""
     undecodable_max: Annotated[int, Field(ge=0)] = 100
     """So many of them in a row, and the queues are held instead: more likely a bad deploy. 0: never."""
+    damaged: Literal["hold", "skip"] = "hold"
+    """A stored message whose bytes contradict themselves: hold its queue until a pull brings good ones, or skip it."""
     progress: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")] = "none"
     """Where messages that ended above an unfinished one are kept, so that a crash repeats none of them: none, topic (a
     topic of the group's own, %ACK%GROUP), local (files of this machine), broker (in the box alone, which then refuses

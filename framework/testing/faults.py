@@ -241,6 +241,14 @@ def _stormy(request: int, code: int) -> Command:
     return Command(code, remark="a storm")
 
 
+def _damage(nemesis: Nemesis) -> Struck:
+    chance, wiretap, host = nemesis.chance, nemesis.cluster.wiretap, nemesis.broker_host
+    seconds, share = chance.between(0.5, 8.0), chance.pick((0.3, 1.0))
+    wiretap.damage(host, share, nemesis.loop.streams.named("damage"))
+    nemesis.for_a_while(seconds, wiretap.stop_damaging)
+    return "broker", f"damages {share:.0%} of the pulls that it answers for {seconds:.1f}s"
+
+
 LEAVE = FaultKind("leave", _leave)
 
 KINDS: tuple[FaultKind, ...] = (
@@ -286,7 +294,10 @@ WAY_KINDS: tuple[FaultKind, ...] = (
     FaultKind("partial-route", broker_faults.leave_out_of_routes),
 )
 """Drawn with a way of consuming (`variety.py`) alone."""
-ALL_KINDS = KINDS + LATER_KINDS + WAY_KINDS
+DAMAGE = FaultKind("damaged-records", _damage, seen=lambda cluster: cluster.wiretap.damaged)
+DAMAGE_SHARE = 0.1
+"""Of the seeds; drawn apart as well."""
+ALL_KINDS = (*KINDS, *LATER_KINDS, *WAY_KINDS, DAMAGE)
 _BY_NAME = {kind.name: kind for kind in ALL_KINDS}
 NAMES = tuple(_BY_NAME)
 
@@ -305,6 +316,11 @@ def with_later_kind(kinds: Sequence[FaultKind], chance: Stream) -> tuple[FaultKi
     if not chance.happens(LATER_SHARE):
         return tuple(kinds)
     return (*kinds[: KINDS_MAX - 1], chance.pick(LATER_KINDS))
+
+
+def with_damage(kinds: Sequence[FaultKind], chance: Stream) -> tuple[FaultKind, ...]:
+    """The same few, and now and then damaged records beside them, or in the last one's place."""
+    return (*kinds[: KINDS_MAX - 1], DAMAGE) if chance.happens(DAMAGE_SHARE) else tuple(kinds)
 
 
 def with_kinds(kinds: Sequence[FaultKind], names: Sequence[str]) -> tuple[FaultKind, ...]:

@@ -74,7 +74,7 @@ class SimNetwork:
         self.chance = loop.streams.network
         self.context = NOWHERE
         self.weather = Weather()
-        self.tap: Callable[[SimTransport, bytes], bool] | None = None
+        self.tap: Callable[[SimTransport, bytes], bytes] | None = None
         """Sees each write before it leaves; answers False to swallow it. None costs nothing."""
         self.seen: Counter[str] = Counter()
         """How often the weather did what, by fault kind."""

@@ -118,8 +118,10 @@ class SimTransport(asyncio.Transport):
             self._is_closing = True
             return
         chunk = bytes(data)
-        if self.network.tap is not None and not self.network.tap(self, chunk):
-            return
+        if self.network.tap is not None:
+            chunk = self.network.tap(self, chunk)
+            if not chunk:
+                return
         if self._backlog or (self._unread_bytes and self._unread_bytes + len(chunk) > WINDOW_BYTES):
             self._backlog.append(chunk)
             self._backlog_bytes += len(chunk)

@@ -10,7 +10,7 @@ from typing import cast
 from framework.testing.checkers import ALL, Checker
 from framework.testing.cluster import Cluster
 from framework.testing.errors import SimulationError, Violation
-from framework.testing.faults import LEAVE, FaultKind, draw_kinds, with_kinds, with_later_kind
+from framework.testing.faults import LEAVE, FaultKind, draw_kinds, with_damage, with_kinds, with_later_kind
 from framework.testing.history import History
 from framework.testing.nemesis import Nemesis
 from framework.testing.streams import Stream
@@ -97,6 +97,7 @@ def draw(
     workload = draw_workload(chance, is_calm=is_calm)
     if not is_calm:
         drawn_kinds = with_later_kind(drawn_kinds, Stream(f"{seed}/later kinds"))
+        drawn_kinds = with_damage(drawn_kinds, Stream(f"{seed}/damage"))
     chosen = drawn_kinds if kinds is None else tuple(kinds)
     workload = vary(
         workload,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from framework.model.message import UNIQUE_KEY
 from framework.model.reserved import RETRY_PREFIX
 from framework.testing.sim_transport import SimTransport
+from framework.testing.streams import Stream
 from framework.wire import frame, properties
 from framework.wire.codes import RequestCode, request_name
 
@@ -23,6 +24,9 @@ ONE_WAY = 2
 STRANGE_MAX = 100
 NOTHING_KEPT = "kept by nobody"
 """Remark of an answer: a broker says yes to a send-back as a stock one does that has no room for it."""
+
+_RECORD_HEAD = 88
+"""Of a stored message, as far as its body's length; behind that come the body, and the length of its topic."""
 
 OnCopy = Callable[[str, str], None]
 
@@ -41,25 +45,56 @@ class Wiretap:
         self._steal_from = ""
         self._steal_codes: Collection[int] = ()
         self._steal_left = 0
+        self.damaged = 0
+        self._damaging, self._damage_share = "", 0.0
+        self._damage_chance: Stream | None = None
 
     def steal(self, host: str, count: int, codes: Collection[int] = ()) -> None:
         """Swallow the next answers that leave this host (to requests of these codes) and break their connections."""
         self._steal_from, self._steal_left, self._steal_codes = host, count, codes
 
+    def damage(self, host: str, share: float, chance: Stream) -> None:
+        """Damage so many of the pulls that this host answers from now on, each in its first record."""
+        self._damaging, self._damage_share, self._damage_chance = host, share, chance
+
+    def stop_damaging(self) -> None:
+        self._damage_share = 0.0
+
     def stop_stealing(self) -> None:
         self._steal_left = 0
 
-    def __call__(self, transport: SimTransport, data: bytes) -> bool:
+    def __call__(self, transport: SimTransport, data: bytes) -> bytes:
+        """What goes on its way: the same, damaged, or nothing."""
         at, end = 0, len(data)
         passes = True
         while at + frame.PREFIX_BYTES <= end:
             length = int.from_bytes(data[at : at + 4])
             word = int.from_bytes(data[at + 4 : at + 8])
             header = data[at + 8 : at + 8 + (word & 0xFFFFFF)]
+            if self._damage_share and transport.here == self._damaging and self._is_pulled(transport, header):
+                body_at = at + 8 + (word & 0xFFFFFF)
+                data = data[:body_at] + self._one_byte_off(data[body_at : at + 4 + length]) + data[at + 4 + length :]
             if not self._frame(transport, header, data[at + 4 : at + 4 + length]):
                 passes = False
             at += 4 + length
-        return passes
+        return data if passes else b""
+
+    def _is_pulled(self, transport: SimTransport, header: bytes) -> bool:
+        """Whether this answers a pull with messages."""
+        code, flag, number = _CODE(header), _FLAG(header), _NUMBER(header)
+        if code is None or flag is None or number is None or not int(flag[1]) & ANSWER or int(code[1]):
+            return False
+        return self._asked.get((transport.peer.trace_number, int(number[1]))) == RequestCode.PULL_MESSAGE
+
+    def _one_byte_off(self, body: bytes) -> bytes:
+        """In the first record, where a length, a checksum or a magic number tells: no reader could see the rest."""
+        chance = self._damage_chance
+        if chance is None or len(body) < _RECORD_HEAD or not chance.happens(self._damage_share):
+            return body
+        topic_at = _RECORD_HEAD + int.from_bytes(body[_RECORD_HEAD - 4 : _RECORD_HEAD])
+        at = chance.pick((*range(12), *range(_RECORD_HEAD - 4, topic_at + 1)))
+        self.damaged += 1
+        return body[:at] + bytes((body[at] ^ 1 << chance.below(8),)) + body[at + 1 :]
 
     def _frame(self, transport: SimTransport, header: bytes, whole: bytes) -> bool:
         code, flag, number = _CODE(header), _FLAG(header), _NUMBER(header)

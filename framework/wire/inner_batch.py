@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 class InnerRecords:
     """The source behind the messages of one inner batch. `at` is a message's place in the opened batch."""
 
-    __slots__ = ("_at", "_data", "_outer", "places", "queue")
+    __slots__ = ("_at", "_data", "outer", "places", "queue")
 
     def __init__(self, outer: Records, at: int, data: bytes, places: list[int]) -> None:
-        self._outer, self._at, self._data = outer, at, data
+        self.outer, self._at, self._data = outer, at, data
         self.places = places
         self.queue: MessageQueue = outer.queue
 
@@ -37,29 +37,29 @@ class InnerRecords:
         return batch.flag_at(self._data, at)
 
     def topic(self, at: int) -> str:
-        return self._outer.topic(self._at)
+        return self.outer.topic(self._at)
 
     def reconsume_times(self, at: int) -> int:
-        return self._outer.reconsume_times(self._at)
+        return self.outer.reconsume_times(self._at)
 
     def born_ms(self, at: int) -> int:
-        return self._outer.born_ms(self._at)
+        return self.outer.born_ms(self._at)
 
     def stored_ms(self, at: int) -> int:
-        return self._outer.stored_ms(self._at)
+        return self.outer.stored_ms(self._at)
 
     def commit_log_offset(self, at: int) -> int:
-        return self._outer.commit_log_offset(self._at)
+        return self.outer.commit_log_offset(self._at)
 
     def offset_message_id(self, at: int) -> str:
-        return self._outer.offset_message_id(self._at)
+        return self.outer.offset_message_id(self._at)
 
     def raw(self, at: int) -> bytes:
         """The record that holds the whole batch."""
-        return self._outer.raw(self._at)
+        return self.outer.raw(self._at)
 
     def __repr__(self) -> str:
-        return f"<InnerRecords {self.queue} {len(self.places)} messages of {self._outer!r}>"
+        return f"<InnerRecords {self.queue} {len(self.places)} messages of {self.outer!r}>"
 
 
 def take_apart(outer: Records, at: int) -> InnerRecords | None:

@@ -6,14 +6,22 @@ import asyncio
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from framework.client.pulling import Puller
-from framework.model.pulled import Failed, Found, NothingNew, OffsetIllegal, PullResult
+from framework.errors import BodyUndecodable
+from framework.model.message import Message
+from framework.model.pulled import Damaged, Failed, Found, NothingNew, OffsetIllegal, PullResult
 from framework.model.queue import MessageQueue
 from framework.model.subscription import Subscription
 from framework.net.credentials import Credentials
+from framework.wire import batch
 from framework.wire.codes import RequestCode
 from framework.wire.command import Command
+from framework.wire.compression import Codec, compress
+from framework.wire.stored import Record, encode_record
 from tests.client.script import NS, A, B, ScriptedCluster, record, route_of
 from tests.net.memory import virtually
 
@@ -107,8 +115,140 @@ def test_a_damaged_record_fails_the_pull_whole_and_names_the_offset() -> None:
     """F10: skipping it silently would lose it."""
     result, _ = pulled(answer(following=7, body=record(5) + record(6)[:-3]))
 
-    assert isinstance(result, Failed)
-    assert result.reason.startswith("orders@a:0 at offset 5: orders@a:0")
+    assert isinstance(result, Damaged)
+    assert result.reason.startswith(f"orders@a:0: record at byte {len(record(5))}, queue offset 6: ")
+    assert (7, 6, 100) == (result.following, result.until, result.max_offset)
+
+
+def reader(subscription: Subscription = EVERYTHING) -> Puller:
+    return ScriptedCluster().client.puller("billing", subscription, QUEUE)
+
+
+BODY = b"".join(
+    encode_record(
+        Record(topic="orders", body=body, queue_offset=offset, sys_flag=flag, properties={"UNIQ_KEY": f"u{offset}"})
+    )
+    for offset, body, flag in (
+        (5, b"plain", 0), (6, compress(b"small " * 9, Codec.ZLIB), Codec.ZLIB.sys_flag), (7, b"last", 0),
+    )
+)  # fmt: skip
+SEEN = [(5, b"plain", "u5"), (6, b"small " * 9, "u6"), (7, b"last", "u7")]
+
+
+def seen(messages: list[Message]) -> list[tuple[int, object, str]]:
+    """What a handler is given, read as late as a handler reads it."""
+    found = []
+    for message in messages:
+        try:
+            body: object = message.body
+        except BodyUndecodable:
+            body = "undecodable"
+        found.append((message.queue_offset, body, message.message_id))
+    return found
+
+
+def unchecked(at: int) -> bool:
+    """Where no length, checksum or neighbour tells: flags, times, hosts, properties, and what sysFlag says of a body.
+
+    `at` is a place within a record of one plain message.
+    """
+    return 12 <= at < 20 or 28 <= at < 84
+
+
+def test_whichever_byte_is_wrong_messages_are_the_same_or_the_damage_is_named() -> None:
+    """Damage that came up when a handler reads would be taken for the handler's failure, or for the producer's."""
+    puller, damaged = reader(), 0
+    begins = [0]
+    while begins[-1] < len(BODY):
+        begins.append(begins[-1] + int.from_bytes(BODY[begins[-1] : begins[-1] + 4]))
+    for at in range(len(BODY)):
+        begin = max(each for each in begins if each <= at)
+        size = int.from_bytes(BODY[begin : begin + 4])
+        texts_at = begin + size - len("UNIQ_KEY-u5-")
+        for change in (0x01, 0x10, 0x80, 0xFF):
+            body = bytearray(BODY)
+            body[at] ^= change
+            result = puller._read(answer(following=8, body=bytes(body)), 5, 32)
+            if isinstance(result, Damaged):
+                damaged += 1
+                assert "orders@a:0" in result.reason
+                continue
+            assert isinstance(result, Found)
+            assert at >= texts_at or unchecked(at - begin), f"byte {at - begin} of the record at {begin}, {change:#x}"
+            assert [5, 6, 7] == [offset for offset, _, _ in seen(result.messages)]
+    assert damaged > len(BODY)
+    result = puller._read(answer(following=8, body=BODY), 5, 32)
+    assert isinstance(result, Found)
+    assert SEEN == seen(result.messages)
+
+
+@given(st.binary(max_size=400), st.integers(0, len(BODY)))
+def test_whatever_comes_is_a_value(noise: bytes, at: int) -> None:
+    result = reader()._read(answer(following=8, body=BODY[:at] + noise), 5, 32)
+
+    assert isinstance(result, Found | Damaged)
+
+
+@pytest.mark.parametrize(
+    ("subscription", "body", "until"),
+    [
+        (EVERYTHING, record(5)[:-3], 6),
+        (Subscription("orders", "a", 1), record(7, tags="a")[:-3], 9),
+        (EVERYTHING, encode_record(Record(topic="orders", queue_offset=5, body=b"x", sys_flag=0xC0))[:-1], 9),
+        (EVERYTHING, b"", 9),
+    ],
+)
+def test_leaving_a_damaged_record_behind_leaves_nothing_else_behind(
+    subscription: Subscription, body: bytes, until: int
+) -> None:
+    """It is one offset, but where the broker passes over others, or stores a batch as one record."""
+    result = reader(subscription)._read(answer(following=9, body=body), 5, 1)
+
+    assert until == (result.until if isinstance(result, Damaged) else result.next_offset)  # type: ignore[union-attr]
+
+
+def test_a_record_for_itself_is_asked_for_alone() -> None:
+    async def story() -> list[str]:
+        cluster = ScriptedCluster()
+        cluster.scripts[A] = lambda _: answer(19, following=5)
+        puller = cluster.client.puller("billing", EVERYTHING, QUEUE)
+        for alone in (False, True, False):
+            await puller.pull(5, lambda: 0, alone=alone)
+        await cluster.client.close()
+        return [request.fields["maxMsgNums"] for request in cluster.asked(A, RequestCode.PULL_MESSAGE)]
+
+    assert ["32", "1", "32"] == virtually(story)
+
+
+def test_what_comes_beyond_the_request_is_left_out_and_named_once() -> None:
+    """100,000 records in one answer would hold up every other group, and bytes that no limit counts on."""
+    body = b"".join(map(record, range(5, 505)))
+    puller = reader()
+
+    with capture_logs() as lines:
+        for _ in range(3):
+            result = puller._read(answer(following=505, body=body), 5, 32)
+
+    assert isinstance(result, Found)
+    assert ([*range(5, 37)], 37) == ([message.queue_offset for message in result.messages], result.next_offset)
+    assert len(body) / 15 > result.size
+    assert len(result.messages[0]._source.buffer) == result.size  # type: ignore[attr-defined]
+    (line,) = lines
+    assert ("broker sends more than it was asked for; the rest is pulled again", 37) == (line["event"], line["to"])
+
+
+def test_inner_batches_count_as_the_records_that_they_are() -> None:
+    """A broker counts them so, and a pull may bring many messages in few of them."""
+    parts = batch.encode([batch.Part(b"x")] * 100)
+    body = b"".join(
+        encode_record(Record(topic="orders", body=parts, queue_offset=offset, sys_flag=0xC0))
+        for offset in range(0, 3200, 100)
+    )
+
+    result = reader()._read(answer(following=3200, body=body), 0, 32)
+
+    assert isinstance(result, Found)
+    assert (3200, 3200) == (len(result.messages), result.next_offset)
 
 
 def test_tags_are_checked_by_text_for_the_broker_compares_hashes() -> None:

@@ -66,7 +66,7 @@ def look(message: Message) -> list[tuple[object, ...]]:
         body = None
     if isinstance(source, InnerRecords):
         # Its record is compared once, with the first of its messages.
-        outer = look_at(source._outer, source._at) if at == source.places[0] else []
+        outer = look_at(source.outer, source._at) if at == source.places[0] else []
         return [*outer, (message.queue_offset, body, dict(message.properties), message.flag)]
     assert isinstance(source, Records)
     tag = source.tag(at)

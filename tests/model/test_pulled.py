@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from framework.model.message import Message
-from framework.model.pulled import Failed, Found, NothingNew, OffsetIllegal, PullResult
+from framework.model.pulled import Damaged, Failed, Found, NothingNew, OffsetIllegal, PullResult
 
 
 def named(result: PullResult) -> tuple[str, int | None]:
@@ -18,6 +18,8 @@ def named(result: PullResult) -> tuple[str, int | None]:
             return "illegal", offset
         case Failed(code=code):
             return "failed", code
+        case Damaged(until=offset):
+            return "damaged", offset
 
 
 @pytest.mark.parametrize(
@@ -27,6 +29,7 @@ def named(result: PullResult) -> tuple[str, int | None]:
         (("nothing new", 7), NothingNew(7, 0, 9)),
         (("illegal", 5), OffsetIllegal(5, 0, 9)),
         (("failed", None), Failed("connection lost")),
+        (("damaged", 8), Damaged("its checksum is 0", 9, 8, 9)),
         (("failed", 24), Failed("no subscription", 24)),
     ],
 )

@@ -140,3 +140,13 @@ def test_properties_that_do_not_fit_are_refused() -> None:
 
     with pytest.raises(RecordDamaged, match="properties of 1000 bytes"):
         columns_of(bytes(data))
+
+
+@pytest.mark.parametrize(
+    ("offsets", "expected"),
+    [((5, 6, 7), None), ((5, 7), None), ((), None), ((4, 5), 4), ((5, 8), 8), ((5, 5), 5), ((5, 7, 6), 6)],
+)
+def test_an_offset_that_is_out_of_its_place_is_found(offsets: tuple[int, ...], expected: int | None) -> None:
+    columns = columns_of(b"".join(encode_record(replace(PLAIN, queue_offset=offset)) for offset in offsets), 100)
+
+    assert expected == columns.misplaced(5, 8)

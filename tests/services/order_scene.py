@@ -36,7 +36,7 @@ Q1, Q2, Q3 = (MessageQueue("stock", "broker-a", number) for number in (1, 2, 3))
 class Nothing:
     """Pulls that nobody makes here."""
 
-    async def pull(self, offset: int, committable: Callable[[], int]) -> Any:
+    async def pull(self, offset: int, committable: Callable[[], int], *, alone: bool = False) -> Any:
         raise AssertionError("nobody pulls here")
 
 

@@ -22,6 +22,7 @@ from framework.net.task_tree import TaskTree
 from framework.services.held import CAUSES, Held
 from framework.services.position import Start
 from framework.services.pull import PullLoop
+from framework.services.work import Counts
 from tests.services.parts import PLENTY, QUEUE, LoopClock, messages_from, play, play_logged, told
 
 T = TypeVar("T")
@@ -31,7 +32,7 @@ REMEDY = "codec zstd is missing: install zstandard"
 class Nothing:
     """What a pull loop needs and this test does not: pulls, and a crew."""
 
-    async def pull(self, offset: int, committable: Callable[[], int]) -> Any:
+    async def pull(self, offset: int, committable: Callable[[], int], *, alone: bool = False) -> Any:
         raise AssertionError("nobody pulls here")
 
     def offer(self, chunk: Chunk) -> None:
@@ -43,6 +44,7 @@ class Nothing:
 
 class Group:
     def __init__(self) -> None:
+        self.counts = Counts()
         self.ended = 0
         self.uncommon_ends: list[tuple[int, str]] = []
 

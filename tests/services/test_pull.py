@@ -21,6 +21,7 @@ from framework.model.queue import MessageQueue
 from framework.services.pacing import Pacing
 from framework.services.position import Start
 from framework.services.pull import PullLoop
+from framework.services.work import Counts
 from tests.services.parts import PLENTY, QUEUE, LoopClock, end, messages_from, play, play_logged, start, told, turns
 
 
@@ -33,7 +34,7 @@ class Script:
         self.asked_at: list[float] = []
         self.abandoned = 0
 
-    async def pull(self, offset: int, committable: Callable[[], int]) -> PullResult:
+    async def pull(self, offset: int, committable: Callable[[], int], *, alone: bool = False) -> PullResult:
         self.asked.append((offset, committable()))
         self.asked_at.append(asyncio.get_running_loop().time())
         await asyncio.sleep(0)
@@ -61,6 +62,7 @@ class Taken:
 
 class Group:
     def __init__(self) -> None:
+        self.counts = Counts()
         self.ended = 0
         self.uncommon_ends: list[tuple[int, object]] = []
         self.not_a_member_calls = 0
@@ -338,7 +340,7 @@ def test_an_answer_that_crosses_the_retiring_is_dropped() -> None:
         answered = asyncio.Event()
 
         class Late(Script):
-            async def pull(self, offset: int, committable: Callable[[], int]) -> PullResult:
+            async def pull(self, offset: int, committable: Callable[[], int], *, alone: bool = False) -> PullResult:
                 self.asked.append((offset, committable()))
                 await answered.wait()
                 return found(100, 2)

@@ -357,11 +357,11 @@ def test_a_tap_may_swallow_an_answer() -> None:
     async def scene(pair: Pair) -> tuple[bytes, bytes]:
         client, server = await pair.both()
 
-        def steal(transport: Any, data: bytes) -> bool:
+        def steal(transport: Any, data: bytes) -> bytes:
             if transport.here != SERVER:
-                return True
+                return data
             transport.break_off()
-            return False
+            return b""
 
         pair.network.tap = steal
         client.transport.write(b"work")

@@ -16,7 +16,7 @@ from framework.errors import BodyUndecodable, ConfigurationError, RecordDamaged
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.wire import batch, compression, ids
-from framework.wire.stored import INNER_BATCH, Record, Records, decode, decode_records, encode_record
+from framework.wire.stored import INNER_BATCH, Record, Records, decode, decode_records, encode_record, end_of
 
 QUEUE = MessageQueue("TopicTest", "broker-a", 3)
 RETRY = MessageQueue("%RETRY%g1", "broker-a", 0)
@@ -203,18 +203,16 @@ AT_ONCE = [
     (patched(0, ">i", 100, V6), "100 bytes are too few for its IPv6 hosts"),
     (patched(84 + 24, ">i", -1, V6), "body of -1 bytes"),
     (patched(84 + 24, ">i", 5000, V6), "body of 5000 bytes"),
-]
-WHEN_TOUCHED = [
-    (patched(8, ">i", 0), "body", "checksum is 907060870, not 0 as stored"),
-    (patched(88, ">b", 0), "body", "checksum is"),
-    (patched(TOPIC_AT, ">B", 255), "topic", "topic of 255 bytes, and 71 are left"),
-    (patched(TOPIC_AT, ">B", 70), "topic", "topic of 70 bytes, and 71 are left"),
-    (patched(TOPIC_AT, ">B", 255), "properties", "topic of 255 bytes"),
-    (patched(TOPIC_AT + 1, ">B", 0xFF), "topic", "is not UTF-8"),
-    (patched(PROPERTIES_AT, ">h", 61), "properties", "properties of 61 bytes, and 60 are left"),
-    (patched(PROPERTIES_AT, ">h", -1), "properties", "properties of -1 bytes"),
-    (patched(PROPERTIES_AT, ">h", 32767), "topic", "properties of 32767 bytes"),
-    (patched(88 + 5, ">H", 32767, replace(HELLO, topic="t" * 130)), "topic", "topic of 32767 bytes"),
+    (patched(8, ">i", 0), "body's checksum is 907060870, not 0 as stored"),
+    (patched(88, ">b", 0), "body's checksum is"),
+    (patched(TOPIC_AT, ">B", 255), "topic of 255 bytes, and 71 are left"),
+    (patched(TOPIC_AT, ">B", 70), "topic of 70 bytes, and 71 are left"),
+    (patched(TOPIC_AT + 1, ">B", 0xFF), r"topic b'\\xffopicTest' is not UTF-8"),
+    (patched(PROPERTIES_AT, ">h", 61), "properties of 61 bytes, and 60 are left"),
+    (patched(PROPERTIES_AT, ">h", 59), "1 bytes follow its properties"),
+    (patched(PROPERTIES_AT, ">h", -1), "properties of 65535 bytes"),
+    (patched(PROPERTIES_AT, ">h", 32767), "properties of 32767 bytes"),
+    (patched(88 + 5, ">H", 32767, replace(HELLO, topic="t" * 130)), "topic of 32767 bytes"),
 ]
 
 
@@ -226,14 +224,41 @@ def test_a_record_that_lies_about_its_size_fails_the_whole_pull(data: bytes, rea
         decode_records(GOLDEN + data)
 
 
-@pytest.mark.parametrize(("data", "name", "reason"), WHEN_TOUCHED)
-def test_what_lies_inside_is_found_when_it_is_touched(data: bytes, name: str, reason: str) -> None:
-    (message,) = decode(data, QUEUE)
+@pytest.mark.parametrize(
+    ("record", "begin", "reason"),
+    [
+        (HELLO, 43, "offset 42, and the next one is 43 at least"),
+        (replace(HELLO, topic="TopicTesu"), 42, "its topic is b'TopicTesu'"),
+        (replace(HELLO, topic="TopicTes"), 42, "its topic is b'TopicTes'"),
+        (replace(HELLO, queue_offset=41), 42, "offset 41, and the next one is 42 at least"),
+        (replace(V6, queue_offset=41), 42, "offset 41, and the next one is 42 at least"),
+    ],
+)
+def test_a_record_that_is_no_answer_to_the_pull_fails_it(record: Record, begin: int, reason: str) -> None:
+    with pytest.raises(RecordDamaged, match=f"TopicTest@broker-a:3: record at byte 0, queue offset .*{reason}"):
+        decode(encode_record(record), QUEUE, begin=begin)
 
-    with pytest.raises(RecordDamaged, match=f"TopicTest@broker-a:3: record at byte 0, queue offset 42: .*{reason}"):
-        getattr(message, name)
-    with pytest.raises(RecordDamaged):
-        decode_records(data)
+
+def test_offsets_must_ascend_in_a_pull() -> None:
+    data = b"".join(encode_record(replace(HELLO, queue_offset=offset)) for offset in (5, 9, 7))
+
+    with pytest.raises(RecordDamaged, match="queue offset 7: offset 7, and the next one is 10 at least"):
+        decode(data, QUEUE, begin=5)
+
+
+def test_a_pull_from_the_middle_of_an_inner_batch_begins_there() -> None:
+    messages = decode(inner(batch.encode(PARTS)), QUEUE, begin=43)
+
+    assert [(43, b"two")] == [(message.queue_offset, message.body) for message in messages]
+
+
+def test_what_follows_the_records_that_were_asked_for_is_not_looked_at() -> None:
+    data = b"".join(encode_record(replace(HELLO, queue_offset=offset)) for offset in (5, 6, 7))
+
+    messages = decode(data + b"nothing like a record", QUEUE, begin=5, most=2)
+
+    assert [5, 6] == [message.queue_offset for message in messages]
+    assert 2 * len(data) // 3 == end_of(messages)
 
 
 @pytest.mark.parametrize("count", range(1, len(GOLDEN)))

@@ -1,0 +1,160 @@
+"""Stored records field by field, for whoever writes them or wants every field at once: brokers, tools, tests.
+
+The layout is drawn in `stored.py`, which reads the same bytes lazily. Here every field is read and checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from struct import Struct
+from zlib import crc32
+
+from framework.errors import ConfigurationError, RecordDamaged, shorten
+from framework.wire import ids, properties
+
+MAGIC_V1 = -626843481
+MAGIC_V2 = -626843477
+V1_TOPIC_BYTES_MAX = 127
+
+BORN_HOST_V6 = 0x10
+STORE_HOST_V6 = 0x20
+SIZE_MIN = 91  # no body, a topic of length 0, no properties
+
+_SHORT = Struct(">h")
+_UNSIGNED_SHORT = Struct(">H")
+
+# Size to born ms, born host, stored ms, store host, reconsume times, prepared transaction offset, body length.
+_HEADS = {
+    (born, store): Struct(f">iiiiiqqiq{born}sq{store}siqi")
+    for born in (ids.IPV4_HOST_BYTES, ids.IPV6_HOST_BYTES)
+    for store in (ids.IPV4_HOST_BYTES, ids.IPV6_HOST_BYTES)
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One stored message, field by field. `body` is as stored: compressed where sysFlag says so."""
+
+    topic: str
+    body: bytes
+    properties: Mapping[str, str] = field(default_factory=dict)
+    queue_id: int = 0
+    flag: int = 0
+    queue_offset: int = 0
+    commit_log_offset: int = 0
+    sys_flag: int = 0
+    """The bits for IPv6 hosts follow from the hosts when a record is written."""
+    born_ms: int = 0
+    born_host: bytes = bytes(ids.IPV4_HOST_BYTES)
+    stored_ms: int = 0
+    store_host: bytes = bytes(ids.IPV4_HOST_BYTES)
+    reconsume_times: int = 0
+    prepared_transaction_offset: int = 0
+
+
+def encode_record(record: Record, texts: bytes | None = None) -> bytes:
+    """The record's bytes; V2 where the topic is too long for V1, as brokers do.
+
+    `texts` are its properties where the caller has them as they are to be stored; their size is all that is checked.
+    """
+    topic, body = record.topic.encode(), record.body
+    if texts is None:
+        texts = properties.encode(record.properties).encode()
+    elif len(texts) > properties.BYTES_MAX:
+        raise ConfigurationError(f"properties of {len(texts)} bytes exceed the {properties.BYTES_MAX} of a message")
+    is_long = len(topic) > V1_TOPIC_BYTES_MAX
+    if len(topic) > 0x7FFF:
+        raise ConfigurationError(f"topic {shorten(record.topic)} of {len(topic)} bytes does not fit a record")
+    born_host, store_host = record.born_host, record.store_host
+    sys_flag = record.sys_flag & ~(BORN_HOST_V6 | STORE_HOST_V6)
+    sys_flag |= BORN_HOST_V6 if len(born_host) == ids.IPV6_HOST_BYTES else 0
+    sys_flag |= STORE_HOST_V6 if len(store_host) == ids.IPV6_HOST_BYTES else 0
+    head = _HEADS[len(born_host), len(store_host)]
+    topic_head = _UNSIGNED_SHORT.pack(len(topic)) if is_long else bytes((len(topic),))
+    size = head.size + len(body) + len(topic_head) + len(topic) + _SHORT.size + len(texts)
+    return b"".join(
+        (
+            head.pack(
+                size, MAGIC_V2 if is_long else MAGIC_V1, crc32(body) & 0x7FFF_FFFF, record.queue_id, record.flag,
+                record.queue_offset, record.commit_log_offset, sys_flag, record.born_ms, born_host,
+                record.stored_ms, store_host, record.reconsume_times, record.prepared_transaction_offset, len(body),
+            ),
+            body, topic_head, topic, _SHORT.pack(len(texts)), texts,
+        )
+    )  # fmt: skip
+
+
+def decode_records(data: bytes) -> list[Record]:
+    """Every record with every field, all of it checked. RecordDamaged where anything is wrong anywhere."""
+    records = []
+    at = 0
+    while at < len(data):
+        cursor = _Cursor(data, at)
+        records.append(_read_record(cursor))
+        at = cursor.end
+    return records
+
+
+class _Cursor:
+    """Reads on within one record, and never past its end."""
+
+    __slots__ = ("_at", "_data", "_start", "end")
+
+    def __init__(self, data: bytes, at: int) -> None:
+        self._data, self._start, self._at = data, at, at
+        self.end = len(data)
+        size = self.number(4)
+        if not SIZE_MIN <= size <= len(data) - at:
+            raise self.damaged(f"size {size} of {len(data) - at}")
+        self.end = at + size
+
+    def take(self, count: int) -> bytes:
+        start = self._at
+        if not 0 <= count <= self.end - start:
+            raise self.damaged(f"{count} bytes at {start - self._start}, and {self.end - start} are left")
+        self._at += count
+        return self._data[start : self._at]
+
+    def number(self, count: int, *, signed: bool = True) -> int:
+        return int.from_bytes(self.take(count), signed=signed)
+
+    def ended(self) -> None:
+        if self._at != self.end:
+            raise self.damaged(f"{self.end - self._at} bytes follow its properties")
+
+    def damaged(self, what: str) -> RecordDamaged:
+        return RecordDamaged(f"record at byte {self._start}: {what}")
+
+
+def _read_record(cursor: _Cursor) -> Record:
+    magic = cursor.number(4)
+    if magic not in {MAGIC_V1, MAGIC_V2}:
+        raise cursor.damaged(f"magic number {magic}")
+    checksum, queue_id, flag = cursor.number(4), cursor.number(4), cursor.number(4)
+    queue_offset, commit_log_offset = cursor.number(8), cursor.number(8)
+    sys_flag, born_ms = cursor.number(4), cursor.number(8)
+    born_host = cursor.take(host_size(sys_flag & BORN_HOST_V6))
+    stored_ms = cursor.number(8)
+    store_host = cursor.take(host_size(sys_flag & STORE_HOST_V6))
+    reconsume_times, prepared = cursor.number(4), cursor.number(8)
+    body = cursor.take(cursor.number(4))
+    if crc32(body) & 0x7FFF_FFFF != checksum:
+        raise cursor.damaged(f"checksum {checksum}")
+    topic = cursor.take(cursor.number(1 if magic == MAGIC_V1 else 2, signed=False))
+    texts = cursor.take(cursor.number(2))
+    cursor.ended()
+    try:
+        name = topic.decode()
+    except UnicodeDecodeError as error:
+        raise cursor.damaged(f"topic {shorten(topic)}") from error
+    return Record(
+        topic=name, body=body, properties=properties.decode_stored(texts), queue_id=queue_id, flag=flag,
+        queue_offset=queue_offset, commit_log_offset=commit_log_offset, sys_flag=sys_flag, born_ms=born_ms,
+        born_host=born_host, stored_ms=stored_ms, store_host=store_host, reconsume_times=reconsume_times,
+        prepared_transaction_offset=prepared,
+    )  # fmt: skip
+
+
+def host_size(is_v6: int) -> int:
+    return ids.IPV6_HOST_BYTES if is_v6 else ids.IPV4_HOST_BYTES
