@@ -156,6 +156,12 @@ def shorten(value: object, limit: int = 80) -> str:
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 
+def bare(text: str, limit: int = 300) -> str:
+    """A peer's text as it may stand in an answer: without quotes, what cannot be printed escaped, and cut."""
+    shown = text if text.isprintable() else repr(text)[1:-1]
+    return shown if len(shown) <= limit else f"{shown[: limit - 3]}..."
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'?` for the known name that is most like this one, else nothing. To be hung on a message."""
     close = get_close_matches(name, sorted(known), n=1, cutoff=0.6)

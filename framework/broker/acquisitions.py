@@ -9,7 +9,7 @@ from __future__ import annotations
 from framework.broker.node import Node
 from framework.broker.request import Refusal
 from framework.broker.store.offsets import OffsetKey
-from framework.errors import shorten
+from framework.errors import bare
 from framework.marks import safeguard, sometimes
 from framework.wire.codes import ResponseCode
 
@@ -19,10 +19,10 @@ RECORD_BYTES_MAX = 64 * 1024  # sixteen times what our own members write
 def place_of(node: Node, group: str, topic: str, number: int) -> OffsetKey:
     """The group's place in a queue that exists, or a Refusal."""
     if group not in node.rules.groups:
-        raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {shorten(group)} not exist!")
+        raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {bare(group)} not exist!")
     found = node.rules.topics.get(topic)
     if found is None:
-        raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"Topic {shorten(topic)} not exist!")
+        raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"Topic {bare(topic)} not exist!")
     if not 0 <= number < max(found.read_queues, found.write_queues):
         raise Refusal(ResponseCode.INVALID_PARAMETER, f"queue id {number} is not one of {topic}")
     return OffsetKey(group, topic, number)

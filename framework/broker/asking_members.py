@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from framework.broker.request import Refusal, Relay, Request, refuse
-from framework.errors import shorten
+from framework.errors import bare
 from framework.wire.codes import ResponseCode
 from framework.wire.command import Command
 
@@ -14,7 +14,7 @@ _VERSION_MIN = 62
 
 def ask_member(request: Request, group: str, client_id: str, command: Command) -> Relay:
     """The member's own answer; 1 where it is not online, 207 where it says nothing for ten seconds."""
-    who = f"The Consumer <{shorten(group)}> <{shorten(client_id)}>"
+    who = f"The Consumer <{bare(group)}> <{bare(client_id)}>"
     member = request.node.members.member(group, client_id)
     if member is None:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"{who} not online")

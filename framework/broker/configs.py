@@ -49,6 +49,8 @@ def _attributes(known: dict[str, str], changes: str) -> dict[str, str]:
     attributes = dict(known)
     for change in filter(None, (part.strip() for part in changes.split(","))):
         sign, (name, _, value) = change[0], change[1:].partition("=")
+        if (sign, name, value) == ("+", "message.type", "MIXED"):
+            raise Refusal(ResponseCode.INVALID_PARAMETER, "MIXED message type is not supported.")
         if sign == "+" and name and value:
             attributes[name] = value
         elif sign == "-" and name:

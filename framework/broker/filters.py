@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from framework.broker.request import Refusal
-from framework.errors import Sql92Error, shorten
+from framework.errors import Sql92Error, bare
 from framework.model import sql92
 from framework.model.subscription import EVERYTHING, Subscription, java_hash
 from framework.wire.codes import ResponseCode
@@ -64,7 +64,7 @@ def check_kind(node: Node, kind: str) -> None:
     if kind not in KINDS or (kind == SQL92 and not node.switches.filters_sql):
         raise Refusal(
             ResponseCode.SYSTEM_ERROR,
-            "The broker does not support consumer to filter message by " + shorten(kind).strip("'"),
+            "The broker does not support consumer to filter message by " + bare(kind),
         )
 
 

@@ -80,6 +80,8 @@ class Node:
         """Whether the name server shows none of our topics as writable."""
         self.puts = Rate()
         """How many messages came."""
+        self.stored: dict[str, Rate] = {}
+        """The same by topic."""
         self.pulled: dict[tuple[str, str, int], int] = {}
         """Where each group was last told to go on in each queue."""
         self.rates: dict[tuple[str, str], Rate] = {}
@@ -103,16 +105,21 @@ class Node:
         """The queue, where it ever got a message."""
         return self.store.queues.find(self.name, topic, number)
 
-    def gave(self, group: str, topic: str, count: int) -> None:
-        """A group was given messages."""
+    def gave(self, group: str, topic: str, count: int, size: int) -> None:
+        """A group was given messages by one pull."""
         rate = self.rates.get((group, topic))
         if rate is None:
             rate = self.rates[group, topic] = Rate()
-        rate.add(count, int(self.timers.time() // 60))
+        rate.add(count, size, 1, self.timers.time())
 
     def arrived(self, queue: Queue, rows: list[Row]) -> None:
         """Messages were committed to a queue of ours."""
-        self.puts.add(len(rows), int(self.timers.time() // 60))
+        rate = self.stored.get(queue.topic)
+        if rate is None:
+            rate = self.stored[queue.topic] = Rate()
+        count, size, now_s = len(rows), sum([len(row[-1]) for row in rows]), self.timers.time()
+        rate.add(count, size, count, now_s)
+        self.puts.add(count, size, count, now_s)
         self.holds.arrived(queue, rows)
 
     def gone(self, client: Client) -> None:

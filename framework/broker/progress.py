@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from framework.broker.node import Node
-from framework.broker.rates import per_second
 from framework.broker.store.queues import Queue
 from framework.broker.store.topics import Topic
 from framework.model.queue import MessageQueue
@@ -37,7 +36,8 @@ def stats(node: Node, group: str, topics: list[str]) -> ConsumeStats:
         topic = node.rules.topics.get(name)
         if topic is None:
             continue
-        rate += per_second(node.rates.get((group, name)), node.timers.time())
+        given = node.rates.get((group, name))
+        rate += 0.0 if given is None else given.per_second(node.timers.time())
         for number in numbers_of(topic):
             offsets[MessageQueue(name, node.name, number)] = _queue_progress(node, group, name, number)
     return ConsumeStats(offsets=offsets, consume_tps=rate)

@@ -46,9 +46,7 @@ class Switches:
         self._apply()
 
     def wrong(self, name: str, text: str) -> str | None:
-        """Why this cannot be set, or None."""
-        if name not in _VALUES:
-            return f"{name} cannot be changed here; what can is {', '.join(NAMES)}"
+        """Why one of them cannot be set so, or None."""
         allowed = _VALUES[name]
         return None if text in allowed else f"{name}={text}: use {' or '.join(allowed)}"
 

@@ -11,7 +11,7 @@ from framework.broker.request import Refusal
 from framework.broker.settings import BrokerSettings
 from framework.broker.store.topics import PERM_INHERIT, PERM_READ_WRITE, ConsumerGroup, GroupTable, Topic, TopicTable
 from framework.broker.switches import Switches
-from framework.errors import shorten
+from framework.errors import bare, shorten
 from framework.model.reserved import (
     AUTO_CREATE_TOPIC,
     DEAD_LETTER_PREFIX,
@@ -55,12 +55,12 @@ def check_topic_name(name: str) -> None:
     if not is_legal(name, LONG_TOPIC_LENGTH_MAX):
         raise Refusal(
             ResponseCode.INVALID_PARAMETER,
-            f"The specified topic {shorten(name)} contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$",
+            f"The specified topic {bare(name)} contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$",
         )
     if len(name) > TOPIC_LENGTH_MAX and not is_special(name):
         raise Refusal(
             ResponseCode.INVALID_PARAMETER,
-            f"The specified topic is longer than topic max length {TOPIC_LENGTH_MAX}: {shorten(name)}",
+            f"The specified topic is longer than topic max length {TOPIC_LENGTH_MAX}: {bare(name)}",
         )
 
 
@@ -111,7 +111,7 @@ class TopicRules:
         if default is None or is_closed or not default.perm & PERM_INHERIT:
             raise Refusal(
                 ResponseCode.TOPIC_NOT_EXIST,
-                f"topic[{name}] not exist, apply first please! See https://rocketmq.apache.org/docs/bestPractice/06FAQ",
+                f"topic[{bare(name)}] not exist, apply first please! See https://rocketmq.apache.org/docs/bestPractice/06FAQ",
             )
         queues = max(min(default_queues, default.write_queues), 1)
         return self.add(Topic(name=name, read_queues=queues, write_queues=queues, perm=default.perm & ~PERM_INHERIT))

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from framework.broker.rules import ACTIONS, ANY, KINDS, Network, Rule, User, refusal
 from framework.broker.wants import wants_of
-from framework.errors import ConfigurationError, ProtocolError, nearest, shorten
+from framework.errors import ConfigurationError, ProtocolError, bare, nearest, shorten
 from framework.wire.command import Command
 from framework.wire.signing import ACCESS_KEY, verify
 
@@ -38,7 +38,7 @@ class Users:
             return "username cannot be null."
         user = self._users.get(name)
         if user is None:
-            return f"User:{name if name.isalnum() and len(name) <= 80 else shorten(name)} is not found."
+            return f"User:{bare(name)} is not found."
         if not verify(command, user.password):
             return "check signature failed."
         if user.is_super:

@@ -127,7 +127,7 @@ def handshake_trouble(error: Exception, expected_host: str) -> str | None:
     if isinstance(error, ssl.SSLError):
         reason = (getattr(error, "reason", None) or str(error)).replace("_", " ").lower()
         if "wrong version number" in reason or "record layer" in reason:
-            return "peer does not speak TLS here; use its TLS port, or set tls: false"
+            return "peer does not speak TLS here; use its TLS port, or set cluster.tls.enabled: false"
         if "protocol version" in reason or "unsupported protocol" in reason:
             return "peer offers no TLS 1.2 or newer"
         return f"TLS handshake failed: {reason}"

@@ -89,11 +89,17 @@ _STRANGERS = (
     (re.compile(rb"PROX|\r\n\r\n"), "the PROXY protocol"),
 )
 
+# Both ends say it: an application that dialled a TLS port, and the box that a client with TLS has dialled.
+_SPEAKS_TLS = (
+    "peer speaks TLS and this end does not; in an application set cluster.tls.enabled: true, for the box give "
+    "--tls-cert FILE"
+)
+
 
 def _stranger(start: bytes) -> str | None:
     for pattern, name in _STRANGERS:
         if pattern.match(start):
             if name == "TLS":
-                return "peer speaks TLS; set tls: true"
+                return _SPEAKS_TLS
             return f"peer speaks {name}, not RocketMQ remoting: it began with {shorten(bytes(start))}"
     return None

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from framework.broker.store import dropped
 from framework.broker.store.database import open_folder
@@ -259,14 +260,86 @@ def test_read_only_refuses_send_backs_and_ordered_topics_and_shows_in_routes() -
     assert lab.answer(pull_command(0, "plain")).code == ResponseCode.NO_PERMISSION
 
 
-@pytest.mark.parametrize("text", ["flushDiskType=ASYNC_FLUSH", "brokerPermission=7", "longPollingEnable=perhaps"])
-def test_a_switch_that_is_none_is_refused(text: str) -> None:
+@pytest.mark.parametrize("text", ["brokerPermission=7", "longPollingEnable=perhaps"])
+def test_a_value_that_a_switch_cannot_have_is_refused(text: str) -> None:
     lab = BrokerLab()
     before = ask(lab, RequestCode.GET_BROKER_CONFIG).body
     refused = ask(lab, RequestCode.UPDATE_BROKER_CONFIG, b"autoCreateTopicEnable=false\n" + text.encode())
 
     assert refused.code == ResponseCode.INVALID_PARAMETER
     assert ask(lab, RequestCode.GET_BROKER_CONFIG).body == before
+
+
+def test_settings_that_mean_nothing_here_are_ignored_with_a_line() -> None:
+    lab = BrokerLab()
+    before = ask(lab, RequestCode.GET_BROKER_CONFIG).body
+    with capture_logs() as lines:
+        answer = ask(lab, RequestCode.UPDATE_BROKER_CONFIG, b"flushDiskType=ASYNC_FLUSH\nautoCreateTopicEnabled=true\n")
+
+    (line,) = lines
+    assert 0 == answer.code
+    assert ("settings ignored", "'flushDiskType, autoCreateTopicEnabled'") == (line["event"], line["settings"])
+    assert "changes only brokerPermission, " in line["reason"]
+    assert before == ask(lab, RequestCode.GET_BROKER_CONFIG).body
+
+
+def test_settings_beside_a_switch_do_not_keep_it_from_being_set() -> None:
+    lab = BrokerLab()
+    assert (
+        0
+        == ask(
+            lab, RequestCode.UPDATE_BROKER_CONFIG, b"sendMessageThreadPoolNums=4\nautoCreateTopicEnable=false\n"
+        ).code
+    )
+
+    assert not lab.node.switches.creates_topics
+
+
+def test_a_broker_is_not_led_to_other_files() -> None:
+    refused = ask(BrokerLab(), RequestCode.UPDATE_BROKER_CONFIG, b"rocketmqHome=/\nautoCreateTopicEnable=false\n")
+
+    assert (16, "Can not update config in black list.") == (refused.code, refused.remark)
+
+
+def test_a_topic_of_mixed_types_is_refused() -> None:
+    """As by a stock broker, where enableMixedMessageType is off."""
+    lab = BrokerLab()
+    make_topic(lab)
+    fields = to_fields(
+        UpdateTopicRequest(topic="t", default_topic="TBW102", read_queue_nums=9, write_queue_nums=9, perm=6)
+    )
+    refused = ask(lab, RequestCode.UPDATE_AND_CREATE_TOPIC, **{**fields, "attributes": "+message.type=MIXED"})
+
+    assert (29, "MIXED message type is not supported.") == (refused.code, refused.remark)
+    assert [1] == [topic.read_queues for name, topic in lab.node.rules.topics.items() if name == "t"]
+    assert 0 == ask(lab, RequestCode.UPDATE_AND_CREATE_TOPIC, **{**fields, "attributes": "+message.type=FIFO"}).code
+
+
+@pytest.mark.parametrize(
+    ("code", "fields", "remark"),
+    [
+        (RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "no"}, "No topic route info in name server for the topic: no"),
+        (RequestCode.GET_TOPIC_CONFIG, {"topic": "no"}, "No topic in this broker. topic: no"),
+        (RequestCode.GET_TOPIC_STATS_INFO, {"topic": "no"}, "topic[no] not exist"),
+        (RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "no"}, "no consumer for this group, no"),
+        (RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": "no"}, "the consumer group[no] not online"),
+        (RequestCode.GET_PRODUCER_CONNECTION_LIST, {"producerGroup": "no"}, "the producer group[no] not exist"),
+        (RequestCode.GET_KV_CONFIG, {"namespace": "a", "key": "b"}, "No config item, Namespace: a Key: b"),
+        (
+            RequestCode.VIEW_BROKER_STATS_DATA, {"statsName": "TOPIC_PUT_NUMS", "statsKey": "no"},
+            "The stats <TOPIC_PUT_NUMS> <no> not exist",
+        ),
+        (
+            RequestCode.GET_CONSUMER_RUNNING_INFO, {"consumerGroup": "g", "clientId": "no"},
+            "The Consumer <g> <no> not online",
+        ),
+        (RequestCode.GET_TOPIC_CONFIG, {"topic": "a\nb\x1b"}, "No topic in this broker. topic: a\\nb\\x1b"),
+        (RequestCode.GET_TOPIC_CONFIG, {"topic": "x" * 400}, f"No topic in this broker. topic: {'x' * 297}..."),
+    ],
+)  # fmt: skip
+def test_remarks_name_things_as_rocketmq_does(code: int, fields: dict[str, str], remark: str) -> None:
+    """Tools look for these texts: no quotes of ours stand in them."""
+    assert remark == ask(BrokerLab(), code, **fields).remark
 
 
 def test_each_switch_is_acted_on() -> None:

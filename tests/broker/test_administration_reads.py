@@ -140,6 +140,95 @@ def test_figures_are_real_ones() -> None:
         assert dialect.loads(answer.body)["statsMinute"]["sum"] == total
 
 
+# What a broker of 5.5.0 answered, but for the paths of its log.
+RUNTIME_KEYS = """
+EndTransactionQueueSize EndTransactionThreadPoolQueueCapacity ackThreadPoolQueueCapacity
+ackThreadPoolQueueHeadWaitTimeMills ackThreadPoolQueueSize bootTimestamp brokerActive brokerVersionDesc
+commitLogDirCapacity commitLogDiskRatio commitLogMaxOffset commitLogMinOffset consumeQueueDiskRatio
+dispatchBehindBytes dispatchMaxBuffer earliestMessageTimeStamp getFoundTps getMessageEntireTimeMax getMissTps
+getTotalTps getTransferredTps litePullThreadPoolQueueCapacity litePullThreadPoolQueueHeadWaitTimeMills
+litePullThreadPoolQueueSize msgGetTotalTodayMorning msgGetTotalTodayNow msgGetTotalYesterdayMorning
+msgPutTotalTodayMorning msgPutTotalTodayNow msgPutTotalYesterdayMorning pageCacheLockTimeMills
+pullThreadPoolQueueCapacity pullThreadPoolQueueHeadWaitTimeMills pullThreadPoolQueueSize putLatency99 putLatency999
+putMessageAverageSize putMessageDistributeTime putMessageEntireTimeMax putMessageFailedTimes putMessageSizeTotal
+putMessageTimesTotal putTps queryThreadPoolQueueCapacity queryThreadPoolQueueHeadWaitTimeMills
+queryThreadPoolQueueSize remainHowManyDataToFlush remainTransientStoreBufferNumbs runtime
+sendThreadPoolQueueCapacity sendThreadPoolQueueHeadWaitTimeMills sendThreadPoolQueueSize
+startAcceptSendRequestTimeStamp timerCongestNum timerDequeueTps timerEnqueueTps timerOffsetBehind timerReadBehind
+"""
+
+
+def test_all_keys_that_dashboards_read_are_there() -> None:
+    lab = scene()
+    lab.send("later", properties=texts(DELAY="3"))
+    figures = KeyValues.decode(ask(lab, RequestCode.GET_BROKER_RUNTIME_INFO).body).table
+
+    assert set(RUNTIME_KEYS.split()) <= set(figures)
+    assert "0,1" == figures["scheduleMessageOffset_3"]
+    assert ("7", str(lab.node.puts.all_bytes)) == (figures["putMessageTimesTotal"], figures["putMessageSizeTotal"])
+    assert lab.node.puts.all_bytes == lab.store.writer.place
+    assert float(figures["putMessageAverageSize"]) == lab.store.writer.place / 7
+    assert figures["commitLogDirCapacity"].startswith("Total : ")
+
+
+def stats(lab: BrokerLab, name: str, key: str) -> dict[str, dict[str, float]]:
+    answer = ask(lab, RequestCode.VIEW_BROKER_STATS_DATA, statsName=name, statsKey=key)
+    assert answer.code == 0, answer.remark
+    told: dict[str, dict[str, float]] = dialect.loads(answer.body)
+    return told
+
+
+def test_sizes_are_counted_as_messages_are() -> None:
+    lab = scene()
+    stored = lab.store.writer.place
+    pulled = len(lab.answer(pull_command(2, group=GROUP)).body)
+
+    assert {"sum": stored, "avgpt": stored / 6, "tps": stored / 60} == stats(lab, "TOPIC_PUT_SIZE", "t")["statsMinute"]
+    assert {"sum": 6, "avgpt": 1, "tps": 0.1} == stats(lab, "TOPIC_PUT_NUMS", "t")["statsMinute"]
+    assert {"sum": pulled, "avgpt": pulled, "tps": pulled / 60} == stats(lab, "GROUP_GET_SIZE", f"t@{GROUP}")[
+        "statsMinute"
+    ]
+    assert {"sum": 4, "avgpt": 4, "tps": 4 / 60} == stats(lab, "GROUP_GET_NUMS", f"t@{GROUP}")["statsMinute"]
+    ask(lab, RequestCode.DELETE_TOPIC_IN_BROKER, topic="t")
+    refused = ask(lab, RequestCode.VIEW_BROKER_STATS_DATA, statsName="TOPIC_PUT_SIZE", statsKey="t")
+    assert ResponseCode.SYSTEM_ERROR == refused.code
+
+
+def test_a_minute_s_sum_outlives_the_turn_of_the_clock_s_minute() -> None:
+    """It used to begin at 0 with each minute."""
+    lab = scene()
+    sums = {}
+    for second in range(0, 90, 10):
+        sums[second] = stats(lab, "BROKER_PUT_NUMS", "")["statsMinute"]["sum"]
+        lab.timers.advance(10_000)
+
+    assert {second for second, total in sums.items() if total == 6} == set(range(0, 70, 10))
+    assert {0, 6} == set(sums.values())
+    assert 6 == stats(lab, "BROKER_PUT_NUMS", "")["statsHour"]["sum"]
+
+
+@pytest.mark.parametrize(
+    ("code", "body"),
+    [
+        (RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS, {"checkResult": {}, "checkStatus": 0}),
+        (RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG, None),
+        (RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG, None),
+        (RequestCode.GET_COLD_DATA_FLOW_CTR_INFO, {"configTable": {}, "globalAcc": 0, "runtimeTable": {}}),
+        (RequestCode.SET_COMMITLOG_READ_MODE, None),
+    ],
+)
+def test_of_what_does_not_exist_here_there_is_nothing_to_tell(code: RequestCode, body: object) -> None:
+    answer = ask(BrokerLab(), code, b"g=10\n")
+
+    assert (0, body) == (answer.code, dialect.loads(answer.body) if answer.body else None)
+
+
+def test_there_are_no_lite_topics() -> None:
+    told = dialect.loads(ask(BrokerLab(), RequestCode.GET_BROKER_LITE_INFO).body)
+
+    assert {0, "default"} == {value for value in told.values() if value != {}}
+
+
 @pytest.mark.parametrize(
     "code",
     [

@@ -248,9 +248,35 @@ def test_a_broker_that_may_only_be_read_takes_no_new_messages(scene: Scene) -> N
     finally:
         scene.run("updateBrokerConfig", "-b", scene.address, "-k", "brokerPermission", "-v", "6")
     assert _perm(scene) == 6
-    refused = _denied(scene, "updateBrokerConfig", "-b", scene.address, "-k", "flushDiskType", "-v", "ASYNC_FLUSH")
+    ignored = scene.run("updateBrokerConfig", "-b", scene.address, "-k", "flushDiskType", "-v", "ASYNC_FLUSH")
+    assert f"update broker config success, {scene.address}" in ignored
+    assert "SYNC_FLUSH" in scene.run("getBrokerConfig", "-b", scene.address)
+    refused = _denied(scene, "updateBrokerConfig", "-b", scene.address, "-k", "brokerPermission", "-v", "7")
     assert "CODE: 29" in refused
-    assert "brokerPermission" in refused
+
+
+def test_a_topic_of_mixed_types_is_refused(scene: Scene) -> None:
+    words = ("-c", CLUSTER, "-t", f"mixed-{scene.topic}", "-a", "+message.type=MIXED")
+    refused = _denied(scene, "updateTopic", *words)
+
+    assert re.search(r"CODE: 29 +DESC: MIXED message type is not supported", refused)
+
+
+@pytest.mark.parametrize(
+    ("line", "printed"),
+    [
+        ("getColdDataFlowCtrInfo -b {address}", '"runtimeTable"'),
+        ("updateColdDataFlowCtrGroupConfig -b {address} -g g -v 10", "success"),
+        ("removeColdDataFlowCtrGroupConfig -b {address} -g g", "success"),
+        ("setCommitLogReadAheadMode -b {address} -m 0", "success"),
+        ("checkRocksdbCqWriteProgress -c DefaultCluster", "broker-a check doing"),
+        ("getBrokerLiteInfo -b {address}", "default"),
+    ],
+)
+def test_what_is_about_files_and_lite_topics_is_answered_and_nothing_done(
+    scene: Scene, line: str, printed: str
+) -> None:
+    assert printed in scene.run(*line.format(address=scene.address).split())
 
 
 def test_write_permission_is_wiped_from_routes_only(scene: Scene) -> None:
@@ -356,14 +382,8 @@ def test_a_broker_that_everybody_may_use_says_that_it_has_no_users(scene: Scene)
         "updateControllerConfig -a {address} -k x -v y",
         "cleanBrokerMetadata -a {address} -bn broker-a -c DefaultCluster",
         "updateStaticTopic -t static -qn 2 -b broker-a",
-        "getColdDataFlowCtrInfo -b {address}",
-        "updateColdDataFlowCtrGroupConfig -b {address} -g g -v 10",
-        "removeColdDataFlowCtrGroupConfig -b {address} -g g",
-        "setCommitLogReadAheadMode -b {address} -m 0",
         "switchTimerEngine -b {address} -e F",
-        "checkRocksdbCqWriteProgress -c DefaultCluster",
         "exportPopRecord -b {address}",
-        "getBrokerLiteInfo -b {address}",
         "rocksDBConfigToJson -c DefaultCluster -t topics",
         "electMaster -a {address} -b 0 -bn broker-a -c DefaultCluster",
     ],

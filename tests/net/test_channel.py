@@ -193,12 +193,14 @@ def test_bytes_that_are_not_remoting_end_this_channel_only() -> None:
         other, _ = linked(echo)
         future = channel.request_now(ask(), timeout_ms=3000)
         peer.pipe.write(b"\x15\x03\x03\x00\x02\x02\x28")
-        with pytest.raises(ConnectionLost, match="broker-a:10911: peer speaks TLS; set tls: true"):
+        with pytest.raises(ConnectionLost, match="broker-a:10911: peer speaks TLS and this end does not"):
             await future
         await other.request(ask(), timeout_ms=3000)
         return channel.close_reason, channel.is_faulty, other.is_open
 
-    assert ("peer speaks TLS; set tls: true", True, True) == virtually(story)
+    reason, *ended = virtually(story)
+    assert [True, True] == ended
+    assert "in an application set cluster.tls.enabled: true, for the box give --tls-cert FILE" in str(reason)
 
 
 def test_a_frame_that_stands_still_ends_the_channel() -> None:

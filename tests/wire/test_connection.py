@@ -154,7 +154,7 @@ HOSTILE = [
     (b"\xff\xff\xff\xff", "frame of 4294967295 bytes exceeds the limit of 16777216", 4),
     (b"\x7f\xff\xff\xff", "frame of 2147483647 bytes exceeds the limit of 16777216", 4),
     (pack(">I", 16 * 1024 * 1024 + 1), "frame of 16777217 bytes exceeds", 4),
-    (bytes.fromhex("15030300020228"), "peer speaks TLS; set tls: true", 4),
+    (bytes.fromhex("15030300020228"), "peer speaks TLS and this end does not", 4),
     (b"HTTP/1.1 400 Bad Request\r\n\r\n", "peer speaks HTTP", 4),
     (b"SSH-2.0-x\r\n", "peer speaks SSH", 4),
     (b"*1\r\n$4\r\nPING\r\n", "peer speaks Redis", 4),

@@ -70,8 +70,8 @@ def test_lengths_that_lie_get_one_clear_error(data: bytes, reason: str) -> None:
 @pytest.mark.parametrize(
     ("start", "reason"),
     [
-        (bytes.fromhex("15030300020228"), "peer speaks TLS; set tls: true"),
-        (bytes.fromhex("1603010200010001"), "peer speaks TLS; set tls: true"),
+        (bytes.fromhex("15030300020228"), "peer speaks TLS and this end does not; .*--tls-cert FILE"),
+        (bytes.fromhex("1603010200010001"), "peer speaks TLS and this end does not; .*--tls-cert FILE"),
         (b"HTTP/1.1 400 Bad Request\r\n", "peer speaks HTTP, not RocketMQ remoting: it began with b'HTTP/1.1"),
         (b"GET / HTTP/1.1\r\n", "peer speaks HTTP, not RocketMQ remoting"),
         (b"PRI * HTTP/2.0\r\n", "peer speaks HTTP, not RocketMQ remoting"),

@@ -15,7 +15,7 @@ from framework.broker.filters import TAG, Wanted, check_kind, wanted
 from framework.broker.members import BROADCASTING
 from framework.broker.request import Answer, Hold, Refusal, Request
 from framework.broker.store.queues import Queue
-from framework.errors import ProtocolError, shorten
+from framework.errors import ProtocolError, bare, shorten
 from framework.wire.codes import ResponseCode
 from framework.wire.command import Command
 from framework.wire.requests.pull import CLASS_FILTER, COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
@@ -109,7 +109,7 @@ def _read(
     answer = _answer(ResponseCode.SUCCESS, FOUND, next_offset, queue.low, queue.end)
     answer.body = b"".join(records)
     node.pulled[group, queue.topic, queue.number] = next_offset
-    node.gave(group, queue.topic, len(records))
+    node.gave(group, queue.topic, len(records), len(answer.body))
     return answer
 
 
@@ -147,7 +147,7 @@ def _check(request: Request, group_name: str, topic_name: str, number: int) -> N
         )
     topic = rules.topics.get(topic_name)
     if topic is None:
-        raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{shorten(topic_name)}] not exist, apply first please!")
+        raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{bare(topic_name)}] not exist, apply first please!")
     if not topic.is_readable:
         remark = f"the topic[{topic_name}] pulling message is forbidden"
         raise Refusal(ResponseCode.NO_PERMISSION, remark, forbidden(3))

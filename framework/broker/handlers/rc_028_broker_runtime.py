@@ -1,27 +1,46 @@
 """GET_BROKER_RUNTIME_INFO (28): this broker's figures: what came and went, since when, how full the disk is.
 
-Differences: only figures that exist here; of queues of threads, page caches and timer wheels, which do not, those
-that mqadmin prints are 0. Totals count since the process began. `currentTimestamp` is beside them, by which our members
-know this clock to the millisecond; of others they know it to the second, from `bootTimestamp` and `runtime`.
+Differences: RocketMQ's keys, of which those about what does not exist here are constant: queues of threads are empty,
+nothing waits for dispatch or disk, latencies and the distribution of times are 0, page caches and timer wheels idle.
+commitLogDiskRatio stands without a path. Totals count since the process began. `currentTimestamp` is beside them, by
+which our members know this clock to the millisecond; of others they know it to the second, from `bootTimestamp` and
+`runtime`.
 """
 
 from __future__ import annotations
 
 from framework.broker.node import Node
-from framework.broker.rates import Rate, per_second
+from framework.broker.rates import Rate
 from framework.broker.request import Answer, Request, ok
+from framework.broker.store import delayed
+from framework.model.reserved import SCHEDULE_TOPIC
 from framework.wire.bodies.config import KeyValues
 from framework.wire.command import OUR_VERSION
 
 _VERSION_NAME = "V5_3_2"  # the name of OUR_VERSION
 _DAY_MINUTES = 24 * 60
-# What mqadmin clusterList reads and would fail without.
-_ABSENT = (
-    "sendThreadPoolQueueSize", "pullThreadPoolQueueSize", "ackThreadPoolQueueSize",
-    "sendThreadPoolQueueHeadWaitTimeMills", "pullThreadPoolQueueHeadWaitTimeMills",
-    "ackThreadPoolQueueHeadWaitTimeMills", "queryThreadPoolQueueSize", "queryThreadPoolQueueHeadWaitTimeMills",
-    "pageCacheLockTimeMills", "timerReadBehind", "timerOffsetBehind", "timerCongestNum",
-)  # fmt: skip
+_IDLE = "0.0 0.0 0.0"
+_POOLS = {
+    "send": 10_000, "pull": 100_000, "litePull": 100_000, "ack": 100_000, "query": 20_000,
+}  # fmt: skip
+# What tools read and would fail without: as a broker has it that waits for nothing.
+_IDLE_FIGURES = {
+    "dispatchBehindBytes": "0", "dispatchMaxBuffer": "0", "remainHowManyDataToFlush": "0 B",
+    "remainTransientStoreBufferNumbs": str(0x7FFF_FFFF), "pageCacheLockTimeMills": "0", "putMessageFailedTimes": "0",
+    "putMessageEntireTimeMax": "0", "getMessageEntireTimeMax": "0", "putLatency99": "0.00", "putLatency999": "0.00",
+    "getMissTps": _IDLE, "startAcceptSendRequestTimeStamp": "0",
+    "timerReadBehind": "0", "timerOffsetBehind": "0", "timerCongestNum": "0", "timerEnqueueTps": "0.0",
+    "timerDequeueTps": "0.0", "EndTransactionQueueSize": "0", "EndTransactionThreadPoolQueueCapacity": "100000",
+    "putMessageDistributeTime": "".join(
+        f"[{span}]:0 " for span in (
+            "<=0ms", "0~10ms", "10~50ms", "50~100ms", "100~200ms", "200~500ms", "500ms~1s", "1~2s", "2~3s", "3~4s",
+            "4~5s", "5~10s", "10s~",
+        )
+    ),
+    **{f"{pool}ThreadPoolQueueSize": "0" for pool in _POOLS},
+    **{f"{pool}ThreadPoolQueueHeadWaitTimeMills": "0" for pool in _POOLS},
+    **{f"{pool}ThreadPoolQueueCapacity": str(capacity) for pool, capacity in _POOLS.items()},
+}  # fmt: skip
 
 
 def handle(request: Request) -> Answer:
@@ -32,7 +51,9 @@ def figures_of(node: Node) -> dict[str, str]:
     now_ms = node.world.clock.now_ms()
     puts, gets = [node.puts], list(node.rates.values())
     first_ms = node.store.log.first_stored_ms()
+    disk_ratio, stored = f"{node.store.disk_ratio():.4f}", node.puts
     return {
+        **_IDLE_FIGURES,
         "brokerVersion": str(OUR_VERSION),
         "brokerVersionDesc": _VERSION_NAME,
         "brokerActive": "true",
@@ -48,10 +69,27 @@ def figures_of(node: Node) -> dict[str, str]:
         "earliestMessageTimeStamp": str(-1 if first_ms is None else first_ms),
         "commitLogMinOffset": "0",
         "commitLogMaxOffset": str(node.store.writer.place),
-        "commitLogDiskRatio": f"{node.store.disk_ratio():.4f}",
-        "timerEnqueueTps": "0.0",
-        "timerDequeueTps": "0.0",
-        **dict.fromkeys(_ABSENT, "0"),
+        "commitLogDiskRatio": disk_ratio,
+        "consumeQueueDiskRatio": disk_ratio,
+        "commitLogDirCapacity": _capacity(node),
+        "putMessageTimesTotal": str(max(stored.all, 1)),  # never 0, as there: tools divide by it
+        "putMessageSizeTotal": str(stored.all_bytes),
+        "putMessageAverageSize": str(stored.all_bytes / max(stored.all, 1)),
+        **_waiting(node),
+    }
+
+
+def _capacity(node: Node) -> str:
+    total, free = node.store.disk_bytes()
+    return f"Total : {total / 2**30:.1f} GiB, Free : {free / 2**30:.1f} GiB."
+
+
+def _waiting(node: Node) -> dict[str, str]:
+    """By delay level: the first message that still waits, and where its queue ends."""
+    reading = node.store.database.reading
+    return {
+        f"scheduleMessageOffset_{queue.number + 1}": f"{delayed.first_waiting(reading, queue)},{queue.end}"
+        for queue in node.store.queues.of_topic(node.name, SCHEDULE_TOPIC)
     }
 
 
@@ -63,18 +101,18 @@ def _since(seconds: int) -> str:
 def _per_second(node: Node, rates: list[Rate]) -> str:
     """Of about ten seconds, a minute and ten minutes, as RocketMQ lists them; here the first two are the same."""
     now_s = node.timers.time()
-    minute = sum(per_second(rate, now_s) for rate in rates)
-    ten = sum(rate.total(9, int(now_s // 60)) for rate in rates) / 600
+    minute = sum(rate.per_second(now_s) for rate in rates)
+    ten = sum(rate.last_minutes(9, now_s).messages for rate in rates) / 600
     return f"{minute:.2f} {minute:.2f} {ten:.2f}"
 
 
 def _totals(node: Node, name: str, rates: list[Rate], now_ms: int) -> dict[str, str]:
     """Totals now and at midnight (UTC), from which tools reckon what came today."""
-    now_minute = int(node.timers.time() // 60)
+    now_s = node.timers.time()
     today = now_ms // 60_000 % _DAY_MINUTES
     total = sum(rate.all for rate in rates)
     return {
         f"{name}TodayNow": str(total),
-        f"{name}TodayMorning": str(total - sum(rate.total(today, now_minute) for rate in rates)),
-        f"{name}YesterdayMorning": str(total - sum(rate.total(_DAY_MINUTES, now_minute) for rate in rates)),
+        f"{name}TodayMorning": str(total - sum(rate.last_minutes(today, now_s).messages for rate in rates)),
+        f"{name}YesterdayMorning": str(total - sum(rate.last_minutes(_DAY_MINUTES, now_s).messages for rate in rates)),
     }

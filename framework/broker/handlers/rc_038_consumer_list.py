@@ -6,7 +6,7 @@ Differences: none known.
 from __future__ import annotations
 
 from framework.broker.request import Answer, Refusal, Request, ok
-from framework.errors import shorten
+from framework.errors import bare
 from framework.wire.bodies.group import ConsumerList
 from framework.wire.codes import ResponseCode
 from framework.wire.fields import from_fields
@@ -17,5 +17,5 @@ def handle(request: Request) -> Answer:
     header = from_fields(MembersRequest, request.command.fields)
     ids = request.node.members.client_ids(header.consumer_group)
     if not ids:
-        raise Refusal(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {shorten(header.consumer_group)}")
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {bare(header.consumer_group)}")
     return ok(body=ConsumerList(consumer_ids=tuple(ids)).encode())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from framework.broker.name_server import key_scope
 from framework.broker.request import Answer, Refusal, Request, ok
-from framework.errors import shorten
+from framework.errors import bare
 from framework.wire.codes import ResponseCode
 from framework.wire.fields import from_fields, to_fields
 from framework.wire.requests.route import GetKeyAnswer, GetKeyRequest
@@ -19,6 +19,6 @@ def handle(request: Request) -> Answer:
     if value is None:
         raise Refusal(
             ResponseCode.QUERY_NOT_FOUND,
-            f"No config item, Namespace: {shorten(header.namespace)} Key: {shorten(header.key)}",
+            f"No config item, Namespace: {bare(header.namespace)} Key: {bare(header.key)}",
         )
     return ok(to_fields(GetKeyAnswer(value=value)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from framework.broker.name_server import route_of
 from framework.broker.request import Answer, Refusal, Request, ok
-from framework.errors import shorten
+from framework.errors import bare
 from framework.wire.codes import ResponseCode
 from framework.wire.fields import from_fields
 from framework.wire.requests.route import RouteRequest
@@ -23,7 +23,7 @@ def handle(request: Request) -> Answer:
     if route is None:
         raise Refusal(
             ResponseCode.TOPIC_NOT_EXIST,
-            f"No topic route info in name server for the topic: {shorten(header.topic)}",
+            f"No topic route info in name server for the topic: {bare(header.topic)}",
         )
     is_standard = request.command.version >= _STANDARD_JSON_VERSION or header.accept_standard_json_only is True
     return ok(body=route.encode(quote_integer_keys=is_standard))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from framework.broker.progress import numbers_of, stored_ms, stored_within
 from framework.broker.request import Answer, Refusal, Request, ok
-from framework.errors import shorten
+from framework.errors import bare
 from framework.model.queue import MessageQueue
 from framework.wire.bodies.progress import TopicOffset, TopicStats
 from framework.wire.codes import ResponseCode
@@ -22,7 +22,7 @@ def handle(request: Request) -> Answer:
     node = request.node
     topic = node.rules.topics.get(header.topic)
     if topic is None:
-        raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{shorten(header.topic)}] not exist")
+        raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{bare(header.topic)}] not exist")
     offsets = {}
     for number in numbers_of(topic):
         queue = node.queue(topic.name, number)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from framework.broker.connections import connection_of, subscription_of
 from framework.broker.request import Answer, Refusal, Request, ok
-from framework.errors import shorten
+from framework.errors import bare
 from framework.wire.bodies.connections import ConsumerConnections
 from framework.wire.codes import ResponseCode
 from framework.wire.fields import from_fields
@@ -18,9 +18,7 @@ def handle(request: Request) -> Answer:
     header = from_fields(ConsumerConnectionsRequest, request.command.fields)
     group = request.node.members.find(header.consumer_group)
     if group is None:
-        raise Refusal(
-            ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{shorten(header.consumer_group)}] not online"
-        )
+        raise Refusal(ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{bare(header.consumer_group)}] not online")
     return ok(
         body=ConsumerConnections(
             connections=tuple(connection_of(member) for member in group.members.values()),

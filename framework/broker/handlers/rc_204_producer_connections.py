@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from framework.broker.connections import connection_of
 from framework.broker.request import Answer, Refusal, Request, ok
-from framework.errors import shorten
+from framework.errors import bare
 from framework.wire.bodies.connections import ProducerConnections
 from framework.wire.codes import ResponseCode
 from framework.wire.fields import from_fields
@@ -18,5 +18,5 @@ def handle(request: Request) -> Answer:
     header = from_fields(ProducerConnectionsRequest, request.command.fields)
     members = request.node.members.producers(header.producer_group)
     if not members:
-        raise Refusal(ResponseCode.SYSTEM_ERROR, f"the producer group[{shorten(header.producer_group)}] not exist")
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"the producer group[{bare(header.producer_group)}] not exist")
     return ok(body=ProducerConnections(connections=tuple(connection_of(member) for member in members)).encode())

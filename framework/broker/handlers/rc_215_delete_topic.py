@@ -31,6 +31,7 @@ def handle(request: Request) -> Answer:
     node.offsets.drop_where(topic=name)
     node.progress.drop_where(topic=name)
     node.pulled = {key: offset for key, offset in node.pulled.items() if key[1] != name}
+    node.stored.pop(name, None)
     node.rates = {key: rate for key, rate in node.rates.items() if key[1] != name}
 
     def restore() -> None:

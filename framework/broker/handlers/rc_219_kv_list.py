@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from framework.broker.name_server import key_scope
 from framework.broker.request import Answer, Refusal, Request, ok
-from framework.errors import shorten
+from framework.errors import bare
 from framework.wire.bodies.config import KeyValues
 from framework.wire.codes import ResponseCode
 from framework.wire.fields import from_fields
@@ -18,5 +18,5 @@ def handle(request: Request) -> Answer:
     header = from_fields(KeysOfNamespaceRequest, request.command.fields)
     values = request.node.store.values.of_scope(key_scope(header.namespace))
     if not values:
-        raise Refusal(ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {shorten(header.namespace)}")
+        raise Refusal(ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {bare(header.namespace)}")
     return ok(body=KeyValues(table=values).encode())

@@ -14,7 +14,7 @@ from framework.broker.request import AfterCommit, Answer, Refusal, Request, ok
 from framework.broker.store.sent_back import forget
 from framework.broker.store.topics import Topic
 from framework.broker.store.writer import Transaction
-from framework.errors import shorten
+from framework.errors import bare
 from framework.model.queue import MessageQueue
 from framework.wire.bodies.progress import ResetOffsets
 from framework.wire.codes import ResponseCode
@@ -28,9 +28,9 @@ def handle(request: Request) -> Answer:
     node = request.node
     topic = node.rules.topics.get(header.topic)
     if topic is None:
-        raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"Topic {shorten(header.topic)} does not exist")
+        raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"Topic {bare(header.topic)} does not exist")
     if node.rules.groups.get(header.group) is None:
-        raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {shorten(header.group)} does not exist")
+        raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {bare(header.group)} does not exist")
     offsets = _offsets(node, topic, header)
     for number, offset in offsets.items():
         node.offsets.reset(header.group, topic.name, number, offset)

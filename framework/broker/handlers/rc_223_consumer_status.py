@@ -7,7 +7,7 @@ not answer is left out, as there.
 from __future__ import annotations
 
 from framework.broker.request import Answer, Refusal, Relay, Request, ok
-from framework.errors import ProtocolError, shorten
+from framework.errors import ProtocolError, bare
 from framework.model.queue import MessageQueue
 from framework.wire.bodies.progress import ClientOffsets
 from framework.wire.codes import RequestCode, ResponseCode
@@ -25,7 +25,7 @@ def handle(request: Request) -> Answer:
     members = [] if group is None else list(group.members.values())
     if not members:
         raise Refusal(
-            ResponseCode.SYSTEM_ERROR, f"No Any Consumer online in the consumer group: [{shorten(header.group)}]"
+            ResponseCode.SYSTEM_ERROR, f"No Any Consumer online in the consumer group: [{bare(header.group)}]"
         )
     if header.client_addr and header.client_addr.strip():
         members = [member for member in members if member.client_id == header.client_addr]

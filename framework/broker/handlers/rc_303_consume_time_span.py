@@ -9,7 +9,7 @@ from __future__ import annotations
 from framework.broker.node import Node
 from framework.broker.progress import numbers_of, stored_ms
 from framework.broker.request import Answer, Refusal, Request, ok
-from framework.errors import shorten
+from framework.errors import bare
 from framework.model.queue import MessageQueue
 from framework.wire.bodies.progress import ConsumeTimeSpan, QueueTimeSpan
 from framework.wire.codes import ResponseCode
@@ -22,7 +22,7 @@ def handle(request: Request) -> Answer:
     node = request.node
     topic = node.rules.topics.get(header.topic)
     if topic is None:
-        raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{shorten(header.topic)}] not exist")
+        raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{bare(header.topic)}] not exist")
     spans = tuple(_span(node, header.group, topic.name, number) for number in numbers_of(topic))
     return ok(body=ConsumeTimeSpan(spans=spans).encode())
 

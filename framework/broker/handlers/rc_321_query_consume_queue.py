@@ -12,7 +12,7 @@ from framework.broker.connections import subscription_of
 from framework.broker.filters import tag_hash
 from framework.broker.records import decode
 from framework.broker.request import Answer, Refusal, Request, ok
-from framework.errors import shorten
+from framework.errors import bare
 from framework.model.message import TAGS
 from framework.wire import dialect
 from framework.wire.bodies.shape import to_json
@@ -29,7 +29,7 @@ def handle(request: Request) -> Answer:
     node = request.node
     queue = node.queue(header.topic, header.queue_id)
     if queue is None:
-        raise Refusal(ResponseCode.SYSTEM_ERROR, f"{header.queue_id}@{shorten(header.topic)} is not exist!")
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"{header.queue_id}@{bare(header.topic)} is not exist!")
     group = node.members.find(header.consumer_group or "")
     wanted = None if group is None else group.wanted.get(header.topic)
     start, count = max(header.index, queue.low), min(max(header.count, 0), _COUNT_MAX)

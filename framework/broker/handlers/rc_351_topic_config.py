@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from framework.broker.configs import topic_config
 from framework.broker.request import Answer, Refusal, Request, ok
-from framework.errors import shorten
+from framework.errors import bare
 from framework.wire.codes import ResponseCode
 from framework.wire.fields import from_fields
 from framework.wire.requests.admin import TopicConfigRequest
@@ -17,5 +17,5 @@ def handle(request: Request) -> Answer:
     header = from_fields(TopicConfigRequest, request.command.fields)
     topic = request.node.rules.topics.get(header.topic)
     if topic is None:
-        raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {shorten(header.topic)}")
+        raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {bare(header.topic)}")
     return ok(body=topic_config(topic).encode())

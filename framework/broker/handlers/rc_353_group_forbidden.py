@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from framework.broker.request import Answer, Refusal, Request, ok, when_saved
-from framework.errors import shorten
+from framework.errors import bare
 from framework.wire import dialect
 from framework.wire.codes import ResponseCode
 from framework.wire.fields import from_fields
@@ -24,7 +24,7 @@ def handle(request: Request) -> Answer:
         return ok(body=dialect.dumps({"group": header.group, "topic": header.topic, "readable": True}))
     if group is None:
         raise Refusal(
-            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"No group in this broker. group: {shorten(header.group)}"
+            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"No group in this broker. group: {bare(header.group)}"
         )
     is_readable = header.topic not in group.forbidden if header.readable is None else header.readable
     answer = ok(body=dialect.dumps({"group": group.name, "topic": header.topic, "readable": is_readable}))

@@ -61,6 +61,16 @@ class Store:
             return 0.0
         return min(max(used - pages * page_bytes, 0) / total, 1.0) if total else 0.0
 
+    def disk_bytes(self) -> tuple[int, int]:
+        """How large the disk is that the store lies on, and how much of it is free; 0 for one in memory."""
+        if self.database.commits_inline:
+            return 0, 0
+        try:
+            used, total = self._disk(self.database.place)
+        except OSError:
+            return 0, 0
+        return total, total - used
+
     def close(self) -> None:
         """After the last commit. What was not committed is gone."""
         self.writer.kill()
