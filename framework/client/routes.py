@@ -59,6 +59,18 @@ class RouteTable:
         """All of it in one answer: between two questions it may have changed. None where no name server knows it."""
         return self._routes.get(topic) or await self.refresh(topic)
 
+    async def knows(self, topic: str) -> bool:
+        """Whether a name server knows the topic by now. One that it does not know is not kept in mind, as one is that
+        its queues were asked of: nobody asks for it each 30 s from then on.
+        """
+        if self._routes.get(topic) is not None:
+            return True
+        answer = await self._names.route(topic)
+        if answer is None:
+            return False
+        self._put(topic, self._routes.get(topic), checked(topic, answer))
+        return True
+
     def address_of(self, broker: str) -> str:
         """The master's address. BrokerUnreachable where no route has one."""
         address = self.find(broker, MASTER)

@@ -36,6 +36,7 @@ RETELL_MS = 30_000  # an offset that a former owner moved back late, or a broker
 
 # Progress above a gap
 RECORD_BYTES_MAX = 4_096  # some eight hundred ranges; more are folded, for a flush never fails by its size
+LOOK_SECONDS = 1.0  # `auto`: how long a queue waits for a name server's word whether there are records
 RANGES_SMALL = 32  # offsets ended above a gap that has just come up: less than this is not worth a record
 RECORD_REFRESH_MS = 30_000  # an unchanged record is written again, so that those of others do not bury it
 HANDOVER_MS = 2_000  # how long a queue waits for its former owner's word; a Java member never gives it

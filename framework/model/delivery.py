@@ -36,8 +36,8 @@ class Delivery:
         self._running = running
         self.epoch = epoch
         """Which acquisition of `message.queue` this belongs to: whoever takes the queue next has a higher one, so that
-        a store can refuse what a former owner still writes. None where the group keeps none (`progress: none`), and
-        while its store could not be written.
+        a store can refuse what a former owner still writes. None where the group names no store (`progress`), and while
+        its store could not be written.
         """
 
     @property

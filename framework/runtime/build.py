@@ -41,6 +41,9 @@ from framework.services.undecodable import Undecodable
 from framework.settings.fields import Start
 from framework.settings.schema import AppSettings, ConsumerSettings
 
+AUTO = "auto"
+"""The store that a group has of itself, from the first gap that lasts: `topic`, or `local` where that may not be."""
+
 
 def plans(
     settings: AppSettings,
@@ -167,24 +170,25 @@ def _keeping(
 ) -> Keeping | None:
     """Where the group keeps what has ended above a gap, and the epochs of its acquisitions."""
     name, place = settings.consumer(group).progress, settings.place("consumers", group, "progress")
-    if name == "none":
-        return None
+    if name == "none" or (name == AUTO and (spec.orderly or spec.broadcasting)):
+        return None  # in order there is no gap, and broadcasting members take nothing over
     if spec.broadcasting:
         raise ConfigurationError(
             f"consumers.{group}.progress: each member of a broadcasting group is given every message, and keeps its "
             "offsets itself; remove it",
             place=place,
         )
-    store = stores.get(name)
+    store = stores.get("topic" if name == AUTO else name)
     if store is None:
-        known = ["none", *stores]
+        known = [AUTO, "none", *stores]
         hint = nearest(name, known) or f"; known: {', '.join(known)}"
         raise ConfigurationError(f"consumers.{group}.progress: no store {name!r}{hint}", place=place)
     folder = str(Path(settings.progress.folder).expanduser())
     return Keeping(
         store,
-        stores.get("local") if name == "topic" and not spec.orderly else None,
+        stores.get("local") if store.name == "topic" and not spec.orderly else None,
         folder,
+        is_auto=name == AUTO,
         has_ranges=not spec.orderly,
     )
 

@@ -101,7 +101,7 @@ class ConsumerGroup:
         self.progress = (
             Progressing(
                 plan.name, plan.progress, cluster, self.offsets, world, tree, self.owned.values, member,
-                lambda: self.members,
+                lambda: self.members, lambda: self.rebalance.changes,
             )
             if plan.progress is not None else None
         )  # fmt: skip

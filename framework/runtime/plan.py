@@ -71,6 +71,8 @@ class Keeping:
     instead: ProgressStore | None
     """Where that one may not be made at the brokers."""
     folder: str
+    is_auto: bool = False
+    """From the first gap that lasts, or where records are there already; else nothing is asked or written."""
     has_ranges: bool = True
     """What has ended above a gap is kept; else the epoch of each acquisition alone: a queue in order has no gaps."""
 

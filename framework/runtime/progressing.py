@@ -11,22 +11,26 @@ from framework.client.cluster import Cluster
 from framework.client.kept_progress import KeptProgress
 from framework.client.producer import Producer
 from framework.core.offsets import OffsetTable
-from framework.errors import Refused
+from framework.errors import Refused, StoreError
 from framework.model.contracts import KeepsProgress, Kept
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
+from framework.model.reserved import progress_topic
 from framework.net.task_tree import TaskTree
 from framework.ports import Files, World
 from framework.runtime.plan import Keeping
 from framework.runtime.remembering import opened_store
 from framework.services.asked_store import AskedStore
-from framework.services.progress import Counts, ProgressLoop, QueueProgress
+from framework.services.progress import Counts, QueueProgress
+from framework.services.progress_loop import ProgressLoop
+from framework.services.progress_use import Use
 from framework.services.pull import PullLoop
 from framework.services.supervise import supervise
 from framework.wire.codes import ResponseCode
 
 log = structlog.get_logger()
 
+LOCAL = "local"
 MAY_NOT_BE_MADE = (ResponseCode.TOPIC_NOT_EXIST, ResponseCode.NO_PERMISSION)
 
 
@@ -36,6 +40,7 @@ class Progressing:
     def __init__(
         self, group: str, keeping: Keeping, cluster: Cluster, offsets: OffsetTable, world: World, tree: TaskTree,
         owned: Callable[[], Iterable[PullLoop]], member: str, members: Callable[[], Sequence[str]],
+        changes: Callable[[], int] = lambda: 0,
     ) -> None:  # fmt: skip
         self.counts = Counts()
         self._member, self._members = member, members
@@ -45,7 +50,10 @@ class Progressing:
         store = opened_store(keeping.store, means, here)
         self._instead: _OrInstead | None = None
         if keeping.instead is not None:
-            store = self._instead = _OrInstead(group, store, opened_store(keeping.instead, means, here))
+            store = self._instead = _OrInstead(
+                group, store, opened_store(keeping.instead, means, here), is_expected=keeping.is_auto
+            )  # fmt: skip
+        self._use = self._use_of(keeping, self._instead, changes) if keeping.is_auto and self._instead else None
         self._store = AskedStore(group, keeping.store.name, store, world.clock)
         self._has_ranges = keeping.has_ranges
         self._loop = ProgressLoop(group, owned, tree)
@@ -60,12 +68,21 @@ class Progressing:
         return QueueProgress(
             self._group, queue, self._store, self._cluster.peeks, self._offsets, self._world.clock, self.counts,
             self._member, self._members, has_ranges=self._has_ranges, tells_epoch=self._tells_epoch,
-            fence=self._cluster.fences.of(self._group, queue),
+            fence=self._cluster.fences.of(self._group, queue), use=self._use,
         )  # fmt: skip
 
     def _tells_epoch(self) -> bool:
-        """What each machine counts for itself says nothing to the others."""
-        return self._instead is None or not self._instead.is_used
+        """What each machine counts for itself says nothing to the others; nor does what not every owner has."""
+        return self._use is None and (self._instead is None or not self._instead.is_used)
+
+    def _use_of(self, keeping: Keeping, either: _OrInstead, changes: Callable[[], int]) -> Use:
+        """`auto`: the store is left alone until there is a use for it."""
+        topic, routes = progress_topic(self._group), self._cluster.routes
+
+        def store() -> tuple[str, str]:
+            return (LOCAL if either.is_used else keeping.store.name), either.refusal
+
+        return Use(self._group, lambda: routes.knows(topic), either.has_file, changes, store)
 
     async def release(self, pull: PullLoop) -> bool:
         """A queue is given back: its successor may begin. Whether what has ended above a gap is nobody's to repeat."""
@@ -108,27 +125,49 @@ class _Means:
 class _OrInstead:
     """A store at the brokers, or another one where theirs may not be made: said once, and only before it has worked."""
 
-    def __init__(self, group: str, store: KeepsProgress, instead: KeepsProgress) -> None:
-        self._group, self._store, self._instead = group, store, instead
+    def __init__(self, group: str, store: KeepsProgress, instead: KeepsProgress, *, is_expected: bool = False) -> None:
+        """`is_expected`: nobody has named the one at the brokers, and who has chosen it says which one it is."""
+        self._group, self._store, self._instead, self._is_expected = group, store, instead, is_expected
         self._has_worked = self.is_used = False
         """Whether it has ever worked, and whether the other one has taken its place."""
+        self.refusal = ""
+        """Why the other one has."""
 
     async def read(self, queue: MessageQueue) -> Kept | None:
-        found = await self._store.read(queue)
+        try:
+            found = await self._store.read(queue)
+        except Refused as error:
+            self._give_up(error)
+            return await self._store.read(queue)
         self._has_worked |= found is not None
-        return found
+        # Where it has never worked, a process before this one may have had to do without it, too.
+        return found if self._has_worked else await self._left_here(queue)
 
     async def take(self, queue: MessageQueue, content: bytes) -> int:
         try:
             epoch = await self._store.take(queue, content)
         except Refused as error:
-            if self._has_worked or error.code not in MAY_NOT_BE_MADE:
-                raise
-            log.warning("progress is kept on this machine alone", group=self._group, reason=str(error))
-            self._store, self._has_worked, self.is_used = self._instead, True, True
+            self._give_up(error)
             epoch = await self._store.take(queue, content)
         self._has_worked = True
         return epoch
 
     async def write(self, queue: MessageQueue, epoch: int, content: bytes) -> None:
         await self._store.write(queue, epoch, content)
+
+    def _give_up(self, error: Refused) -> None:
+        if self._has_worked or error.code not in MAY_NOT_BE_MADE:
+            raise error
+        self._store, self._has_worked, self.is_used, self.refusal = self._instead, True, True, str(error)
+        if not self._is_expected:
+            log.warning("progress is kept on this machine alone", group=self._group, reason=str(error))
+
+    async def has_file(self, queue: MessageQueue) -> bool:
+        return await self._left_here(queue) is not None
+
+    async def _left_here(self, queue: MessageQueue) -> Kept | None:
+        """What the other store has; a record that cannot be read says nothing, and is not believed later either."""
+        try:
+            return await self._instead.read(queue)
+        except StoreError:
+            return None

@@ -8,7 +8,7 @@ a former owner still writes counts no more. It knows no store: those come by a h
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
@@ -38,9 +38,9 @@ from framework.model.contracts import KeepsProgress
 from framework.model.message import Message
 from framework.model.pulled import Found
 from framework.model.queue import MessageQueue
-from framework.net.task_tree import TaskTree
 from framework.net.wakeup import Wakeup
 from framework.ports import Clock
+from framework.services.progress_use import Use
 
 log = structlog.get_logger()
 
@@ -69,10 +69,10 @@ class QueueProgress:
     def __init__(
         self, group: str, queue: MessageQueue, store: KeepsProgress, looks: Looks, offsets: OffsetTable, clock: Clock,
         counts: Counts, member: str = "", members: Callable[[], Sequence[str]] = tuple, *, has_ranges: bool = True,
-        tells_epoch: Callable[[], bool] = lambda: True, fence: Fence | None = None,
+        tells_epoch: Callable[[], bool] = lambda: True, fence: Fence | None = None, use: Use | None = None,
     ) -> None:  # fmt: skip
         """Without ranges it is there for the epoch alone, and the queue does not begin without one. Deliveries are told
-        it where members elsewhere count on from it.
+        it where members elsewhere count on from it. `use`: the store is left alone until there is a use for it.
         """
         self.group, self.queue, self._store, self._looks = group, queue, store, looks
         self._has_ranges, self._tells_epoch = has_ranges, tells_epoch
@@ -98,8 +98,9 @@ class QueueProgress:
         self._kept: Finished | None = None
         """What was written last, and when."""
         self._kept_ms = 0
-        self._low = -1
-        """Where the gap was a flush ago."""
+        self._ended = (-1, -1)
+        """The last offset that had ended above a gap two flushes ago, and one ago; -1 where there was none."""
+        self._use, self._was_looked_for = use, False
         self._taken_ms = 0
         self._is_failing = False
         self._is_writing = asyncio.Lock()
@@ -108,7 +109,7 @@ class QueueProgress:
 
     async def handed_over(self) -> None:
         """Return when the former owner has announced that it is done, need not, or was waited for long enough."""
-        if not self._has_ranges:
+        if not self._has_ranges or not await self._is_used():
             return
         if self._waits_since_ms is None:
             self._waits_since_ms = self._clock.monotonic_ms()
@@ -127,6 +128,15 @@ class QueueProgress:
                 break
             await asyncio.sleep(limits.HANDOVER_LOOK_MS / 1000)
         self._is_handed_over = True
+
+    async def _is_used(self) -> bool:
+        """Whether the store may know of the queue, or be told of it."""
+        if self._use is None:
+            return True
+        if not self._was_looked_for:
+            await self._use.looked(self.queue)
+            self._was_looked_for = True
+        return self._use.is_open
 
     async def _still_owned_by(self) -> str | None:
         try:
@@ -151,7 +161,7 @@ class QueueProgress:
 
         Whether all of that is kept.
         """
-        if self.epoch < 0 or not self._has_ranges:
+        if not self._has_ranges:
             return False
         found = self._inherited if window is None or self._is_fresh else None
         if window is not None and window is self._window:
@@ -161,11 +171,17 @@ class QueueProgress:
             if found is None and self._inherited is not None and self._inherited.last.offset >= low:
                 found = self._inherited  # not all of it has been passed over
             self._offsets.advance(self.queue, low)
+        if self.epoch < 0 and found is None:
+            return False  # nothing was announced, and there is nothing to keep
         try:
             await self._confirm()
             async with self._is_writing:
-                record, content = within_limit(self._record(found, is_released=True))
-                await self._store.write(self.queue, self.epoch, content)
+                if self.epoch < 0:
+                    self._begin_use("a queue with a gap is left")
+                    record = await self._take(found, is_released=True)
+                else:
+                    record, content = within_limit(self._record(found, is_released=True))
+                    await self._store.write(self.queue, self.epoch, content)
         except Superseded:
             return False  # whoever has the queue already needs no word of ours
         except FrameworkError as error:
@@ -190,6 +206,10 @@ class QueueProgress:
         if not self._has_ranges:
             await self._take(None)
             self._may_stand, self._is_fresh = False, True
+            return True
+        if not await self._is_used():
+            self._may_stand = self._use is not None and self._use.is_in_doubt
+            self._is_fresh = True
             return True
         log.debug("progress asked", group=self.group, queue=str(self.queue))
         last, found, reason = None, None, None
@@ -244,11 +264,17 @@ class QueueProgress:
             return mark_of(message) if message.queue_offset == offset else None
         return None
 
-    async def _take(self, found: Finished | None) -> Record:
-        record, content = within_limit(replace(self._record(found), epoch=-1))
+    async def _take(self, found: Finished | None, *, is_released: bool = False) -> Record:
+        record, content = within_limit(replace(self._record(found, is_released=is_released), epoch=-1))
         self.epoch = await self._store.take(self.queue, content)
         self._taken_ms = self._clock.monotonic_ms()
+        if self._use is not None:
+            self._use.has_begun()
         return record
+
+    def _begin_use(self, reason: str) -> None:
+        if self._use is not None:
+            self._use.begin(f"{self.queue}: {reason}")
 
     # Moved by somebody: an administrator's reset, an offset that the broker named
 
@@ -262,6 +288,8 @@ class QueueProgress:
         return True
 
     def _begun(self, window: Window) -> None:
+        if window is not self._window:
+            self._ended = (-1, -1)
         self._window, self._is_fresh = window, False
         window.epoch = self.epoch if self.epoch >= 0 and self._tells_epoch() else None
 
@@ -272,7 +300,8 @@ class QueueProgress:
         if self._may_stand and marks.safeguard("a reset voids what was kept"):
             try:
                 async with self._is_writing:
-                    await self._take(None)
+                    if self._use is None or await self._use.asked(self.queue):
+                        await self._take(None)
             except FrameworkError as error:
                 self._failed(error)
                 return False
@@ -300,11 +329,7 @@ class QueueProgress:
     # Flushing
 
     async def flush(self, window: Window, bell: Wakeup) -> None:
-        """Keep what has ended above the gap, if there is one and something new to keep.
-
-        Handlers that run side by side leave small gaps all the time, which close at once: only one that has stayed
-        for a flush, or has let much pass, is worth a record.
-        """
+        """Keep what has ended above the gap, if there is one that is worth it and something new to keep."""
         if window is not self._window or window.is_closed or not self._has_ranges:
             return
         if self.fence.is_refused and not await self._taken_anew(window):
@@ -312,11 +337,11 @@ class QueueProgress:
         low = window.settle()
         window.fold()
         found, now_ms = finished_above(window, self._inherited), self._clock.monotonic_ms()
-        if found is None or (found == self._kept and now_ms - self._kept_ms < limits.RECORD_REFRESH_MS):
+        if not self._lasts(low, found) or found is None:
             return
-        has_stayed, self._low = low == self._low, low
-        if not (has_stayed or sum(end - begin for begin, end in found.ranges) > limits.RANGES_SMALL):
+        if found == self._kept and now_ms - self._kept_ms < limits.RECORD_REFRESH_MS:
             return
+        self._begin_use(f"what ended above {low} waits for it since 2 s")
         self._offsets.advance(self.queue, low)
         try:
             if marks.safeguard("the low end is confirmed before its ranges are kept"):
@@ -342,6 +367,18 @@ class QueueProgress:
                 group=self.group, queue=str(self.queue), epoch=self.epoch, low=found.low.offset, ranges=found.ranges,
                 built_ms=now_ms,
             )  # fmt: skip
+
+    def _lasts(self, low: int, found: Finished | None) -> bool:
+        """Handlers that run side by side leave small gaps all the time, which close at once: worth a record is what
+        had ended a flush ago and is above one still, or much; two flushes ago, where nobody has named a store.
+        """
+        longer_ago, before = self._ended
+        self._ended = before, -1 if found is None else found.last.offset
+        if self._use is not None:
+            return low <= longer_ago
+        return low <= before or (
+            found is not None and sum(end - begin for begin, end in found.ranges) > limits.RANGES_SMALL
+        )
 
     async def _confirm(self) -> None:
         """Have the broker say that it holds the offset at the low end, or one above it."""
@@ -406,42 +443,3 @@ class QueueProgress:
         if not self._is_failing:
             self._is_failing = True
             log.warning("progress not kept", group=self.group, queue=str(self.queue), reason=str(error))
-
-
-class Owned(Protocol):
-    """What flushing needs of an owned queue."""
-
-    progress: QueueProgress | None
-
-    @property
-    def position(self) -> Window | None: ...
-
-    bell: Wakeup
-
-
-class ProgressLoop:
-    """One a group with a store."""
-
-    def __init__(self, group: str, owned: Callable[[], Iterable[Owned]], tree: TaskTree) -> None:
-        self._group, self._owned, self._tree = group, owned, tree
-
-    async def run(self) -> None:
-        while True:
-            await asyncio.sleep(limits.FLUSH_MS / 1000)
-            flushes = [
-                self._tree.start(flush(pull), name=f"progress {self._group}")
-                for pull in self._owned()
-                if (window := pull.position) is not None
-                and (
-                    (window.span and not window.is_empty)
-                    or (pull.progress is not None and pull.progress.fence.is_refused)
-                )
-            ]
-            for task in flushes:  # side by side: a broker that does not answer holds up its own queues alone
-                await task
-
-
-async def flush(pull: Owned) -> None:
-    progress, window = pull.progress, pull.position
-    if progress is not None and window is not None:
-        await progress.flush(window, pull.bell)

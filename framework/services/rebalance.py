@@ -75,6 +75,8 @@ class RebalanceLoop:
         """The members that started together with us have been waited for."""
         self._not_before_ms = 0
         self._has_run = False
+        self.changes = 0
+        """How often the member list was another one than before."""
         self._seen: list[str] = []
         """Who is in the group, by what the first topic's brokers said in the last round."""
         self._rolls = Rolls()
@@ -246,8 +248,9 @@ class RebalanceLoop:
         except BaseException as error:  # noqa: BLE001 - border: a strategy may be a plugin's
             theirs(error)
             return f"allocation {self._strategy.name!r} failed: {type(error).__name__}: {error}"
-        if topic == self._topics[0]:
+        if topic == self._topics[0] and listed != self._seen:
             self._seen = listed
+            self.changes += 1
         self._offered(topic, queues)
         change = self._assignment.put(topic, wanted)
         if change:

@@ -208,10 +208,11 @@ class ConsumerSettings(Part):
     """So many of them in a row, and the queues are held instead: more likely a bad deploy. 0: never."""
     damaged: Literal["hold", "skip"] = "hold"
     """A stored message whose bytes contradict themselves: hold its queue until a pull brings good ones, or skip it."""
-    progress: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")] = "none"
-    """Where messages that ended above an unfinished one are kept, so that a crash repeats none of them: none, topic (a
-    topic of the group's own, %ACK%GROUP), local (files of this machine), broker (in the box alone, which then refuses
-    what a former owner commits late), or a plugin's store. docs/reliability.md."""
+    progress: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")] = "auto"
+    """Where messages that ended above an unfinished one are kept, so that a crash repeats none of them: auto (as topic
+    once that one has lasted for 2 s, and until then nothing is asked or written; local where there may be no topic),
+    topic (one of the group's own, %ACK%GROUP), local (files of this machine), broker (in the box alone, which then
+    refuses what a former owner commits late), a plugin's store, or none. docs/reliability.md."""
     once_store: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")] = "memory"
     """Where handlers with `once` remember what they have handled: memory (of this process, at most 100,000 keys a
     handler), sqlite (a file of this machine, through crashes and by all its processes), or a plugin's store."""
@@ -235,7 +236,7 @@ class Broadcasting(Part):
 
 class Progress(Part):
     folder: Annotated[str, Field(min_length=1)] = "~/.framework-app/progress"
-    """Where `progress: local` keeps its files, and `topic` where its topic may not be made. It must outlive the
+    """Where `progress: local` keeps its files, and `auto` and `topic` where there may be no topic. It must outlive the
     process, and processes of one machine share it."""
 
 

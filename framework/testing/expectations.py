@@ -60,7 +60,10 @@ def describe(
     history.batched = {load.name for load in loads if load.batch}
     history.by_hand = {load.name for load in loads if load.by_hand}
     history.threaded = {load.name for load in loads if not load.is_async}
-    history.announcing = {load.name for load in loads if load.progress != "none"}
+    history.keeping = {
+        load.name for load in loads if load.progress != "none" and not (load.orderly or load.broadcasting)
+    }
+    history.announcing = {load.name for load in loads if load.progress not in {"none", "auto"}}
     history.uneven = {load.name for load in loads if load.allocation in UNEVEN}
     history.broadcasting = {load.name for load in loads if load.broadcasting}
     history.skips = {

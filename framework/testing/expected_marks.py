@@ -16,6 +16,7 @@ EXPECTED: tuple[str, ...] = (
     "a member was kept that a young broker did not list",
     "a lost notice was found by asking for the member list",
     "a message was parked",
+    "a store of progress was put to use",
     "an address was left alone until its back-off was over",
     "broker: a request was intercepted",
     "broker: a send-back was repeated",

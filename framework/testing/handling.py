@@ -52,7 +52,7 @@ def _key(message: Message) -> int:
 
 def _handler(load: GroupLoad, does: _Behaviour) -> Callable[..., Any]:
     """In the shape that the group's load asks for: plain ones ask for nothing but messages."""
-    is_plain = load.progress == "none" and not load.timeout_s
+    is_plain = load.progress in {"none", "auto"} and not load.timeout_s
 
     async def handle(message: Message) -> object:
         does.start((message,))

@@ -210,6 +210,12 @@ MUTANTS: tuple[Mutant, ...] = (
         test="tests/services/test_progress.py",
     ),
     Mutant(
+        "a take-over looks for records",
+        "with `auto` what a member has kept above a gap is repeated by its successor",
+        (),
+        test="tests/scenarios/test_auto_progress.py",
+    ),
+    Mutant(
         "a record that is not applied is voided",
         "a record that was not believed is, by the next owner, when progress has passed its low end again",
         (),

@@ -71,6 +71,23 @@ def test_an_unknown_topic_has_no_queues_and_is_asked_for_again() -> None:
     assert ([], queues("new", "a")) == virtually(story)
 
 
+def test_a_look_for_a_topic_is_one_question_and_is_not_kept_in_mind() -> None:
+    async def story() -> tuple[list[bool], list[MessageQueue], int]:
+        cluster = ScriptedCluster(name_servers=(NS,))
+        routes = cluster.client.routes
+        known = [await routes.knows("new")]
+        refreshing = asyncio.get_running_loop().create_task(routes.run())
+        await asyncio.sleep(100)
+        refreshing.cancel()
+        cluster.routes["new"] = route_of({"a": {0: A}})
+        known += [await routes.knows("new"), await routes.knows("new")]
+        found = await routes.queues("new")
+        await cluster.client.close()
+        return known, found, len(cluster.network.requests(NS))
+
+    assert ([False, True, True], queues("new", "a"), 2) == virtually(story)
+
+
 def test_the_loop_refreshes_each_thirty_seconds_and_tells_of_real_changes_only() -> None:
     async def story() -> tuple[list[str], int]:
         cluster = ScriptedCluster()

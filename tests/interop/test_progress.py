@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.application import Application
-from tests.interop.cluster import Addresses
+from tests.interop.cluster import Addresses, Cluster
 from tests.interop.java_peer import JavaPeer, Outgoing
 from tests.interop.mqadmin import Admin
 from tests.interop.places import Place
@@ -26,7 +26,10 @@ FLUSH_S = 1.0
 def test_a_kill_beside_one_stuck_message_repeats_that_one(
     place: Place, java: JavaPeer, nursery: Nursery, tmp_path: Path
 ) -> None:
-    """The article's 2101 and 2102 to 2200, from 0 on: 1 is stuck, 2 to 100 have ended when the process is killed."""
+    """The article's 2101 and 2102 to 2200, from 0 on: 1 is stuck, 2 to 100 have ended when the process is killed.
+
+    With default settings: nobody has to have found `progress`.
+    """
     beside_a_stuck_one(place, java, nursery, tmp_path, stuck=1, count=101)
 
 
@@ -36,10 +39,12 @@ def test_2101_is_stuck_and_2102_to_2200_are_not_repeated(
     place: Place, java: JavaPeer, nursery: Nursery, tmp_path: Path
 ) -> None:
     """With the article's own numbers: `make slow PART=2101`."""
-    beside_a_stuck_one(place, java, nursery, tmp_path, stuck=2101, count=2201)
+    beside_a_stuck_one(place, java, nursery, tmp_path, stuck=2101, count=2201, progress="topic")
 
 
-def beside_a_stuck_one(place: Place, java: JavaPeer, nursery: Nursery, folder: Path, *, stuck: int, count: int) -> None:
+def beside_a_stuck_one(
+    place: Place, java: JavaPeer, nursery: Nursery, folder: Path, *, stuck: int, count: int, progress: str = ""
+) -> None:
     """All but one of so many have ended when the process is killed; then another one takes over, and a third one."""
     topic, release = place.new_topic(), folder / "release"
     group = f"readers-of-{topic}"
@@ -49,13 +54,14 @@ def beside_a_stuck_one(place: Place, java: JavaPeer, nursery: Nursery, folder: P
         (folder / name).mkdir()
         return Application(
             nursery, folder / name, place.name_server, topic=topic, group=group, handlers=HERE / "stuck_app.py",
-            environment={"STUCK_RELEASE": str(release), "STUCK_BODY": str(stuck)}, progress="topic",
+            environment={"STUCK_RELEASE": str(release), "STUCK_BODY": str(stuck)},
+            options=("--set", f"consumers.{group}.progress={progress}") if progress else (),
         )  # fmt: skip
 
     first = start("first")
     handled = first.received(count)
     (queue,) = {message.queue for message in handled}
-    time.sleep(4)  # a gap that stays is kept within two flushes
+    time.sleep(5)  # a gap that lasts is kept within three flushes
     first.kill()
     second = start("second")
     again = second.received(1, timeout_s=150)
@@ -73,6 +79,43 @@ def beside_a_stuck_one(place: Place, java: JavaPeer, nursery: Nursery, folder: P
     assert not third.so_far()
     assert "progress taken over" in second.said()
     print(f"{stuck} of {count} stuck, SIGKILL: 1 came again; then the stored offset was {count}")
+
+
+@pytest.mark.timeout(200)
+def test_where_brokers_make_no_topics_a_start_again_repeats_the_stuck_one_alone(
+    java: JavaPeer, numbers: Callable[[], str], nursery: Nursery, tmp_path: Path
+) -> None:
+    """With default settings on a broker with autoCreateTopicEnable=false: files of this machine, and one line of it."""
+    topic, release, home = f"closed-{numbers()}", tmp_path / "release", tmp_path / "home"
+    home.mkdir()
+    with Cluster(tmp_path / "cluster", nursery) as cluster:
+        java.send(cluster.name_server, topic, [Outgoing(body=b"%d" % number) for number in range(101)], how="batch")
+        admin = Admin(java, cluster.name_server)
+        for address in cluster.addresses.brokers.values():
+            admin.run("updateBrokerConfig", "-b", address, "-k", "autoCreateTopicEnable", "-v", "false")
+
+        def start(name: str) -> Application:
+            (tmp_path / name).mkdir()
+            return Application(
+                nursery, tmp_path / name, cluster.name_server, topic=topic, group=f"readers-of-{topic}",
+                handlers=HERE / "stuck_app.py",
+                environment={"STUCK_RELEASE": str(release), "STUCK_BODY": "1", "HOME": str(home)},
+            )  # fmt: skip
+
+        first = start("first")
+        first.received(101)
+        wait_until(lambda: "progress is kept from now on" in first.said(), "a record", 20)
+        time.sleep(1)
+        first.kill()
+        second = start("second")
+        second.received(1, timeout_s=60)
+        release.touch()
+        time.sleep(3)
+        second.stop()
+        assert [b"1"] == [message.body for message in second.so_far()]
+        assert not first.so_far()[101:]
+    (line,) = [line for line in first.said().splitlines() if "progress" in line]
+    assert all(word in line for word in ("info", "store=local", "not in a topic: SEND_MESSAGE_V2 (310) refused")), line
 
 
 def stored(java: JavaPeer, place: Place, topic: str, group: str, queue: int) -> int:

@@ -23,6 +23,7 @@ from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.net.wakeup import Wakeup
 from framework.services.progress import Counts, QueueProgress
+from framework.services.progress_use import Use
 from framework.testing.sim_disk import SimDisk
 from tests.core.making import PLENTY
 from tests.services.parts import QUEUE, LoopClock, play, play_logged, told
@@ -108,13 +109,14 @@ class Owner:
     """One acquisition of the queue."""
 
     def __init__(
-        self, broker: Broker, store: KeepsProgress | None = None, member: str = "", members: Sequence[str] = ()
-    ) -> None:
+        self, broker: Broker, store: KeepsProgress | None = None, member: str = "", members: Sequence[str] = (),
+        use: Use | None = None,
+    ) -> None:  # fmt: skip
         self.broker, self.offsets = broker, OffsetTable()
         self.counts = Counts()
         self.progress = QueueProgress(
             "billing", QUEUE, store or TopicStore().open(Means(broker)), broker, self.offsets, LoopClock(), self.counts,
-            member, lambda: members,
+            member, lambda: members, use=use,
         )  # fmt: skip
         self.window = Window(0, Budget(PLENTY))
         self.bell = Wakeup()

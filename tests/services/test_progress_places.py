@@ -60,17 +60,48 @@ def test_files_of_this_machine_keep_it_too() -> None:
     play(story)
 
 
+class Refusing:
+    """Brokers that make no topic, or let nobody read it."""
+
+    def __init__(self, *, may_not_read: bool = False) -> None:
+        self.may_not_read = may_not_read
+
+    async def read(self, queue: MessageQueue) -> Kept | None:
+        if self.may_not_read:
+            raise Refused(16, "no permission", request="GET_MAX_OFFSET", peer="broker-a")
+        return None
+
+    async def take(self, queue: MessageQueue, content: bytes) -> int:
+        raise Refused(17, "topic not exist, apply first please!", request="SEND_MESSAGE_V2", peer="broker-a")
+
+    async def write(self, queue: MessageQueue, epoch: int, content: bytes) -> None:
+        raise AssertionError("nothing is written to a topic that is not there")
+
+
+@pytest.mark.parametrize("may_not_read", [False, True])
+def test_what_this_machine_kept_is_found_by_the_next_process(may_not_read: bool) -> None:
+    """Which has yet to learn that there is no topic."""
+
+    async def story() -> None:
+        broker, disk = Broker(), SimDisk()
+        broker.append(*range(END))
+        broker.offset = LOW
+
+        def store() -> _OrInstead:
+            local = LocalStore().open(Means(broker, disk))
+            return _OrInstead("billing", Refusing(may_not_read=may_not_read), local)
+
+        owner = await Owner(broker, store()).begin()
+        owner.pull(END)
+        owner.end(*range(LOW + 1, END))
+        await owner.flush()
+        for _ in range(2):
+            assert ((LOW + 1, END),) == (await Owner(broker, store()).begin()).passed
+
+    play(story)
+
+
 def test_where_the_topic_may_not_be_made_this_machine_keeps_it() -> None:
-    class Refusing:
-        async def read(self, queue: MessageQueue) -> Kept | None:
-            return None
-
-        async def take(self, queue: MessageQueue, content: bytes) -> int:
-            raise Refused(17, "topic not exist, apply first please!", request="SEND_MESSAGE_V2", peer="broker-a")
-
-        async def write(self, queue: MessageQueue, epoch: int, content: bytes) -> None:
-            raise AssertionError("nothing is written to a topic that is not there")
-
     async def story() -> None:
         broker = Broker()
         broker.append(*range(END))

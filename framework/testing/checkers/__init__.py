@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from framework.testing.checkers.a_lasting_gap_is_kept import a_lasting_gap_is_kept
 from framework.testing.checkers.a_topic_that_is_left_rests import a_topic_that_is_left_rests
 from framework.testing.checkers.acknowledged_is_stored import acknowledged_is_stored
 from framework.testing.checkers.begins_where_it_was import begins_where_it_was
@@ -61,6 +62,7 @@ ALL: tuple[Checker, ...] = (
     passed_over_was_finished,
     a_flush_covers_what_ended,
     what_was_kept_is_not_repeated,
+    a_lasting_gap_is_kept,
     order_kept,
     epochs_fence,
     fences_hold,
@@ -88,6 +90,7 @@ __all__ = [
     "ALL",
     "Checker",
     "a_flush_covers_what_ended",
+    "a_lasting_gap_is_kept",
     "a_topic_that_is_left_rests",
     "acknowledged_is_stored",
     "begins_where_it_was",
