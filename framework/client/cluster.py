@@ -46,7 +46,7 @@ class Cluster:
             on_disconnected=on_disconnected,
         )
         self.names = NameServer(self.pool, options.name_servers, world.chance, timeout_ms=options.request_timeout_ms)
-        self.routes = RouteTable(self.names, world.chance)
+        self.routes = RouteTable(self.names, world.chance, self.pool.is_connected)
         self.inquiries = Inquiries(self.pool, self.routes)
         self.fences = Fences()
         self.retry_rooms = RetryRooms(self.pool, self.routes, timeout_ms=options.request_timeout_ms)

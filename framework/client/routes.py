@@ -1,8 +1,9 @@
 """RouteTable: topic -> queues -> addresses, kept fresh.
 
 The only owner of routes. A route is kept when the name server cannot be asked, and also when it says that it knows no
-such topic any more: a name server that was just started knows nothing until its brokers have registered. Listeners are
-told a topic whose readable queues or broker addresses really changed.
+such topic any more: a name server that was just started knows nothing until its brokers have registered. Nor is a
+broker given up at once that it leaves out while we are connected to it (`net/route.py`). Listeners are told a topic
+whose readable queues or broker addresses really changed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from framework import marks
 from framework.client.name_server import NameServer
 from framework.errors import BrokerUnreachable, FrameworkError
 from framework.model.queue import MessageQueue
-from framework.net.route import Route, checked
+from framework.net.route import Doubt, Route, checked
 from framework.net.task_tree import TaskTree
 from framework.net.wakeup import Wakeup
 from framework.ports import Chance
@@ -31,11 +32,15 @@ REFRESH_SECONDS_MIN = 5.0  # between wishes: a broker that is down must not make
 class RouteTable:
     """Asked by everybody, refreshed by its own loop `run()`."""
 
-    def __init__(self, names: NameServer, chance: Chance) -> None:
-        self._names, self._chance = names, chance
+    def __init__(
+        self, names: NameServer, chance: Chance, is_connected: Callable[[str], bool] = lambda _: False
+    ) -> None:
+        self._names, self._chance, self._is_connected = names, chance, is_connected
         self._routes: dict[str, Route | None] = {}
         """Every topic that was ever asked for; None where no name server knows it."""
         self._brokers: dict[str, dict[int, str]] = {}
+        self._doubts: dict[str, Doubt] = {}
+        """Topic -> which of its brokers the name server leaves out."""
         self._under_way: dict[str, asyncio.Task[Route | None]] = {}
         self._tree = TaskTree(on_error=lambda *_: None)  # whoever asked gets the error
         self._listeners: list[Callable[[str], None]] = []
@@ -127,7 +132,13 @@ class RouteTable:
                 marks.sometimes("a route was kept though the name server forgot it")
                 self._complain(topic, "the name server knows no such topic any more; the last route is kept")
             return before
-        self._complain(topic, None)
+        doubt = self._doubts.setdefault(topic, Doubt())
+        if marks.safeguard("a broker that answers is not given up with its route"):
+            route = doubt.resolve(before, route, self._is_connected, asyncio.get_running_loop().time())
+        missing = ", ".join(sorted(doubt.missing))
+        if missing:
+            marks.sometimes("a broker was kept that a name server left out")
+        self._complain(topic, f"the name server leaves out {missing}, which we are connected to" if missing else None)
         self._put(topic, before, route)
         return route
 
@@ -165,7 +176,9 @@ class RouteTable:
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()
-            if not await self._bell.wait(began + REFRESH_SECONDS * (0.9 + 0.2 * self._chance.random())):
+            is_doubted = any(doubt.missing for doubt in self._doubts.values())
+            pause = REFRESH_SECONDS_MIN if is_doubted else REFRESH_SECONDS
+            if not await self._bell.wait(began + pause * (0.9 + 0.2 * self._chance.random())):
                 marks.sometimes("routes were refreshed in time")
             elif (early := began + REFRESH_SECONDS_MIN - loop.time()) > 0:
                 await asyncio.sleep(early)

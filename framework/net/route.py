@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
@@ -14,6 +15,7 @@ from framework.wire.bodies.route import MASTER, PERM_READ, PERM_WRITE, TopicRout
 log = structlog.get_logger()
 
 BROKERS_MAX = 1_024
+DOUBT_SECONDS = 35.0  # brokers register anew each 30 s; a name server that was started anew has heard of all by then
 QUEUES_MAX = 16_384  # of one topic; RocketMQ's own BenchmarkTest has 1,024 a broker
 
 
@@ -26,6 +28,39 @@ class Route:
     writable: tuple[MessageQueue, ...]
     addresses: dict[str, dict[int, str]]
     """Broker name -> broker id (0 is the master) -> address."""
+
+
+class Doubt:
+    """Brokers of one topic that its name server does not name any more, though we are connected to them.
+
+    A name server that was started anew knows those alone that have registered since. So what it leaves out is kept
+    until it has been left out for longer than that takes, or our connection to it has ended.
+    """
+
+    def __init__(self) -> None:
+        self.missing: dict[str, float] = {}
+        """Broker name -> since when."""
+
+    def resolve(self, before: Route | None, told: Route, is_connected: Callable[[str], bool], now: float) -> Route:
+        """The route to go by: what was told, and what is kept of the one before."""
+        lost = {} if before is None else {n: each for n, each in before.addresses.items() if n not in told.addresses}
+        self.missing = {
+            name: since
+            for name, addresses in lost.items()
+            if now < (since := self.missing.get(name, now)) + DOUBT_SECONDS
+            and any(map(is_connected, addresses.values()))
+        }
+        if before is None or not self.missing:
+            return told
+        return Route(
+            _with(told.readable, [queue for queue in before.readable if queue.broker in self.missing]),
+            _with(told.writable, [queue for queue in before.writable if queue.broker in self.missing]),
+            told.addresses | {name: lost[name] for name in self.missing},
+        )
+
+
+def _with(queues: tuple[MessageQueue, ...], more: list[MessageQueue]) -> tuple[MessageQueue, ...]:
+    return tuple(sorted((*queues, *more)))
 
 
 def checked(topic: str, answer: TopicRoute) -> Route:

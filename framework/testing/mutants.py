@@ -288,6 +288,12 @@ MUTANTS: tuple[Mutant, ...] = (
         where=lambda plan: plan.has("one-broker-restart"),
     ),
     Mutant(
+        "a broker that answers is not given up with its route",
+        "a name server that was started anew makes members leave the queues of brokers that it has not heard of yet",
+        (),
+        test="tests/scenarios/test_broker_restarts.py",
+    ),
+    Mutant(
         "members that start together wait for each other",
         "of forty members that start at once each takes what is the next one's a moment later",
         (),

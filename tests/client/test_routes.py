@@ -9,6 +9,7 @@ import structlog
 
 from framework.errors import BrokerUnreachable, ProtocolError
 from framework.model.queue import MessageQueue
+from framework.net.route import Doubt, Route
 from tests.client.script import NS, A, B, ScriptedCluster, route_of
 from tests.net.memory import virtually
 
@@ -241,3 +242,21 @@ def test_an_address_that_cannot_be_dialled_is_named_and_its_queues_stay(address:
     assert [B] == masters
     assert 1 == len(reasons)
     assert len(reasons[0]) < 300
+
+
+def test_a_broker_that_is_left_out_is_kept_while_it_answers_and_not_for_ever() -> None:
+    def route(*brokers: str) -> Route:
+        known = {broker: {0: {"a": A, "b": B}[broker]} for broker in brokers}
+        return Route(tuple(queues("orders", *brokers)), tuple(queues("orders", *brokers)), known)
+
+    both, first, doubt = route("a", "b"), route("a"), Doubt()
+    assert both == doubt.resolve(both, first, lambda _: True, 0.0)
+    assert {"b": 0.0} == doubt.missing
+    assert both == doubt.resolve(both, both, lambda _: True, 20.0), "it has registered"
+    assert {} == doubt.missing
+    assert both == doubt.resolve(both, first, lambda _: True, 30.0)
+    assert both == doubt.resolve(both, first, lambda _: True, 64.9)
+    assert first == doubt.resolve(both, first, lambda address: address != B, 64.9), "the connection has ended"
+    assert both == doubt.resolve(both, first, lambda _: True, 100.0)
+    assert first == doubt.resolve(both, first, lambda _: True, 135.0)
+    assert first == doubt.resolve(None, first, lambda _: True, 140.0)

@@ -6,11 +6,11 @@ import pytest
 
 from framework.broker.store.topics import Topic
 from framework.core.limits import ROLL_KEPT_MS
-from framework.testing.broker_faults import restart
+from framework.testing.broker_faults import restart, without
 from framework.testing.checkers import nothing_lost, who_is_heard_counts
 from framework.testing.cluster import Cluster
 from framework.testing.errors import Violation
-from framework.testing.history import Reassigned
+from framework.testing.history import Reassigned, Said
 from framework.testing.machine import Machine
 from framework.testing.story import Story, all_handled, tell
 from framework.testing.workload import GroupLoad, Workload
@@ -73,6 +73,55 @@ def test_members_keep_their_queues(brokers: int, scenario: object) -> None:
 def test_and_do_not_where_lists_are_believed_as_they_are(brokers: int, scenario: object) -> None:
     with pytest.raises((AssertionError, Violation)):
         tell(scenario, cluster(brokers, TOGETHER))  # type: ignore[arg-type]  # both are
+
+
+KEPT = "a broker that answers is not given up with its route"
+
+
+async def name_server(story: Story) -> None:
+    """One that has not heard of a broker yet says that the topic has no queues there."""
+    await begin(story, 2)
+    broker = story.cluster.broker.broker
+    assert broker is not None
+    for node in broker.nodes:
+        heard = broker.intercept(without(node))
+        await story.sleep("32s")  # routes are asked for each 30 s, and this long it takes at worst
+        heard()
+        await story.sleep("40s")
+    said = [fact.fields["reason"] for fact in story.history.of(Said) if fact.event == "route not refreshed"]
+    assert any("leaves out broker-a" in reason for reason in said)
+    assert any("leaves out broker-b" in reason for reason in said)
+    assert [] == list(story.history.of(Reassigned))
+
+
+def test_a_name_server_s_restart_moves_nothing() -> None:
+    tell(name_server, cluster(2))
+
+
+def test_and_does_where_its_word_is_taken_at_once() -> None:
+    with pytest.raises(AssertionError):
+        tell(name_server, cluster(2, KEPT))
+
+
+async def until_left(story: Story, *, is_dead: bool) -> float:
+    """How long it takes until the queues of a broker are left that a name server has forgotten."""
+    await begin(story, 2)
+    broker = story.cluster.broker.broker
+    assert broker is not None
+    broker.intercept(without(broker.nodes[1]))
+    if is_dead:
+        restart(story.nemesis, broker.nodes[1], 600.0)
+    began = story.now
+    await story.within("2m").until(lambda story: is_shared(story, 4))
+    return story.now - began
+
+
+def test_a_broker_that_is_gone_for_good_is_left_when_that_has_been_said_for_longer() -> None:
+    assert 35.0 <= tell(lambda story: until_left(story, is_dead=False), cluster(2)) <= 35.0 + 33 + 6
+
+
+def test_a_broker_that_is_dead_is_left_with_the_next_route() -> None:
+    assert tell(lambda story: until_left(story, is_dead=True), cluster(2)) <= 35.0
 
 
 def test_who_leaves_in_order_soon_after_is_followed_at_once() -> None:
