@@ -103,6 +103,7 @@ class Cluster:
         self.recorder.holder_of = self.holder_of
         self.recorder.stored_of = self._stored_of
         self.recorder.end_of = self._end_of
+        self.recorder.is_half_open = lambda who: self.network.is_half_open(who, BROKER_HOST)
         self.recorder.heard_of = self._heard_of
         self._members: dict[str, str] = {}
         """Client id -> the life of a process that had it."""

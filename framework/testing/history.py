@@ -49,6 +49,8 @@ class Started(Fact):
     """Orderly groups: the process that had the queue's lock at the broker just then; empty for none."""
     epoch: int | None = None
     """Of the acquisition, as the handler was told it."""
+    is_half_open: bool = False
+    """Where another has the lock: the broker that gave this process its own is gone, and nothing has told it so."""
 
 
 @dataclass(frozen=True, slots=True)

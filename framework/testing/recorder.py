@@ -77,6 +77,7 @@ class Recorder:
         """Which process has a queue's lock at the broker now."""
         self.stored_of: Callable[[str, str], int | None] = lambda group, queue: None
         """The offset that a queue's broker has stored for a group now."""
+        self.is_half_open: Callable[[str], bool] = lambda who: False
         self.heard_of: Callable[[str, str], frozenset[str]] = lambda group, topic: frozenset()
         self.end_of: Callable[[str], int | None] = lambda queue: None
         """Where a queue ends at its broker now."""
@@ -97,10 +98,11 @@ class Recorder:
         offset = message.queue_offset
         self.loop.note("started", self.who, group, *message.queue, offset)
         holder = self.holder_of(group, message.queue) if group in self.history.orderly else ""
+        is_half_open = holder not in {"", self.who} and self.is_half_open(self.who)
         self.history.facts.append(
             Started(
                 self.loop.now, self.who, group, message.message_id, message.queue, offset, message.attempt, holder,
-                epoch,
+                epoch, is_half_open,
             )
         )  # fmt: skip
 

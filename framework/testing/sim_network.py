@@ -143,6 +143,11 @@ class SimNetwork:
         self._transports = [transport for transport in self._transports if not transport.is_lost]
         return list(self._transports)
 
+    def is_half_open(self, caller: str, host: str) -> bool:
+        """Whether all connections that a process believes to have to this host lead to one that is gone."""
+        ends = [end for end in self.transports() if end.node.name == caller and end.there == host]
+        return bool(ends) and all(end.is_half_open for end in ends)
+
     # -- what transports ask
 
     def delay(self, source: str, target: str, size: int = 0) -> float:

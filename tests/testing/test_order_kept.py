@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from framework.model.queue import MessageQueue
@@ -52,6 +54,15 @@ def test_each_key_is_in_an_order_of_its_own() -> None:
     assert [] == broken(*failing, started(6), finished(6), taken(5), started(6), finished(6), started(8), keys=2)
     assert "5 was next" in "".join(broken(*failing, started(7), keys=2))
     assert "while 6 was at work" in "".join(broken(taken(5), started(6), started(6), keys=2))
+
+
+def test_under_anothers_lock_nothing_starts_but_where_nobody_can_know_of_it() -> None:
+    unknown = replace(started(5, holder=B), is_half_open=True)
+
+    assert "app-1.1 started orders@broker-a:0 5 for inventory while app-2.1 held the lock" in "".join(
+        broken(taken(5), started(5, holder=B))
+    )
+    assert [] == broken(taken(5), unknown)
 
 
 def test_what_ends_from_an_earlier_taking_moves_nothing() -> None:

@@ -241,9 +241,11 @@ def test_a_power_cut_is_not_heard_until_the_machine_is_back() -> None:
         client.transport.write(b"are you there?")
         await asyncio.sleep(60)
         silent = list(client.events)
+        assert pair.network.is_half_open(pair.client_node.name, SERVER)
         pair.network.power_on(SERVER)
         client.transport.write(b"and now?")
         await asyncio.sleep(1)
+        assert not pair.network.is_half_open(pair.client_node.name, SERVER)
         return silent, client.events
 
     silent, after = play(scene)

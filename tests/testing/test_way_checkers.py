@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from framework.model.queue import MessageQueue
@@ -279,6 +280,10 @@ def test_what_a_leaver_had_is_soon_somebody_elses() -> None:
     assert "" == told(left, other=Life(0.0, "producer.1", "started")), "nobody else is there"
     assert "" == told(left, grace_s=10.0), "its seat is kept"
     assert "" == told(Subscribed(4.0, "app-1.1", "billing", "orders", is_on=False), left)
+    gone = Subscribed(0.5, "app-2.1", "billing", "orders", is_on=False)
+    assert "" == told(gone, gained, left), "who is there does not consume the topic"
+    assert "" != told(gone, replace(gone, at=0.6, is_on=True), gained, left)
+    assert "" != told(replace(gone, topic="payments"), gained, left)
 
 
 def test_an_offset_below_nothing_is_never_committed() -> None:

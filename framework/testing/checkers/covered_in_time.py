@@ -13,7 +13,8 @@ COVER_S, NEW_S = 2.0, 5.0
 
 def covered_in_time(history: History) -> Iterator[Violation]:
     """INVARIANTS B1, in calm runs, of one who leaves while nobody else comes or goes, counted from its end. Whoever is
-    there must have been so for a while: a newcomer looks around before it takes its share.
+    there must have been so for a while: a newcomer looks around before it takes its share. And all of them must consume
+    the topic: of one that some have left, the shares of those are nobody's.
 
     Members with names keep the leaver's seat instead; broadcasting groups divide nothing.
     """
@@ -36,6 +37,8 @@ class _Shares:
         self._waiting: dict[tuple[str, str], tuple[str, float]] = {}
         self._there: dict[str, float] = {}
         """Who is up and stays, since when."""
+        self._without: set[tuple[str, str, str]] = set()
+        """Who does not consume which topic of which group any more."""
 
     def overdue(self, now: float) -> Iterator[Violation]:
         for (group, queue), (who, at) in sorted(self._waiting.items()):
@@ -52,6 +55,8 @@ class _Shares:
                     self._owners.setdefault((fact.group, queue), set()).add(fact.who)
                     self._waiting.pop((fact.group, queue), None)
             case Subscribed():
+                change = self._without.discard if fact.is_on else self._without.add
+                change((fact.who, fact.group, fact.topic))
                 self._waiting.clear()
                 for (group, queue), owners in self._owners.items():
                     if group == fact.group and queue.startswith(f"{fact.topic}@"):
@@ -71,5 +76,9 @@ class _Shares:
         for key, owners in self._owners.items():
             if who in owners:
                 owners.discard(who)
-                if is_asked and not owners and self._history.allotted.get(key[0], {}).get(key[1]) is None:
+                if not is_asked or any(
+                    (each, key[0], key[1].partition("@")[0]) in self._without for each in self._there
+                ):
+                    continue
+                if not owners and self._history.allotted.get(key[0], {}).get(key[1]) is None:
                     self._waiting[key] = (who, at)

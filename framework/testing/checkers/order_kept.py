@@ -50,8 +50,10 @@ class _Held:
 def order_kept(history: History) -> Iterator[Violation]:
     """INVARIANTS O1, O2 and O6, at each start of a handler.
 
-    One handler a queue in a process; none while another process has the broker's lock; the message that was taken up
-    first, and then each time the next, or the same again where it failed, until it is finished or a dead letter.
+    One handler a queue in a process; none while another process has the broker's lock (but a broker that lost power has
+    forgotten its locks, and whoever had one cannot know while its connections say nothing of it); the message that was
+    taken up first, and then each time the next, or the same again where it failed, until it is finished or a dead
+    letter.
     """
     held: dict[tuple[str, str, str, int], _Held] = {}
     for fact in history.facts:
@@ -96,7 +98,7 @@ def _line(fact: Started | Finished | ByHand, history: History) -> tuple[str, str
 
 def _started(fact: Started, mine: _Held | None, *, is_batched: bool) -> Iterator[Violation]:
     what = f"{fact.who} started {fact.queue} {fact.offset} for {fact.group}"
-    if fact.holder not in {"", fact.who}:
+    if fact.holder not in {"", fact.who} and not fact.is_half_open:
         yield Violation(NAME, f"{what} while {fact.holder} held the lock", fact.at)
     if mine is None:
         yield Violation(NAME, f"{what} and had never taken the queue", fact.at)
