@@ -1,12 +1,14 @@
 """`framework-app broker export` and `import`: files, bars and last lines around `broker/transfer.py`.
 
-Both work on a folder that no broker has open. An export appears under its name when it is whole.
+Both work on a folder that no broker has open. An export appears under its name when it is whole, and only its owner may
+read it.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +59,8 @@ def _export(arguments: argparse.Namespace) -> ExitCode:
     draft = arguments.file.with_name(f"{arguments.file.name}.new")
     progress = Progress("exporting")
     try:
-        with open(draft, "wb") as stream:
+        draft.unlink(missing_ok=True)  # what a killed export left, with whatever mode it had
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as stream:
             if arguments.salvage:
                 counts = transfer.export_salvaged(folder, stream, only=only, advance=progress.advance)
             else:

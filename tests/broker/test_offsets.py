@@ -17,7 +17,8 @@ from framework.wire.requests.offset import (
     SearchOffsetRequest,
     UpdateOffsetRequest,
 )
-from tests.broker.broker_lab import BrokerLab, one_way
+from framework.wire.requests.pull import COMMIT_OFFSET, SUBSCRIPTION
+from tests.broker.broker_lab import BrokerLab, one_way, pull_command
 
 
 def _lab() -> BrokerLab:
@@ -205,3 +206,29 @@ def test_a_message_is_seen_by_its_place() -> None:
 
 def _on_disk(lab: BrokerLab) -> list[int]:
     return [row[0] for row in lab.database.reading.execute("SELECT next_offset FROM offsets").fetchall()]
+
+
+def _committed(lab: BrokerLab, offset: int) -> Command:
+    fields = {"consumerGroup": "g", "topic": "t", "queueId": "0", "commitOffset": str(offset)}
+    return lab.answer(Command(RequestCode.UPDATE_CONSUMER_OFFSET, fields))
+
+
+@pytest.mark.parametrize("offset", [-1, -(1 << 63), (1 << 40) + 1, 1 << 62, (1 << 63) - 1])
+def test_an_offset_that_no_queue_can_have_is_refused_and_changes_nothing(offset: int) -> None:
+    lab = _lab()
+    lab.send()
+    _committed(lab, 1)
+    refused = _committed(lab, offset)
+    lab.answer(pull_command(0, sys_flag=SUBSCRIPTION | COMMIT_OFFSET, commit_offset=offset))
+
+    assert (29, True) == (refused.code, str(offset) in (refused.remark or ""))
+    assert 1 == lab.node.offsets.get("g", "t", 0)
+
+
+@pytest.mark.parametrize("offset", [0, 7, 1 << 40])
+def test_one_above_the_end_is_kept_as_in_rocketmq(offset: int) -> None:
+    lab = _lab()
+    lab.send()
+
+    assert 0 == _committed(lab, offset).code
+    assert offset == lab.node.offsets.get("g", "t", 0)

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 import framework.broker.store
 from framework.broker.store.database import APPLICATION_ID, FILE_NAME, SCHEMA_VERSION, open_folder
@@ -79,6 +80,84 @@ def test_a_newer_store_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(StoreError, match="newer version"):
         open_folder(tmp_path)
+
+
+def test_a_flipped_bit_in_the_header_is_called_damage_and_nobody_s_version(tmp_path: Path) -> None:
+    """All bits but those that SQLite itself counts up and does not look at: each is named, or means nothing."""
+    folder_lab(tmp_path).store.close()
+    path = tmp_path / FILE_NAME
+    whole = path.read_bytes()
+    said: dict[str, int] = {}
+    for bit in range(100 * 8):
+        flipped = bytearray(whole)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        try:
+            open_folder(tmp_path).close()
+        except StoreError as error:
+            said[str(error)] = bit // 8
+        for name in (f"{FILE_NAME}-wal", f"{FILE_NAME}-shm"):
+            (tmp_path / name).unlink(missing_ok=True)
+
+    assert {60, 68} <= {byte & ~3 for byte in said.values()}
+    assert [] == [(byte, text) for text, byte in said.items() if "--salvage" not in text or "newer" in text]
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_database_that_is_empty_where_there_were_messages_is_refused(is_gone: bool, tmp_path: Path) -> None:
+    """SQLite would begin a new one, and nobody would hear that everything is lost."""
+    folder_lab(tmp_path).store.close()
+    path = tmp_path / FILE_NAME
+    path.unlink()
+    if not is_gone:
+        path.touch()
+
+    with pytest.raises(StoreError, match=r"but a broker kept messages here; restore the folder from a copy"):
+        open_folder(tmp_path)
+    assert path.exists() is not is_gone
+
+
+def test_so_is_one_of_an_older_broker_that_left_a_log_of_writes(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).touch()
+    (tmp_path / f"{FILE_NAME}-wal").write_bytes(b"x")
+
+    with pytest.raises(StoreError, match="is empty, but a broker kept messages here"):
+        open_folder(tmp_path)
+
+
+def test_a_start_that_was_killed_before_there_was_a_database_begins_anew(tmp_path: Path) -> None:
+    for name in (FILE_NAME, "broker.lock"):
+        (tmp_path / name).touch()
+    lab = folder_lab(tmp_path)
+
+    assert 0 == lab.store.writer.place
+    lab.store.close()
+
+
+@pytest.mark.parametrize(
+    ("mode", "file_mode", "events"),
+    [
+        (0o755, 0o600, []),
+        (0o777, 0o600, ["data folder was open to others"]),
+        (0o770, 0o600, ["data folder was open to others"]),
+        (0o700, 0o666, ["database was open to others"]),
+        (0o700, 0o640, ["database was open to others"]),
+        (0o777, 0o666, ["data folder was open to others", "database was open to others"]),
+    ],
+)
+def test_what_was_open_to_others_is_closed_and_named(
+    mode: int, file_mode: int, events: list[str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "data"
+    folder_lab(folder).store.close()
+    folder.chmod(mode)
+    (folder / FILE_NAME).chmod(file_mode)
+    with capture_logs() as lines:
+        open_folder(folder).close()
+
+    assert events == [line["event"] for line in lines]
+    assert all(line["mode"] != line["now"] and "restore it from a copy" in line["hint"] for line in lines)
+    assert (0o700, 0o600) == (stat.S_IMODE(folder.stat().st_mode), stat.S_IMODE((folder / FILE_NAME).stat().st_mode))
 
 
 def test_an_older_store_is_brought_up_to_date_and_keeps_what_it_has(tmp_path: Path) -> None:

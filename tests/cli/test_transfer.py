@@ -164,3 +164,35 @@ def test_a_folder_that_a_broker_has_open_is_left_alone(tmp_path: Path, capsys: p
         code = main.run(["broker", "export", str(tmp_path / "f"), "--data", str(tmp_path / "a"), *words])
         assert (ExitCode.TAKEN, True) == (code, "in use by another broker" in capsys.readouterr().err)
     database.close()
+
+
+@pytest.mark.parametrize("before", [None, 0o666])
+def test_what_goes_out_is_for_its_owner_alone(before: int | None, tmp_path: Path) -> None:
+    """All messages are in it. A file that was there, or one that a killed export left, lends it no mode of its own."""
+    filled(tmp_path / "a")
+    file, draft = tmp_path / "out", tmp_path / "out.new"
+    for each in (file, draft) if before is not None else ():
+        each.touch()
+        each.chmod(before or 0)
+    modes = []
+
+    def advance(self: object, *_: object) -> None:
+        modes.append(draft.stat().st_mode & 0o777)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("framework.cli.progress.Progress.advance", advance)
+        assert ExitCode.CLEAN == main.run(["broker", "export", str(file), "--data", str(tmp_path / "a")])
+
+    assert {0o600} == set(modes)
+    assert 0o600 == file.stat().st_mode & 0o777
+    assert not draft.exists()
+
+
+def test_nothing_is_written_through_a_link_that_somebody_laid(tmp_path: Path) -> None:
+    filled(tmp_path / "a")
+    theirs = tmp_path / "theirs"
+    theirs.write_text("precious")
+    (tmp_path / "out.new").symlink_to(theirs)
+
+    assert ExitCode.CLEAN == main.run(["broker", "export", str(tmp_path / "out"), "--data", str(tmp_path / "a")])
+    assert "precious" == theirs.read_text()

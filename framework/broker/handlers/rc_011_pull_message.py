@@ -14,14 +14,13 @@ from framework.broker.conditions import read_matching
 from framework.broker.filters import TAG, Wanted, check_kind, wanted
 from framework.broker.members import BROADCASTING
 from framework.broker.request import Answer, Hold, Refusal, Request
-from framework.broker.store.queues import Queue
+from framework.broker.store.queues import COMMIT_MAX, Queue
 from framework.errors import ProtocolError, bare, shorten
 from framework.wire.codes import ResponseCode
 from framework.wire.command import Command
 from framework.wire.requests.pull import CLASS_FILTER, COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
 
 _BYTES_MIN = 100
-_OFFSET_MAX = (1 << 63) - 1
 
 FOUND = "FOUND"
 NO_MESSAGE = "NO_MESSAGE_IN_QUEUE"
@@ -54,7 +53,7 @@ def handle(request: Request) -> Answer:
         node.save_soon()
         node.pulled[group, topic_name, number] = reset
         return _reset(node.queue(topic_name, number), reset)
-    if flag & COMMIT_OFFSET and 0 <= commit <= _OFFSET_MAX and not request.was_held:
+    if flag & COMMIT_OFFSET and 0 <= commit <= COMMIT_MAX and not request.was_held:
         node.offsets.put(group, topic_name, number, commit)
         node.save_soon()
 

@@ -1,7 +1,8 @@
 """UPDATE_CONSUMER_OFFSET (15): a commit. Unconditional, so it may go backwards.
 
 Differences: a request is answered after it is on disk; a one-way reaches it within half a second (RocketMQ: 5 s, both).
-An offset below 0, or a queue that the topic lacks, is refused with 29: no client means one, and RocketMQ keeps both.
+An offset below 0 or above 2^40, which no queue here can have, or a queue that the topic lacks, is refused with 29: no
+client means one, and RocketMQ keeps all three. One above a queue's end is kept, as there: the next pull puts it right.
 While a reset (222) waits to be taken up, a commit is acknowledged and changes nothing, as there. One that names an
 epoch (31002) is refused with 31000 once a higher one was given out.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from framework.broker.acquisitions import check_epoch, place_of
 from framework.broker.request import Answer, Refusal, Request, ok, when_saved
+from framework.broker.store.queues import COMMIT_MAX
 from framework.wire.codes import ResponseCode
 from framework.wire.fields import from_fields
 from framework.wire.requests.offset import UpdateOffsetRequest
@@ -19,8 +21,10 @@ def handle(request: Request) -> Answer:
     header = from_fields(UpdateOffsetRequest, request.command.fields)
     node = request.node
     key = place_of(node, header.consumer_group, header.topic, header.queue_id)
-    if header.commit_offset < 0:
-        raise Refusal(ResponseCode.INVALID_PARAMETER, f"commit offset {header.commit_offset} is below 0")
+    if not 0 <= header.commit_offset <= COMMIT_MAX:
+        raise Refusal(
+            ResponseCode.INVALID_PARAMETER, f"commit offset {header.commit_offset} is not between 0 and {COMMIT_MAX}"
+        )
     if header.epoch is not None:
         check_epoch(node, key, header.epoch)
     node.offsets.put(header.consumer_group, header.topic, header.queue_id, header.commit_offset)

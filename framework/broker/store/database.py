@@ -11,6 +11,7 @@ import os
 import sqlite3
 import stat
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import structlog
@@ -36,6 +37,8 @@ LOCK_NAME = "broker.lock"
 # Nobody else has the folder; a curious shell on the file must not stop the loop for long.
 _BUSY_S = 0.2
 _MAGIC = b"SQLite format 3\0"
+_HEADER_BYTES = 100
+_WAYS_MAX, _FORMATS_MAX = 2, 4
 # 16 MiB of pages between checkpoints: each costs a sync of the file beside the log's own.
 _CHECKPOINT_PAGES = 4000
 
@@ -98,12 +101,15 @@ def open_folder(folder: Path, *, is_relaxed: bool = False) -> Database:
     path = folder / FILE_NAME
     opened: list[sqlite3.Connection] = []
     try:
+        _check_content(path, lock)
+        _close_to_others(path)
         # Made here first, so that nobody else can ever read it: SQLite gives the log and its index the file's own mode.
         _check_file(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), path)
         opened.append(_connect(path))
         opened.append(_connect(path))
         _prepare(opened[0], str(path), is_relaxed=is_relaxed)
         _set_up(opened[1])
+        _mark(lock)
     except (OSError, sqlite3.Error) as error:
         reason = explained(error)  # before anything is closed: files that have run out are noticed by another try
         _close_all(opened, lock)
@@ -139,6 +145,48 @@ def _check_folder(folder: Path) -> None:
         raise StoreError(f"data folder {folder}: belongs to user {found.st_uid}, not to us; name a folder of our own")
     if stat.S_IMODE(found.st_mode) & 0o077:
         folder.chmod(0o700)
+    if stat.S_IMODE(found.st_mode) & 0o022:
+        _say_open("data folder was open to others", folder, found.st_mode, 0o700)
+
+
+def _say_open(event: str, path: Path, before: int, now: int) -> None:
+    log.warning(
+        event, path=str(path), mode=f"{stat.S_IMODE(before):04o}", now=f"{now:04o}",
+        hint="whoever may use this machine could change what is kept here; if that matters, restore it from a copy",
+    )  # fmt: skip
+
+
+def _close_to_others(path: Path) -> None:
+    """What others may read or write of the database until now, they may no longer."""
+    for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+        file = path.with_name(name)
+        try:
+            found = file.lstat()
+        except FileNotFoundError:
+            continue
+        if stat.S_ISREG(found.st_mode) and stat.S_IMODE(found.st_mode) & 0o077:
+            file.chmod(0o600)
+            _say_open("database was open to others", file, found.st_mode, 0o600)
+
+
+def _check_content(path: Path, lock: int) -> None:
+    """Refuse to begin anew where there were messages: SQLite would, with a file that is empty or gone."""
+    size = path.stat().st_size if path.exists() else None
+    log_of_writes = path.with_name(f"{path.name}-wal")
+    has_log = log_of_writes.exists() and log_of_writes.stat().st_size > 0
+    if not size and (has_log or os.fstat(lock).st_size):
+        what = "is not there" if size is None else "is empty"
+        raise StoreError(
+            f"{path}: {what}, but a broker kept messages here; restore the folder from a copy, "
+            f"or remove all of it to begin anew"
+        )
+
+
+def _mark(lock: int) -> None:
+    """Note beside the database that there is one, for a start that finds none."""
+    if not os.fstat(lock).st_size:
+        os.write(lock, b"a broker keeps messages beside this file\n")
+        os.fsync(lock)
 
 
 def lock_folder(folder: Path) -> int:
@@ -159,10 +207,15 @@ def lock_folder(folder: Path) -> int:
 def _check_file(file: int, path: Path) -> None:
     """Refuse what is no database; SQLite itself takes a short file of anything for an empty one."""
     try:
-        begin = os.pread(file, len(_MAGIC), 0)
+        begin = os.pread(file, _HEADER_BYTES, 0)
     finally:
         os.close(file)
-    if begin and begin != _MAGIC:
+    if len(begin) == _HEADER_BYTES and begin.startswith(_MAGIC):
+        # SQLite takes other ways of writing for a read-only file, and another format for a newer SQLite's.
+        is_whole = max(begin[18:20]) <= _WAYS_MAX and int.from_bytes(begin[44:48]) <= _FORMATS_MAX
+    else:
+        is_whole = not begin
+    if not is_whole:
         raise StoreError(f"{path}: not a readable database; {SALVAGE}, or name another folder")
 
 
@@ -183,6 +236,13 @@ def _prepare(connection: sqlite3.Connection, place: str, *, is_relaxed: bool = F
         application = int(connection.execute("PRAGMA application_id").fetchone()[0])
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
         is_empty = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
+        wrong_bits = ((application ^ APPLICATION_ID) & 0xFFFF_FFFF).bit_count()
+        wrong_bits += ((version ^ SCHEMA_VERSION) & 0xFFFF_FFFF).bit_count()
+        if not is_empty and wrong_bits == 1 and _is_ours(connection):
+            raise StoreError(
+                f"{place}: damaged: one bit of its header is wrong, which says application {application:#x} and "
+                f"schema {version} while its tables are ours of schema {SCHEMA_VERSION}; {SALVAGE}"
+            )
         if not is_empty and application != APPLICATION_ID:
             raise StoreError(f"{place}: a SQLite file, but not a broker's; name another folder")
         if version > SCHEMA_VERSION:
@@ -200,6 +260,17 @@ def _prepare(connection: sqlite3.Connection, place: str, *, is_relaxed: bool = F
         raise StoreError(f"{place}: damaged ({error}); {SALVAGE}") from error
     except sqlite3.Error as error:
         raise StoreError(f"{place}: {_what(error)} ({explained(error)})") from error
+
+
+def _is_ours(connection: sqlite3.Connection) -> bool:
+    """Whether the tables are this version's, whatever the header says: bits of that have no check."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh:
+        _fill(fresh, since=0)
+        return _tables(connection) == _tables(fresh)
+
+
+def _tables(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
+    return connection.execute("SELECT type, name, sql FROM sqlite_schema ORDER BY type, name").fetchall()
 
 
 def _what(error: sqlite3.Error) -> str:

@@ -13,6 +13,7 @@ from framework.broker.store.seals import sealed
 
 OFFSET_BITS = 40
 OFFSET_MAX = (1 << OFFSET_BITS) - 1
+COMMIT_MAX = OFFSET_MAX + 1  # the next one to handle, behind the last that a queue may have
 
 
 class Queue:
