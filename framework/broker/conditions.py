@@ -16,6 +16,9 @@ from framework.wire.stored import Records
 # Read at a time: a condition that takes nearly everything has little read for nothing.
 _PORTION = 64
 _PORTION_BYTES = 1024 * 1024
+# Messages looked at in one pull times characters of the condition: some milliseconds of the loop.
+_CHARACTERS_MAX = SCAN_MAX * 256
+_COUNT_MIN = 8
 # Looked at in one pull, whatever comes of it: some milliseconds of the loop.
 _LOOKED_AT_BYTES_MAX = 8 * 1024 * 1024
 
@@ -24,7 +27,8 @@ def read_matching(
     log: Log, queue: Queue, start: int, condition: Expression, *, count_max: int, bytes_max: int
 ) -> Slice:
     """Messages from `start` on that the condition is TRUE of; an empty slice may still have moved on."""
-    end = min(queue.end, start + SCAN_MAX)
+    scanned = max(_CHARACTERS_MAX // max(len(condition.text), 256), _COUNT_MIN)
+    end = min(queue.end, start + scanned)
     place = MessageQueue(queue.topic, queue.broker, queue.number)
     found: list[bytes] = []
     offset, room, left = start, bytes_max, _LOOKED_AT_BYTES_MAX

@@ -41,7 +41,7 @@ class Dispatch:
         self._interceptors = interceptors
         self._verify = verify
         self._trouble = trouble
-        self._large = Large(self._conclude)
+        self._large = {is_write: Large(self._conclude) for is_write in (False, True)}
 
     def serve(self, request: Request) -> None:
         """Take a request that has just come in."""
@@ -91,10 +91,10 @@ class Dispatch:
                 request.node.holds.park(request, hold)
             case Relay() as question:
                 relay(request, question)
-            case InSteps() as large:
-                self._large.enter(request, large, self._counted(request))
-            case AfterCommit() as word:
-                self._submit(request, word, over)
+            case InSteps() as word:
+                self._large[word.is_write].enter(request, word, self._counted(request))
+            case AfterCommit() as change:
+                self._submit(request, change, over)
                 return
         if over is not None:
             over()

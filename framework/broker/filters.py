@@ -23,6 +23,9 @@ SQL92 = "SQL92"
 KINDS = (TAG, SQL92)
 NO_TAG = 0
 """The hash of nothing: what a message without tags is stored with."""
+TAG_BYTES = 64
+CONDITION_BYTES = 64  # a character
+_KEPT_CHARS_MAX = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,13 +71,28 @@ def check_kind(node: Node, kind: str) -> None:
         )
 
 
-@lru_cache(maxsize=1024)
+def weight_of(wanted: Wanted) -> int:
+    """About how many bytes it holds: an expression that was read costs much more than its text."""
+    tags = 0 if wanted.hashes is None else len(wanted.hashes)
+    text = len(wanted.expression) * (1 if wanted.condition is None else CONDITION_BYTES)
+    return len(wanted.topic) + text + tags * TAG_BYTES
+
+
 def _hashes(expression: str) -> frozenset[int] | None:
+    return _short_hashes(expression) if len(expression) <= _KEPT_CHARS_MAX else _hashes_in(expression)
+
+
+@lru_cache(maxsize=1024)
+def _short_hashes(expression: str) -> frozenset[int] | None:
+    return _hashes_in(expression)
+
+
+def _hashes_in(expression: str) -> frozenset[int] | None:
     subscription = Subscription("", expression)
     return frozenset(subscription.tag_hashes) if subscription.tags else None
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=128)  # the longest has a quarter of a MiB
 def _condition(expression: str, is_strict: bool) -> sql92.Expression | str:
     """The condition, or what is wrong with it and where."""
     try:

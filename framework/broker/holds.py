@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from sys import getsizeof
 
 from framework.broker.arrivals import Arrival
+from framework.broker.filters import CONDITION_BYTES, TAG_BYTES
 from framework.broker.request import Client, Hold, Request
 from framework.broker.store.queues import Queue
 from framework.broker.store.writer import Row
@@ -30,7 +31,12 @@ class _Held:
         self.wish = wish
         # A pull has no body; one that came with one need not be held with it.
         request.command.body = b""
-        self.size = HOLD_BYTES + sum(map(getsizeof, request.command.fields.values()))
+        fields = request.command.fields
+        self.size = HOLD_BYTES + sum(map(getsizeof, fields.values()))
+        if wish.condition is not None:
+            self.size += len(fields.get("subscription", "")) * CONDITION_BYTES
+        if wish.tags is not None:
+            self.size += len(wish.tags) * TAG_BYTES
 
     @property
     def where(self) -> tuple[str, int]:

@@ -1,7 +1,7 @@
 """Large requests: one at a time, a step a turn of its connection, so that the broker goes on with everybody else's.
 
 What they hold is much more than their bodies, and a write of many rows keeps all other writes waiting. So the next one
-begins when the last one is on disk.
+begins when the last one is answered, which is a write when it is on disk.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Conclude = Callable[[Request, Callable[[], Answer], Callable[[], None]], None]
 
 
 class Large:
-    """One a broker process."""
+    """Those of a broker process that wait for each other."""
 
     def __init__(self, conclude: Conclude) -> None:
         self._conclude = conclude
@@ -59,7 +59,7 @@ class _Work(Generator[None, None, None]):
             self._hand_on(lambda: answer)
             raise
         except Exception as error:  # noqa: BLE001  # border: what it means is the dispatcher's to say
-            self._hand_on(partial(_raise, error))
+            self._hand_on(partial(raise_it, error))
             raise StopIteration from None
 
     def throw(self, *_: object) -> None:
@@ -82,5 +82,5 @@ class _Work(Generator[None, None, None]):
             self._owner.left()
 
 
-def _raise(error: Exception) -> Answer:
+def raise_it(error: Exception) -> Answer:
     raise error

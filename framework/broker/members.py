@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from framework.broker.admission import Admission
-from framework.broker.filters import Wanted
+from framework.broker.filters import Wanted, weight_of
 from framework.broker.request import Client, Refusal
 from framework.broker.timers import Timer, Timers
 from framework.wire.codes import ResponseCode
@@ -276,7 +276,7 @@ class Members:
 
 
 def _weight(wanted: Wanted) -> int:
-    return _ENTRY_BYTES + len(wanted.topic) + len(wanted.expression)
+    return _ENTRY_BYTES + weight_of(wanted)
 
 
 def _update(known: dict[str, Wanted], told: Mapping[str, Wanted]) -> bool:

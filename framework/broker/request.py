@@ -110,6 +110,8 @@ class InSteps:
     """Too much for one turn: a step at a time, while other connections have theirs; the last says what to answer."""
 
     steps: Generator[None, None, Answer]
+    is_write: bool = False
+    """Those that write wait for each other, and so do those that read: each holds more than many may at once."""
 
 
 Answer: TypeAlias = "Command | AfterCommit | Hold | Relay | InSteps"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from framework.broker.delay_wishes import OUT, DelayWish, Level, wish_of
@@ -199,8 +199,7 @@ def write(
         tag, hashes = tag_hash(message.properties.get(TAGS)), key_hashes(message)
         record = encode(message, None if text is None else text.encode())
         # Not the message itself: its parts would be kept beside the record for as long as it waits for the disk.
-        broker, topic, number = node.name, message.topic, message.queue_id
-        return lambda transaction: Planned(transaction.append(broker, topic, number, record, tag, hashes), None)
+        return partial(_append, node.name, message.topic, message.queue_id, record, tag, hashes)
     message = _waiting(node, message, wish)
     record = encode(message)
 
@@ -212,6 +211,12 @@ def write(
         return Planned(stored, node.delays.plan_at(transaction, stored, wish.due_ms))
 
     return change
+
+
+def _append(
+    broker: str, topic: str, number: int, record: bytes, tag: int, hashes: list[int], transaction: Transaction
+) -> Planned:
+    return Planned(transaction.append(broker, topic, number, record, tag, hashes), None)
 
 
 def _waiting(node: Node, message: Record, wish: DelayWish) -> Record:

@@ -23,7 +23,8 @@ Work: TypeAlias = Generator[None, None, None]
 log = structlog.get_logger()
 
 COLLECTED_BYTES_MAX = 64 * 1024
-INBOX_BYTES_MAX = 64 * 1024  # what may wait for a turn before reading stops; one reading may bring 256 KiB more
+READ_BYTES_MAX = 64 * 1024  # of each connection, each time that the loop looks around: asyncio would read 256 KiB
+INBOX_BYTES_MAX = 64 * 1024  # what may wait for a turn before reading stops
 PIECE_BYTES = 4096  # of small frames: some fifty at the most are taken apart in one turn
 # Of one frame, in ten seconds: 26 kbit/s, which the slowest links have; and 4 MiB are here within 21 minutes.
 FRAME_BYTES_MIN = 32 * 1024
@@ -50,6 +51,8 @@ class House:
         """Who has not taken in his answers, the one that has been so for longest first. The others have at most the
         transport's high-water mark of 64 KiB each."""
         self._quiet: dict[str, float] = {}
+        self.buffer = memoryview(bytearray(READ_BYTES_MAX))
+        """What is read goes in here, and out again at once."""
 
     @property
     def frames_bytes(self) -> int:
@@ -96,7 +99,7 @@ class House:
         return True
 
 
-class Served(Channel):
+class Served(Channel, asyncio.BufferedProtocol):
     """Answers of one turn of the loop leave in one write.
 
     A commit answers all who shared it, and a system call costs as much as a third of a send. More than the transport
@@ -130,6 +133,12 @@ class Served(Channel):
                 self.on_proven(self)
 
     # In
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self.house.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(bytes(self.house.buffer[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
         if self.close_reason is not None:

@@ -53,7 +53,11 @@ def _serve(lab: BrokerLab, client: FakeClient, command: Command) -> None:
 
 def _nothing_counted(lab: BrokerLab) -> bool:
     quotas = lab.dispatch._quotas
-    return (0, 0) == (quotas.writes, quotas.write_bytes) and not quotas._own and not lab.dispatch._large._is_busy
+    return (
+        (0, 0) == (quotas.writes, quotas.write_bytes)
+        and not quotas._own
+        and not any(each._is_busy for each in lab.dispatch._large.values())
+    )
 
 
 def test_a_large_batch_is_stored_whole_and_in_order_as_a_small_one_is() -> None:
@@ -174,3 +178,26 @@ def test_a_broker_killed_in_the_middle_of_one_forgets_all_of_it(tmp_path: Path) 
     assert [] == client.answers
     assert 1 == len(again.records("t"))
     again.store.close()
+
+
+def test_a_query_by_key_reads_some_at_a_time_and_one_query_after_the_other() -> None:
+    """Each may hold 8 MiB until it is answered."""
+    lab, one, two = BrokerLab(), _Patient(), _Patient()
+    for _ in range(10):
+        lab.send(body=bytes(100_000), properties="KEYS\x01k\x02")
+    fields = {"topic": "t", "key": "k", "maxNum": "64", "beginTimestamp": "0", "endTimestamp": str(1 << 60)}
+    for client in (one, two):
+        _serve(lab, client, Command(RequestCode.QUERY_MESSAGE, dict(fields)))
+    steps = 0
+    while one.turn():
+        steps += 1
+        assert [] == two.works
+        assert 0 == lab.answer(_batch()).code, "writes wait for no reads"
+
+    assert 3 == steps
+    assert 1_000_000 < len(one.answers[0].body)
+    assert (1, []) == (len(two.works), two.answers)
+    while two.turn():
+        pass
+    assert one.answers[0].body == two.answers[0].body
+    assert _nothing_counted(lab)

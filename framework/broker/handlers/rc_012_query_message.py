@@ -6,8 +6,10 @@ Differences: the key itself is compared here, so a neighbour with the same hash 
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from framework.broker.records import decode
-from framework.broker.request import Answer, Refusal, Request, ok
+from framework.broker.request import Answer, InSteps, Refusal, Request, ok
 from framework.broker.store.keys import key_hash
 from framework.model.message import KEYS, UNIQUE_KEY
 from framework.wire.codes import ResponseCode
@@ -17,17 +19,21 @@ from framework.wire.stored import Record
 
 _COUNT_MAX = 64  # maxMsgsNumBatch
 _BYTES_MAX = 8 * 1024 * 1024
+_STEP_BYTES = 256 * 1024  # as much as a pull reads in its turn
 _NOWHERE = to_fields(QueryMessageAnswer(index_last_update_timestamp=0, index_last_update_phyoffset=0))
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(QueryMessageRequest, request.command.fields)
+    return InSteps(_search(request, from_fields(QueryMessageRequest, request.command.fields)))
+
+
+def _search(request: Request, header: QueryMessageRequest) -> Generator[None, None, Answer]:
     node = request.node
     count_max = min(max(header.max_num, 1), _COUNT_MAX)
     hash_ = key_hash(header.topic, header.key)
     records: list[bytes] = []
     newest: Record | None = None
-    size = 0
+    size = steps = 0
     for queue, data in node.store.log.with_key_hash(hash_, header.begin_timestamp, header.end_timestamp):
         if queue.broker != node.name:
             continue
@@ -35,6 +41,9 @@ def handle(request: Request) -> Answer:
         if not _is_meant(record, header):
             continue
         size += len(data)
+        if size // _STEP_BYTES > steps:
+            steps += 1
+            yield
         if len(records) == count_max or (records and size > _BYTES_MAX):
             break
         records.append(data)

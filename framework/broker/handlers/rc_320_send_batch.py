@@ -55,7 +55,7 @@ def send_batch(request: Request, sent: Sent) -> Answer:
         check_room(node)
         places = batch.positions(request.command.body)
         if len(places) > STEP_MESSAGES:
-            return InSteps(_in_steps(request, sent, number, places))
+            return InSteps(_in_steps(request, sent, number, places), is_write=True)
         drafts = [_draft(request, sent, number, outer_of(sent), at) for at in places]
     except Refusal as refusal:
         return refuse(refusal.code, refusal.remark, ANSWER_EXTRAS)

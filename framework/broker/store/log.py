@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Iterator
+from itertools import islice
 from json import dumps
 from struct import Struct
 from typing import NamedTuple
@@ -21,6 +22,7 @@ from framework.errors import RecordDamaged, StoreError
 
 # Filtering looks at no more offsets than this a pull, as RocketMQ does (16,000 bytes of consume queue).
 SCAN_MAX = 800
+FOUND_MAX = 10_000  # by a key's hash; of those of them that are meant, a query answers 64
 _CRC = 0xFFFF_FFFF
 _QUEUE_OFFSET = Struct(">q").unpack_from
 _QUEUE_OFFSET_AT = 20
@@ -140,7 +142,8 @@ class Log:
     def with_key_hash(self, hash_: int, since_ms: int, until_ms: int) -> Iterator[tuple[Queue, bytes]]:
         """Messages stored in that time that may have a key, the newest first. Damaged and deleted ones are left out."""
         try:
-            for message in keys.find(self._reading, hash_, since_ms, until_ms):
+            # All at first: whoever asks may take his time, and a search that is open keeps the log from being folded.
+            for message in list(islice(keys.find(self._reading, hash_, since_ms, until_ms), FOUND_MAX)):
                 queue = self._queues.of_message(message)
                 if queue is None or not queue.low <= message - queue.base < queue.end:
                     continue
