@@ -46,6 +46,8 @@ _STOP_S = 4.0  # of the five that a stop may take
 _PROVE_S = 10.0  # for a client's first signed request, which is the first thing that every client sends
 # The largest body, its header, and a byte too much, so that one beyond the limit is refused by name and not by force.
 _FRAME_SLACK = 256 * 1024
+# A client that sends four times too much has made a mistake and is told so; one that sends more is cut.
+_TIMES_READ_PAST = 4
 
 
 class Broker:
@@ -226,6 +228,7 @@ class Broker:
             on_closed=node.gone,
             limits=Limits(
                 frame_bytes_max=min(settings.body_bytes_max + _FRAME_SLACK, limits.frame_bytes_max),
+                times_read_past=_TIMES_READ_PAST,
             ),
             channels_max=settings.channels_max,
             tls=self._tls,

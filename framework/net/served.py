@@ -16,7 +16,8 @@ import structlog
 from framework.errors import ProtocolError
 from framework.net.channel import Answered, Channel
 from framework.net.turns import Turns
-from framework.wire.command import Command
+from framework.wire.codes import ResponseCode
+from framework.wire.command import Command, Excessive
 
 Work: TypeAlias = Generator[None, None, None]
 
@@ -216,6 +217,12 @@ class Served(Channel, asyncio.BufferedProtocol):
             self.resume_reading()
         if self.close_reason is None:
             self._after_reading()
+
+    def _take_request(self, command: Command) -> None:
+        if type(command) is Excessive:
+            self.answer(command, Command(ResponseCode.MESSAGE_ILLEGAL, remark=command.reason))
+        else:
+            super()._take_request(command)
 
     def _is_stalled(self) -> bool:
         if self._inbox:

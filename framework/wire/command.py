@@ -52,10 +52,23 @@ class Command:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Command):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+        return all(getattr(self, name) == getattr(other, name) for name in Command.__slots__)
 
     __hash__ = None  # type: ignore[assignment]  # mutable: a command is never a key
 
     def __repr__(self) -> str:
         kind = "answer" if self.is_answer else "one-way" if self.is_one_way else "request"
         return f"<Command {kind} code={self.code} number={self.number} fields={self.fields} body={len(self.body)}B>"
+
+
+class Excessive(Command):
+    """A request that is beyond a limit. Its body was read past, so that it can be answered and the connection go on."""
+
+    __slots__ = ("reason",)
+
+    def __init__(self, command: Command, reason: str) -> None:
+        super().__init__(
+            command.code, command.fields, number=command.number, flag=command.flag, remark=command.remark,
+            language=command.language, version=command.version,
+        )  # fmt: skip
+        self.reason = reason

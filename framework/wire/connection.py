@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 from framework.errors import BrokerUnreachable, ConfigurationError, ConnectionLost, ProtocolError
 from framework.wire import frame
 from framework.wire.codes import request_name
-from framework.wire.command import ANSWER_BIT, ONE_WAY_BIT, Command
+from framework.wire.command import ANSWER_BIT, ONE_WAY_BIT, Command, Excessive
 
 T = TypeVar("T")
 
@@ -31,12 +31,14 @@ class Limits:
     frame_bytes_max: int = frame.FRAME_BYTES_MAX
     header_bytes_max: int = frame.HEADER_BYTES_MAX
     in_flight_max: int = 2048  # one long poll a queue, and a handful of others beside it
+    times_read_past: int = 1
+    """A request whose frame or header has up to so many times its limit is read past, to be answered that it does."""
 
 
 class Connection(Generic[T]):
     """The state of one connection, from its first byte to its end; `T` is what the shell waits with."""
 
-    __slots__ = ("_binary", "_buffer", "_end", "_limits", "_need", "_number", "_waiting", "strays")
+    __slots__ = ("_binary", "_buffer", "_end", "_excess", "_limits", "_need", "_number", "_skip", "_waiting", "strays")
 
     def __init__(self, limits: Limits = Limits(), *, binary: bool = False) -> None:
         self._limits = limits
@@ -47,6 +49,10 @@ class Connection(Generic[T]):
         """The frame that has begun to arrive and no byte of the next one; empty between frames."""
         self._need = 0
         """How many bytes the buffer must hold before there is anything to decide. Until then nothing is looked at."""
+        self._excess = ""
+        """Why the frame in the buffer is read past: of it, only the header is kept."""
+        self._skip: tuple[int, Excessive] | None = None
+        """How many bytes of such a frame's body are still to come, and what is then handed out."""
         self._end: str | None = None
         self.strays = 0
         """Answers that nobody waited for: late, repeated, or to a one-way."""
@@ -113,7 +119,7 @@ class Connection(Generic[T]):
             raise ProtocolError(f"data after the end of the connection: {self._end}")
         commands: list[Command] = []
         try:
-            at = self._resume(data, commands) if self._buffer else 0
+            at = self._resume(data, 0, commands) if self.is_mid_frame else 0
             self._read(data, at, commands)
         except ProtocolError as error:
             self._end = error.reason
@@ -128,9 +134,13 @@ class Connection(Generic[T]):
         size = len(data)
         while size - at >= frame.PREFIX_BYTES:
             length, word = _PREFIX.unpack_from(data, at)
-            if not 4 <= length <= limits.frame_bytes_max:
-                frame.check_length(length, limits.frame_bytes_max, data[at : at + 8])
-            header_size = frame.check_header(word, length, limits.header_bytes_max)
+            header_size = word & 0xFF_FFFF
+            if not 4 <= length <= limits.frame_bytes_max or header_size > limits.header_bytes_max:
+                self._buffer += data[at : at + frame.PREFIX_BYTES]
+                self._need = self._judge_start()
+                at = self._resume(data, at + frame.PREFIX_BYTES, commands)
+                continue
+            frame.check_header(word, length, limits.header_bytes_max)
             end = at + 4 + length
             if end > size:
                 self._need = 4 + length
@@ -143,15 +153,14 @@ class Connection(Generic[T]):
             self._buffer += data[at:]
             self._need = self._judge_start()
 
-    def _resume(self, data: bytes, commands: list[Command]) -> int:
+    def _resume(self, data: bytes, at: int, commands: list[Command]) -> int:
         """Go on with the frame in the buffer; answer where in `data` the next one begins.
 
         Only what this frame lacks is taken, and its bytes are looked at again only when the next decision is due, so
         that a large frame in small pieces costs one copy and no second look.
         """
         buffer = self._buffer
-        at = 0
-        while True:
+        while not self._skip:
             lacking = self._need - len(buffer)
             if lacking > len(data) - at:
                 buffer += memoryview(data)[at:]
@@ -161,9 +170,31 @@ class Connection(Generic[T]):
             buffer += memoryview(data)[at : at + lacking]
             at += lacking
             if self._need > frame.PREFIX_BYTES:  # both lengths were judged, and no frame ends within them
-                commands.append(self._take_frame())
-                return at
-            self._need = self._judge_start()
+                command = self._take_frame()
+                if not self._excess:
+                    commands.append(command)
+                    return at
+                self._begin_to_skip(command)
+            else:
+                self._need = self._judge_start()
+        return self._read_past(data, at, commands)
+
+    def _begin_to_skip(self, command: Command) -> None:
+        reason, self._excess = self._excess, ""
+        if command.is_answer:
+            raise ProtocolError(reason)  # who waits for it needs an end, and not this
+        self._skip = self._need, Excessive(command, reason)
+
+    def _read_past(self, data: bytes, at: int, commands: list[Command]) -> int:
+        assert self._skip is not None
+        left, command = self._skip
+        step = min(left, len(data) - at)
+        if step < left:
+            self._skip = left - step, command
+        else:
+            self._skip = None
+            commands.append(command)
+        return at + step
 
     def _judge_start(self) -> int:
         """How many bytes the frame in the buffer needs until the next decision; refuses what can be refused already."""
@@ -171,20 +202,29 @@ class Connection(Generic[T]):
         if len(buffer) < 4:
             return 4
         (length,) = _UINT32.unpack_from(buffer)
+        times = limits.times_read_past
         if not 4 <= length <= limits.frame_bytes_max:
-            frame.check_length(length, limits.frame_bytes_max, bytes(buffer[:8]))
+            frame.check_length(length, limits.frame_bytes_max, bytes(buffer[:8]), times=times)
         if len(buffer) < frame.PREFIX_BYTES:
             return frame.PREFIX_BYTES
         (word,) = _UINT32.unpack_from(buffer, 4)
-        frame.check_header(word, length, limits.header_bytes_max)
-        return 4 + int(length)
+        header_size = frame.check_header(word, length, limits.header_bytes_max, times=times)
+        if length > limits.frame_bytes_max:
+            self._excess = frame.beyond("frame", length, limits.frame_bytes_max)
+        elif header_size > limits.header_bytes_max:
+            self._excess = frame.beyond("header", header_size, limits.header_bytes_max)
+        else:
+            return 4 + int(length)
+        return frame.PREFIX_BYTES + header_size
 
     def _take_frame(self) -> Command:
+        """What the buffer holds: a whole frame, or one without its body, of which `_need` then says how large it is."""
         buffer = self._buffer
         self._buffer = bytearray()
         view = memoryview(buffer)
-        (word,) = _UINT32.unpack_from(buffer, 4)
+        length, word = _PREFIX.unpack_from(buffer)
         body_at = 8 + (word & 0xFF_FFFF)
+        self._need = 4 + length - body_at
         return frame.open_header(word >> 24, bytes(view[8:body_at]), bytes(view[body_at:]))
 
     def _match(self, commands: list[Command]) -> list[tuple[T | None, Command]]:
@@ -221,7 +261,7 @@ class Connection(Generic[T]):
     @property
     def is_mid_frame(self) -> bool:
         """Whether a frame has begun and not ended: the shell bounds how long that may last."""
-        return bool(self._buffer)
+        return bool(self._buffer) or self._skip is not None
 
     @property
     def buffered(self) -> int:
@@ -231,6 +271,8 @@ class Connection(Generic[T]):
     @property
     def lacking(self) -> int:
         """How many of its bytes are to come before there is anything to decide; 0 between frames."""
+        if self._skip is not None:
+            return self._skip[0]
         return self._need - len(self._buffer) if self._buffer else 0
 
     def __repr__(self) -> str:

@@ -60,24 +60,32 @@ def open_header(encoding: int, header: bytes, body: bytes) -> Command:
     return header_compact.decode(header, body)
 
 
-def check_length(length: int, frame_bytes_max: int, start: bytes) -> None:
-    """Refuse a frame's length; `start` is how the frame begins, to tell which other protocol this is."""
-    if length > frame_bytes_max:
-        raise ProtocolError(_stranger(start) or f"frame of {length} bytes exceeds the limit of {frame_bytes_max}")
+def check_length(length: int, frame_bytes_max: int, start: bytes, *, times: int = 1) -> None:
+    """Refuse a frame's length that is beyond so many times the limit.
+
+    `start` is how the frame begins, to tell which other protocol this is.
+    """
+    if length > frame_bytes_max * times:
+        raise ProtocolError(_stranger(start) or beyond("frame", length, frame_bytes_max))
     if length < 4:
         raise ProtocolError(f"frame of {length} bytes is too short for a header length")
 
 
-def check_header(word: int, length: int, header_bytes_max: int) -> int:
-    """The header's length out of the frame's second word, or ProtocolError."""
+def check_header(word: int, length: int, header_bytes_max: int, *, times: int = 1) -> int:
+    """The header's length out of the frame's second word; ProtocolError beyond so many times the limit."""
     size = word & _HEADER_LENGTH_MAX
     if word >> 24 > COMPACT:
         raise ProtocolError(f"unknown header encoding {word >> 24}")
     if size == 0 or size > length - 4:
         raise ProtocolError(f"bad header length {size} in a frame of {length} bytes")
-    if size > header_bytes_max:
-        raise ProtocolError(f"header of {size} bytes exceeds the limit of {header_bytes_max}")
+    if size > header_bytes_max * times:
+        raise ProtocolError(beyond("header", size, header_bytes_max))
     return size
+
+
+def beyond(what: str, size: int, limit: int) -> str:
+    """The words for what is too large."""
+    return f"{what} of {size} bytes exceeds the limit of {limit}"
 
 
 # How other protocols begin. Read as a length, each of them is far above any limit, so none can be a frame of ours.

@@ -23,6 +23,7 @@ from framework.net.credentials import Credentials
 from framework.net.real_world import real_world
 from framework.wire.codes import RequestCode
 from framework.wire.command import Command
+from framework.wire.connection import Connection, Limits
 from framework.wire.requests.pull import SUBSCRIPTION, SUSPEND
 from framework.wire.stored import decode_records
 from tests.broker.broker_lab import one_way, pull_command, send_command
@@ -66,6 +67,32 @@ def test_a_message_goes_in_and_comes_out() -> None:
         async with running() as broker, connected(broker.address) as channel:
             assert (await _send(channel, b"hello")).code == 0
             assert await _bodies(channel, 0) == [b"hello"]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_a_frame_beyond_the_limit_is_answered_with_it_and_the_connection_goes_on(binary: bool) -> None:
+    """It used to be closed without a word, which clients take for a broker that is down."""
+
+    async def scenario() -> None:
+        limits = Limits(frame_bytes_max=16 * 1024 * 1024)
+        async with running(settings=BrokerSettings(body_bytes_max=1024)) as broker:
+            host, _, port = broker.address.rpartition(":")
+            channel = Channel(broker.address, limits=limits)
+            channel._wire = Connection(limits, binary=binary)
+            await WORLD.network.connect(channel, host, int(port))
+            with_body = await _send(channel, bytes(1_000_000))
+            in_header = await channel.request(
+                Command(RequestCode.GET_MAX_OFFSET, {"topic": "t" * 100_000, "queueId": "0"}), timeout_ms=5000
+            )
+            assert (13, "frame of 10") == (with_body.code, (with_body.remark or "")[:11])
+            assert "exceeds the limit of 263168" in (with_body.remark or "")
+            assert (13, "header of 1") == (in_header.code, (in_header.remark or "")[:11])
+            assert "exceeds the limit of 65536" in (in_header.remark or "")
+            assert (await _send(channel, b"small")).code == 0
+            with pytest.raises(BrokerUnreachable):
+                await _send(channel, bytes(4 * 263_168))
 
     asyncio.run(scenario())
 

@@ -7,7 +7,7 @@ import sys
 from framework.errors import ConfigurationError, ProtocolError
 from framework.wire import frame
 from framework.wire.command import Command
-from framework.wire.connection import Connection
+from framework.wire.connection import Connection, Limits
 from tests.fuzz.alone import alone
 
 _QUERY = Command(14, {"queueId": "3", "topic": "TopicTest", "consumerGroup": "g1"}, b"hi", number=7, version=479)
@@ -25,10 +25,15 @@ SEEDS = [
 ]
 
 
+WIDE = Limits()
+TIGHT = Limits(frame_bytes_max=100, header_bytes_max=80, times_read_past=4)  # most seeds are read past
+
+
 def check(data: bytes) -> None:
     cut, data = (data[0], data[1:]) if data else (0, b"")
     whole = received(data)
     assert whole == received(data[:cut], data[cut:])
+    assert received(data, limits=TIGHT) == received(data[:cut], data[cut:], limits=TIGHT)
     for command in whole or ():
         for binary in (False, True):
             try:
@@ -41,9 +46,9 @@ def check(data: bytes) -> None:
             assert command == again
 
 
-def received(*pieces: bytes) -> list[Command] | None:
+def received(*pieces: bytes, limits: Limits = WIDE) -> list[Command] | None:
     """The commands of all pieces, or None where one was refused."""
-    connection: Connection[int] = Connection()
+    connection: Connection[int] = Connection(limits)
     connection.expect(7, 7)
     commands = []
     try:

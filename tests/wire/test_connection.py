@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from framework.errors import BrokerUnreachable, ConfigurationError, ConnectionLost, ProtocolError
 from framework.wire import frame
-from framework.wire.command import ANSWER_BIT, ONE_WAY_BIT, Command
+from framework.wire.command import ANSWER_BIT, ONE_WAY_BIT, Command, Excessive
 from framework.wire.connection import NUMBER_MAX, Connection, Limits
 
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
@@ -190,6 +190,71 @@ def test_hostile_bytes_are_refused_as_soon_as_they_can_be(data: bytes, reason: s
         assert [] == connection.receive_data(data[at : at + 1])
     with pytest.raises(ProtocolError, match=reason):
         connection.receive_data(data[due - 1 : due])
+
+
+TIGHT = Limits(frame_bytes_max=300, header_bytes_max=200, times_read_past=4)
+LARGE = {
+    "frame of 1200 bytes exceeds the limit of 300": 1200,
+    "frame of 301 bytes exceeds the limit of 300": 301,
+}
+
+
+def large(length: int, *, binary: bool = False, flag: int = 0) -> bytes:
+    """A request whose frame has that length."""
+    bare = frame.encode(Command(10, {"topic": "t"}, number=7, flag=flag), binary=binary)
+    return frame.encode(Command(10, {"topic": "t"}, bytes(length + 4 - len(bare)), number=7, flag=flag), binary=binary)
+
+
+def in_words(received: list[tuple[str | None, Command]]) -> list[tuple[int, str]]:
+    return [(command.number, command.reason if isinstance(command, Excessive) else "") for _, command in received]
+
+
+@given(st.sampled_from(sorted(LARGE)), st.booleans(), st.lists(st.integers(0, 5000), max_size=12))
+def test_a_request_beyond_a_limit_is_read_past_in_whatever_pieces(reason: str, binary: bool, cuts: list[int]) -> None:
+    connection: Connection[str] = Connection(TIGHT)
+    data = FRAME + large(LARGE[reason], binary=binary) + FRAME
+
+    received, most = [], 0
+    for piece in pieces(data, cuts):
+        received += connection.receive_data(piece)
+        most = max(most, connection.buffered)
+    assert [(5, ""), (7, reason), (5, "")] == in_words(received)
+    assert b"" == received[1][1].body
+    assert most <= 200 + frame.PREFIX_BYTES, "what is read past is not kept"
+    assert not connection.is_mid_frame
+    assert 0 == connection.lacking
+
+
+@pytest.mark.parametrize("size", [1, 7, 5000])
+def test_a_header_beyond_its_limit_is_read_for_its_number_and_answered(size: int) -> None:
+    connection: Connection[str] = Connection(TIGHT)
+    long = frame.encode(Command(10, {"topic": "t" * 150}, number=7))
+    header = int.from_bytes(long[5:8])
+    assert 200 < header < 300
+
+    data = long + FRAME
+    received = [each for at in range(0, len(data), size) for each in connection.receive_data(data[at : at + size])]
+    assert [(7, f"header of {header} bytes exceeds the limit of 200"), (5, "")] == in_words(received)
+
+
+def test_while_a_frame_is_read_past_it_has_begun_and_not_ended() -> None:
+    connection: Connection[str] = Connection(TIGHT)
+    connection.receive_data(large(1200)[:700])
+
+    assert (True, 0, 504) == (connection.is_mid_frame, connection.buffered, connection.lacking)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (large(1201), "frame of 1201 bytes exceeds the limit of 300"),
+        (pack(">II", 1000, 801), "header of 801 bytes exceeds the limit of 200"),
+        (large(301, flag=ANSWER_BIT), "frame of 301 bytes exceeds the limit of 300"),
+    ],
+)
+def test_far_beyond_the_limit_and_for_answers_the_connection_ends(data: bytes, reason: str) -> None:
+    with pytest.raises(ProtocolError, match=reason):
+        Connection[str](TIGHT).receive_data(data)
 
 
 def test_a_bad_frame_takes_no_token_of_the_good_one_before_it() -> None:
