@@ -126,10 +126,9 @@ def _of_a_plugin(name: str, arguments: list[str], parser: Parser) -> int:
             sys.stderr.write(f"error: {mistake}\n")
         known = {**COMMANDS, **host.commands}
         parser.error(f"there is no command {name!r}{nearest(name, known) or '; there are: ' + ', '.join(known)}")
-    _, found = host.commands[name]
-    command.description = (found.__doc__ or "").strip()
-    found.add_options(command)
-    return int(found.execute(_parsed(command, arguments), settings))
+    plugin, found = host.commands[name]
+    plugin_commands.prepare(plugin, name, found, command)
+    return plugin_commands.execute(plugin, name, found, _parsed(command, arguments), settings)
 
 
 def _joined(arguments: list[str]) -> list[str]:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from framework.cli import options
+from framework.cli.exit_codes import ExitCode
+from framework.errors import ConfigurationError, FrameworkError, shorten
+
+_CODE_MAX = 255  # what a process can end with
 
 if TYPE_CHECKING:
     from framework.hooks.host import PluginHost
@@ -38,3 +42,45 @@ def loaded(arguments: list[str]) -> tuple[AppSettings, PluginHost]:
     host = PluginHost(settings.plugins, settings, tolerant=True)
     logs.configure(for_logs)  # by now the plugins have said which of their settings are secret
     return settings, host
+
+
+def prepare(plugin: str, name: str, found: Any, command: argparse.ArgumentParser) -> None:
+    """Have the command name its options; ConfigurationError for whatever it raises."""
+    from framework.hooks.theirs import theirs
+
+    try:
+        command.description = (found.__doc__ or "").strip()
+        found.add_options(command)
+    except BaseException as error:
+        theirs(error)
+        reason = f"its options cannot be added: {type(error).__name__}: {error}"
+        raise ConfigurationError(f"plugin {plugin!r}: command {name!r}: {reason}") from error
+
+
+def execute(plugin: str, name: str, found: Any, parsed: argparse.Namespace, settings: AppSettings) -> int:
+    """Do it; the exit code. What is none, or is raised, is named with the plugin."""
+    from framework.hooks.theirs import discard, theirs
+
+    def failed(reason: str, error: BaseException | None = None) -> NoReturn:
+        raise CommandFailed(f"plugin {plugin!r}: command {name!r}: {reason}") from error
+
+    try:
+        answer = found.execute(parsed, settings)
+    except (FrameworkError, OSError):
+        raise  # which say what it was about, and have exit codes of their own
+    except SystemExit as error:
+        theirs(error)
+        answer = ExitCode.CLEAN if error.code is None else error.code
+        if isinstance(answer, str):
+            failed(answer, error)
+    except BaseException as error:  # noqa: BLE001 - border: a plugin's
+        theirs(error)
+        failed(f"{type(error).__name__}: {error}", error)
+    if not isinstance(answer, int) or isinstance(answer, bool) or not 0 <= answer <= _CODE_MAX:
+        discard(answer)
+        failed(f"execute() answered {shorten(answer)}; answer the exit code, a number from 0 to {_CODE_MAX}")
+    return answer
+
+
+class CommandFailed(Exception):
+    """A plugin's command, which did not do what it is there for."""

@@ -25,6 +25,8 @@ from framework.model.outcome import Drop, Kind, Outcome, RetryLater
 _log = structlog.get_logger(__name__)
 
 
+REVERSED = ("app_stopping", "after_consume")
+"""Called the other way round: whoever was first is last."""
 SLOW_SECONDS = limits.SLOW_HOOK_MS / 1000
 ALL = 9
 LOOKED_AT_FIRST, LOOKED_AT_AFTER = 1_000, 10_000
@@ -60,11 +62,15 @@ class Calls:
         by_hook: dict[str, list[Implementation]] = {}
         for each in implementations:
             by_hook.setdefault(each.hook, []).append(each)
+        for hook in REVERSED:
+            by_hook.get(hook, []).reverse()
+        self.order = {hook: tuple(each.plugin for each in those) for hook, those in by_hook.items()}
+        """Who implements which hook, in calling order."""
         self._started = tuple(by_hook.get("app_started", ()))
         self._stopping = tuple(by_hook.get("app_stopping", ()))
         self.asked = tuple((each.function, each) for each in by_hook.get("before_consume", ()))
         """`before_consume` in calling order, for whoever calls them in place: see `services/watched.py`."""
-        self.told = tuple((each.function, each, each.takes) for each in reversed(by_hook.get("after_consume", ())))
+        self.told = tuple((each.function, each, each.takes) for each in by_hook.get("after_consume", ()))
         """`after_consume` likewise, in the opposite order."""
         self.before: tuple[Callable[[Delivery], Drop | RetryLater | None], ...] = (
             (self._asking(),) if self.asked else ()
@@ -85,7 +91,7 @@ class Calls:
             self.contained(each, each.function, app)
 
     def app_stopping(self, app: object) -> None:
-        for each in reversed(self._stopping):
+        for each in self._stopping:
             self.contained(each, each.function, app)
 
     def contained(self, each: Implementation, function: Callable[..., object], *arguments: object) -> object:

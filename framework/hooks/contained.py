@@ -4,7 +4,7 @@ counted under the plugin's name (`calls.py`), so that whoever asks needs to know
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
@@ -19,6 +19,8 @@ from framework.model.queue import MessageQueue
 
 SENT_BACK = RetryLater("10s", "its expiry policy failed")  # as `send_back` has it
 _STRATEGIES = "register_allocation_strategies"
+_CODE_MAX = 2**31 - 1  # RocketMQ reads an int
+_BODY_MAX = 15 * 1024 * 1024  # a frame of RocketMQ's has 16 MB at most, and a header in front
 _ANSWERS = (Extend, Ack, RetryLater, DeadLetter, Suspend, Drop)
 
 
@@ -122,9 +124,36 @@ def contained_handler(calls: Calls, plugin: str, code: int, handler: BoxHandler)
             answer = ask(request)
         except Exception as error:  # noqa: BLE001 - border: a plugin's
             return BoxFailed(plugin, code, type(error).__name__)
-        if answer is None or isinstance(answer, BoxAnswer):
+        if answer is None:
+            return None
+        if not isinstance(answer, BoxAnswer):
+            wrong = "answer a BoxAnswer, or nothing where the box shall answer"
+        elif not (wrong := _impossible(answer)):
             return answer
-        ask.wrong(answer, "answer a BoxAnswer, or nothing where the box shall answer")
+        ask.wrong(answer, wrong)
         return BoxFailed(plugin, code, "TypeError")
 
     return answered
+
+
+def _impossible(answer: Any) -> str:
+    """What must be written instead, where this can be no frame."""
+    if not isinstance(answer.code, int) or isinstance(answer.code, bool) or not 0 <= answer.code <= _CODE_MAX:
+        return f"its code is a number from 0 to {_CODE_MAX}, and not {shorten(answer.code)}"
+    if not isinstance(answer.body, bytes):
+        return f"its body is bytes, and not {shorten(answer.body)}"
+    if len(answer.body) > _BODY_MAX:
+        return f"its body is at most {_BODY_MAX} bytes, and not {len(answer.body)}"
+    if answer.remark is not None and not _is_text(answer.remark):
+        return f"its remark is a text, or None, and not {shorten(answer.remark)}"
+    if not isinstance(answer.fields, Mapping):
+        return f"its fields are a mapping, and not {shorten(answer.fields)}"
+    for name, value in answer.fields.items():
+        if not (_is_text(name) and _is_text(value)):
+            return f"its fields are texts, and not {shorten(name)}: {shorten(value)}"
+    return ""
+
+
+def _is_text(value: object) -> bool:
+    """Surrogates stand for what was no text, and no frame can hold them."""
+    return isinstance(value, str) and not any("\ud800" <= each <= "\udfff" for each in value)

@@ -119,7 +119,7 @@ class PluginHost:
             raise ConfigurationMistakes(self.mistakes)
         self.calls = Calls([each for hook in specs.NAMES for each in self._implementations(hook)])
         self.plugins = tuple(self._described())
-        self.order = {hook: tuple(each.plugin for each in self._implementations(hook)) for hook in specs.NAMES}
+        self.order = {hook: self.calls.order.get(hook, ()) for hook in specs.NAMES}
         """Who implements which hook, in calling order."""
         offers = Offers(self.calls, self._implementations, self._fault)
         self._strategy_owners = offers.strategy_owners

@@ -56,8 +56,8 @@ def _wrong_kind(name: str, function: Any) -> str | None:
     if inspect.iscoroutinefunction(function):
         return "is async; hooks are plain functions"
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        below = ", with @contextmanager below @hookimpl" if name == "around_consume" else ""
-        return f"yields, and a hook returns{below}"
+        is_context = name == "around_consume"
+        return f"yields; {'write @contextmanager below @hookimpl' if is_context else 'hooks are plain functions'}"
     return None
 
 

@@ -10,8 +10,9 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ValidationError
 
-from framework.errors import ConfigurationError, ConfigurationMistakes
+from framework.errors import ConfigurationError, ConfigurationMistakes, Findings
 from framework.hooks.theirs import theirs
+from framework.hooks.unknown import unknown_keys
 
 
 class Origin(Protocol):
@@ -27,15 +28,30 @@ class Origin(Protocol):
 def validated(
     model: type[BaseModel], values: Mapping[str, Any], path: tuple[str, ...], origin: Origin | None
 ) -> BaseModel:
-    """An instance of the model, of what is written at `path`; ConfigurationError for whatever is wrong."""
-    try:
+    """An instance of the model, of what is written at `path`; ConfigurationError for whatever is wrong, a key that the
+    model does not know among it.
+    """
+    if origin is None:
         return model.model_validate(dict(values))
-    except ValidationError as error:
-        if origin is None:
-            raise
-        raise origin.explain(path, model, error) from None
+    try:
+        made, wrong = _tried(model, values)
     except BaseException as error:
         theirs(error)
-        place = origin.place(*path) if origin is not None else None
         reason = f"checking it failed: {type(error).__name__}: {error}"
-        raise ConfigurationError(f"{'.'.join(path)}: {reason}", place=place) from error
+        raise ConfigurationError(f"{'.'.join(path)}: {reason}", place=origin.place(*path)) from error
+    if made is not None and not wrong:
+        return made
+    findings = Findings()
+    for each in wrong:
+        findings.note(origin.explain(path, model, each))
+    raise ConfigurationMistakes(findings.mistakes)
+
+
+def _tried(model: type[BaseModel], values: Mapping[str, Any]) -> tuple[BaseModel | None, list[ValidationError]]:
+    """The instance, if there can be one, and what is wrong all the same."""
+    unknown = unknown_keys(model, values) if values else None
+    wrong = [] if unknown is None else [unknown]
+    try:
+        return model.model_validate(dict(values)), wrong
+    except ValidationError as error:
+        return None, [error, *wrong]

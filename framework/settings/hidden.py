@@ -127,7 +127,7 @@ def _secret_paths(kind: Any, around: tuple[Any, ...]) -> Iterator[Path]:
             return
         for name, each in kind.model_fields.items():
             for inner in _secret_paths(each.annotation, (*around, kind)):
-                yield from ((key, *inner) for key in _keys(name, each))
+                yield from ((key, *inner) for key in keys_of(name, each))
     elif origin is Annotated:
         yield from _secret_paths(arguments[0], around)
     elif origin in (Union, UnionType):
@@ -138,7 +138,7 @@ def _secret_paths(kind: Any, around: tuple[Any, ...]) -> Iterator[Path]:
             yield from ((_EACH, *inner) for inner in _secret_paths(each, around))
 
 
-def _keys(name: str, of: FieldInfo) -> set[str]:
+def keys_of(name: str, of: FieldInfo) -> set[str]:
     """What the field may be called where it is written; of a path into something else, the first step."""
     aliases = [of.alias, *getattr(of.validation_alias, "choices", [of.validation_alias])]
     return {name, *(step for each in aliases for step in getattr(each, "path", [each])[:1] if isinstance(step, str))}

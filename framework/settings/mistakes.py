@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from framework.errors import ConfigurationError, nearest, shorten
-from framework.settings.hidden import Hidden, without_passwords
+from framework.settings.hidden import Hidden, keys_of, without_passwords
 from framework.settings.secret_words import SECRET_WORDS
 
 Places: TypeAlias = Mapping[tuple[str, ...], str]
@@ -125,10 +125,15 @@ def _fields_at(kind: type[BaseModel], path: tuple[str, ...]) -> list[str]:
     for step in path:
         inside: list[type[BaseModel]] = []
         for model in models:
-            field = model.model_fields.get(step)
-            inside += _models_in(field.annotation) if field is not None else [model]
+            found = [each for name, each in model.model_fields.items() if step in keys_of(name, each)]
+            inside += _models_in(found[0].annotation) if found else [model]
         models = inside
-    return [name for model in models for name in model.model_fields]
+    return [
+        key
+        for model in models
+        for name, each in model.model_fields.items()
+        for key in sorted(keys_of(name, each) - {name}) or [name]
+    ]
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from example_app.busy_broker import EACH, BusyBroker
 from framework import Message, consumer
@@ -100,6 +101,36 @@ def test_one_that_fails_is_counted_and_named_and_the_box_answers(answers: object
     assert (1, f"plugin 'acme' failed at request {OURS}: {error}") == (unknown.code, unknown.remark)
     assert {"acme": 2} == host.calls.failures
     assert "acme" in host.order["register_broker_handlers"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "wish"),
+    [
+        (BoxAnswer("0"), "its code is a number from 0 to 2147483647, and not '0'"),  # type: ignore[arg-type]  # the mistake
+        (BoxAnswer(code=True), "its code is a number from 0 to"),
+        (BoxAnswer(-1), "its code is a number from 0 to"),
+        (BoxAnswer(2**31), "its code is a number from 0 to"),
+        (BoxAnswer(body="text"), "its body is bytes, and not 'text'"),  # type: ignore[arg-type]  # likewise
+        (BoxAnswer(body=None), "its body is bytes, and not None"),  # type: ignore[arg-type]  # likewise
+        (BoxAnswer(body=bytes(16 << 20)), "its body is at most 15728640 bytes, and not 16777216"),
+        (BoxAnswer(remark=b"busy"), "its remark is a text, or None, and not b'busy'"),  # type: ignore[arg-type]  # likewise
+        (BoxAnswer(remark="\ud800"), "its remark is a text"),
+        (BoxAnswer(fields=None), "its fields are a mapping, and not None"),  # type: ignore[arg-type]  # likewise
+        (BoxAnswer(fields={"a": 1}), "its fields are texts, and not 'a': 1"),  # type: ignore[dict-item]  # likewise
+        (BoxAnswer(fields={1: "a"}), "its fields are texts, and not 1: 'a'"),  # type: ignore[dict-item]  # likewise
+    ],
+)
+def test_an_answer_that_can_be_no_frame_is_named_and_the_connection_goes_on(answer: BoxAnswer, wish: str) -> None:
+    host = hosted({int(RequestCode.SEND_MESSAGE_V2): lambda _: answer, OURS: lambda _: answer})
+    lab = lab_with(host)
+
+    with capture_logs() as logs:
+        assert 0 == lab.answer(send_command()).code, "the box answers itself"
+        assert 1 == lab.answer(Command(OURS)).code
+    assert {"acme": 2} == host.calls.failures
+    (said,) = [line for line in logs if line["event"] == "hook failed"]
+    assert ("acme", "register_broker_handlers") == (said["plugin"], said["hook"])
+    assert wish in str(said["exc_info"])
 
 
 def test_a_slow_one_is_counted() -> None:

@@ -69,7 +69,7 @@ def yields(self: Any, delivery: object) -> Iterator[None]:
         (with_stranger, "takes 'delivry', which the hook is not told; did you mean 'delivery'?"),
         (by_name, "takes 'delivery' by its name only, and hooks are called by position"),
         (is_async, "is async; hooks are plain functions"),
-        (yields, "yields, and a hook returns"),
+        (yields, "yields; hooks are plain functions"),
     ],
 )
 def test_a_hook_that_cannot_be_called_as_it_is_written_is_refused(function: Any, reason: str) -> None:
