@@ -96,7 +96,12 @@ def _run(arguments: list[str]) -> int:
     module = import_module(f"framework.cli.commands.{name}")
     command = _command(name, module.__doc__)
     module.add_options(command)
-    code: int = module.execute(_parsed(command, _joined(arguments[1:])))
+    parsed = _parsed(command, _joined(arguments[1:]))
+    try:
+        code: int = module.execute(parsed)
+    except ConfigurationError as error:
+        hidden = getattr(parsed, "hidden", None)
+        raise (error if hidden is None else hidden.masked(error)).with_traceback(error.__traceback__) from None
     return code
 
 

@@ -113,7 +113,9 @@ def gathered(arguments: argparse.Namespace, findings: Findings) -> Application:
         overrides.append(Override(("cluster", "wait_broker"), arguments.wait_broker, "--wait-broker"))
     if arguments.debug:
         overrides.append(Override(("logging", "level"), "debug", "--debug"))
-    return Application(gather(file, findings, overlays=arguments.overlay, overrides=overrides), file)
+    application = Application(gather(file, findings, overlays=arguments.overlay, overrides=overrides), file)
+    arguments.hidden = application.settings.hidden  # for what is said of mistakes that are found later
+    return application
 
 
 def files(arguments: argparse.Namespace) -> list[Path]:

@@ -24,7 +24,7 @@ from framework.declare.gathering import Mistaken, gathering
 from framework.errors import ConfigurationError, ConfigurationMistakes, Findings, FrameworkError, nearest, shorten
 from framework.hooks.theirs import theirs
 from framework.model.namespaces import unwrap
-from framework.settings.schema import AppSettings, ConsumerSettings
+from framework.settings.schema import AppSettings, ConsumerSettings, alike
 
 AnyConsumer = Consumer[..., Any]
 _RUNS_AGAIN = (
@@ -108,8 +108,13 @@ def check(found: Sequence[AnyConsumer], settings: AppSettings) -> list[Configura
 def unknown_groups(settings: AppSettings, groups: Iterable[str]) -> list[ConfigurationError]:
     """Settings of groups that nobody is in: they would silently be without effect."""
     groups, mistakes = sorted({unwrap(settings.cluster.namespace, group) for group in groups}), []
+    by_variables = settings.spelled_by_variables
     for group in settings.consumers:
-        if group not in groups:
+        meant = [each for each in groups if alike(each, group)] if group in by_variables else []
+        if len(meant) > 1:
+            message = f"consumers.{group}: may mean group {' or '.join(meant)}; use --set or the settings file"
+            mistakes.append(ConfigurationError(message, place=settings.place("consumers", group)))
+        elif not meant and group not in groups:
             known = nearest(group, groups) or f"; groups: {', '.join(groups)}"
             message = f"consumers.{group}: no consumer is in this group{known}"
             mistakes.append(ConfigurationError(message, place=settings.place("consumers", group)))

@@ -21,6 +21,7 @@ from framework.runtime.app import App
 from framework.runtime.connect import check_keys, check_tls
 from framework.settings.changes import Change, Kind, changes
 from framework.settings.schema import AppSettings
+from framework.settings.sources import has_content, read
 
 log = structlog.get_logger()
 
@@ -35,6 +36,7 @@ class Reload:
 
     def __init__(self, app: App, load: Callable[[], AppSettings], files: Iterable[Path]) -> None:
         self._app, self._load, self._files = app, load, tuple(files)
+        self._with_keys = {path for path in self._files if _has_keys(path)}
         self._bell = Wakeup()
         self._is_asked = False
 
@@ -67,10 +69,10 @@ class Reload:
             self._app.adopt(settings)
         except ConfigurationMistakes as mistakes:
             for each in mistakes.mistakes:
-                _refuse(each)
+                _refuse(each, self._app.settings)
             return False
         except ConfigurationError as mistake:
-            _refuse(mistake)
+            _refuse(mistake, self._app.settings)
             return False
         if any(change.path[0] == "logging" and change.kind is Kind.LIVE for change in differences):
             logs.configure(self._app.settings)
@@ -89,6 +91,11 @@ class Reload:
         for path in self._files:
             _check_owner(path)
         settings = self._load()
+        with_keys = {path for path in self._files if _has_keys(path)}
+        for path in sorted(self._with_keys - with_keys):
+            why = "the file has no keys any more, as when it is cut off while it is written"
+            raise ConfigurationError(f"{why}; restart to run with the defaults", place=str(path))
+        self._with_keys = with_keys
         check_keys(settings)
         check_tls(settings)
         return settings
@@ -102,8 +109,9 @@ def _refusals(refused: Iterable[Change], settings: AppSettings) -> list[Configur
     return [ConfigurationError(f"{change}: {why}", place=settings.place(*change.path)) for change in refused]
 
 
-def _refuse(mistake: ConfigurationError) -> None:
-    log.error("settings not reloaded; nothing has changed", place=mistake.place or "unknown place", reason=str(mistake))
+def _refuse(mistake: ConfigurationError, running: AppSettings) -> None:
+    place, reason = mistake.place or "unknown place", running.hidden.without_values(str(mistake))
+    log.error("settings not reloaded; nothing has changed", place=place, reason=reason)
 
 
 def _state(path: Path) -> tuple[int, ...] | None:
@@ -112,6 +120,14 @@ def _state(path: Path) -> tuple[int, ...] | None:
     except OSError:
         return None  # between two names, or gone: the load will say
     return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size, found.st_mode, found.st_uid
+
+
+def _has_keys(path: Path) -> bool:
+    """Whether it says anything. What cannot be read at all, the load complains of."""
+    try:
+        return has_content(read(path).values)
+    except ConfigurationError:
+        return True
 
 
 def _check_owner(path: Path) -> None:

@@ -12,7 +12,9 @@ from enum import Enum
 from typing import Any
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
+from framework.settings.explain import spelled
 from framework.settings.hidden import PLUGINS, Hidden
 from framework.settings.schema import AppSettings
 
@@ -63,18 +65,19 @@ class Change:
     before: Any
     after: Any
     kind: Kind
+    field: FieldInfo | None = None
+    """What the schema says of it; nothing of a plugin's settings."""
 
     @property
     def name(self) -> str:
         return ".".join(self.path)
 
     def __str__(self) -> str:
-        return f"{self.name}: {shown(self.before)} -> {shown(self.after)}"
+        return f"{self.name}: {self._shown(self.before)} -> {self._shown(self.after)}"
 
-
-def shown(value: Any) -> str:
-    """A value as it may be logged."""
-    return "none" if value is None else str(value)
+    def _shown(self, value: Any) -> str:
+        """As a settings file writes it, or as it may be logged."""
+        return "none" if value is None else spelled(value, self.path, self.field)
 
 
 def changes(before: AppSettings, after: AppSettings) -> list[Change]:
@@ -91,17 +94,19 @@ def changes(before: AppSettings, after: AppSettings) -> list[Change]:
     return found
 
 
-def _parts(before: Any, after: Any, path: tuple[str, ...], hidden: Hidden) -> Iterator[Change]:
+def _parts(
+    before: Any, after: Any, path: tuple[str, ...], hidden: Hidden, field: FieldInfo | None = None
+) -> Iterator[Change]:
     if before == after:
         return
     if isinstance(before, BaseModel) and type(before) is type(after):
-        for field in type(before).model_fields:
-            yield from _parts(getattr(before, field), getattr(after, field), (*path, field), hidden)
+        for name, inner in type(before).model_fields.items():
+            yield from _parts(getattr(before, name), getattr(after, name), (*path, name), hidden, inner)
         return
     if path[: len(PLUGINS)] == PLUGINS:
         yield from _of_plugins(before, after, path, hidden)
         return
-    yield Change(path, before, after, _kind(path, after))
+    yield Change(path, before, after, _kind(path, after), field)
 
 
 def _of_plugins(before: Any, after: Any, path: tuple[str, ...], hidden: Hidden) -> Iterator[Change]:

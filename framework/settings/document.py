@@ -115,6 +115,8 @@ class _Builder:
         if event.anchor:
             self._anchors[event.anchor] = node
         if isinstance(event, yaml.ScalarEvent):
+            if "\0" in event.value:
+                raise self._refusal(event, f"the text {shorten(event.value)} holds a NUL, which no setting may")
             is_plain = not event.style  # None, or "" from the C parser
             is_null = is_plain and event.tag is None and event.value in NULLS
             node.value = None if is_null else event.value

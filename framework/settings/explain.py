@@ -16,6 +16,7 @@ from pydantic.fields import FieldInfo
 
 from framework.model import durations
 from framework.model.allocation import Allocation
+from framework.model.rate import Rate
 from framework.settings.fields import Start
 from framework.settings.hidden import PLUGINS
 from framework.settings.schema import AppSettings
@@ -139,6 +140,8 @@ def spelled(value: Any, path: tuple[str, ...], field: FieldInfo | None) -> str:
             return durations.to_text(ms)
         case Start(policy=policy):
             return policy if policy != "time" else f"{value.ms} ms after 1970"
+        case Rate():
+            return str(value)
         case Allocation(name=name, options=options):
             return name if not options else json.dumps({name: options}, default=str)
         case str():

@@ -17,6 +17,7 @@ import pydantic
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from framework.errors import ConfigurationError, ConfigurationMistakes
 from framework.settings.secret import Secret
 from framework.settings.secret_words import MASK, SECRET_WORDS
 
@@ -25,6 +26,9 @@ Path: TypeAlias = tuple[str, ...]
 PLUGINS: Path = ("plugins", "settings")
 VARIABLE_LENGTH_MIN = 8
 """What a variable holds may be a port or `prod`: shorter than this it would mask half of every line of the log."""
+
+PART_LENGTH = 6
+"""So many characters that a value and an error have in common are a part of the value."""
 
 _SECRETS = (Secret, pydantic.SecretStr, pydantic.SecretBytes, pydantic.Secret)
 _EACH = "*"
@@ -50,17 +54,16 @@ class Hidden:
 
     declared: set[Path] = field(default_factory=set, compare=False)
     """Paths that a plugin's model calls secret, and with them all that is below; `*` stands for any key."""
-    variables: dict[Path, set[str]] = field(default_factory=dict, repr=False, compare=False)
-    """Path of a value that was written with `${env:NAME}` -> what the variables held."""
+    variables: dict[Path, dict[str, str]] = field(default_factory=dict, repr=False, compare=False)
+    """Path of a value that came from variables -> what they held, by their names."""
 
     def declare(self, path: Path, model: type[BaseModel]) -> None:
         """Take over what this model, of the settings at this path, says."""
         self.declared.update((*path, *inner) for inner in _secret_paths(model, ()))
 
-    def came_from(self, path: Path, text: str) -> None:
+    def came_from(self, path: Path, variable: str, text: str) -> None:
         """The value at this path has this text from a variable."""
-        if path[: len(PLUGINS)] == PLUGINS:
-            self.variables.setdefault(path, set()).add(text)
+        self.variables.setdefault(path, {})[variable] = text
 
     def joined(self, other: Hidden) -> Hidden:
         """What either hides."""
@@ -68,7 +71,38 @@ class Hidden:
 
     def covers(self, path: Path) -> bool:
         """Whether the value at this path is not to be shown."""
-        return self._is_declared(path) or _is_below(path, self.variables)
+        return self._is_declared(path) or _is_below(path, self._of_plugins)
+
+    @property
+    def _of_plugins(self) -> Iterator[Path]:
+        return (path for path in self.variables if path[: len(PLUGINS)] == PLUGINS)
+
+    def sources(self, path: Path) -> dict[str, str]:
+        """The variables that the value at this path came from, or one around it or in it, with what they hold."""
+        found: dict[str, str] = {}
+        for each, held in self.variables.items():
+            shorter = min(len(each), len(path))
+            if each[:shorter] == path[:shorter]:
+                found.update(held)
+        return found
+
+    def without_values(self, text: str, variables: Mapping[str, str] | None = None) -> str:
+        """An error's text, with names in place of what variables hold: these, which it is about, or any."""
+        held = [each for values in self.variables.values() for each in values.items()]
+        for name, value in sorted(held if variables is None else variables.items(), key=lambda each: -len(each[1])):
+            if len(value) >= PART_LENGTH:
+                text = _without_parts(text, name, value)
+            elif value:
+                begin, end = ("['\"]", "['\"]") if variables is None else (r"(?<!\w)['\"]?", r"['\"]?")
+                text = re.sub(f"{begin}{re.escape(value)}{end}", f"${{env:{name}}}", text)
+        return text
+
+    def masked(self, error: ConfigurationError) -> ConfigurationError:
+        """The error without what variables hold, to be shown."""
+        if isinstance(error, ConfigurationMistakes):
+            return ConfigurationMistakes(self.masked(each) for each in error.mistakes)
+        text = self.without_values(str(error))
+        return error if text == str(error) else ConfigurationError(text)
 
     def shown(self, value: Any, path: Path) -> Any:
         """The value as it may be shown, stars for what may not."""
@@ -88,13 +122,30 @@ class Hidden:
             yield from passwords_in(text)
             if self._is_declared(path):
                 yield text
-        for held in self.variables.values():
-            yield from (text for text in held if len(text) >= VARIABLE_LENGTH_MIN)
+        for path in self._of_plugins:
+            yield from (text for text in self.variables[path].values() if len(text) >= VARIABLE_LENGTH_MIN)
 
     def _is_declared(self, path: Path) -> bool:
         below_plugin = path[len(PLUGINS) + 1 :]
         named = any(SECRET_WORDS.search(step) and not step.endswith("file") for step in below_plugin)
         return named or _is_below(path, self.declared)
+
+
+def _without_parts(text: str, name: str, value: str) -> str:
+    """Errors show a value whole, quoted, cut off, or in parts that they have divided it into."""
+    kept, at = list[str](), 0
+    while at < len(text):
+        end = at + PART_LENGTH
+        if text[at:end] not in value or end > len(text):
+            kept.append(text[at])
+            at += 1
+            continue
+        while end < len(text) and text[at : end + 1] in value:
+            end += 1
+        kept.append(f"${{env:{name}}}")
+        at = end
+    shown = re.escape(f"${{env:{name}}}")
+    return re.sub(rf"(['\"])({shown})\1|['\"]({shown})\.\.\.", r"\2\3", "".join(kept))
 
 
 def _is_below(path: Path, hidden: Iterable[Path]) -> bool:

@@ -66,7 +66,12 @@ def _mistake(
         if "did you mean" not in message:
             message += f"; known here: {', '.join(sorted(known))}" if known else "; there are no keys here"
     else:
-        message = f"{dotted}: {_reason(detail)}{_found(detail, path, hidden)}"
+        variables = hidden.sources(path)
+        if variables:
+            what = f"the value of {' and '.join(f'${each}' for each in variables)} does not fit"
+            message = f"{dotted}: {what}: {hidden.without_values(_reason(detail), variables)}"
+        else:
+            message = f"{dotted}: {_reason(detail)}{_found(detail, path, hidden)}"
     return ConfigurationError(message, place=place_of(places, path))
 
 

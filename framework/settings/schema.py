@@ -193,13 +193,14 @@ class ConsumerSettings(Part):
     pull_batch: Annotated[int, Field(ge=1, le=1024)] = 32
     """Messages asked for in one pull. A stock broker hands out no more than 32."""
     cache_count: Annotated[int, Field(ge=1, le=65_535)] = 1_000
-    """Messages a queue may hold that are pulled and not yet settled."""
+    """Pulled messages that are not settled, per queue: a queue that holds more pulls nothing. The pull that passes this
+    brings up to `pull_batch` more."""
     cache_bytes: Annotated[Size, Field(ge=1 << 16)] = 100 << 20
-    """Bytes of pulled messages that one queue may hold; `app.budget` bounds all queues together."""
+    """Bytes of pulled messages per queue: a queue that holds more pulls nothing. `app.budget` bounds all queues."""
     topic_count: Annotated[int, Field(ge=1)] | None = None
-    """Messages that all owned queues of one topic may hold together, in even shares. Empty: no bound of its own."""
+    """`cache_count` for all owned queues of a topic together, each with an even share. Empty: no bound of its own."""
     topic_bytes: Annotated[Size, Field(ge=1 << 16)] | None = None
-    """Bytes that all owned queues of one topic may hold together, in even shares. Empty: no bound of its own."""
+    """`cache_bytes` for all owned queues of a topic together, each with an even share. Empty: no bound of its own."""
     explicit_ack: bool = False
     """Only `Ack()` is success; a handler that returns nothing is called again later."""
     undecodable: Literal["dead_letter", "retry", "hold", "drop"] = "dead_letter"
@@ -273,6 +274,11 @@ class Plugins(Part):
     """{plugin: {key: value}}; each plugin says which keys it has."""
 
 
+def alike(one: str, other: str) -> bool:
+    """Whether two names differ by capitals and hyphens alone, which a variable cannot spell."""
+    return one.lower().replace("-", "_") == other.lower().replace("-", "_")
+
+
 class AppSettings(BaseSettings):
     """Everything that a settings file says. `AppSettings()` is what no file at all means."""
 
@@ -332,8 +338,24 @@ class AppSettings(BaseSettings):
         return (init_settings,)
 
     def consumer(self, group: str) -> ConsumerSettings:
-        """The settings of a group, the defaults where nothing is said about it."""
-        return self.consumers.get(group) or ConsumerSettings()
+        """The settings of a group, the defaults where nothing is said about it.
+
+        A variable cannot spell capitals and hyphens: where it alone names a group, the group that is spelled alike is
+        meant (`runtime/collect.py` refuses one that may mean several).
+        """
+        found = self.consumers.get(group)
+        if found is None:
+            found = next((self.consumers[name] for name in self.spelled_by_variables if alike(name, group)), None)
+        return found or ConsumerSettings()
+
+    @property
+    def spelled_by_variables(self) -> list[str]:
+        """Groups that no file and no option names."""
+        found: dict[str, bool] = {}
+        for path, place in self._places.items():
+            if path[0] == "consumers" and len(path) > 1:
+                found[path[1]] = found.get(path[1], True) and place.startswith("$")
+        return [name for name in self.consumers if found.get(name, False)]
 
     def place(self, *path: str) -> str | None:
         """File and line (or variable, or option) where the value at this path was written; None for a default."""
@@ -368,7 +390,7 @@ class AppSettings(BaseSettings):
         try:
             settings = cls.model_validate(values)
         except ValidationError as error:
-            return translated(error, cls, places)
+            return translated(error, cls, places, hidden=hidden)
         settings._places = dict(places)  # noqa: SLF001  # our own instance, before anybody has seen it
         settings._hidden = hidden or Hidden()  # noqa: SLF001  # likewise
         settings._warnings = tuple(warnings)  # noqa: SLF001  # likewise

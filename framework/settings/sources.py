@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from framework.settings import document
 from framework.settings.document import Document
 from framework.settings.hidden import Hidden
 from framework.settings.mistakes import without_mistaken
-from framework.settings.schema import AppSettings
+from framework.settings.schema import AppSettings, alike
 from framework.settings.secret_words import SECRET_WORDS
 
 CONFIG_VARIABLE = "FRAMEWORK_APP_CONFIG"
@@ -28,6 +28,8 @@ FILE_NAME = "framework-app.yaml"
 
 _REFERENCE = re.compile(r"\$(\$)?\{([^}]*\}?)")
 _VARIABLE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)\}")
+_MISSING = object()
+"""In place of a value that names a variable which is not set: one mistake is enough of it."""
 _KEYS_OF_CREDENTIALS = ("access_key", "secret_key", "security_token")
 
 # Values that name files: written beside the settings file, they are found from wherever the process runs.
@@ -123,13 +125,21 @@ def read_credentials(path: Path) -> Document:
 
 def read_private(path: Path) -> Document:
     """A file with secrets; refused when others may read it."""
-    content = _read(path)
+    content = read(path)
     if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise ConfigurationError(f"others may read these keys; run: chmod 600 {path}", place=str(path))
     return content
 
 
-def _read(path: Path) -> Document:
+def has_content(value: Any) -> bool:
+    """Whether any key in it has a value."""
+    if isinstance(value, Mapping):
+        return any(has_content(each) for each in value.values())
+    return value is not None
+
+
+def read(path: Path) -> Document:
+    """One settings file as it stands there; ConfigurationError with the place of what is wrong."""
     try:
         with open(path, "rb") as stream:
             content = stream.read(document.BYTES_MAX + 1)
@@ -153,7 +163,7 @@ class _Layers:
 
     def add_file(self, path: Path) -> None:
         try:
-            layer = _read(path)
+            layer = read(path)
         except ConfigurationError as mistake:
             self.mistakes.append(mistake)
             return
@@ -168,7 +178,12 @@ class _Layers:
         for variable in sorted(self.environment):
             if variable.startswith(PREFIX):
                 steps = variable.removeprefix(PREFIX).split("__")
-                self.add(self._spelled(steps), self.environment[variable], f"${variable}", expand=False)
+                try:
+                    path = self._spelled(steps, variable)
+                except ConfigurationError as mistake:
+                    self.mistakes.append(mistake)
+                    continue
+                self.add(path, self.environment[variable], f"${variable}", expand=False)
 
     def add(self, path: tuple[str, ...], text: str, place: str, *, expand: bool = True) -> None:
         try:
@@ -176,12 +191,17 @@ class _Layers:
         except ConfigurationError as mistake:
             self.mistakes.append(mistake)
             return
-        self.places[path] = place
+        places = dict.fromkeys(_paths(value, path), place)
         if expand:
-            value = self._expanded(value, path, self.places)
+            value = self._expanded(value, path, places)
+        else:
+            self.hidden.came_from(path, place.removeprefix("$"), text)
+        if value is _MISSING:
+            return
+        layer: Any = value
         for step in reversed(path):
-            value = {step: value}
-        _lay(self.values, value, self.places, {path: place}, ())
+            layer = {step: layer}
+        _lay(self.values, layer, self.places, places, ())
 
     def add_credentials(self) -> None:
         """Keys from `cluster.credentials.file`, under whatever is written beside it."""
@@ -202,14 +222,19 @@ class _Layers:
                 credentials[key] = value
                 self.places[(*route, key)] = found.places[(key,)]
 
-    def _spelled(self, steps: list[str]) -> tuple[str, ...]:
+    def _spelled(self, steps: list[str], variable: str) -> tuple[str, ...]:
         """Variables are upper case and have no hyphen; keys that exist below are spelled as they are there."""
         path: list[str] = []
         level: Any = self.values
         for step in steps:
-            wanted = step.lower()
             known = level if isinstance(level, dict) else {}
-            name = next((key for key in known if key.lower().replace("-", "_") == wanted), wanted)
+            names = [key for key in known if alike(key, step)]
+            if len(names) > 1:
+                raise ConfigurationError(
+                    f"{'.'.join(path) or 'the settings'}: {step} may mean {' or '.join(names)}; use --set or the file",
+                    place=f"${variable}",
+                )
+            name = names[0] if names else step.lower()
             path.append(name)
             level = known.get(name)
         return tuple(path)
@@ -217,11 +242,15 @@ class _Layers:
     def _expanded(self, value: Any, path: tuple[str, ...], places: Mapping[tuple[str, ...], str]) -> Any:
         """`${env:NAME}` in parsed texts only, and once: what a variable holds can add no keys and no references."""
         if isinstance(value, dict):
-            return {key: self._expanded(item, (*path, key), places) for key, item in value.items()}
+            opened = {key: self._expanded(item, (*path, key), places) for key, item in value.items()}
+            return {key: item for key, item in opened.items() if item is not _MISSING}
         if isinstance(value, list):
-            return [self._expanded(item, (*path, str(at)), places) for at, item in enumerate(value)]
+            items = [self._expanded(item, (*path, str(at)), places) for at, item in enumerate(value)]
+            return _MISSING if any(item is _MISSING for item in items) else items
         if not isinstance(value, str) or "$" not in value:
             return value
+
+        count = len(self.mistakes)
 
         def replaced(found: re.Match[str]) -> str:
             if found[1]:
@@ -232,12 +261,13 @@ class _Layers:
             elif variable[1] not in self.environment:
                 reason = f"the environment variable {variable[1]} is not set"
             else:
-                self.hidden.came_from(path, self.environment[variable[1]])
+                self.hidden.came_from(path, variable[1], self.environment[variable[1]])
                 return self.environment[variable[1]]
             self.mistakes.append(ConfigurationError(f"{'.'.join(path)}: {reason}", place=places.get(path)))
             return ""
 
-        return _REFERENCE.sub(replaced, value)
+        text = _REFERENCE.sub(replaced, value)
+        return text if len(self.mistakes) == count else _MISSING
 
     def _warn_of_secrets(self, layer: Document, value: Any, path: tuple[str, ...]) -> None:
         if isinstance(value, dict):
@@ -290,6 +320,14 @@ def _lay(
         if isinstance(value, list):
             inner = [(*here, str(at)) for at in range(len(value))]
             places.update({path: new_places[path] for path in inner if path in new_places})
+
+
+def _paths(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Of a value, and of all that is in it."""
+    yield path
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in inside:
+        yield from _paths(each, (*path, str(key)))
 
 
 def _beside(folder: Path, values: dict[str, Any], route: tuple[str, ...]) -> None:

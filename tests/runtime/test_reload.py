@@ -103,6 +103,25 @@ def test_what_is_live_acts_within_a_second_and_the_rest_is_named(tmp_path: Path)
     run(scenario)
 
 
+@pytest.mark.parametrize("text", ["", "# all gone\n", "---\n", "consumers:\napp: {}\n"])
+def test_a_file_that_lost_all_its_keys_is_refused(tmp_path: Path, text: str) -> None:
+    """As when it is truncated: all defaults would start groups that are paused, and forget the name servers."""
+
+    async def scenario() -> None:
+        async with desk(tmp_path, "consumers: {billing: {paused: true, concurrency: 2}}\n") as it:
+            with capture_logs() as lines:
+                it.path.write_text(text)
+                await soon(lambda: any(each["event"].startswith("settings not reloaded") for each in lines))
+            (said,) = [each for each in lines if each["event"].startswith("settings not reloaded")]
+            assert str(it.path) == said["place"]
+            assert "the file has no keys any more" in said["reason"]
+            assert it.app.settings.consumer("billing").paused
+            it.by_rename("consumers: {billing: {concurrency: 5}}\n")
+            await soon(lambda: it.runs(5))
+
+    run(scenario)
+
+
 @pytest.mark.parametrize(
     ("tail", "reason", "line"),
     [

@@ -30,11 +30,11 @@ def test_the_same_settings_differ_in_nothing() -> None:
 
 def test_each_difference_is_named_in_the_order_of_the_schema() -> None:
     assert [
-        ("app.drain: 30000 -> 5000", Kind.LIVE),
+        ("app.drain: 30s -> 5s", Kind.LIVE),
         ("app.name: app -> shop", Kind.RESTART),
         ("consumers.billing.concurrency: 20 -> 4", Kind.LIVE),
-        ("consumers.billing.start: Start(policy='last', ms=0) -> Start(policy='first', ms=0)", Kind.RESTART),
-        ("consumers.stock.paused: False -> True", Kind.LIVE),
+        ("consumers.billing.start: last -> first", Kind.RESTART),
+        ("consumers.stock.paused: false -> true", Kind.LIVE),
         ("logging.level: info -> debug", Kind.LIVE),
     ] == sorted(
         told(
@@ -46,6 +46,21 @@ def test_each_difference_is_named_in_the_order_of_the_schema() -> None:
             },
         )
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("timeout", "3s", "15m -> 3s"), ("timeout", None, "15m -> none"), ("topic_bytes", "1MiB", "none -> 1MiB"),
+        ("rate", "100/s", "none -> 100/s"), ("cache_bytes", "64KiB", "100MiB -> 64KiB"),
+        ("start", "30m", "last -> 30m"),
+        ("allocation", {"nearby": {"by": "averaging"}}, 'averaging -> {"nearby": {"by": "averaging"}}'),
+    ],
+)  # fmt: skip
+def test_a_change_is_shown_as_a_file_writes_it(name: str, value: object, said: str) -> None:
+    ((shown, _),) = told({}, {"consumers": {"billing": {name: value}}})
+
+    assert f"consumers.billing.{name}: {said}" == shown
 
 
 def test_a_group_that_is_named_no_more_goes_back_to_the_defaults() -> None:
@@ -70,7 +85,7 @@ def test_what_opens_a_door_or_brings_other_code_is_refused(before: dict[str, Any
 
 
 def test_a_door_that_is_closed_waits_for_a_restart() -> None:
-    assert [("cluster.tls.enabled: False -> True", Kind.RESTART)] == told({}, {"cluster": {"tls": {"enabled": True}}})
+    assert [("cluster.tls.enabled: false -> true", Kind.RESTART)] == told({}, {"cluster": {"tls": {"enabled": True}}})
 
 
 def test_no_secret_is_shown() -> None:
@@ -126,7 +141,7 @@ def test_no_secret_of_a_plugin_is_shown_when_it_changes() -> None:
     )
 
     assert [
-        "plugins.settings.a.hosts: [{'password': '***'}] -> [{'password': '***'}]",
+        'plugins.settings.a.hosts: [{"password": "***"}] -> [{"password": "***"}]',
         "plugins.settings.a.tokens.eu: *** -> ***",
         "plugins.settings.a.url: amqp://u:***@h -> amqp://u:***@h",
     ] == [each for each, _ in shown]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from framework.errors import ConfigurationError, ConfigurationMistakes
+from framework.runtime.collect import unknown_groups
+from framework.settings.hidden import Hidden
 from framework.settings.schema import AppSettings
 from framework.settings.sources import CONFIG_VARIABLE, find, load, override
 
@@ -43,6 +46,115 @@ def test_a_variable_finds_a_group_whose_name_it_cannot_spell(tmp_path: Path) -> 
 
     assert ["Billing-EU"] == list(settings.consumers)
     assert 3 == settings.consumer("Billing-EU").concurrency
+
+
+def test_a_variable_names_a_group_that_the_file_does_not(tmp_path: Path) -> None:
+    """Groups are handlers' affair, and most have no settings; a variable cannot spell their capitals and hyphens."""
+    variable = {"FRAMEWORK_APP__CONSUMERS__ORDER_DESK__CONCURRENCY": "3"}
+
+    settings = load(written(tmp_path, "app: {name: x}"), environment=variable)
+
+    assert [3, 3, 3, 20] == [
+        settings.consumer(group).concurrency for group in ("order_desk", "order-desk", "Order-Desk", "orders")
+    ]
+    assert [] == unknown_groups(settings, ["Order-Desk", "stock"])
+    (mistake,) = unknown_groups(settings, ["Order-Desk", "order_DESK"])
+    assert "may mean group Order-Desk or order_DESK" in str(mistake)
+    assert "no consumer is in this group" in str(unknown_groups(settings, ["stock"])[0])
+    of_file = load(written(tmp_path, "consumers: {order_desk: {}}"), environment={})
+    assert "no consumer is in this group; did you mean" in str(unknown_groups(of_file, ["order-desk"])[0])
+
+
+def test_a_variable_that_may_mean_two_groups_is_refused(tmp_path: Path) -> None:
+    file = written(tmp_path, "consumers: {a-b: {}, A_B: {}}")
+
+    (mistake,) = mistakes_of(file, environment={"FRAMEWORK_APP__CONSUMERS__A_B__CONCURRENCY": "3"})
+
+    assert "$FRAMEWORK_APP__CONSUMERS__A_B__CONCURRENCY: consumers: A_B may mean a-b or A_B; use --set" in mistake
+
+
+@pytest.mark.parametrize(
+    ("options", "place"),
+    [
+        ({"overrides": [override("cluster={tls: {enabled: perhaps}}")]}, "--set cluster"),
+        ({"environment": {"FRAMEWORK_APP__CLUSTER": "{tls: {enabled: perhaps}}"}}, "$FRAMEWORK_APP__CLUSTER"),
+    ],
+)
+def test_what_a_mapping_gives_stands_where_the_mapping_does(
+    tmp_path: Path, options: dict[str, Any], place: str
+) -> None:
+    """It was blamed with the place of the file's own value."""
+    file = written(tmp_path, "cluster:\n  tls:\n    enabled: true\n    ca_file: ca.pem\n")
+
+    (mistake,) = mistakes_of(file, **{"environment": {}, **options})
+
+    assert mistake.startswith(f"{place}: cluster.tls.enabled: ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "app: {drain: '${env:NONE}'}", "cluster: {name_servers: ['${env:NONE}']}", "app: {budget: 'a${env:NONE}b'}",
+        "consumers: {g: {rate: '${env:NONE}/s'}}",
+    ],
+)  # fmt: skip
+def test_a_variable_that_is_not_set_is_one_mistake(tmp_path: Path, text: str) -> None:
+    (mistake,) = mistakes_of(written(tmp_path, text), environment={})
+
+    assert "the environment variable NONE is not set" in mistake
+
+
+def test_a_text_with_a_nul_is_refused(tmp_path: Path) -> None:
+    (mistake,) = mistakes_of(written(tmp_path, 'progress:\n  folder: "a\\0b"'), environment={})
+
+    assert "app.yaml:2:11: the text 'a\\x00b' holds a NUL" in mistake
+
+
+SECRET = "CANARY-s3cr3t,value=1234567890"
+PLACES = [
+    "app: {drain: '%s'}", "app: {budget: '%s'}", "app: {instance: '/%s'}", "app: {protect: '%s'}",
+    "cluster: {name_servers: '%s'}", "cluster: {name_servers: ['%s', 'a:1']}", "cluster: {allow: '%s'}",
+    "cluster: {embedded_limits: {message: '%s'}}", "cluster: {address_map: {'a:1': '%s'}}",
+    "cluster: {namespace: '/%s'}",
+    "consumers: {g: {concurrency: '%s'}}", "consumers: {g: {rate: '%s'}}", "consumers: {g: {start: '%s'}}",
+    "consumers: {g: {undecodable: '%s'}}", "consumers: {g: {progress: '%s'}}", "consumers: {g: {trace_topic: '%s/'}}",
+    "logging: {level: '%s'}", "logging: {levels: {a: '%s'}}", "workers: {max_memory: 'x%sx'}", "app: '%s'",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", PLACES)
+@pytest.mark.parametrize("value", [SECRET, SECRET * 9, SECRET.upper(), "2026-11-21T09:30:00.CANARY", "CANARY"])
+def test_an_error_about_a_variable_names_it_and_not_its_value(tmp_path: Path, text: str, value: str) -> None:
+    file = written(tmp_path, text % "${env:DATABASE}")
+
+    for mistake in mistakes_of(file, environment={"DATABASE": value}):
+        assert "$DATABASE" in mistake
+        for at in range(len(value) - 5):
+            assert value[at : at + 6].lower() not in mistake.lower()
+
+
+@pytest.mark.parametrize("name", ["APP__DRAIN", "CLUSTER__NAME_SERVERS", "CONSUMERS__G__START", "CLUSTER"])
+def test_so_does_an_error_about_a_variable_of_ours(tmp_path: Path, name: str) -> None:
+    for mistake in mistakes_of(written(tmp_path, "{}"), environment={f"FRAMEWORK_APP__{name}": SECRET}):
+        assert f"the value of $FRAMEWORK_APP__{name} does not fit" in mistake
+        assert "CANARY" not in mistake
+
+
+def test_a_short_value_is_not_said_either(tmp_path: Path) -> None:
+    (mistake,) = mistakes_of(written(tmp_path, "app: {drain: '${env:PIN}'}"), environment={"PIN": "4711"})
+
+    assert "4711" not in mistake
+
+
+def test_what_is_found_wrong_later_is_said_without_values() -> None:
+    hidden = Hidden()
+    hidden.came_from(("app", "name"), "SHORT", "ab")
+    hidden.came_from(("cluster", "tls", "ca_file"), "WHERE", "/secret/place")
+    wrong = ConfigurationError("cannot read '/secret/place/ca.pem': 'ab' is about", place="f.yaml:3")
+
+    shown = hidden.masked(ConfigurationMistakes([wrong, ConfigurationError("another")]))
+
+    assert "f.yaml:3: cannot read '${env:WHERE}/ca.pem': ${env:SHORT} is about\nanother" == str(shown)
 
 
 def test_lists_are_replaced_whole(tmp_path: Path) -> None:
