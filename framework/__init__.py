@@ -5,7 +5,7 @@ The public names are loaded when first asked for, so that a process imports only
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+TYPE_CHECKING = False  # typing takes longer to import than all the rest of a command's first steps
 
 if TYPE_CHECKING:
     from framework.client.producer import Producer as Producer

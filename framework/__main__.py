@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from framework.cli.main import run
+from framework.cli.entry import run
 
 if __name__ == "__main__":
     sys.exit(run())

@@ -52,6 +52,11 @@ class Child:
         if self.is_ready:
             self._signal(signal.SIGHUP)
 
+    def ask_to_tell(self) -> None:
+        """Likewise: one that is coming up does not know the signal yet."""
+        if self.is_ready:
+            self._signal(signal.SIGUSR1)
+
     def kill(self) -> None:
         self._signal(signal.SIGKILL)
 
@@ -155,6 +160,10 @@ class Children:
     def ask_to_reload(self) -> None:
         for child in self.running:
             child.ask_to_reload()
+
+    def ask_to_tell(self) -> None:
+        for child in self.running:
+            child.ask_to_tell()
 
     def kill(self) -> None:
         for child in self.running:

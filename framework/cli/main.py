@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import errno
-import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -15,8 +14,10 @@ from importlib import import_module
 from typing import NoReturn
 
 from framework import __version__
+from framework.cli import entry
 from framework.cli.exit_codes import ExitCode
 from framework.errors import BrokerUnreachable, ConfigurationError, ConfigurationMistakes, StoreError, nearest
+from framework.runtime import streams
 
 COMMANDS = {
     "run": "consume with the handlers of an application",
@@ -68,16 +69,15 @@ class Parser(argparse.ArgumentParser):
 def run(argv: Sequence[str] | None = None) -> int:
     """The entry point; answers the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if argv is None:
+        entry.note_signals(arguments)
+        streams.make_sure()
     try:
         return _run(arguments)
     except SystemExit as error:  # argparse ends a program by raising
         return error.code if isinstance(error.code, int) else ExitCode.USAGE
     except KeyboardInterrupt:
         return ExitCode.LEFT_AT_ONCE
-    except BrokenPipeError:
-        # Whoever read us has gone; what is still buffered must not fail once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.CLEAN
     except Exception as error:  # noqa: BLE001 - border: the user's eyes
         if "--debug" in arguments:
             traceback.print_exc()

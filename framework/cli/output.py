@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from framework.runtime import streams
+
 Event = dict[str, Any]
 
 _LAST = re.compile(r"drained: handled=(\d+) retried=(\d+) dead=(\d+) left=(\d+)(?: unconfirmed=(\d+))?\n?")
@@ -17,9 +19,16 @@ _WORDS = {"retry": "retry", "dead_lettered": "dead-lettered"}
 
 
 def say(line: str) -> None:
-    """One line, at once: somebody may be waiting for it at the other end of a pipe."""
+    """One line, at once: somebody may be waiting for it at the other end of a pipe. One that cannot be written is
+    counted (`runtime/streams.py`); `is_unheard` says whether anybody reads them.
+    """
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
+
+
+def is_unheard() -> bool:
+    """Whether whoever read our lines has gone."""
+    return streams.is_unheard(sys.stdout)
 
 
 class Counted(Protocol):
@@ -116,8 +125,8 @@ class EventLines:
 
     def __init__(self, unheard: Callable[[], None]) -> None:
         self._lines: list[str] = []
-        self._unheard = unheard
-        """Called when nobody reads them any more."""
+        self._unheard: Callable[[], None] | None = unheard
+        """Called once, when nobody reads them any more."""
 
     def put(self, event: Event) -> None:
         if not self._lines:
@@ -127,7 +136,7 @@ class EventLines:
     def flush(self) -> None:
         lines, self._lines = self._lines, []
         if lines:
-            try:
-                say("\n".join(lines))
-            except BrokenPipeError:
+            say("\n".join(lines))
+            if self._unheard is not None and is_unheard():
                 self._unheard()
+                self._unheard = None

@@ -15,7 +15,7 @@ import structlog
 
 from framework.cli.children import Child, Children
 from framework.cli.exit_codes import ExitCode, of_all
-from framework.cli.output import Totals
+from framework.cli.output import Totals, is_unheard
 from framework.net.task_tree import TaskTree
 from framework.net.wakeup import Wakeup
 from framework.runtime.signals import draining
@@ -58,6 +58,8 @@ class Plan:
     """What children are told first, on their stdin: asked for when they are already on their way up."""
     on_ready: Callable[[], None] = nothing
     """Told once, when all first children handle messages, or when one of them could not be started."""
+    ends_unheard: bool = False
+    """Whether it ends when nobody reads its lines any more, which are what it is run for."""
     may_end: bool = False
     """Whether children end by themselves when they have done all there is (--until-idle): none is replaced then."""
 
@@ -65,8 +67,6 @@ class Plan:
 @dataclass(slots=True)
 class _State:
     is_asked: bool = False
-    is_unheard: bool = False
-    """Nobody reads our output any more."""
     is_changed: bool = False
     was_ready: bool = False
     is_waiting: bool = False
@@ -95,13 +95,9 @@ async def supervise(plan: Plan) -> tuple[int, Totals]:
         bell.ring()
 
     def line(text: str) -> None:
-        if state.is_unheard:
-            return
-        try:
-            plan.on_line(text)
-        except BrokenPipeError:  # whoever read us has gone: end, and go on reading the children until they have
-            state.is_unheard = True
-            ask()
+        plan.on_line(text)
+        if plan.ends_unheard and is_unheard() and not state.is_asked:
+            ask()  # and go on reading the children until they have ended
 
     children = Children(plan.options, on_line=line, changed=bell.ring)
 
@@ -109,13 +105,16 @@ async def supervise(plan: Plan) -> tuple[int, Totals]:
         lambda: loop.call_soon_threadsafe(ask),
         leave=children.kill,
         reload=lambda: loop.call_soon_threadsafe(children.ask_to_reload),
+        tell=lambda: loop.call_soon_threadsafe(children.ask_to_tell),
     ):
         if plan.length_ms is not None:
             loop.call_later(plan.length_ms / 1000, ask)
         if plan.files is not None:
             tree.start(_watch(plan.files, state, bell), name="watch")
         try:
-            await _start(plan, children, plan.workers)
+            await asyncio.sleep(0)  # a signal that came during the start is heard now
+            if not state.is_asked:
+                await _start(plan, children, plan.workers)
             code = await _until_the_end(plan, children, state, bell, tree)
         finally:
             await tree.close()

@@ -173,6 +173,8 @@ class Snapshot:
     held_back: Mapping[str, int] = field(default_factory=dict)
     """Groups that are not joined yet, since this member came and went too often -> for how long (ms) they are not."""
     host: str = ""
+    lost_lines: int = 0
+    """Of log and events of the whole process, which could not be written."""
     session: str = ""
     """Which life of the process this is; nobody else has the same."""
     failed_loops: tuple[LoopSnapshot, ...] = ()

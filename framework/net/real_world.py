@@ -12,7 +12,6 @@ import os
 import random
 import socket
 import threading
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextvars import Context, copy_context
@@ -23,6 +22,7 @@ from typing import Any, TypeVar
 
 from framework import marks
 from framework.net import forks
+from framework.net.real_clock import RealClock
 from framework.ports import DiskUsage, Listening, PipeOwner, World
 
 T = TypeVar("T")
@@ -50,16 +50,6 @@ def real_world() -> World:
 def is_of_no_address(error: OSError) -> bool:
     """Whether a port could not be opened because of its address: a name that leads nowhere, or another machine's."""
     return isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
-
-
-class RealClock:
-    monotonic = staticmethod(time.monotonic)  # exactly the system's: one call on the hot path, not two
-
-    def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
-
-    def monotonic_ms(self) -> int:
-        return int(time.monotonic() * 1000)
 
 
 class RealNetwork:

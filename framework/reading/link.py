@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from framework.errors import BrokerUnreachable, ConnectionLost, ProtocolError, RequestTimedOut
 from framework.net.address import Address, AllowList
-from framework.net.real_world import RealClock
+from framework.net.real_clock import RealClock
 from framework.net.tls import handshake_trouble
 from framework.wire.codes import request_name
 from framework.wire.command import Command

@@ -2,6 +2,9 @@
 
 A child has its parent's locks as they were, and none of its threads. Forked while another thread is writing, it would
 wait at its first line for a thread that is not there. So a fork waits until no line is being written, within a limit.
+
+A line that cannot be written is counted, and nobody who logs hears of it; once lines are written again, one says how
+many were lost.
 """
 
 from __future__ import annotations
@@ -9,6 +12,10 @@ from __future__ import annotations
 import os
 import threading
 from typing import Any
+
+import structlog
+
+from framework.runtime import streams
 
 PATIENCE_SECONDS = 1.0  # whoever reads our lines may have stopped reading
 
@@ -40,11 +47,22 @@ class Lines:
 
     def __init__(self, target: Any) -> None:
         self._target = target
+        self._loss: streams.Loss | None = None
+        """Of a stream that fails itself; those of our commands don't."""
 
     def msg(self, text: str) -> None:
         with _turn.lock:
-            self._target.write(text + "\n")
-            self._target.flush()
+            try:
+                self._target.write(text + "\n")
+                self._target.flush()
+            except Exception as error:  # noqa: BLE001 - border: whatever the lines go to
+                self._loss = self._loss or streams.Loss("log")
+                self._loss.lost(1, f"{type(error).__name__}: {error}")
+                return
+        if self._loss is not None:
+            self._loss.written()
+        for name, count, reason in streams.news():
+            structlog.get_logger().warning("lines lost", stream=name, count=count, reason=reason)
 
     log = debug = info = warn = warning = msg
     fatal = failure = err = error = critical = exception = msg

@@ -15,6 +15,7 @@ from framework.ports import Clock
 from framework.runtime.connect import consume_from
 from framework.runtime.counting import EngineFigures
 from framework.runtime.group import ConsumerGroup
+from framework.runtime.streams import lost_lines
 from framework.services.clocks import AlignedClock
 from framework.services.pull import PullLoop
 from framework.services.work import Counts
@@ -61,6 +62,7 @@ def picture(
         held_back=dict(held_back),
         host=host,
         session=session,
+        lost_lines=lost_lines(),
         failed_loops=tuple(
             LoopSnapshot(name, each.count, each.reason, stands_back=each.standing_back > 0)
             for name, each in failed_loops.items()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 from types import CodeType, FrameType
 from typing import Any
@@ -26,7 +26,21 @@ NAME_MAX = 80
 
 def stacks() -> str:
     """One paragraph a task, then one a thread. Cut where it would become too long, and says so."""
-    text = "\n".join(["\n".join(lines) + "\n" for lines in (*_tasks(), *_threads())])
+    return _text((*_tasks(), *_threads()))
+
+
+def stacks_of_tasks() -> str:
+    """On the event loop's thread only."""
+    return _text(_tasks())
+
+
+def stacks_of_threads() -> str:
+    """From any thread."""
+    return _text(_threads())
+
+
+def _text(paragraphs: Iterable[list[str]]) -> str:
+    text = "\n".join(["\n".join(lines) + "\n" for lines in paragraphs])
     return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}\n... cut after {TEXT_MAX} characters\n"
 
 

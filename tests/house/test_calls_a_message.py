@@ -24,7 +24,7 @@ from framework.hooks.host import PluginHost
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import Outcome
-from framework.net.real_world import RealClock
+from framework.net.real_clock import RealClock
 from framework.services.consume import Crew
 from framework.services.deliver import Hooks, call_for
 

@@ -21,7 +21,7 @@ import pytest
 import structlog
 
 from framework import App, Message, Producer, consumer
-from framework.net.real_world import RealClock
+from framework.net.real_clock import RealClock
 from framework.net.task_tree import TaskTree
 from framework.runtime import logs
 from framework.runtime.reload import Reload

@@ -14,7 +14,8 @@ from framework import Message, consumer
 from framework.core.chunk import Chunk
 from framework.core.expiry import Slot
 from framework.model.queue import MessageQueue
-from framework.net.real_world import RealClock, real_world
+from framework.net.real_clock import RealClock
+from framework.net.real_world import real_world
 from framework.runtime import logs
 from framework.runtime.log_failures import lines_of
 from framework.runtime.log_places import with_place

@@ -13,7 +13,8 @@ from framework.core.expiry import held
 from framework.hooks.builtin.expiry.send_back import SendBack
 from framework.model.delivery import Delivery
 from framework.model.message import Message
-from framework.net.real_world import RealClock, RealWorkers
+from framework.net.real_clock import RealClock
+from framework.net.real_world import RealWorkers
 from framework.net.task_tree import TaskTree
 from framework.services.batch_calls import Batching
 from framework.services.batches import BatchCrew

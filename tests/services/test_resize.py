@@ -12,7 +12,8 @@ import pytest
 
 from framework.core.chunk import Chunk
 from framework.model.message import Message
-from framework.net.real_world import RealClock, RealWorkers
+from framework.net.real_clock import RealClock
+from framework.net.real_world import RealWorkers
 from framework.net.task_tree import TaskTree
 from framework.services.consume import Crew
 from framework.services.threads import ThreadCrew

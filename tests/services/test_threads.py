@@ -13,7 +13,8 @@ import pytest
 from framework.core.chunk import Chunk
 from framework.model.message import Message
 from framework.model.outcome import RetryLater
-from framework.net.real_world import RealClock, RealWorkers
+from framework.net.real_clock import RealClock
+from framework.net.real_world import RealWorkers
 from framework.services.threads import ThreadCrew
 from tests.services.parts import Books, LoopClock, play, turns
 

@@ -177,6 +177,7 @@ async def _serve(arguments: argparse.Namespace) -> ExitCode:
     from framework.broker.server import Broker
     from framework.net.real_world import real_world
     from framework.runtime.signals import draining
+    from framework.runtime.telling import teller
 
     world = real_world()
     broker = Broker(
@@ -193,7 +194,7 @@ async def _serve(arguments: argparse.Namespace) -> ExitCode:
     )
     asked, loop = asyncio.Event(), asyncio.get_running_loop()
     loop.set_exception_handler(_out_of_files(world.clock))
-    with draining(lambda: loop.call_soon_threadsafe(asked.set)):
+    with draining(lambda: loop.call_soon_threadsafe(asked.set), tell=teller(loop)):
         await broker.start()
         gc.freeze()
         gc.set_threshold(GARBAGE_OBJECTS)

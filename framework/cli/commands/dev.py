@@ -90,6 +90,7 @@ async def _develop(arguments: argparse.Namespace) -> int:
         length_ms=durations.to_ms(arguments.length) if arguments.length else None,
         may_end=bool(arguments.until_idle),
         files=files,
+        ends_unheard=True,
         on_line=line,
         greeting=box.address,
         on_ready=lambda: output.say(f"ready: namesrv={box.name_server}"),

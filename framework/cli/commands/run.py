@@ -97,14 +97,19 @@ async def _consume_there(app: App, arguments: argparse.Namespace) -> ExitCode:
     from framework.net.wakeup import Wakeup
     from framework.runtime.reload import Reload
     from framework.runtime.signals import draining
+    from framework.runtime.telling import teller
     from framework.services.supervise import supervise
 
     asked, tree, loop = Wakeup(), TaskTree(), asyncio.get_running_loop()
-    lines = output.EventLines(asked.ring)
+    lines = output.EventLines(_unheard)
     if arguments.json:
         app.on_event = lines.put
     reload = Reload(app, lambda: options.loaded(arguments).settings, options.files(arguments))
-    with draining(lambda: loop.call_soon_threadsafe(asked.ring), reload=lambda: loop.call_soon_threadsafe(reload.ask)):
+    with draining(
+        lambda: loop.call_soon_threadsafe(asked.ring),
+        reload=lambda: loop.call_soon_threadsafe(reload.ask),
+        tell=teller(loop, app.snapshot),
+    ):
         supervise(tree, "reload", reload.run, app.world.chance)
         tree.start(_stop_when(asked, app), name="stop")
         if arguments.until_idle:
@@ -126,6 +131,13 @@ async def _consume_there(app: App, arguments: argparse.Namespace) -> ExitCode:
     if arguments.child and app.hanging:
         return ExitCode.HUNG
     return ExitCode.ABANDONED if app.counts.abandoned or app.counts.unconfirmed else ExitCode.CLEAN
+
+
+def _unheard() -> None:
+    """Whoever read the events has gone. That is no reason to handle nothing: they are counted, and lost."""
+    import structlog
+
+    structlog.get_logger().warning("events lost", reason="nobody reads stdout any more")
 
 
 async def _watch_hanging(app: App, asked: Any) -> None:
