@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from framework.client.brokers import Brokers
@@ -34,6 +35,7 @@ class Cluster:
         on_disconnected: Callable[[str], None] | None = None,
     ) -> None:
         self.world, self.options = world, options
+        self.loop = asyncio.get_running_loop()
         self.pool = Pool(
             world,
             tls=options.tls,

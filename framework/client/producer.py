@@ -122,6 +122,8 @@ class Producer:
 
         Brokers that are sent to are told who sends, so that administrators see this producer.
         """
+        if self._own is not None:
+            self._check_loop("start")
         if self._options is not None and self._own is None:
             presence = self._presence = Presence(self._group)
             self._own = Cluster(self._world, self._options, on_connected=presence.connected)
@@ -130,6 +132,8 @@ class Producer:
 
     async def stop(self) -> None:
         """Leave and close what `start` opened; sends under way fail."""
+        if self._own is not None:
+            self._check_loop("stop")
         if self._trace is not None:
             await self._trace.tracer.close()
         await self._tree.close()
@@ -173,6 +177,7 @@ class Producer:
 
         `queue` names the one queue to use; then nothing is tried elsewhere. `timeout` bounds all attempts together.
         """
+        self._check_loop("send")
         if isinstance(message, str):
             message = Message(message, b"" if body is None else body, tags=tags, keys=keys, properties=properties)
         elif body is not None or tags or properties or tuple(keys):
@@ -199,10 +204,22 @@ class Producer:
         timeout: str | float | None = None,
     ) -> list[SendResult]:
         """Send messages of one topic in one request: all are stored, one after the other in one queue, or none."""
+        self._check_loop("send_batch")
         batch = list(messages)
         keys = [self._next_key() for _ in batch]
         outgoing = prepare_batch(batch, keys, self._world.clock.now_ms(), namespace=self._namespace)
         return await self._deliver(outgoing, queue, timeout)
+
+    def _check_loop(self, method: str) -> None:
+        """Connections belong to one event loop: from another one nothing would come back, or all would break."""
+        cluster = self.cluster
+        if cluster.pool.is_shared:
+            return  # by a fork, and its use says so
+        if cluster.loop is not asyncio.get_running_loop():
+            raise ConfigurationError(
+                f"Producer.{method}: this is another event loop than the one that the producer was started in; hand it "
+                f"over with asyncio.run_coroutine_threadsafe(producer.{method}(...), loop)"
+            )
 
     def _next_key(self) -> str:
         return self._keys.next(self._world.clock.now_ms())

@@ -156,6 +156,11 @@ class Pool:
         """How old the connection for requests is; 0 where there is none."""
         return int((self._now() - self._links[address, "requests"].since) * 1000) if self.is_connected(address) else 0
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether these are another process's, from which this one was forked."""
+        return self._parent is not None
+
     def forked(self, parent: int) -> None:
         """In a child: none of the connections is this process's."""
         self._parent, self._links = parent, {}

@@ -213,22 +213,24 @@ class App:
         """For plugins, in `app_started`: run this beside the groups. In `app_stopping` it is told to end; the stop
         waits for it as long as for handlers, and cancels it then.
         """
-        self._life.check_process()
-        self._companions.start(work, name)
+        self._life.on_loop(f"accompany({name!r})", lambda: self._companions.start(work, name))
 
-    # Changes while it runs
+    # Changes while it runs: from any thread; each returns when it was made, on the event loop's thread
 
     def start_consumer(self, group: str) -> None:
         """Have a group join that `autostart: false` keeps back; from then on it is as any other."""
-        self._membership.dormant.start(group, [each.plan for each in self._groups])
+        dormant = self._membership.dormant
+        self._life.on_loop(
+            f"start_consumer({group!r})", lambda: dormant.start(group, [each.plan for each in self._groups])
+        )
 
     def pause(self, group: str) -> None:
         """Have this group start no handler and pull nothing until `resume`; its queues stay its own."""
-        self._change(group, is_paused=True)
+        self._life.on_loop(f"pause({group!r})", lambda: self._change(group, is_paused=True))
 
     def resume(self, group: str) -> None:
         """Let a paused group go on where it stopped."""
-        self._change(group, is_paused=False)
+        self._life.on_loop(f"resume({group!r})", lambda: self._change(group, is_paused=False))
 
     def resize(self, group: str, concurrency: int) -> None:
         """Have so many handlers of this group run at once from now on; those that run now end in peace."""
@@ -236,21 +238,30 @@ class App:
             raise ConfigurationError(
                 f"resize({group!r}, {concurrency}): write a number from 1 to {CONCURRENCY_MAX}; to have none, pause it"
             )
-        self._change(group, concurrency=concurrency)
+        self._life.on_loop(f"resize({group!r})", lambda: self._change(group, concurrency=concurrency))
 
     def subscribe(self, consumer: Consumer[..., Any]) -> None:
         """Have a running group consume one topic more, or the same one otherwise (tags, condition, handler).
 
         Its queues are pulled within a second or so. Those of a topic consumed otherwise are left and taken anew.
         """
-        self._running_group(consumer.spec.group)
-        check_open(consumer, self._resources.values)
-        self._resubscribe(consumer.spec.group, consumer.spec.topic, with_consumer(self.consumers, consumer))
+        group, topic = consumer.spec.group, consumer.spec.topic
+
+        def change() -> None:
+            self._running_group(group)
+            check_open(consumer, self._resources.values)
+            self._resubscribe(group, topic, with_consumer(self.consumers, consumer))
+
+        self._life.on_loop(f"subscribe({topic!r})", change)
 
     def unsubscribe(self, group: str, topic: str) -> None:
         """Have a running group leave this topic: handlers end, offsets are confirmed, locks given back."""
-        self._running_group(group)
-        self._resubscribe(group, topic, without_topic(self.consumers, group, topic))
+
+        def change() -> None:
+            self._running_group(group)
+            self._resubscribe(group, topic, without_topic(self.consumers, group, topic))
+
+        self._life.on_loop(f"unsubscribe({group!r}, {topic!r})", change)
 
     def _resubscribe(self, name: str, topic: str, consumers: tuple[Consumer[..., Any], ...]) -> None:
         group = self._running_group(name)
@@ -266,7 +277,6 @@ class App:
         log.info("group changed", group=name, **fields)
 
     def _running_group(self, name: str) -> ConsumerGroup:
-        self._life.check_process()
         for group in self._groups:
             if name in {group.plan.own_name, group.plan.name}:
                 return group
@@ -278,6 +288,9 @@ class App:
         """Take over what may change while it runs. Where these settings could not be started with, ConfigurationError
         is raised and nothing has changed.
         """
+        self._life.on_loop("adopt", lambda: self._adopt(settings))
+
+    def _adopt(self, settings: AppSettings) -> None:
         wanted = [change for change in changes(self.settings, settings) if change.kind is Kind.LIVE]
         findings = Findings()
         groups = {*(each.spec.group for each in self.consumers), *self.elsewhere, *self.settings.consumers}
@@ -340,10 +353,12 @@ class App:
     @property
     def is_ready(self) -> bool:
         """Every group has joined and is balanced, with all its workers, and none waits for its `ready_when`; brokers
-        take back what fails, no group is orderly in part, no queue stands still, and no loop failed just now.
+        take back what fails, no group is orderly in part, no queue stands still, and no loop failed just now. False
+        from the moment at which its end was asked for.
         """
         return (
-            self._membership.is_ready
+            self._life.goes_on
+            and self._membership.is_ready
             and bool(self._groups or self._membership.dormant.names or self._taken)
             and not (self._standstill is not None and self._standstill.named)
         )

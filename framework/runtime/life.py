@@ -6,12 +6,19 @@ It knows the loop that the application runs in, and nothing of what the applicat
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator
+from concurrent import futures
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from typing import TypeVar
 
 from framework.errors import ConfigurationError
 from framework.net import forks
+
+T = TypeVar("T")
+LOOK_SECONDS = 0.2
+"""How often one that waits on another thread looks whether the application is still there to answer."""
 
 _INSIDE: ContextVar[Life | None] = ContextVar("framework_life", default=None)
 """Whose handlers, hooks and resources run the code that asks. Tasks and threads inherit it."""
@@ -26,6 +33,9 @@ class Life:
         self._what, self._on_asked, self._on_forked = what, on_asked, on_forked
         self._stopped = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0
+        self._waiting: list[futures.Future[None]] = []
+        """Whoever waits for the end in other loops."""
         self._parent: int | None = None
         """The process that this is the life of, where this one was forked from it."""
         forks.tell(self)
@@ -36,7 +46,7 @@ class Life:
         self.check_process()
         if self.is_running or self._stopped.is_set():
             raise ConfigurationError(f"{self._what} has run already: an App runs once; make another one")
-        self.is_running, self._loop = True, asyncio.get_running_loop()
+        self.is_running, self._loop, self._thread = True, asyncio.get_running_loop(), threading.get_ident()
         before = _INSIDE.set(self)
         try:
             yield
@@ -44,6 +54,52 @@ class Life:
             _INSIDE.reset(before)
             self.is_running = False
             self._stopped.set()
+            for each in self._waiting:
+                if each.set_running_or_notify_cancel():
+                    each.set_result(None)
+
+    @property
+    def goes_on(self) -> bool:
+        """It runs, and nobody has asked for its end."""
+        return self.is_running and not self.asked.is_set()
+
+    def on_loop(self, what: str, change: Callable[[], T]) -> T:
+        """Make a change, from any thread; answers, or raises, what comes of it.
+
+        State has one thread. Any other hands the change over, and waits until it was made between two steps there.
+        """
+        self.check_process()
+        if self._stopped.is_set():
+            raise ConfigurationError(f"{what}: {self._what} has ended, and nothing of it can be changed any more")
+        if self._loop is None or _running_loop() is self._loop:
+            return change()
+        if threading.get_ident() == self._thread:
+            raise ConfigurationError(
+                f"{what}: this is the thread of {self._what}, and its event loop does not run; call it in a coroutine "
+                "there, or from another thread"
+            )
+        made: futures.Future[T] = futures.Future()
+
+        def make() -> None:
+            if made.set_running_or_notify_cancel():
+                try:
+                    made.set_result(self.on_loop(what, change))
+                except BaseException as error:  # noqa: BLE001 - border: it is the caller's, on his thread
+                    made.set_exception(error)
+
+        try:
+            self._loop.call_soon_threadsafe(make)
+        except RuntimeError:  # the loop is closed
+            made.cancel()
+        while not made.done():
+            with suppress(futures.TimeoutError):
+                return made.result(LOOK_SECONDS)
+            if not self.is_running:
+                made.cancel()
+        try:
+            return made.result()
+        except futures.CancelledError:
+            raise ConfigurationError(f"{what}: {self._what} ended before this was done") from None
 
     def ask(self) -> None:
         """From any thread, and from signal handlers, which run between two instructions of anything."""
@@ -66,7 +122,10 @@ class Life:
         if self._loop is asyncio.get_running_loop():
             await self._stopped.wait()
         else:
-            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._stopped.wait(), self._loop))
+            waiting: futures.Future[None] = futures.Future()
+            self._waiting.append(waiting)
+            if self.is_running:  # else it may have ended before it could see us
+                await asyncio.wrap_future(waiting)
 
     def _ask(self) -> None:
         self.asked.set()
@@ -89,3 +148,10 @@ class Life:
             with suppress(RuntimeError):  # where the loop's own thread forked, it may be come back to
                 self._loop.call_soon(forks.leave, self._what, parent)
         self._on_forked()
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -84,7 +85,7 @@ class Harness:
             topic = wrap(chosen.cluster.namespace, consumer.spec.topic)
             self._cluster.history.topics.setdefault(consumer.spec.group, set()).add(topic)
         self._cluster.on_app = self._listen
-        self._is_open = False
+        self._is_open, self._thread = False, 0
 
     def __repr__(self) -> str:
         return f"<Harness {', '.join(self._cluster.history.groups)} at {self.now:.3f}s>"
@@ -93,7 +94,7 @@ class Harness:
 
     def __enter__(self) -> Self:
         hear_logs()
-        self._is_open = True
+        self._is_open, self._thread = True, threading.get_ident()
         self._run(self._start())
         return self
 
@@ -149,6 +150,7 @@ class Harness:
 
     def _check_open(self) -> None:
         assert self._is_open, "use the harness inside its `with` statement"
+        assert threading.get_ident() == self._thread, "use the harness in the thread that entered its `with` statement"
 
     def _check(self) -> None:
         """A breakdown inside is the test's failure, whatever the test asked."""

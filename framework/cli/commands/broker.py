@@ -136,7 +136,7 @@ def execute(arguments: argparse.Namespace) -> int:
     quick_logs.import_structlog()
     import structlog
 
-    from framework.runtime import logs
+    from framework.runtime import logs, telling  # noqa: F401 - the second is used once files may have run out
 
     logs.begin("debug" if arguments.debug else "info")
     if arguments.action != "serve":
