@@ -15,6 +15,7 @@ from framework.runtime import streams
 Event = dict[str, Any]
 
 _LAST = re.compile(r"drained: handled=(\d+) retried=(\d+) dead=(\d+) left=(\d+)(?: unconfirmed=(\d+))?\n?")
+REASON_SHOWN = 200
 _WORDS = {"retry": "retry", "dead_lettered": "dead-lettered"}
 
 
@@ -109,10 +110,11 @@ def event_in(line: str) -> Event | None:
 
 
 def tail_line(event: Event) -> str:
-    """A line of `dev`: what became of the message, its topic, its key."""
+    """A line of `dev`: what became of the message, its topic, its key, and why that was not plain success."""
     word = _WORDS.get(event["event"], event["event"])
     shown = event.get("key") or event.get("message_id", "")
-    return f"{word} {event.get('topic', '')} {_plain(str(shown))}"
+    why = f": {_plain(str(event['reason']))[:REASON_SHOWN]}" if event.get("reason") else ""
+    return f"{word} {event.get('topic', '')} {_plain(str(shown))}{why}"
 
 
 def _plain(text: str) -> str:

@@ -17,15 +17,26 @@ from framework.client import copies
 from framework.client.fences import Fences
 from framework.client.retry_rooms import RetryRooms
 from framework.client.routes import RouteTable
+from framework.core.results import HOLDS
 from framework.core.rolls import Roll
-from framework.errors import BodyUndecodable, BrokerUnreachable, FrameworkError, ProtocolError, Refused, shorten
+from framework.errors import (
+    BodyUndecodable,
+    BrokerUnreachable,
+    ConfigurationError,
+    FrameworkError,
+    ProtocolError,
+    Refused,
+    shorten,
+)
 from framework.model.delay_levels import TO_DEAD_LETTERS
-from framework.model.message import Message
+from framework.model.last_words import LastWords, origin_of
+from framework.model.message import ORIGIN_MESSAGE_ID, UNIQUE_KEY, Message
 from framework.model.queue import MessageQueue
-from framework.model.reserved import retry_topic
+from framework.model.reserved import RETRY_PREFIX, retry_topic
 from framework.net.channel import raise_for
 from framework.net.pool import Pool, Purpose
 from framework.net.task_tree import TaskTree
+from framework.wire import stored
 from framework.wire.bodies.group import ConsumerList, LockBatch, LockedQueues
 from framework.wire.bodies.heartbeat import Heartbeat
 from framework.wire.bodies.progress import AllConsumerOffsets
@@ -33,6 +44,7 @@ from framework.wire.bodies.route import MASTER
 from framework.wire.codes import ResponseCode, request_name
 from framework.wire.command import Command
 from framework.wire.fields import command_for, from_fields
+from framework.wire.ids import parse_offset_message_id
 from framework.wire.requests.group import HeartbeatAnswer, HeartbeatRequest, MembersRequest, UnregisterRequest
 from framework.wire.requests.lock import LockRequest, UnlockRequest
 from framework.wire.requests.offset import (
@@ -44,6 +56,7 @@ from framework.wire.requests.offset import (
     SearchOffsetRequest,
     UpdateOffsetRequest,
 )
+from framework.wire.requests.query import ViewMessageRequest
 from framework.wire.requests.send import SendBackRequest
 
 log = structlog.get_logger()
@@ -272,20 +285,43 @@ class Brokers:
 
     # Retries
 
-    async def dead_letter(self, message: Message, group: str) -> None:
+    async def dead_letter(self, message: Message, group: str, words: LastWords | None = None) -> None:
         """Have the message's own broker keep a copy among the group's dead letters; durable when this returns.
 
         A plain send to the retry topic, as the Java client's from an orderly group: past the maximum that it carries,
-        the broker makes a dead letter of it, and creates that topic where it has none. Asked twice because an answer
-        was lost, it keeps two copies.
+        the broker makes a dead letter of it, and creates that topic where it has none. Only so can it carry words of
+        its own. Where that is refused, or the body cannot be read, the broker copies its own record without them.
+        Asked twice because an answer was lost, it keeps two copies.
         """
+        origin = "" if words is None else await self._origin(message)
         try:
-            request = copies.dead_letter(message, group, message.queue.broker)
-        except BodyUndecodable:
-            # What cannot be read cannot be sent; the broker copies its own record.
+            request = copies.dead_letter(message, group, message.queue.broker, words=words, origin=origin)
+            await self._ask(message.queue, request, ok=copies.STORED, timeout_ms=SEND_BACK_TIMEOUT_MS)
+        except (BodyUndecodable, ConfigurationError, Refused, *HOLDS) as error:
+            log.debug("dead letter goes without its reason", group=group, queue=str(message.queue), reason=str(error))
             await self.send_back(message, group, delay_level=TO_DEAD_LETTERS, max_retries=message.attempt)
-            return
-        await self._ask(message.queue, request, ok=copies.STORED, timeout_ms=SEND_BACK_TIMEOUT_MS)
+
+    async def _origin(self, message: Message) -> str:
+        """Where the message was sent to: a retry's own place is one of the retry topic, and says little.
+
+        The broker that keeps the retry keeps what it was copied from, as long as it keeps anything. What a producer
+        wrote names nothing: the record found must be this message.
+        """
+        place = origin_of(message.queue, message.queue_offset)
+        if not message.queue.topic.startswith(RETRY_PREFIX):
+            return place
+        named = parse_offset_message_id(message.properties.get(ORIGIN_MESSAGE_ID, ""))
+        if named is None:
+            return place
+        try:
+            request = command_for(ViewMessageRequest(offset=named.commit_log_offset, topic=message.topic))
+            (found,) = stored.decode_records((await self._ask(message.queue, request)).body)
+        except (FrameworkError, ValueError) as error:
+            log.debug("origin of a dead letter not found", queue=str(message.queue), reason=str(error))
+            return place
+        if found.topic != message.topic or found.properties.get(UNIQUE_KEY) != message.message_id:
+            return place
+        return origin_of(MessageQueue(found.topic, message.queue.broker, found.queue_id), found.queue_offset)
 
     async def send_back(self, message: Message, group: str, *, delay_level: int, max_retries: int) -> None:
         """Have the message's own broker copy it into the group's retry topic (or, at the last, its dead letters).
@@ -311,8 +347,9 @@ class Brokers:
             await self._rooms.confirm(group, message.queue.broker)
 
     async def send_again(
-        self, message: Message, group: str, *, delay_level: int, max_retries: int, spares_own: bool
-    ) -> str:
+        self, message: Message, group: str, *, delay_level: int, max_retries: int, spares_own: bool,
+        words: LastWords | None = None,
+    ) -> str:  # fmt: skip
         """Have some broker keep the copy as a normal message of the retry topic; its name. Durable when this returns.
 
         The others come first, where the topic may be written. The message's own is asked at the last, unless it is to
@@ -337,7 +374,7 @@ class Brokers:
         for choice in choices:
             queue = choice[turn % len(choice)]
             if delay_level == TO_DEAD_LETTERS:
-                request = copies.dead_letter(message, group, queue.broker, queue.number)
+                request = copies.dead_letter(message, group, queue.broker, queue.number, words)
             else:
                 request = copies.retry(
                     message, group, queue.broker, queue.number, delay_level=delay_level, max_retries=max_retries

@@ -6,7 +6,9 @@ Brokers make the copy themselves where they are asked to send back; this is for 
 from __future__ import annotations
 
 from framework.client.outgoing import COMPRESS_ABOVE, DEFAULT_QUEUES
+from framework.errors import ConfigurationError
 from framework.model import delay_levels
+from framework.model.last_words import LastWords, origin_of, without_words
 from framework.model.message import DELAY_LEVEL, ORIGIN_MESSAGE_ID, RETRY_TOPIC, Message
 from framework.model.reserved import AUTO_CREATE_TOPIC, RETRY_PREFIX, retry_topic
 from framework.wire import properties
@@ -33,12 +35,22 @@ _MISLEADING = frozenset({
 _MISLEADING_PREFIX = "TIMER_"
 
 
-def dead_letter(message: Message, group: str, broker: str, number: int = 0) -> Command:
+def dead_letter(
+    message: Message, group: str, broker: str, number: int = 0, words: LastWords | None = None, origin: str = ""
+) -> Command:
     """The send that ends among the dead letters: its attempts are above the maximum that it names.
 
-    So the broker has no choice, and creates the group's dead-letter topic where it has none.
+    So the broker has no choice, and creates the group's dead-letter topic where it has none. What it says of its end
+    is left out where there is no room for it beside the sender's properties.
     """
-    return _send(message, group, _texts(message), broker, number, message.attempt - 1)
+    texts, most = _texts(message), message.attempt - 1
+    if words is not None:
+        told = words.properties(message, origin or origin_of(message.queue, message.queue_offset))
+        try:
+            return _send(message, group, {**texts, **told}, broker, number, most)
+        except ConfigurationError:
+            pass
+    return _send(message, group, texts, broker, number, most)
 
 
 def retry(message: Message, group: str, broker: str, number: int, *, delay_level: int, max_retries: int) -> Command:
@@ -60,7 +72,7 @@ def _texts(message: Message) -> dict[str, str]:
     """
     texts = {
         name: value
-        for name, value in message.properties.items()
+        for name, value in without_words(message.properties).items()
         if name not in _MISLEADING and not name.startswith(_MISLEADING_PREFIX)
     }
     if not message.queue.topic.startswith(RETRY_PREFIX) or ORIGIN_MESSAGE_ID not in texts:

@@ -32,13 +32,14 @@ OUTCOMES = (Ack, Commit, RetryLater, DeadLetter, Suspend, Drop, Rollback)
 class Result:
     """A judged end. `error` is told once: of a batch that failed, its first message has it."""
 
-    __slots__ = ("error", "kind", "outcome")
+    __slots__ = ("error", "error_type", "kind", "outcome")
 
-    def __init__(self, outcome: Outcome, kind: Kind, error: Exception | None = None) -> None:
+    def __init__(self, outcome: Outcome, kind: Kind, error: Exception | None = None, error_type: str = "") -> None:
         self.outcome, self.kind, self.error = outcome, kind, error
+        self.error_type = error_type or ("" if error is None else type(error).__name__)
 
     def without_error(self) -> Result:
-        return Result(self.outcome, self.kind)
+        return Result(self.outcome, self.kind, error_type=self.error_type)
 
     def __repr__(self) -> str:
         return f"<Result {self.kind} {self.outcome}>"

@@ -29,6 +29,8 @@ class SendBack:
     level: int
     event: str
     reason: str
+    error: str = ""
+    """The class of what was raised."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,24 +8,17 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-import structlog
-
 from framework.core.order_lease import OrderLease
 from framework.core.rolls import Roll
-from framework.model.message import Message
-from framework.model.outcome import Drop, Outcome
 from framework.model.pulled import PullResult
 from framework.model.queue import MessageQueue
 from framework.net.task_tree import TaskTree
 from framework.ports import World
 from framework.runtime.plan import GroupPlan
-from framework.runtime.reports import Reports
 from framework.services.again import Again
 from framework.services.local_offsets import LocalOffsets
 from framework.services.pull import Pulls
 from framework.services.rebalance import KnowsMembers
-
-log = structlog.get_logger()
 
 NEVER_OVER = 2**62
 
@@ -88,19 +81,3 @@ class NoLeases:
 
     async def run(self) -> None:
         await asyncio.Event().wait()
-
-
-class DropReports(Reports):
-    """Names what a broadcasting group drops: it is in nobody's dead letters, so this line is all that is left of it."""
-
-    def __init__(self, reports: Reports) -> None:
-        super().__init__(reports.on_event, reports.workers, reports.namespace)
-
-    def ended(self, event: str, group: str, message: Message, outcome: Outcome, elapsed_ms: float) -> None:
-        super().ended(event, group, message, outcome, elapsed_ms)
-        if event == "dropped" and not isinstance(outcome, Drop):
-            log.warning(
-                "message dropped",
-                group=group, queue=str(message.queue), offset=message.queue_offset, message_id=message.message_id,
-                attempt=message.attempt, reason=getattr(outcome, "reason", "") or type(outcome).__name__,
-            )  # fmt: skip

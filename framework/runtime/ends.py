@@ -20,7 +20,7 @@ from framework.model.durations import to_text
 from framework.ports import Clock
 from framework.runtime.broadcasting import Broadcasting
 from framework.runtime.plan import GroupPlan, Handling
-from framework.runtime.reports import Reports
+from framework.runtime.reports import GroupReports
 from framework.services import held
 from framework.services.pull import PullLoop
 from framework.services.settle import Parked, Settler
@@ -40,7 +40,7 @@ class Ends:
         settler: Settler,
         holder: held.Held,
         alone: Broadcasting | None,
-        reports: Reports,
+        reports: GroupReports,
         clock: Clock,
         handling_of: Callable[[str], Handling],
     ) -> None:
@@ -73,7 +73,7 @@ class Ends:
             assert self._alone is not None, f"{decision} is for queues that keep what fails"
             queue.rates.failed(now_ms)
             self._counts.add("retry")
-            self._reports.ended("retry", plan.name, message, outcome, elapsed_ms)
+            self._reports.ended("retry", plan.name, message, outcome, elapsed_ms, error=end.error_type)
             is_async = self._handling_of(queue.queue.topic).is_async
             self._alone.again.put(queue, chunk, index, pause_ms=decision.pause_ms, is_async=is_async)
             return
@@ -82,7 +82,7 @@ class Ends:
             self._counts.add(decision.event)
             chunk.finish(index)
             if decision.event != "handled":  # plain success was told by the observer around the call
-                self._reports.ended(decision.event, plan.name, message, outcome, elapsed_ms)
+                self._reports.ended(decision.event, plan.name, message, outcome, elapsed_ms, error=end.error_type)
             if chunk.is_finished:
                 queue.left(chunk, 0)
             return
@@ -99,6 +99,10 @@ class Ends:
             self._counts.add(decision.event)
             if parked.chunk.finish(parked.index):
                 queue.left(parked.chunk, 0)
-            self._reports.ended(decision.event, plan.name, message, outcome, elapsed_ms)
+            self._reports.ended(
+                decision.event, plan.name, message, outcome, elapsed_ms, reason=decision.reason, error=end.error_type
+            )
 
-        self._settler.put(chunk, index, decision, settled, queue.quiet.ring)
+        is_dead = decision.event == "dead_lettered"
+        words = self._reports.words(decision.reason, end.error_type) if is_dead else None
+        self._settler.put(chunk, index, decision, settled, queue.quiet.ring, words)

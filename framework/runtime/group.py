@@ -28,13 +28,13 @@ from framework.model.subscription import Subscription
 from framework.net.task_tree import TaskTree
 from framework.net.wakeup import Wakeup
 from framework.ports import World
-from framework.runtime.broadcasting import Broadcasting, DropReports, NoLeases
+from framework.runtime.broadcasting import Broadcasting, NoLeases
 from framework.runtime.crews import Crews
 from framework.runtime.ends import Ends
 from framework.runtime.ordering import Ordering
 from framework.runtime.plan import GroupPlan, Handling, retry_handling
 from framework.runtime.progressing import Progressing
-from framework.runtime.reports import Reports
+from framework.runtime.reports import GroupReports, Reports
 from framework.services import held
 from framework.services.commit import CommitLoop
 from framework.services.pacing import Pacing
@@ -78,15 +78,13 @@ class ConsumerGroup:
         self.retry_topic = retry_topic(plan.name)
         self.subscriptions = plan.wanted
         self._world, self._cluster, self._budget, self._pulls = world, cluster, budget, pulls
-        self._reports, self._heartbeat_now, self._tree = reports, heartbeat_now, tree
-        if plan.broadcasting:
-            self._reports = DropReports(reports)
+        self._heartbeat_now, self._tree = heartbeat_now, tree
+        self._reports = GroupReports(reports, world.clock, member, keeps_copies=plan.broadcasting is None)
         self._tasks: dict[MessageQueue, asyncio.Task[None]] = {}
         self._resets: dict[MessageQueue, asyncio.Task[None]] = {}  # on their way to be stored; nobody begins before
         self._arrivals = Arrivals(plan.name)
         self._released = Wakeup()
-        self._is_stopping = False
-        self._stop_by = float("inf")
+        self._is_stopping, self._stop_by = False, float("inf")
         self._retry_handling = retry_handling(plan, world.workers)
         self.crews = Crews(plan, self._retry_handling, world, tree)
         self._settler = Settler(plan.name, plan.max_retries, cluster.brokers, tree, world.chance)
@@ -135,6 +133,7 @@ class ConsumerGroup:
         if self.plan.is_paused:
             self.adopt(self.plan)
         supervise(tree, f"commit {name}", self._commits.run, chance)
+        supervise(tree, f"lines {name}", self._reports.lines.run, chance)
         if self.progress is not None:
             self.progress.start()
         self._rebalancing = supervise(tree, f"rebalance {name}", self.rebalance.run, chance)
@@ -216,6 +215,7 @@ class ConsumerGroup:
             await task
         while self.owned:  # taken away by a rebalance just before, and still being retired
             await self._released.wait()
+        self._reports.lines.close()
 
     # Queues come and go
 

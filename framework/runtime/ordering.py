@@ -17,7 +17,7 @@ from framework.model.queue import MessageQueue
 from framework.net.task_tree import TaskTree
 from framework.ports import World
 from framework.runtime.broadcasting import NoLeases
-from framework.runtime.reports import Reports
+from framework.runtime.reports import GroupReports
 from framework.services.lease import LeaseLoop
 from framework.services.order_desk import InOrder
 from framework.services.order_ends import Decide
@@ -41,7 +41,7 @@ class Ordering:
         brokers: Any,
         world: World,
         tree: TaskTree,
-        reports: Reports,
+        reports: GroupReports,
         side: GroupSide,
         counts: Counts,
         offsets: OffsetTable,

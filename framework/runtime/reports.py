@@ -5,18 +5,16 @@ Plain success is told by nobody unless somebody asked: `observer` is then put ar
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import structlog
-
 from framework.model.delivery import Delivery
+from framework.model.last_words import REASON_BYTES_MAX, LastWords, plain
 from framework.model.message import Message
 from framework.model.namespaces import unwrap
-from framework.model.outcome import Ack, Kind, Outcome
-from framework.ports import Workers
-
-log = structlog.get_logger()
+from framework.model.outcome import Ack, Drop, Kind, Outcome
+from framework.ports import Clock, Workers
+from framework.services.recurring import DEAD_LETTERS_FIRST, Recurring
 
 Event = dict[str, Any]
 OnEvent = Callable[[Event], None]
@@ -27,20 +25,6 @@ class Reports:
 
     def __init__(self, on_event: OnEvent | None, workers: Workers, namespace: str = "") -> None:
         self.on_event, self.workers, self.namespace = on_event, workers, namespace
-
-    def ended(self, event: str, group: str, message: Message, outcome: Outcome, elapsed_ms: float) -> None:
-        """A delivery was settled in some other way than plain success. On the loop's thread."""
-        if self.on_event is not None:
-            self.on_event(described(event, group, message, outcome, elapsed_ms, self.namespace))
-
-    def failed(self, group: str, message: Message, error: Exception) -> None:
-        """A handler raised. One line with its traceback: nothing else tells its author what went wrong."""
-        log.warning(
-            "handler failed",
-            group=group, topic=message.topic, queue=str(message.queue), offset=message.queue_offset,
-            message_id=message.message_id, attempt=message.attempt, error=f"{type(error).__name__}: {error}",
-            exc_info=error,
-        )  # fmt: skip
 
     def observer(self, *, in_threads: bool) -> Callable[[Delivery, Outcome, float, Kind], None] | None:
         """What to put after each handler so that plain success is told too; None where nobody asked."""
@@ -58,6 +42,80 @@ class Reports:
                 on_event(event)
 
         return tell
+
+
+class GroupReports:
+    """One per group, for what was not plain success: the events, and lines of the log that do not flood it.
+
+    On the loop's thread.
+    """
+
+    def __init__(self, reports: Reports, clock: Clock, member: str = "", *, keeps_copies: bool = True) -> None:
+        """`keeps_copies`: not a broadcasting group, of whose messages nobody keeps one."""
+        self._reports, self._clock, self._member, self._keeps_copies = reports, clock, member, keeps_copies
+        self.lines = Recurring(clock)
+
+    def words(self, reason: str, error: str) -> LastWords:
+        """What a message is given up with, from now on."""
+        return LastWords(reason, error, self._clock.now_ms(), self._member)
+
+    def ended(
+        self,
+        event: str,
+        group: str,
+        message: Message,
+        outcome: Outcome,
+        elapsed_ms: float,
+        *,
+        reason: str = "",
+        error: str = "",
+    ) -> None:
+        """A delivery was settled in some other way than plain success."""
+        reason = reason or getattr(outcome, "reason", "")
+        if self._reports.on_event is not None:
+            told = described(event, group, message, outcome, elapsed_ms, self._reports.namespace)
+            self._reports.on_event({**told, "reason": reason or None, "error": error or None})
+        kind = (message.topic, error or type(outcome).__name__)
+        if event == "dead_lettered":
+            self.lines.say(
+                "warning", "message dead-lettered", kind, first=DEAD_LETTERS_FIRST,
+                **_place(group, message), keys=message.keys, attempts=message.attempt,
+                reason=plain(reason, REASON_BYTES_MAX), error=error or None,
+            )  # fmt: skip
+        elif event == "retry" and not error:  # what was raised has a line of its own
+            self.lines.say(
+                "info", "message retried", kind, first=0,
+                **_place(group, message), attempt=message.attempt, reason=plain(reason, REASON_BYTES_MAX),
+            )  # fmt: skip
+        elif event == "dropped" and not (self._keeps_copies or isinstance(outcome, Drop)):
+            # It is in nobody's dead letters, so this line is all that is left of it.
+            self.lines.say(
+                "warning", "message dropped", kind, first=DEAD_LETTERS_FIRST,
+                **_place(group, message), keys=message.keys, attempt=message.attempt,
+                reason=reason or type(outcome).__name__, error=error or None,
+            )  # fmt: skip
+
+    def failed(self, group: str, message: Message, error: Exception) -> None:
+        """A handler raised. The traceback goes with it: nothing else tells its author what went wrong."""
+        self.lines.say(
+            "warning", "handler failed", (message.topic, type(error).__name__),
+            **_place(group, message), attempt=message.attempt, error=f"{type(error).__name__}: {error}",
+            exc_info=error,
+        )  # fmt: skip
+
+    def blocked(self, group: str, message: Message, queue: str, reason: str, named: Mapping[str, Any]) -> None:
+        """A line of an orderly queue stands behind this message."""
+        self.lines.say(
+            "info", "queue blocked", (message.topic,),
+            group=group, queue=queue, offset=message.queue_offset, reason=reason, **named,
+        )  # fmt: skip
+
+
+def _place(group: str, message: Message) -> dict[str, Any]:
+    return {
+        "group": group, "topic": message.topic, "queue": str(message.queue), "offset": message.queue_offset,
+        "message_id": message.message_id,
+    }  # fmt: skip
 
 
 def described(

@@ -71,3 +71,5 @@ class Lane:
     outcome: Outcome = field(default_factory=Ack)
     """What the first message came to at its last try, and how long that took."""
     elapsed_ms: float = 0.0
+    error: str = ""
+    """The class of what was raised then."""

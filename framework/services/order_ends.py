@@ -6,8 +6,9 @@ What an outcome means is `core/retry.py`'s. A result of a lease that is gone cha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
 
 import structlog
 
@@ -18,6 +19,7 @@ from framework.core.portion import Portion
 from framework.core.results import kind_of, result_of
 from framework.core.retry import SendBack, Settle, Stay, decide_in_order, pause_ms
 from framework.errors import FrameworkError
+from framework.model.last_words import LastWords
 from framework.model.message import Message
 from framework.model.outcome import Commit, Outcome, Rollback
 from framework.ports import Chance, Clock
@@ -32,14 +34,19 @@ log = structlog.get_logger()
 class Buries(Protocol):
     """The one call of the client that giving up needs."""
 
-    async def dead_letter(self, message: Message, group: str) -> None: ...
+    async def dead_letter(self, message: Message, group: str, words: LastWords | None = None) -> None: ...
 
 
 class Tells(Protocol):
     """Who is told what became of deliveries that were not plain success."""
 
-    def ended(self, event: str, group: str, message: Message, outcome: Outcome, elapsed_ms: float) -> None: ...
+    def ended(
+        self, event: str, group: str, message: Message, outcome: Outcome, elapsed_ms: float, *, reason: str = "",
+        error: str = "",
+    ) -> None: ...  # fmt: skip
     def failed(self, group: str, message: Message, error: Exception) -> None: ...
+    def blocked(self, group: str, message: Message, queue: str, reason: str, named: Mapping[str, Any]) -> None: ...
+    def words(self, reason: str, error: str) -> LastWords: ...
 
 
 Decide = Callable[[Outcome, int, int], Settle | SendBack | Stay]
@@ -115,15 +122,16 @@ class OrderEnds:
             pull.rates.failed(now_ms)
         match decision:
             case Settle(event=event):
+                lane.error = end.error_type
                 self._settled(lane, portion, index, result, event, now_ms)
             case Stay(pause_ms=wait_ms, reason=reason):
                 self._counts.add("retry")
-                self._reports.ended("retry", self._group, message, outcome, elapsed_ms)
+                self._reports.ended("retry", self._group, message, outcome, elapsed_ms, error=end.error_type)
                 self._stay(lane, portion, now_ms, wait_ms, reason, counts=True)
             case SendBack() as copy:
                 # Before it is carried out: a copy that cannot be sent is sent again, and the handler is not run again.
                 if line.first is portion:
-                    line.copies.append((portion, index, copy))
+                    line.copies.append((portion, index, replace(copy, error=end.error_type)))
                     line.last_error = copy.reason
 
     # Batches
@@ -157,24 +165,29 @@ class OrderEnds:
             return
         outcomes = [end.outcome for end in judged]
         ends = decide_batch(outcomes, [message.attempt for message in messages], self._max_retries, self._decide)
-        self._batch_ended(lane, places, messages, outcomes, ends)
+        ends.copies = [(index, replace(copy, error=judged[index].error_type)) for index, copy in ends.copies]
+        errors = [end.error_type for end in judged]
+        self._batch_ended(lane, places, messages, outcomes, errors, ends)
         if line.is_manual and any(isinstance(result, Commit) for result in results):
             for each in line.commit(places[-1][0]):
                 pull.left(each.chunk, 0)
         if ends.done < len(places) or ends.copies:
             pull.rates.failed(now_ms)
             if not first.window.is_draining:  # else the next owner is given them
-                self._batch_stays(lane, places, messages, outcomes, ends)
+                self._batch_stays(lane, places, messages, outcomes, errors, ends)
 
     def _batch_ended(
-        self, lane: Lane, places: list[Place], messages: list[Message], outcomes: list[Outcome], ends: BatchEnds
-    ) -> None:
+        self, lane: Lane, places: list[Place], messages: list[Message], outcomes: list[Outcome], errors: list[str],
+        ends: BatchEnds,
+    ) -> None:  # fmt: skip
         """What is in front and went well has ended, and what was dropped, wherever it stands."""
         pull, line, dropped = lane.desk.pull, lane.line, set(ends.dropped)
         for index in ends.dropped:
             line.end_one(*places[index])
             self._counts.add("dropped")
-            self._reports.ended("dropped", self._group, messages[index], outcomes[index], lane.elapsed_ms)
+            self._reports.ended(
+                "dropped", self._group, messages[index], outcomes[index], lane.elapsed_ms, error=errors[index]
+            )
         first_copy = ends.copies[0][0] if ends.copies else ends.done
         handled = [place for index, place in enumerate(places[:first_copy]) if index not in dropped]
         if handled and line.is_reported:
@@ -187,8 +200,9 @@ class OrderEnds:
             pull.left(places[0][0].chunk, 0)
 
     def _batch_stays(
-        self, lane: Lane, places: list[Place], messages: list[Message], outcomes: list[Outcome], ends: BatchEnds
-    ) -> None:
+        self, lane: Lane, places: list[Place], messages: list[Message], outcomes: list[Outcome], errors: list[str],
+        ends: BatchEnds,
+    ) -> None:  # fmt: skip
         """What is given up is a broker's to keep; what is tried again waits, and all behind it."""
         line, given_up = lane.line, {index for index, _ in ends.copies}
         settled = given_up.union(ends.dropped)
@@ -202,7 +216,9 @@ class OrderEnds:
         tried = [index for index in range(ends.done, len(places)) if index not in settled]
         for index in tried:
             self._counts.add("retry")
-            self._reports.ended("retry", self._group, messages[index], outcomes[index], lane.elapsed_ms)
+            self._reports.ended(
+                "retry", self._group, messages[index], outcomes[index], lane.elapsed_ms, error=errors[index]
+            )
         now_ms = self._clock.monotonic_ms()
         self._say_blocked(lane, messages[ends.done], ends.stay.reason)
         line.stay(now_ms, ends.stay.pause_ms, ends.stay.reason, tried=[places[index] for index in tried])
@@ -213,7 +229,7 @@ class OrderEnds:
         self._counts.add(event)
         if event != "handled":  # plain success was told by the observer around the call
             message = line.as_tried(portion, index)
-            self._reports.ended(event, self._group, message, lane.outcome, lane.elapsed_ms)
+            self._reports.ended(event, self._group, message, lane.outcome, lane.elapsed_ms, error=lane.error)
         if line.is_manual and event == "dropped":
             line.end_one(portion, index)  # for good: no rollback brings it back
         else:
@@ -243,10 +259,7 @@ class OrderEnds:
     def _say_blocked(self, lane: Lane, message: Message, reason: str) -> None:
         if not lane.line.last_error:
             named = {"key": lane.line.key} if lane.desk.lanes.is_by_key else {}
-            log.info(
-                "queue blocked",
-                group=self._group, queue=str(lane.desk.pull.queue), offset=message.queue_offset, reason=reason, **named,
-            )  # fmt: skip
+            self._reports.blocked(self._group, message, str(lane.desk.pull.queue), reason, named)
 
     async def bury(self, lane: Lane) -> None:
         """Have a broker keep the first message that was given up; only then has it ended here."""
@@ -254,7 +267,7 @@ class OrderEnds:
         portion, index, copy = line.copies[0]
         message = line.as_tried(portion, index)
         try:
-            await self._brokers.dead_letter(message, self._group)
+            await self._brokers.dead_letter(message, self._group, self._reports.words(copy.reason, copy.error))
         except FrameworkError as error:
             if line.copies and line.copies[0][0] is portion:
                 marks.sometimes("a dead letter of an orderly queue could not be sent")
@@ -282,5 +295,7 @@ class OrderEnds:
             line.advance_over(handled)
             for chunk, ended in Counter(each.chunk for each, _ in handled).items():
                 pull.left(chunk, ended)
-        self._reports.ended(copy.event, self._group, message, lane.outcome, lane.elapsed_ms)
+        self._reports.ended(
+            copy.event, self._group, message, lane.outcome, lane.elapsed_ms, reason=copy.reason, error=copy.error
+        )
         pull.left(portion.chunk, 0)

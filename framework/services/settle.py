@@ -22,6 +22,7 @@ from framework.core.chunk import Chunk
 from framework.core.retry import SendBack, goes_round
 from framework.core.window import Window
 from framework.errors import BrokerUnreachable, FrameworkError
+from framework.model.last_words import LastWords
 from framework.model.message import Message
 from framework.net.task_tree import TaskTree
 from framework.ports import Chance
@@ -34,8 +35,10 @@ class SendsBack(Protocol):
 
     async def send_back(self, message: Message, group: str, *, delay_level: int, max_retries: int) -> None: ...
     async def send_again(
-        self, message: Message, group: str, *, delay_level: int, max_retries: int, spares_own: bool
-    ) -> str: ...
+        self, message: Message, group: str, *, delay_level: int, max_retries: int, spares_own: bool,
+        words: LastWords | None = None,
+    ) -> str: ...  # fmt: skip
+    async def dead_letter(self, message: Message, group: str, words: LastWords | None = None) -> None: ...
 
 
 def _nothing() -> None:
@@ -55,6 +58,8 @@ class Parked:
     given_up: Callable[[], None]
     """Called instead, when the queue goes elsewhere before a copy could be had: its next owner is given the message."""
     backoff: Backoff
+    words: LastWords | None = None
+    """Of a dead letter: they travel with it."""
     timer: asyncio.TimerHandle | None = None
     """While it is parked."""
 
@@ -102,10 +107,11 @@ class Settler:
         decision: SendBack,
         settled: Callable[[Parked], None],
         given_up: Callable[[], None] = _nothing,
+        words: LastWords | None = None,
     ) -> None:
         """Have a broker keep a copy of the message, then call `settled`."""
         backoff = Backoff(limits.SEND_BACK_DELAY_MS, limits.SEND_BACK_DELAY_MAX_MS)
-        job = Parked(chunk, index, chunk.messages[index], decision, settled, given_up, backoff)
+        job = Parked(chunk, index, chunk.messages[index], decision, settled, given_up, backoff, words)
         self._of_window[chunk.window] = self._of_window.get(chunk.window, 0) + 1
         if not marks.safeguard("the copy is durable before the source is settled"):
             settled(job)
@@ -165,7 +171,10 @@ class Settler:
         """Until some broker holds a copy; raises where none could be had now."""
         message, group, level, broker = job.message, self._group, job.decision.level, job.message.queue.broker
         try:
-            await self._brokers.send_back(message, group, delay_level=level, max_retries=self._max_retries)
+            if job.words is not None:
+                await self._brokers.dead_letter(message, group, job.words)
+            else:
+                await self._brokers.send_back(message, group, delay_level=level, max_retries=self._max_retries)
         except FrameworkError as error:
             if not goes_round(error, job.backoff.failures):
                 raise
@@ -177,7 +186,7 @@ class Settler:
             return
         taker = await self._brokers.send_again(
             message, group, delay_level=level, max_retries=self._max_retries,
-            spares_own=isinstance(refusal, BrokerUnreachable),
+            spares_own=isinstance(refusal, BrokerUnreachable), words=job.words,
         )  # fmt: skip
         marks.sometimes("a copy took the other road")
         if broker not in self._round:

@@ -44,7 +44,7 @@ class Undecodable:
             group=self._group, topic=message.topic, queue=str(message.queue), offset=message.queue_offset,
             message_id=message.message_id, reason=str(error), then=self._policy, in_a_row=self.row,
         )  # fmt: skip
-        return Result(self._outcome(str(error)), "exception")
+        return Result(self._outcome(str(error)), "exception", error_type=type(error).__name__)
 
     def _outcome(self, reason: str) -> Outcome:
         if self._policy == "drop":

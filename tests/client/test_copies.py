@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 
 from framework.errors import BodyUndecodable, BrokerUnreachable, Refused
+from framework.model.last_words import LastWords
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.wire import properties as texts
 from framework.wire.codes import RequestCode
 from framework.wire.command import Command
 from framework.wire.compression import Codec
-from tests.client.script import A, B, ScriptedCluster, route_of
+from framework.wire.ids import offset_message_id
+from framework.wire.stored import encode_record
+from tests.client.script import A, B, ScriptedCluster, record_of, route_of
 from tests.client.test_brokers import QUEUE
 from tests.net.memory import virtually
 
@@ -75,6 +80,75 @@ def test_what_cannot_be_read_is_buried_by_the_broker_s_own_copy() -> None:
         return request
 
     assert "-1" == virtually(story).fields["delayLevel"]
+
+
+WORDS = LastWords("no such order", "ValueError", 1_700_000_000_123, "10.0.0.7@1")
+
+
+def buried(message: Message, answer: Callable[[Command], Command]) -> list[Command]:
+    """What broker a is asked until it holds the dead letter."""
+
+    async def story() -> list[Command]:
+        cluster = ScriptedCluster()
+        cluster.scripts[A] = answer
+        cluster.routes["%RETRY%billing"] = cluster.routes["orders"]
+        await cluster.client.brokers.dead_letter(message, "billing", WORDS)
+        await cluster.client.close()
+        return cluster.network.requests(A)
+
+    return virtually(story)
+
+
+def test_a_dead_letter_says_why_and_a_sender_s_words_of_that_name_go() -> None:
+    properties = {"UNIQ_KEY": "ID", "DEAD_LETTER_REASON": "forged", "DEAD_LETTER_ORIGIN": "made@up:0:0"}
+    message = Message("orders", b"x", properties=properties, queue=QUEUE, queue_offset=7, attempt=4)
+    (request,) = buried(message, lambda _: Command(0))
+
+    assert {
+        "UNIQ_KEY": "ID", "RETRY_TOPIC": "orders", "ORIGIN_MESSAGE_ID": "ID",
+        "DEAD_LETTER_REASON": "no such order", "DEAD_LETTER_ERROR": "ValueError",
+        "DEAD_LETTER_TIME": "1700000000123", "DEAD_LETTER_MEMBER": "10.0.0.7@1", "DEAD_LETTER_ATTEMPTS": "4",
+        "DEAD_LETTER_ORIGIN": f"{QUEUE.topic}@{QUEUE.broker}:{QUEUE.number}:7",
+    } == texts.decode(request.fields["i"])  # fmt: skip
+
+
+def test_where_the_send_is_refused_the_broker_copies_its_own_record() -> None:
+    def answer(request: Command) -> Command:
+        return Command(16, remark="no") if request.code == RequestCode.SEND_MESSAGE_V2 else Command(0)
+
+    codes = [request.code for request in buried(failed(), answer)]
+    assert [RequestCode.SEND_MESSAGE_V2, RequestCode.CONSUMER_SEND_MSG_BACK] == codes[:2]
+
+
+RETRIED = MessageQueue("%RETRY%billing", "a", 0)
+HERE = offset_message_id(bytes([127, 0, 0, 1, 0, 0, 0, 9]), 1_234)
+
+
+@pytest.mark.parametrize(
+    ("origin", "changes"),
+    [
+        ("orders@a:3:17", {}),
+        ("%RETRY%billing@a:0:7", {"topic": "others"}),
+        ("%RETRY%billing@a:0:7", {"properties": {"UNIQ_KEY": "another"}}),
+        ("%RETRY%billing@a:0:7", None),
+    ],
+)
+def test_the_origin_of_a_retry_is_asked_of_its_broker_and_checked(origin: str, changes: dict[str, Any] | None) -> None:
+    """What the broker does not have any more, or what is another message, names no place."""
+    message = failed(queue=RETRIED, properties={"UNIQ_KEY": "ID", "ORIGIN_MESSAGE_ID": HERE})
+
+    def answer(request: Command) -> Command:
+        if request.code != RequestCode.VIEW_MESSAGE_BY_ID:
+            return Command(0)
+        assert "1234" == request.fields["offset"]
+        if changes is None:
+            return Command(1, remark="can not find message")
+        fields = {"topic": "orders", "body": b"x", "properties": {"UNIQ_KEY": "ID"}, **changes}
+        return Command(0, body=encode_record(replace(record_of(17, **fields), queue_id=3)))
+
+    requests = buried(message, answer)
+    (sent,) = [request for request in requests if request.code == RequestCode.SEND_MESSAGE_V2]
+    assert origin == texts.decode(sent.fields["i"])["DEAD_LETTER_ORIGIN"]
 
 
 def failed(**changes: Any) -> Message:

@@ -19,7 +19,7 @@ from framework.net.real_world import real_world
 from framework.runtime import logs
 from framework.runtime.log_failures import lines_of
 from framework.runtime.log_places import with_place
-from framework.runtime.reports import Reports
+from framework.runtime.reports import GroupReports, Reports
 from framework.services.deliver import Hooks, call_for
 from framework.services.work import RUNNING
 from framework.settings.schema import AppSettings, Cluster, Credentials, Logging, Tls
@@ -206,7 +206,7 @@ def test_a_failure_is_six_lines_and_shows_none_of_the_frameworks_frames(depth: i
     call = call_for(consumer("orders", "billing")(bill).spec, Hooks(before=[lambda _: None]), RealClock())
     error = call(Message("orders"))
     assert isinstance(error, ValueError)
-    Reports(None, real_world().workers).failed("billing", Message("orders"), error)
+    GroupReports(Reports(None, real_world().workers), RealClock()).failed("billing", Message("orders"), error)
 
     line, *failure = stream.getvalue().splitlines()
     assert "handler failed" in line

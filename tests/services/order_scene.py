@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from framework.core.order_lease import OrderLease
 from framework.core.queue_flow import QueueFlow
 from framework.declare import consumer
 from framework.errors import BrokerUnreachable
+from framework.model.last_words import LastWords
 from framework.model.message import Message
 from framework.model.outcome import Outcome
 from framework.model.queue import MessageQueue
@@ -27,6 +28,7 @@ from framework.services.order_desk import Desk, InOrder
 from framework.services.orderly import Orderly
 from framework.services.position import Start
 from framework.services.pull import PullLoop
+from framework.services.recurring import Recurring
 from framework.services.work import Counts
 from tests.services.parts import PLENTY, EvenChance, LoopClock
 
@@ -86,6 +88,9 @@ class Scene:
         self.events: list[tuple[str, int, int]] = []
         self.late = 0
         self.buried: list[int] = []
+        self.said: list[LastWords | None] = []
+        """Why, of each that was buried."""
+        self.lines = Recurring(self.clock)
         self.is_broker_down = False
         self.tree = TaskTree(lambda name, error: pytest.fail(f"{name}: {error!r}"))
         self.pulls: dict[MessageQueue, PullLoop] = {}
@@ -144,15 +149,27 @@ class Scene:
 
     # The broker
 
-    async def dead_letter(self, message: Message, group: str) -> None:
+    async def dead_letter(self, message: Message, group: str, words: LastWords | None = None) -> None:
         await asyncio.sleep(0.01)
         if self.is_broker_down:
             raise BrokerUnreachable("broker-a: gone")
         self.buried.append(message.queue_offset)
+        self.said.append(words)
 
     # The reports
 
-    def ended(self, event: str, group: str, message: Message, outcome: Outcome, elapsed_ms: float) -> None:
+    def words(self, reason: str, error: str) -> LastWords:
+        return LastWords(reason, error, self.clock.now_ms(), "me")
+
+    def blocked(self, group: str, message: Message, queue: str, reason: str, named: Mapping[str, Any]) -> None:
+        self.lines.say(
+            "info", "queue blocked", (), group=group, queue=queue, offset=message.queue_offset, reason=reason, **named
+        )
+
+    def ended(
+        self, event: str, group: str, message: Message, outcome: Outcome, elapsed_ms: float, *, reason: str = "",
+        error: str = "",
+    ) -> None:  # fmt: skip
         self.events.append((event, message.queue_offset, message.attempt))
 
     def failed(self, group: str, message: Message, error: Exception) -> None:

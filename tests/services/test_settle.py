@@ -14,6 +14,7 @@ from framework.core.chunk import Chunk
 from framework.core.retry import SendBack
 from framework.core.window import Window
 from framework.errors import BrokerUnreachable, ConnectionLost, FrameworkError, Refused, RequestTimedOut
+from framework.model.last_words import LastWords
 from framework.model.message import Message
 from framework.net.task_tree import TaskTree
 from framework.services.settle import Parked, Settler
@@ -32,6 +33,8 @@ class Brokers:
         """Offset, level, maximum, and whether the message's own broker was spared."""
         self.durable: list[tuple[int, int, int]] = []
         """Offset, level and maximum of each copy that is stored."""
+        self.said: list[LastWords | None] = []
+        """Of dead letters: what they were to carry."""
         self.tries = 0
         self.most = 0
         self._now = 0
@@ -53,9 +56,14 @@ class Brokers:
             self._now -= 1
         self.durable.append((message.queue_offset, delay_level, max_retries))
 
+    async def dead_letter(self, message: Message, group: str, words: LastWords | None = None) -> None:
+        self.said.append(words)
+        await self.send_back(message, group, delay_level=-1, max_retries=message.attempt)
+
     async def send_again(
-        self, message: Message, group: str, *, delay_level: int, max_retries: int, spares_own: bool
-    ) -> str:
+        self, message: Message, group: str, *, delay_level: int, max_retries: int, spares_own: bool,
+        words: LastWords | None = None,
+    ) -> str:  # fmt: skip
         assert "billing" == group
         await asyncio.sleep(1)
         if not self.other_road:

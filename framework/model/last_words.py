@@ -1,0 +1,66 @@
+"""Last words: what a dead letter says of its end, in properties of its own. Pure.
+
+What a handler or an exception said goes into a property, so its separators and line ends become blanks, and its length
+has a limit: properties share 32 KB with those of the sender, which come first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from framework.model.message import Message
+from framework.model.queue import MessageQueue
+
+REASON = "DEAD_LETTER_REASON"
+ERROR = "DEAD_LETTER_ERROR"
+TIME = "DEAD_LETTER_TIME"
+MEMBER = "DEAD_LETTER_MEMBER"
+ATTEMPTS = "DEAD_LETTER_ATTEMPTS"
+ORIGIN = "DEAD_LETTER_ORIGIN"
+NAMES = frozenset({REASON, ERROR, TIME, MEMBER, ATTEMPTS, ORIGIN})
+
+REASON_BYTES_MAX = 1_024
+ERROR_BYTES_MAX = 128
+
+
+@dataclass(frozen=True, slots=True)
+class LastWords:
+    """Why a message is given up, and by whom."""
+
+    reason: str
+    error: str
+    """The exception's class; empty where the handler answered, or took too long."""
+    at_ms: int
+    member: str
+
+    def properties(self, message: Message, origin: str) -> dict[str, str]:
+        """As the copy carries them, without those that are empty."""
+        texts = {
+            REASON: plain(self.reason, REASON_BYTES_MAX),
+            ERROR: plain(self.error, ERROR_BYTES_MAX),
+            TIME: str(self.at_ms),
+            MEMBER: plain(self.member, ERROR_BYTES_MAX),
+            ATTEMPTS: str(message.attempt),
+            ORIGIN: origin,
+        }
+        return {name: text for name, text in texts.items() if text}
+
+
+def origin_of(queue: MessageQueue, offset: int) -> str:
+    """`topic@broker:queue:offset`."""
+    return f"{queue.topic}@{queue.broker}:{queue.number}:{offset}"
+
+
+def plain(text: str, bytes_max: int) -> str:
+    """On one line, without control characters, legal as a property, and no longer than that in UTF-8."""
+    signs = "".join(sign if sign.isprintable() else " " for sign in text[: 4 * bytes_max])
+    data = " ".join(signs.split()).encode("utf-8", "replace")
+    if len(data) > bytes_max:
+        data = data[: bytes_max - 3] + b"..."
+    return data.decode("utf-8", "ignore")
+
+
+def without_words(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties of a message that starts anew: nothing of an earlier end, or of its sender."""
+    return {name: value for name, value in properties.items() if name not in NAMES}
