@@ -16,9 +16,11 @@ import structlog
 from framework import marks
 from framework.client.cluster import Cluster
 from framework.core import limits
+from framework.core.assignment import allocate
 from framework.core.attendance import grace_of, hold_ms, key_of, member_named
 from framework.core.census import asked
 from framework.errors import ConfigurationError, FrameworkError, shorten
+from framework.model.reserved import retry_topic
 from framework.net.task_tree import TaskTree
 from framework.ports import World
 from framework.runtime.life import Life
@@ -115,13 +117,19 @@ class Joining:
             if mine[0] > strikes:
                 strikes, ages = mine[0], mine[1:]
         group.rebalance.adopt({seat: left for seat, left in absent.items() if seat not in listed})
-        wait_ms = hold_ms(strikes, ages) if self._is_protecting and member not in absent else 0
+        if member in absent:
+            return  # its seat is kept, and its locks are for itself
+        others = [each for each in listed if each != member]
+        if others and group.plan.orderly and grace_of(member):
+            await _give_back(cluster, group, member)
+        wait_ms = hold_ms(strikes, ages) if self._is_protecting else 0
         if wait_ms and marks.safeguard("a flapper waits before it joins"):
             self.held[name] = wait_ms
             marks.sometimes("a flapping member waited before it joined")
             log.warning(
                 "join held back",
                 group=name, member=member, hold_ms=wait_ms, short_lives=strikes,
+                queues=await _share(cluster, group, member, others),
                 reason="this member came and went too often; the others keep its queues until it has been steady",
             )  # fmt: skip
 
@@ -178,6 +186,32 @@ class Joining:
             f"in group {group} since {shorten(since)}, and this one is on {self.host}. Give each process a name of its "
             "own, such as ${env:HOSTNAME}"
         )
+
+
+async def _give_back(cluster: Cluster, group: Group, member: str) -> None:
+    """Unlock what a former life of this name may have left locked: the others have its queues, and wait for that."""
+    if not marks.safeguard("a name gives back its locks before it waits"):
+        return
+    for topic in (*(each.topic for each in group.plan.subscriptions), retry_topic(group.plan.name)):
+        try:
+            queues = await cluster.routes.queues(topic)
+            for broker in sorted({queue.broker for queue in queues}):
+                of_broker = [queue for queue in queues if queue.broker == broker]
+                await cluster.brokers.unlock(group.plan.name, member, of_broker)
+        except FrameworkError as error:  # they run out by themselves, a minute after they were last renewed
+            log.debug("locks not given back", group=group.plan.name, topic=topic, reason=str(error))
+
+
+async def _share(cluster: Cluster, group: Group, member: str, others: Sequence[str]) -> list[str]:
+    """The queues that would be this member's."""
+    found: list[str] = []
+    for each in group.plan.subscriptions:
+        try:
+            queues = await cluster.routes.queues(each.topic)
+            found += map(str, allocate(group.plan.strategy, member, [*others, member], queues))
+        except Exception as error:  # noqa: BLE001 - border: a strategy may be a plugin's
+            log.debug("share unknown", group=group.plan.name, topic=each.topic, reason=str(error))
+    return found
 
 
 def attendance_text(absent: Mapping[str, int], flaps: Mapping[str, tuple[int, ...]]) -> str:

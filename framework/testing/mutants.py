@@ -294,6 +294,12 @@ MUTANTS: tuple[Mutant, ...] = (
         test="tests/scenarios/test_broker_restarts.py",
     ),
     Mutant(
+        "a name gives back its locks before it waits",
+        "the others have its queues, and stand before its lock for up to a minute",
+        (),
+        test="tests/scenarios/test_calm.py",
+    ),
+    Mutant(
         "members that start together wait for each other",
         "of forty members that start at once each takes what is the next one's a moment later",
         (),

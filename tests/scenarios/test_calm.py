@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from framework.broker.store.topics import Topic
 from framework.core import limits
-from framework.testing.checkers import calm_runs_do_not_repeat, nothing_lost
+from framework.testing.checkers import calm_runs_do_not_repeat, nothing_lost, order_kept
 from framework.testing.cluster import Cluster
 from framework.testing.errors import Violation
 from framework.testing.history import Acquired, Life, Reassigned, Said
@@ -249,3 +250,61 @@ def twin(story: Story, first: Machine) -> Machine:
     second.instance = first.instance
     story.cluster.start_app(second)
     return second
+
+
+async def killed_in_order(story: Story) -> None:
+    """A newcomer with a name is killed, stays away for longer than its grace, and is held back when it comes again."""
+    await begin(story, 2, 6)
+    (newcomer,) = await story.start_apps(1)
+    await story.within("5s").until(lambda story: shared(story, 6))
+    await story.sleep("13s")
+    share = story.queues_of(newcomer, "orders")
+    story.crash(newcomer)
+    await story.sleep("17s")
+    story.restart(newcomer)
+    await story.sleep("1s")
+    assert newcomer.app is not None
+    assert newcomer.app.snapshot().held_back
+    (held,) = [fact for fact in story.history.of(Said) if fact.event == "join held back"]
+    assert share == held.fields["queues"]
+    assert 1 == held.fields["short_lives"]
+    await story.send("orders", 60)
+    await story.within("8s").until(all_handled)
+    assert newcomer.app.snapshot().held_back
+    story.check(nothing_lost, order_kept)
+
+
+def in_order(*mutants: str) -> Cluster:
+    workload = Workload(queues=6, groups=(replace(PLAIN, name="billing", orderly=True),), is_named=True)
+    return Cluster(apps=0, workload=workload, mutants=mutants)
+
+
+def test_who_is_held_back_gives_back_its_locks_and_says_whose_queues_they_were() -> None:
+    tell(killed_in_order, in_order())
+
+
+def test_else_its_queues_stand_under_its_own_lock() -> None:
+    with pytest.raises(Violation, match="all handled"):
+        tell(killed_in_order, in_order("a name gives back its locks before it waits"))
+
+
+def test_a_start_that_is_refused_is_no_life() -> None:
+    """An administrator's mistake refuses start after start; none of them has joined, so nobody came and went."""
+
+    async def scenario(story: Story) -> None:
+        await begin(story, 2, 6)
+        (newcomer,) = await story.start_apps(1)
+        await story.sleep("90s")
+        assert story.cluster.broker.broker is not None
+        (node,) = story.cluster.broker.broker.nodes
+        story.crash(newcomer)
+        await story.sleep("1s")
+        node.rules.put_group(replace(node.rules.group("billing"), retry_queues=0))
+        story.restart(newcomer)
+        await story.sleep("16s")
+        node.rules.put_group(replace(node.rules.group("billing"), retry_queues=1))
+        await story.within("5s").until(lambda story: bool(story.queues_of(newcomer, "orders")))
+        assert 3 <= sum(fact.event.startswith("refused") for fact in story.history.of(Life))
+        assert not [fact for fact in story.history.of(Said) if fact.event == "join held back"]
+
+    tell(scenario, members(6))
