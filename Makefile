@@ -10,6 +10,11 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
 SEEDS ?= 300
 BASE ?= 0
+# Where the 60 seeds begin that each `make test` draws anew.
+ifndef FRESH_BASE
+FRESH_BASE := $(shell date +%s)
+endif
+export FRESH_BASE
 JOBS ?= 2
 SECONDS ?= 5
 TARGET ?=
@@ -20,7 +25,7 @@ SPARK ?=
 
 REQUIREMENTS := constraints.txt requirements-dev.txt pyproject.toml $(wildcard plugins/*/pyproject.toml)
 
-.PHONY: setup demo test forget coverage check interop slow sim fuzz bench bench-quick elsewhere FORCE
+.PHONY: setup demo test fresh forget coverage check interop slow sim fuzz bench bench-quick elsewhere FORCE
 
 setup: $(VENV)/.ready
 	@echo "setup: ready"
@@ -51,9 +56,12 @@ demo: $(DEMO)/.ready $(if $(SPARK),$(DEMO)/.spark)
 # Everything but the real cluster first; then that, with a cluster a process and each file's tests in one of them: most of
 # their time is waiting. pytest's summary comes last, and after it a line for whatever could not run here (exit code 5:
 # none of them could).
-test: setup forget elsewhere
+test: fresh setup forget elsewhere
 	@$(BIN)/python .ci/twice $(BIN)/python -m pytest -m "not slow and not interop" -n $(JOBS) --dist loadgroup $(ARGS)
 	@$(BIN)/python .ci/twice $(BIN)/python -m pytest -m "interop and not slow" -n $(JOBS) --dist loadfile $(ARGS) || [ $$? -eq 5 ]
+
+fresh:
+	@echo "fresh seeds: base=$(FRESH_BASE)"
 
 # What failed at first in an earlier `make test`.
 forget:

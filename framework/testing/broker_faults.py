@@ -11,6 +11,7 @@ from framework.broker.locks import Locks
 from framework.broker.name_server import route_of
 from framework.broker.node import Node
 from framework.broker.request import Request
+from framework.testing.checkers.who_is_heard_counts import LEFT_OUT_MAX_S
 from framework.testing.nemesis import Nemesis, Struck
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import Command
@@ -35,7 +36,7 @@ def restart(nemesis: Nemesis, node: Node, seconds: float) -> None:
 
 
 def leave_out_of_routes(nemesis: Nemesis) -> Struck:
-    node, seconds = _one_of_them(nemesis), nemesis.chance.between(5.0, 25.0)
+    node, seconds = _one_of_them(nemesis), nemesis.chance.between(5.0, LEFT_OUT_MAX_S)
     broker = nemesis.cluster.broker.broker
     if node is None or broker is None:
         return None

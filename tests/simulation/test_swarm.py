@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from framework.testing.swarm import KEPT_SEEDS, complaints, kept_seeds, main, ru
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
 HOME = Path(framework.__file__).parent
 ROOT = Path(__file__).parents[2]
+FRESH_SEEDS, FRESH_PARTS = 60, 4
 
 
 def test_some_seeds_hold(capsys: pytest.CaptureFixture[str]) -> None:
@@ -38,6 +41,31 @@ def test_the_number_of_processes_changes_nothing() -> None:
 def test_seeds_that_once_failed_hold() -> None:
     for verdict in run_seeds(kept_seeds(ROOT / KEPT_SEEDS)):
         assert verdict.is_ok, verdict.violations
+
+
+def fresh_base() -> int:
+    """Where this run's own seeds begin: all of `make test` has one base, also what is run once more."""
+    return int(os.environ.get("FRESH_BASE") or time.time())
+
+
+@pytest.mark.parametrize("part", range(FRESH_PARTS))
+def test_fresh_seeds_hold(part: int) -> None:
+    """Seeds that nobody has run. One that fails is kept in `failing_seeds.txt` for ever."""
+    count = FRESH_SEEDS // FRESH_PARTS
+    result = swarm(count, fresh_base() + part * count, 1)
+
+    assert [] == list(complaints(result)), f"base {result.base}"
+
+
+def test_a_run_draws_its_seeds_anew_and_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FRESH_BASE", raising=False)
+    assert abs(time.time() - fresh_base()) < 5
+    monkeypatch.setenv("FRESH_BASE", "123")
+    assert 123 == fresh_base()
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "FRESH_BASE := $(shell date" in makefile
+    assert "test: fresh " in makefile
+    assert '@echo "fresh seeds: base=$(FRESH_BASE)"' in makefile
 
 
 def test_the_file_of_kept_seeds_is_read(tmp_path: Path) -> None:

@@ -16,22 +16,23 @@ SPLIT = "split view"
 def views_may_differ(history: History) -> Iterator[Violation]:
     """INVARIANTS B8: no two processes' handlers are in one orderly queue at the same time.
 
-    Asked where nobody stood still and nobody was cut off: a handler that runs while its lock is over cannot be ended,
-    and O2 (`order_kept`) and the epochs (`epochs_fence`) stand for those.
+    Asked of groups that divide their queues, where nobody stood still and nobody was cut off: a handler that runs while
+    its lock is over cannot be ended, and O2 (`order_kept`) and the epochs (`epochs_fence`) stand for those.
     """
     if not {fact.kind for fact in history.of(Fault)} <= OF_PROCESSES | {SPLIT}:
         return
+    divided = history.orderly.keys() - history.broadcasting
     running: dict[tuple[str, str], dict[str, int]] = {}
     for fact in history.facts:
         match fact:
-            case Started() if fact.group in history.orderly:
+            case Started() if fact.group in divided:
                 inside = running.setdefault((fact.group, str(fact.queue)), {})
                 others = [who for who, count in inside.items() if count and who != fact.who]
                 if others:
                     what = f"{fact.who} started {fact.offset} of {fact.queue} for {fact.group}"
                     yield Violation(NAME, f"{what} while {others[0]} was at it", fact.at)
                 inside[fact.who] = inside.get(fact.who, 0) + 1
-            case Finished() if fact.group in history.orderly:
+            case Finished() if fact.group in divided:
                 inside = running[fact.group, str(fact.queue)]
                 if fact.who in inside:  # else its process has ended meanwhile
                     inside[fact.who] -= 1
