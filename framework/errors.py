@@ -3,7 +3,6 @@
     FrameworkError
     +-- ConfigurationError        the user's: settings, handlers, plugins, command line
     |   +-- ConfigurationMistakes several of them, found in one go
-    |   +-- NotOffered            a strategy, policy, store, codec or engine that no loaded plugin offers
     |   +-- Forked                an application or producer used in a child process of its own
     |   +-- Sql92Error            a filter expression that RocketMQ would not understand, or not as it was meant
     +-- StrategyFault             a plugin's: an allocation that names strangers or names twice; the round is void
@@ -39,10 +38,6 @@ class ConfigurationError(FrameworkError):
     def __init__(self, message: str, *, place: str | None = None) -> None:
         super().__init__(f"{place}: {message}" if place else message)
         self.place = place
-
-
-class NotOffered(ConfigurationError):
-    """A strategy, policy, store, codec or engine that no loaded plugin offers."""
 
 
 class ConfigurationMistakes(ConfigurationError):

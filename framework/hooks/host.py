@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import pluggy
 import structlog
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from framework.errors import ConfigurationError, ConfigurationMistakes, Findings, nearest
 from framework.hooks import specs
@@ -101,7 +101,7 @@ class PluginHost:
         """Load what `choice` says; `objects` are plugins made by the caller. Raises ConfigurationMistakes; a `tolerant`
         host, which is there to be looked at and not to run, leaves out what is wrong and has it in `mistakes`.
         """
-        self._choice, self._origin = choice, origin
+        self._choice, self._origin, self._is_tolerant = choice, origin, tolerant
         self._manager = pluggy.PluginManager(PROJECT)
         self._manager.add_hookspecs(specs.Hooks)
         self.mistakes: list[ConfigurationError] = []
@@ -194,7 +194,19 @@ class PluginHost:
         self._manager.register(plugin, name)
 
     def _settings(self, name: str, model: type[BaseModel]) -> BaseModel:
-        return _validated(name, model, self._choice, self._origin)
+        try:
+            return _validated(name, model, self._choice, self._origin)
+        except ConfigurationMistakes as mistakes:
+            if not self._is_tolerant or self._origin is None or self._choice is None:
+                raise
+            # Made of what is right in them: else all that it offers is missing, and complained of as well.
+            right = self._origin.right_in(model, self._choice.settings.get(name, {}))
+            try:
+                made = model.model_validate(right)
+            except ValidationError:
+                raise mistakes from None
+            self.mistakes += mistakes.mistakes
+            return made
 
     def mistakes_in(self, choice: Choice, origin: Origin) -> list[ConfigurationError]:
         """What is wrong with other settings for the plugins that are loaded here, which keep those that they have."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from framework.errors import ConfigurationError, NotOffered, nearest
+from framework.errors import ConfigurationError, nearest
 from framework.hooks.theirs import theirs
 from framework.hooks.validated import Origin, validated
 from framework.model.allocation import Allocation
@@ -37,7 +37,7 @@ def choose(
     strategy = strategies.get(name)
     if strategy is None:
         hint = nearest(name, strategies) or f"; known: {', '.join(strategies)}"
-        raise NotOffered(f"{'.'.join(path)}: no strategy {name!r}{hint}", place=place)
+        raise ConfigurationError(f"{'.'.join(path)}: no strategy {name!r}{hint}", place=place)
     try:
         if not isinstance(strategy, TakesOptions):
             if allocation.options:
@@ -63,5 +63,5 @@ def named_policy(
     policy = policies.get(name)
     if policy is None:
         hint = nearest(name, policies) or f"; known: {', '.join(policies)}"
-        raise NotOffered(f"{'.'.join(path)}: no expiry policy {name!r}{hint}", place=origin.place(*path))
+        raise ConfigurationError(f"{'.'.join(path)}: no expiry policy {name!r}{hint}", place=origin.place(*path))
     return policy

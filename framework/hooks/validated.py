@@ -23,6 +23,7 @@ class Origin(Protocol):
     def explain(
         self, path: tuple[str, ...], kind: type[BaseModel], error: ValidationError
     ) -> ConfigurationMistakes: ...
+    def right_in(self, kind: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]: ...
 
 
 def validated(

@@ -12,7 +12,7 @@ from framework.core.flow_control import FlowLimits
 from framework.core.skipping import SkipRules
 from framework.declare import Consumer, ConsumerSpec
 from framework.declare.arguments import Argument
-from framework.errors import ConfigurationError, Findings, NotOffered, nearest
+from framework.errors import ConfigurationError, Findings, nearest
 from framework.hooks.host import PluginHost
 from framework.hooks.strategies import choose, named_policy
 from framework.model.contracts import ProgressStore
@@ -182,7 +182,7 @@ def _keeping(
     if store is None:
         known = [AUTO, "none", *stores]
         hint = nearest(name, known) or f"; known: {', '.join(known)}"
-        raise NotOffered(f"consumers.{group}.progress: no store {name!r}{hint}", place=place)
+        raise ConfigurationError(f"consumers.{group}.progress: no store {name!r}{hint}", place=place)
     folder = str(Path(settings.progress.folder).expanduser())
     return Keeping(
         store,
@@ -263,7 +263,9 @@ def _prepared(spec: ConsumerSpec, settings: AppSettings, host: PluginHost) -> Co
     runner = host.runners.get(spec.engine)
     if runner is None:
         offered = nearest(spec.engine, list(host.runners)) or "; install and load the plugin that offers it"
-        raise NotOffered(f"consumer {spec.name!r}: there is no engine {spec.engine!r}{offered}", place=spec.place)
+        raise ConfigurationError(
+            f"consumer {spec.name!r}: there is no engine {spec.engine!r}{offered}", place=spec.place
+        )
     arguments = (Argument("messages", "message", many=list),)
     group = unwrap(settings.cluster.namespace, spec.group)
     function = asked(spec, "prepared", lambda: runner.prepared(spec.function, spec.name, group))

@@ -13,7 +13,7 @@ from framework.core.results import HOLDS
 from framework.declare import ConsumerSpec
 from framework.declare.arguments import Argument
 from framework.declare.decoding import Decoder, shown
-from framework.errors import BodyUndecodable, ConfigurationError, NotOffered, nearest, shorten
+from framework.errors import BodyUndecodable, ConfigurationError, nearest, shorten
 from framework.hooks.theirs import discard, run_through, theirs
 from framework.model.contracts import Codec, Encodes
 
@@ -33,7 +33,7 @@ def _named(name: str, spec: ConsumerSpec, codecs: Mapping[str, Codec]) -> Codec:
     if codec is None:
         known = ", ".join(sorted(codecs))
         hint = nearest(name, codecs) or f"; install and load the plugin that offers it (there are: {known})"
-        raise NotOffered(f"consumer {spec.name!r}: there is no codec {name!r}{hint}", place=spec.place)
+        raise ConfigurationError(f"consumer {spec.name!r}: there is no codec {name!r}{hint}", place=spec.place)
     return codec
 
 

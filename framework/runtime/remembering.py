@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from framework.declare import ConsumerSpec
-from framework.errors import ConfigurationError, NotOffered, nearest
+from framework.errors import ConfigurationError, nearest
 from framework.hooks.theirs import run_through, theirs
 from framework.model.contracts import DedupStore
 from framework.ports import World
@@ -62,7 +62,7 @@ def once_for(
     store = stores.get(name)
     if store is None:
         hint = nearest(name, stores) or f"; known: {', '.join(stores)}"
-        raise NotOffered(f"{here}: no store {name!r}{hint}", place=place)
+        raise ConfigurationError(f"{here}: no store {name!r}{hint}", place=place)
     if wanting[0].broadcasting and name != "memory":
         raise ConfigurationError(
             f"{here}: each process of a broadcasting group handles each message, so what another one has handled is "

@@ -33,7 +33,7 @@ from framework.settings.fields import (
     TopicName,
 )
 from framework.settings.hidden import Hidden
-from framework.settings.mistakes import Places, translated
+from framework.settings.mistakes import Places, translated, without_mistaken
 from framework.settings.secret import Secret
 from framework.settings.units import Duration, Size
 
@@ -381,6 +381,10 @@ class AppSettings(BaseSettings):
     def explain(self, path: tuple[str, ...], kind: type[BaseModel], error: ValidationError) -> ConfigurationMistakes:
         """A plugin's own complaint about its settings, with the places that only the loader knows."""
         return ConfigurationMistakes(translated(error, kind, self._places, path, self._hidden))
+
+    def right_in(self, kind: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
+        """What a plugin's model does not complain of in these settings of its."""
+        return without_mistaken(kind, values)
 
     @classmethod
     def parsed(

@@ -183,3 +183,45 @@ def test_a_file_that_is_no_yaml_does_not_hide_what_is_wrong_in_the_code(capsys: 
     assert "framework-app.yaml" in output
     assert "unknown option 'tgas'" in output
     assert "no consumer is in this group" not in output
+
+
+PRESS = """
+from pydantic import BaseModel
+from framework import consumer
+from framework.hooks import hookimpl
+
+class Settings(BaseModel):
+    sheets: int = 1
+    ink: str = "black"
+
+class Engine:
+    def __init__(self, settings): self.ink = settings.ink
+    def prepared(self, function, name, group):
+        assert self.ink == "red"  # what is right in the settings is there
+        return function
+
+class Press:
+    def __init__(self, settings): self.settings = settings
+    @staticmethod
+    @hookimpl
+    def register_settings(): return Settings
+    @hookimpl
+    def register_runners(self): return {"press": Engine(self.settings)}
+
+@consumer("pages", group="printing", engine="press", batch=10)
+def print_them(batch): pass
+"""
+
+
+def test_what_a_plugin_with_a_wrong_setting_offers_is_not_missing(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "press_shop.py").write_text(PRESS)
+    (tmp_path / "framework-app.yaml").write_text(
+        "plugins:\n  local: ['press_shop:Press']\n  settings:\n    press_shop: {sheets: many, ink: red}\n"
+    )
+
+    assert ExitCode.CONFIGURATION == main.run(["check", "press_shop.py"])
+
+    *mistakes, _ = said(capsys.readouterr().out)
+    assert [
+        "framework-app.yaml:4 plugins.settings.press_shop.sheets: expected a whole number, found 'many'"
+    ] == mistakes

@@ -9,7 +9,7 @@ import argparse
 
 from framework.cli import options, output
 from framework.cli.exit_codes import ExitCode
-from framework.errors import Findings, NotOffered
+from framework.errors import Findings
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -37,12 +37,10 @@ def execute(arguments: argparse.Namespace) -> int:
     findings.note(*host.mistakes)
     findings.tried(lambda: build.plans(settings, consumers, host, Reports(None, world.workers), world))
     findings.tried(lambda: TakenGroups(world.workers).take(settings, consumers, host))
-    # What nobody offers may be what a plugin would that could not be loaded: one mistake is enough of it.
-    mistakes = [each for each in findings.mistakes if not (host.mistakes and isinstance(each, NotOffered))]
-    for mistake in mistakes:
+    for mistake in findings.mistakes:
         output.say(str(settings.hidden.masked(mistake)))
-    if mistakes:
-        output.say(f"check: {len(mistakes)} mistake{'s' if len(mistakes) > 1 else ''}")
+    if findings:
+        output.say(f"check: {len(findings)} mistake{'s' if len(findings) > 1 else ''}")
         return ExitCode.CONFIGURATION
     for warning in settings.warnings:
         output.say(f"warning: {warning}")
