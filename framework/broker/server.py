@@ -32,11 +32,12 @@ from framework.broker.users import Users
 from framework.errors import ConfigurationError, shorten
 from framework.model.box import BoxHandler
 from framework.model.reserved import SCHEDULE_TOPIC
-from framework.net.listener import Listener
+from framework.net.listener import VIP_DISTANCE, Listener
 from framework.net.served import House, Served
 from framework.net.tls import TlsOptions, server_context
 from framework.net.turns import Turns
 from framework.ports import World
+from framework.wire.codes import RequestCode
 from framework.wire.command import Command
 from framework.wire.connection import Limits
 
@@ -125,7 +126,8 @@ class Broker:
                     retention=retention, settings=settings, neighbours=lambda: self._nodes, wake=self._dispatch.wake,
                     users=self._users,
                 )  # fmt: skip
-                listener = self._listener(node, port)
+                # Of three logical brokers on following ports, the third one's VIP port is the first one's own.
+                listener = self._listener(node, port, with_vip=port - VIP_DISTANCE not in self._ports)
                 node.address = _address(self._advertised, await listener.start())
                 self._listeners.append(listener)
                 self._nodes.append(node)
@@ -214,11 +216,13 @@ class Broker:
             return open_given(self._open_database)
         return open_memory() if self._data is None else open_folder(self._data, is_relaxed=self._settings.is_relaxed)
 
-    def _listener(self, node: Node, port: int) -> Listener:
+    def _listener(self, node: Node, port: int, *, with_vip: bool) -> Listener:
         limits, settings = Limits(), self._settings
+        is_shared = port > 0 and port + VIP_DISTANCE in self._ports
 
         def on_request(channel: Served, command: Command) -> None:
-            self._dispatch.serve(Request(command, channel, node))
+            meant = (self._named(command) or node) if is_shared else node
+            self._dispatch.serve(Request(command, channel, meant))
 
         return Listener(
             self._world,
@@ -235,7 +239,14 @@ class Broker:
             unsent_bytes_max=settings.unsent_bytes_max,
             house=self._house,
             prove_seconds=None if self._users is None else _PROVE_S,
+            with_vip=with_vip,
         )
+
+    def _named(self, command: Command) -> Node | None:
+        """The logical broker that a request names, where one port is that of two."""
+        is_short = command.code in {RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE}
+        name = command.fields.get("n" if is_short else "bname")
+        return next((node for node in self._nodes if node.name == name), None)
 
     def _arrived(self, queue: Queue, rows: list[Row]) -> None:
         for node in self._nodes:

@@ -19,6 +19,8 @@ from framework.wire.connection import Limits
 log = structlog.get_logger()
 
 CHANNELS_MAX = 256
+VIP_DISTANCE = 2  # MixAll.brokerVIPChannel
+FREE_PORTS_TRIED = 16
 CLOSE_SECONDS = 1.0  # for the last answers to get out
 UNSENT_BYTES_MAX = 8 * 1024 * 1024  # what one slow reader may make us hold
 # Of the connections to a port, those who have not shown that they may be there; the rest is kept for those who have.
@@ -47,8 +49,12 @@ class Listener:
         unsent_bytes_max: int = UNSENT_BYTES_MAX,
         house: House | None = None,
         prove_seconds: float | None = None,
+        with_vip: bool = False,
     ) -> None:
-        """With `prove_seconds`, who has asked for nothing by then that he may have is closed."""
+        """With `prove_seconds`, who has asked for nothing by then that he may have is closed.
+
+        `with_vip` has it listen two ports lower as well, where Java clients with vipChannelEnabled go.
+        """
         self._world, self._host, self._port, self._tls = world, host, port, tls
         self._on_request, self._on_open, self._on_closed = on_request, on_open, on_closed
         self._limits, self._channels_max, self._unsent_bytes_max = limits, channels_max, unsent_bytes_max
@@ -59,14 +65,36 @@ class Listener:
         self._strangers: dict[Served, asyncio.TimerHandle | None] = {}
         self._channels: dict[Served, None] = {}
         self._refused: dict[Served, asyncio.TimerHandle] = {}
-        self._listening: Listening | None = None
+        self._with_vip = with_vip
+        self._listening: list[Listening] = []
         self._is_full = False
 
     async def start(self) -> int:
         """Listen; answers the port, which is any free one where 0 was asked for. Raises OSError as the system does."""
-        assert self._listening is None, "a listener starts once"
-        self._listening = await self._world.network.listen(self._make, self._host, self._port, tls=self._tls)
-        return self._listening.port
+        assert not self._listening, "a listener starts once"
+        first = await self._listen(self._port)
+        vip = await self._listen_for_vip(first.port)
+        for _ in range(FREE_PORTS_TRIED):
+            if vip is not None or self._port or not self._with_vip:
+                break
+            # Any port will do, so one is looked for whose VIP port is free.
+            await first.close()
+            first = await self._listen(0)
+            vip = await self._listen_for_vip(first.port)
+        self._listening = [first] if vip is None else [first, vip]
+        return first.port
+
+    async def _listen(self, port: int) -> Listening:
+        return await self._world.network.listen(self._make, self._host, port, tls=self._tls)
+
+    async def _listen_for_vip(self, port: int) -> Listening | None:
+        try:
+            return await self._listen(port - VIP_DISTANCE) if self._with_vip and port > VIP_DISTANCE else None
+        except OSError as error:
+            if self._port:
+                reason = f"Java clients with vipChannelEnabled are not served ({error.strerror or error})"
+                log.warning("port for VIP clients taken", port=port - VIP_DISTANCE, reason=reason)
+            return None
 
     def _make(self) -> Served:
         return Served(
@@ -151,8 +179,8 @@ class Listener:
 
     async def close(self, reason: str = "the listener was closed") -> None:
         """Accept no more, then close every channel and wait until the last has ended."""
-        if self._listening is not None:
-            await self._listening.close()
+        for listening in self._listening:
+            await listening.close()
         for channel in (*self.channels, *self._refused):
             channel.close(reason)
         loop = asyncio.get_running_loop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from framework.broker.intercept import Interceptor
 from framework.broker.request import refuse
@@ -24,6 +26,8 @@ from framework.net.real_world import real_world
 from framework.wire.codes import RequestCode
 from framework.wire.command import Command
 from framework.wire.connection import Connection, Limits
+from framework.wire.fields import command_for
+from framework.wire.requests.offset import MaxOffsetRequest
 from framework.wire.requests.pull import SUBSCRIPTION, SUSPEND
 from framework.wire.stored import decode_records
 from tests.broker.broker_lab import one_way, pull_command, send_command
@@ -173,6 +177,79 @@ def test_following_ports_are_taken_where_one_is_named() -> None:
         assert Broker(WORLD, port=20_000, brokers=3)._ports == [20_000, 20_001, 20_002]
 
     asyncio.run(scenario())
+
+
+def _two_lower(address: str) -> str:
+    host, _, port = address.rpartition(":")
+    return f"{host}:{int(port) - 2}"
+
+
+@pytest.mark.parametrize("brokers", [1, 3])
+def test_the_port_of_java_s_vip_channel_is_served_too(brokers: int) -> None:
+    async def scenario() -> None:
+        async with running(brokers=brokers) as broker:
+            for name, address in broker.brokers.items():
+                async with connected(_two_lower(address)) as channel, connected(address) as usual:
+                    assert (await _send(channel, name.encode())).code == 0
+                    assert await _bodies(usual, 0) == [name.encode()]
+
+    asyncio.run(scenario())
+
+
+def test_a_vip_port_that_is_taken_is_named_and_keeps_nothing_from_starting() -> None:
+    async def scenario() -> tuple[int, bytes]:
+        async with running() as first:
+            port = int(first.address.rpartition(":")[2])
+            async with running(port=port + 2) as second, connected(second.address) as channel:
+                await _send(channel, b"second")
+                return port, (await _bodies(channel, 0))[0]
+
+    with capture_logs() as lines:
+        port, body = asyncio.run(scenario())
+    (line,) = [line for line in lines if line["event"] == "port for VIP clients taken"]
+    assert (b"second", port, "warning") == (body, line["port"], line["log_level"])
+
+
+def test_of_three_on_following_ports_a_request_goes_to_the_one_that_it_names() -> None:
+    """The third one's VIP port is the first one's own."""
+
+    async def scenario() -> None:
+        async with running(port=_three_free_ports(), brokers=3) as broker:
+            first, _, third = broker.brokers.values()
+            assert _two_lower(third) == first
+            async with connected(first) as channel, connected(third) as usual:
+                sent = await channel.request(send_command("t", b"for c", broker_name="broker-c"), timeout_ms=5000)
+                own = await channel.request(send_command("t", b"for a", broker_name="broker-a"), timeout_ms=5000)
+                ends = [
+                    await channel.request(
+                        command_for(MaxOffsetRequest(topic="t", queue_id=0, broker_name=name)), timeout_ms=5000
+                    )
+                    for name in ("broker-c", "broker-b", "elsewhere", None)
+                ]
+                assert (0, 0) == (sent.code, own.code)
+                assert [b"for c"] == await _bodies(usual, 0)
+                assert [b"for a"] == await _bodies(channel, 0)
+                assert ["1", "0", "1", "1"] == [end.fields["offset"] for end in ends]
+
+    asyncio.run(scenario())
+
+
+def _three_free_ports() -> int:
+    """The first of three, with the two below it."""
+    for _ in range(50):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1]) + 2
+        taken = []
+        for each in range(port - 2, port + 3):
+            with socket.socket() as other:
+                try:
+                    other.bind(("127.0.0.1", each))
+                except OSError:
+                    taken.append(each)
+        if not taken:
+            return port
+    raise AssertionError("no five free ports in a row")
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3", "broker.example"])

@@ -146,8 +146,12 @@ class JavaPeer:
         queue: tuple[str, int] | None = None,
         namespace: str | None = None,
         user: User | None = None,
+        vip: bool = False,
     ) -> list[Sent]:
-        """By DefaultMQProducer: `one`, `async`, `ordered` by keys, `one-way` (no answer) or `batch` (one for all)."""
+        """By DefaultMQProducer: `one`, `async`, `ordered` by keys, `one-way` (no answer) or `batch` (one for all).
+
+        With `vip` over the broker's other port, two lower.
+        """
         place = None if queue is None else {"broker": queue[0], "number": queue[1]}
         answer = self.call(
             "send",
@@ -159,6 +163,7 @@ class JavaPeer:
             queue=place,
             namespace=namespace,
             user=None if user is None else user._asdict(),
+            vip=vip,
             messages=[message.to_json() for message in messages],
         )
         return [Sent(**result) for result in answer["results"]]
@@ -199,6 +204,7 @@ class JavaPeer:
         user: User | None = None,
         divided_by_broker: bool = False,
         as_shipped: bool = False,
+        vip: bool = False,
     ) -> Member:
         """Start a DefaultMQPushConsumer from the first offset; it fails each message's first `failures` attempts.
 
@@ -207,7 +213,7 @@ class JavaPeer:
         """
         words: dict[str, Any] = {"tags": tags} if sql is None else {"sql": sql}
         words |= {"names": name_server, "group": group, "topic": topic, "orderly": orderly, "failures": failures}
-        words |= {"divided_by_broker": divided_by_broker, "as_shipped": as_shipped}
+        words |= {"divided_by_broker": divided_by_broker, "as_shipped": as_shipped, "vip": vip}
         words |= {"broadcast": broadcast, "namespace": namespace, "user": None if user is None else user._asdict()}
         if strategy is not None:
             words |= {"strategy": strategy, "queues": list(queues)}

@@ -27,6 +27,20 @@ def test_what_is_sent_in_order_is_consumed_in_order_and_each_key_by_one_queue(bo
         assert (len(mine), len({message.queue for message in mine})) == (10, 1)
 
 
+def test_java_sends_and_consumes_over_the_vip_channel(place: Place, java: JavaPeer) -> None:
+    """`vipChannelEnabled`: sends, offsets and send-backs go to the broker's port less two."""
+    topic = place.new_topic()
+    bodies = {b"%d" % i for i in range(8)}
+    java.send(place.name_server, topic, [Outgoing(body=body) for body in bodies], vip=True)
+    member = java.consume(place.name_server, f"readers-of-{topic}", topic, vip=True, failures=1)
+    received = member.received(2 * len(bodies), timeout_s=60)
+    member.leave()
+
+    assert sorted([*bodies, *bodies]) == sorted(message.body for message in received), (
+        "each once more after its failure"
+    )
+
+
 @pytest.mark.parametrize("strategy", ["averaging", "circle"])
 def test_members_have_their_queues_divided_by_the_broker(box: Place, java: JavaPeer, strategy: str) -> None:
     """`setClientRebalance(false)`: what the broker answers is what they own."""

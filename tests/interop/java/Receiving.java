@@ -153,6 +153,7 @@ final class Receiving {
         consumer = new DefaultMQPushConsumer(command.getString("group"), Credentials.hook(command));
         consumer.setNamesrvAddr(command.getString("names"));
         consumer.setNamespace(command.getString("namespace"));
+        consumer.setVipChannelEnabled(command.getBooleanValue("vip"));
         consumer.setMqClientApiTimeout(15_000);
         if (!command.getBooleanValue("as_shipped")) {
             consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);

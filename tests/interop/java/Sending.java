@@ -98,13 +98,14 @@ final class Sending {
         String compress = command.getString("compress");
         String over = command.getString("over");
         String namespace = command.getString("namespace");
-        String key = names + " " + compress + " " + over + " " + namespace + " " + command.get("user");
+        String key = names + " " + compress + " " + over + " " + namespace + " " + command.get("user") + " " + command.get("vip");
         DefaultMQProducer producer = PRODUCERS.get(key);
         if (producer == null) {
             producer = new DefaultMQProducer("interop-producer", Credentials.hook(command));
             producer.setInstanceName("producer-" + PRODUCERS.size());
             producer.setNamesrvAddr(names);
             producer.setNamespace(namespace);
+            producer.setVipChannelEnabled(command.getBooleanValue("vip"));
             producer.setSendMsgTimeout(10_000);
             producer.setMqClientApiTimeout(15_000);  // 3 s as shipped: a busy machine's name server takes longer.
             if (compress != null) {
