@@ -6,6 +6,7 @@ It is put together here and used by the handlers; it knows no socket and no requ
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from framework.broker.admission import Admission
 from framework.broker.delays import Delays
@@ -30,6 +31,12 @@ from framework.broker.topic_rules import TopicRules
 from framework.broker.users import Users
 from framework.ports import World
 from framework.wire.ids import UniqueKeys
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+# For administrators' figures, which name groups and topics by the hundred; whoever makes up names has no more of them.
+_FIGURES_MAX = 20_000
 
 
 class Node:
@@ -83,9 +90,9 @@ class Node:
         self.stored: dict[str, Rate] = {}
         """The same by topic."""
         self.pulled: dict[tuple[str, str, int], int] = {}
-        """Where each group was last told to go on in each queue."""
+        """Where each group was last told to go on in each queue; of many, the last that were new."""
         self.rates: dict[tuple[str, str], Rate] = {}
-        """How many messages each group was given of each topic."""
+        """How many messages each group was given of each topic; of many, the last that were new."""
         self.members = Members(
             timers,
             Admission(timers, settings.admission_ms, settings.admission_ms_max),
@@ -105,11 +112,21 @@ class Node:
         """The queue, where it ever got a message."""
         return self.store.queues.find(self.name, topic, number)
 
+    def goes_on(self, group: str, topic: str, number: int, offset: int) -> None:
+        """A group was told where to go on in a queue."""
+        _keep(self.pulled, (group, topic, number), offset)
+
+    def may_commit(self, group: str, topic: str, number: int) -> bool:
+        """Whether a group's offset in the queue has room: it has one already, or another may be kept."""
+        offsets = self.offsets
+        return len(offsets.table) < self.settings.offsets_max or offsets.get(group, topic, number) is not None
+
     def gave(self, group: str, topic: str, count: int, size: int) -> None:
         """A group was given messages by one pull."""
         rate = self.rates.get((group, topic))
         if rate is None:
-            rate = self.rates[group, topic] = Rate()
+            rate = Rate()
+            _keep(self.rates, (group, topic), rate)
         rate.add(count, size, 1, self.timers.time())
 
     def arrived(self, queue: Queue, rows: list[Row]) -> None:
@@ -163,3 +180,9 @@ class Node:
             return False
         settings = self.rules.groups.get(group)
         return settings is None or settings.notifies_members
+
+
+def _keep(figures: dict[K, V], key: K, value: V) -> None:
+    figures[key] = value
+    if len(figures) > _FIGURES_MAX:
+        del figures[next(iter(figures))]

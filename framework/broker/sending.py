@@ -114,9 +114,11 @@ def check_send(request: Request, sent: Sent) -> tuple[Topic, int]:
             ResponseCode.INVALID_PARAMETER,
             f"request queueId[{sent.number}] is illegal, topic {sent.topic} has {queues} queues",
         )
-    if sent.number < 0:
-        return topic, node.world.chance.below(max(topic.write_queues, 1))
-    return topic, sent.number
+    number = sent.number if sent.number >= 0 else node.world.chance.below(max(topic.write_queues, 1))
+    if len(node.store.queues) >= node.settings.queues_max and node.queue(sent.topic, number) is None:
+        limit = node.settings.queues_max
+        raise Refusal(ResponseCode.SYSTEM_BUSY, f"[OVERLOAD] {limit} queues have messages, the limit; delete topics")
+    return topic, number
 
 
 def check_room(node: Node) -> None:

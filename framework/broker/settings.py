@@ -51,6 +51,10 @@ class BrokerSettings:
     """Requests that wait for the disk, and what they cost; beyond it whoever writes is told 2."""
     topics_max: int = 1000
     groups_max: int = 1000
+    queues_max: int = 65_536
+    """Queues that ever got a message; a send into one more is told 2."""
+    offsets_max: int = 100_000
+    """Committed offsets, one a group and queue; one more is told 2."""
     offsets_saved_s: float = 0.5
     """One-way commits reach the disk at most this much later, or with the next write."""
     is_relaxed: bool = False

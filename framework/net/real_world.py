@@ -31,6 +31,7 @@ Done = Callable[[Any, BaseException | None], None]
 
 THREAD_IDLE_SECONDS = 10.0  # a thread that nobody needed for so long ends
 LISTEN_BACKLOG = 256
+HANDSHAKE_SECONDS = 10.0  # asyncio's own are 60; until it is over a connection counts nowhere
 THREADS = "the thread of this handler"
 
 
@@ -72,6 +73,7 @@ class RealNetwork:
             host,
             port,
             ssl=tls,
+            ssl_handshake_timeout=None if tls is None else HANDSHAKE_SECONDS,
             backlog=LISTEN_BACKLOG,
         )
         if not server.sockets:

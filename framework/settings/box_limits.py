@@ -39,6 +39,8 @@ LIMITS = {
     "message": _Limit("body_bytes_max", 1, 15 * _MIB, is_size=True),
     "topics": _Limit("topics_max", 1, 1_000_000),
     "groups": _Limit("groups_max", 1, 1_000_000),
+    "queues": _Limit("queues_max", 1, 10_000_000),
+    "offsets": _Limit("offsets_max", 1, 10_000_000),
 }
 
 

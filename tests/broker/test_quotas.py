@@ -5,13 +5,15 @@ from __future__ import annotations
 from json import dumps
 from typing import Any
 
+import pytest
 from structlog.testing import capture_logs
 
+from framework.broker import node
 from framework.broker.request import Request
 from framework.broker.settings import BrokerSettings
 from framework.wire.codes import RequestCode
 from framework.wire.command import Command
-from framework.wire.requests.pull import SUBSCRIPTION, SUSPEND
+from framework.wire.requests.pull import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
 from tests.broker.broker_lab import BrokerLab, pull_command, send_command, texts
 from tests.broker.client_lab import FakeClient
 
@@ -151,3 +153,63 @@ def test_what_is_kept_of_heartbeats_is_counted_down_to_nothing() -> None:
     for client in clients:
         lab.node.gone(client)
     assert 0 == lab.node.members.bytes
+
+
+def test_queues_that_hold_messages_are_bounded_and_those_that_are_there_go_on() -> None:
+    lab = BrokerLab(settings=BrokerSettings(queues_max=2))
+    codes = [lab.send(topic).code for topic in ("a", "b", "c", "a")]
+
+    assert [0, 0, 2, 0] == codes
+
+
+def _commit(group: str, offset: int, *, number: int = 0) -> Command:
+    fields = {"consumerGroup": group, "topic": "t", "queueId": str(number), "commitOffset": str(offset)}
+    return Command(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
+
+
+def test_committed_offsets_are_bounded_and_those_that_are_there_move_on() -> None:
+    """Each group, topic and queue that somebody makes up would be one, in memory and on disk."""
+    lab = BrokerLab(settings=BrokerSettings(offsets_max=2))
+    lab.send()
+    for group in ("g", "h"):
+        lab.node.rules.group(group)
+    codes = [lab.answer(_commit("g", 1, number=number)).code for number in range(3)]
+    by_pull = pull_command(0, group="h", sys_flag=SUBSCRIPTION | COMMIT_OFFSET, commit_offset=1)
+    clone = Command(RequestCode.CLONE_GROUP_OFFSET, {"srcGroup": "g", "destGroup": "h", "topic": "t"})
+
+    assert [0, 0, 2] == codes
+    assert 0 == lab.answer(by_pull).code
+    assert None is lab.node.offsets.get("h", "t", 0)
+    assert 2 == lab.answer(clone).code
+    assert (0, 2) == (lab.answer(_commit("g", 2)).code, lab.node.offsets.get("g", "t", 0))
+
+
+def test_figures_about_names_that_somebody_makes_up_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node, "_FIGURES_MAX", 3)
+    lab = BrokerLab()
+    lab.send()
+    for i in range(10):
+        lab.ask(pull_command(0, group=f"g{i}"))
+
+    assert [f"g{i}" for i in (7, 8, 9)] == [group for group, _, _ in lab.node.pulled]
+    assert [f"g{i}" for i in (7, 8, 9)] == [group for group, _ in lab.node.rates]
+
+
+def test_conditions_and_tags_count_with_what_they_cost_when_they_are_read() -> None:
+    lab = BrokerLab()
+    lab.send()
+    sizes = []
+    tags = " || ".join(f"tag-{i}" for i in range(200))
+    sql = " OR ".join(f"a = '{i}'" for i in range(200))
+    for kind, text in (("TAG", "*"), ("TAG", tags), ("SQL92", sql)):
+        pull = pull_command(
+            1, sys_flag=SUBSCRIPTION | SUSPEND, suspend_timeout_millis=30_000, subscription=text, expression_type=kind
+        )
+        before = lab.node.holds._bytes
+        lab.ask(pull, FakeClient())
+        sizes.append(lab.node.holds._bytes - before)
+
+    plain, of_tags, of_sql = sizes
+    assert plain < 4000
+    assert of_tags > len(tags) + 200 * 50
+    assert of_sql > 50 * len(sql)

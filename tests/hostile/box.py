@@ -22,6 +22,8 @@ class Box:
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.log = folder / "log"
+        self.most = 0
+        """The most memory that it had, in bytes; known when it has ended."""
         ready = folder / "ready"
         command = [sys.executable, "-m", "framework", "broker", "--ready-file", str(ready), *options]
         if "--memory" not in options:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from framework.broker.conditions import read_matching
 from framework.broker.filters import TAG, Wanted, check_kind, wanted
 from framework.broker.members import BROADCASTING
+from framework.broker.node import Node
 from framework.broker.request import Answer, Hold, Refusal, Request
 from framework.broker.store.queues import COMMIT_MAX, Queue
 from framework.errors import ProtocolError, bare, shorten
@@ -51,11 +52,10 @@ def handle(request: Request) -> Answer:
     subscription = _subscription(request, group, topic_name, flag, version)
     if node.offsets.resets and (reset := node.offsets.take_reset(group, topic_name, number)) is not None:
         node.save_soon()
-        node.pulled[group, topic_name, number] = reset
+        node.goes_on(group, topic_name, number, reset)
         return _reset(node.queue(topic_name, number), reset)
-    if flag & COMMIT_OFFSET and 0 <= commit <= COMMIT_MAX and not request.was_held:
-        node.offsets.put(group, topic_name, number, commit)
-        node.save_soon()
+    if flag & COMMIT_OFFSET and not request.was_held:
+        _commit(node, group, topic_name, number, commit)
 
     queue = node.queue(topic_name, number)
     low, end = (0, 0) if queue is None else (queue.low, queue.end)
@@ -74,7 +74,7 @@ def handle(request: Request) -> Answer:
             request, group, queue, offset, subscription,
             max(min(count, limits.pull_count_max), 1), min(max(size, _BYTES_MIN), limits.pull_bytes_max),
         )  # fmt: skip
-    node.pulled[group, topic_name, number] = following
+    node.goes_on(group, topic_name, number, following)
     if code == ResponseCode.PULL_NOT_FOUND and flag & SUSPEND and timeout_ms > 0 and not request.was_held:
         if not node.holds.has_room(request.client):
             raise Refusal(ResponseCode.SYSTEM_BUSY, "[OVERLOAD] too many pulls are waiting; ask again later")
@@ -82,6 +82,13 @@ def handle(request: Request) -> Answer:
             timeout_ms = node.settings.short_poll_ms
         return Hold(topic_name, number, timeout_ms, subscription.hashes, subscription.condition)
     return _answer(code, status, following, low, end)
+
+
+def _commit(node: Node, group: str, topic: str, number: int, offset: int) -> None:
+    """The one that rides on a pull. One that cannot be kept is no reason to refuse the pull."""
+    if 0 <= offset <= COMMIT_MAX and node.may_commit(group, topic, number):
+        node.offsets.put(group, topic, number, offset)
+        node.save_soon()
 
 
 def _reset(queue: Queue | None, offset: int) -> Command:
@@ -103,11 +110,11 @@ def _read(
             assert tags is not None
             records, next_offset = log.read_tagged(queue, offset, tags, count_max=count, bytes_max=size)
         if not records:
-            node.pulled[group, queue.topic, queue.number] = next_offset
+            node.goes_on(group, queue.topic, queue.number, next_offset)
             return _answer(ResponseCode.PULL_RETRY_IMMEDIATELY, NONE_MATCHES, next_offset, queue.low, queue.end)
     answer = _answer(ResponseCode.SUCCESS, FOUND, next_offset, queue.low, queue.end)
     answer.body = b"".join(records)
-    node.pulled[group, queue.topic, queue.number] = next_offset
+    node.goes_on(group, queue.topic, queue.number, next_offset)
     node.gave(group, queue.topic, len(records), len(answer.body))
     return answer
 

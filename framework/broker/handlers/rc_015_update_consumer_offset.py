@@ -27,6 +27,11 @@ def handle(request: Request) -> Answer:
         )
     if header.epoch is not None:
         check_epoch(node, key, header.epoch)
+    if not node.may_commit(header.consumer_group, header.topic, header.queue_id):
+        limit = node.settings.offsets_max
+        raise Refusal(
+            ResponseCode.SYSTEM_BUSY, f"[OVERLOAD] {limit} offsets are kept, the limit; delete groups or topics"
+        )
     node.offsets.put(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
     if request.command.is_one_way:
         node.save_soon()

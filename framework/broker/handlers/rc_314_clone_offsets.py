@@ -6,10 +6,11 @@ by 222. `offline` makes no difference.
 
 from __future__ import annotations
 
-from framework.broker.request import AfterCommit, Answer, Request, ok
+from framework.broker.request import AfterCommit, Answer, Refusal, Request, ok
 from framework.broker.store.sent_back import forget
 from framework.broker.store.writer import Transaction
 from framework.broker.topic_rules import check_group_name
+from framework.wire.codes import ResponseCode
 from framework.wire.fields import from_fields
 from framework.wire.requests.admin import CloneOffsetsRequest
 
@@ -21,6 +22,9 @@ def handle(request: Request) -> Answer:
     offsets = node.offsets
     for key, offset in offsets.table.items():
         if key.group == header.src_group and header.topic in {None, "", key.topic}:
+            if not node.may_commit(header.dest_group, key.topic, key.number):
+                limit = node.settings.offsets_max
+                raise Refusal(ResponseCode.SYSTEM_BUSY, f"[OVERLOAD] {limit} offsets are kept, the limit")
             offsets.put(header.dest_group, key.topic, key.number, offset)
 
     def change(transaction: Transaction) -> None:

@@ -59,6 +59,9 @@ class Queues:
             queue.is_saved = True
             self._add(queue)
 
+    def __len__(self) -> int:
+        return len(self._all)
+
     def find(self, broker: str, topic: str, number: int) -> Queue | None:
         return self._all.get((broker, topic, number))
 
