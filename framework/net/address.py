@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import NamedTuple
 
 from framework.errors import ConfigurationError, shorten
@@ -53,8 +53,22 @@ def parse_address(text: str, what: str = "address") -> Address:
     return Address(host, int(port_text))
 
 
+# Link-local addresses, where clouds keep what tells an instance's secrets; two clouds keep it elsewhere. And multicast.
+_NEVER_TOLD = tuple(
+    map(
+        ip_network,
+        (
+            "169.254.0.0/16", "fe80::/10", "100.100.100.200/32", "fd00:ec2::254/128", "224.0.0.0/4", "ff00::/8",
+        ),
+    )
+)  # fmt: skip
+_NAT64 = ip_network("64:ff9b::/96")
+
+
 class AllowList:
-    """Which brokers may be dialled: networks in CIDR notation. An empty list allows all."""
+    """Which brokers may be dialled: networks in CIDR notation. An empty list allows all but link-local, metadata and
+    multicast addresses: a name server, or who stands in its place, shall not send us there.
+    """
 
     def __init__(self, networks: Iterable[str] = ()) -> None:
         self._networks: list[IPv4Network | IPv6Network] = []
@@ -68,14 +82,34 @@ class AllowList:
         return bool(self._networks)
 
     def refuses(self, host: str) -> bool | None:
-        """Whether the host is outside the list; None where only its address, once connected, can tell."""
-        if not self._networks:
-            return False
+        """Whether the host may not be dialled; None where only its address, once connected, can tell."""
         try:
-            address = ip_address(host.partition("%")[0])
+            address = _plain(ip_address(host.partition("%")[0]))
         except ValueError:
             return None
+        if not self._networks:
+            return any(address in network for network in _NEVER_TOLD)
         return not any(address in network for network in self._networks)
+
+    def refuses_peer(self, host: str) -> bool:
+        """The same of the address at the other end of a connection; one that cannot be told is let pass by no list."""
+        refused = self.refuses(host)
+        return bool(self._networks) if refused is None else refused
+
+    def reason(self, host: str) -> str:
+        """Why it refuses, and the way out."""
+        if not self._networks:
+            return f"{host} is a link-local, metadata or multicast address; add it to cluster.allow to have it dialled"
+        return f"{host} is not in cluster.allow ({self}); add its network or map it"
 
     def __str__(self) -> str:
         return ", ".join(str(network) for network in self._networks) or "everything"
+
+
+def _plain(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """The IPv4 address inside of an IPv6 one that stands for it."""
+    if isinstance(address, IPv4Address):
+        return address
+    if address in _NAT64:
+        return IPv4Address(int(address) & 0xFFFF_FFFF)
+    return address.ipv4_mapped or address

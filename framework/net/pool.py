@@ -216,16 +216,14 @@ class Pool:
         if (
             not is_trusted
             and self._allow.refuses(target.host) is None
-            and self._allow.refuses(channel.remote_host) is not False
+            and self._allow.refuses_peer(channel.remote_host)
         ):
             channel.abort("not allowed")
             raise self._not_allowed(address, f"{target.host} ({channel.remote_host})")
         return channel
 
     def _not_allowed(self, address: str, host: str) -> ConfigurationError:
-        return ConfigurationError(
-            f"{address}: {host} is not in cluster.allow ({self._allow}); add its network or map it"
-        )
+        return ConfigurationError(f"{address}: {self._allow.reason(host)}")
 
     def _ended(self, address: str, purpose: Purpose, link: _Link, channel: Channel, _: asyncio.Future[None]) -> None:
         if link.channel is channel:

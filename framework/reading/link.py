@@ -146,7 +146,7 @@ def _connected(
     address: Address, context: ssl.SSLContext | None, server_name: str, allow: AllowList | None, seconds: float
 ) -> socket.socket:
     if allow is not None and allow.refuses(address.host):
-        raise BrokerUnreachable(f"{address}: outside the networks that are allowed ({allow})")
+        raise BrokerUnreachable(f"{address}: {allow.reason(address.host)}")
     try:
         plain = socket.create_connection((address.host, address.port), timeout=seconds)
     except TimeoutError:
@@ -155,8 +155,8 @@ def _connected(
         raise BrokerUnreachable(f"{address}: {_words(error)}") from error
     try:
         # Of a name, only its address can be held against the list, and only now it is known.
-        if allow is not None and allow.refuses(plain.getpeername()[0]):
-            raise BrokerUnreachable(f"{address}: leads outside the networks that are allowed ({allow})")
+        if allow is not None and allow.refuses_peer(plain.getpeername()[0]):
+            raise BrokerUnreachable(f"{address}: {allow.reason(plain.getpeername()[0])}")
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if context is None:
             return plain

@@ -14,6 +14,8 @@ from framework.runtime.stacks import stacks
 from framework.services.direct import consume_directly
 from framework.wire.bodies.running import DirectResult, RunningInfo
 
+STACKS_SECONDS = 1.0
+
 
 class AskedApp:
     """One per application; `groups` and `snapshot` are asked each time, for groups come to be after it."""
@@ -25,6 +27,8 @@ class AskedApp:
         world: World,
     ) -> None:
         self._groups, self._snapshot, self._world = groups, snapshot, world
+        self._stacks, self._stacks_at = "", float("-inf")
+        """The last ones, and when they were taken (seconds, monotonic)."""
 
     def members_changed(self, group: str) -> None:
         found = self._find(group)
@@ -36,7 +40,14 @@ class AskedApp:
         return None if found is None else AskedGroup(found, self._world)
 
     def running_info(self, group: str, *, with_stacks: bool) -> RunningInfo:
-        return running_info(self._snapshot(), group, stacks=stacks() if with_stacks else None)
+        return running_info(self._snapshot(), group, stacks=self._last_stacks() if with_stacks else None)
+
+    def _last_stacks(self) -> str:
+        """Taken once a second at most: they cost a millisecond and more, in which nothing else runs."""
+        now = self._world.clock.monotonic()
+        if now - self._stacks_at >= STACKS_SECONDS:
+            self._stacks, self._stacks_at = stacks(), now
+        return self._stacks
 
     def _find(self, name: str) -> ConsumerGroup | None:
         return next((group for group in self._groups() if group.plan.name == name), None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
 import structlog
@@ -180,10 +181,10 @@ class Joining:
 
     def taken(self, group: str, other: RunningInfo) -> ConfigurationError:
         where = other.properties.get(HOST) or other.properties.get("clientIP") or "an unknown machine"
-        since = other.properties.get(STARTED_AT, "?")
+        since = _moment(other.properties.get(STARTED_AT, ""))
         return ConfigurationError(
             f"app.instance: {self._app.instance!r} is the name of a process on {shorten(where, 200)} already, at work "
-            f"in group {group} since {shorten(since)}, and this one is on {self.host}. Give each process a name of its "
+            f"in group {group} since {since}, and this one is on {self.host}. Give each process a name of its "
             "own, such as ${env:HOSTNAME}"
         )
 
@@ -212,6 +213,13 @@ async def _share(cluster: Cluster, group: Group, member: str, others: Sequence[s
         except Exception as error:  # noqa: BLE001 - border: a strategy may be a plugin's
             log.debug("share unknown", group=group.plan.name, topic=each.topic, reason=str(error))
     return found
+
+
+def _moment(text: str) -> str:
+    """Unix time in milliseconds, as another process says it, for people to read."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= 14):
+        return "a time that it does not say"
+    return datetime.fromtimestamp(int(text) / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def attendance_text(absent: Mapping[str, int], flaps: Mapping[str, tuple[int, ...]]) -> str:

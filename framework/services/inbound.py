@@ -6,11 +6,13 @@ administrator's own address does not reach us: what is logged as `peer` is the b
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import structlog
 
+from framework.core.allowance import Allowance
 from framework.errors import ProtocolError
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
@@ -33,6 +35,11 @@ log = structlog.get_logger()
 
 # An administrator asks by hand; more at once is somebody who wants our handlers for himself.
 DIRECT_MAX = 4
+# A second, and as a burst. mqadmin and the Dashboard ask each member once, members ask some of the others at a start.
+# What brokers ask together takes a tenth of the event loop: the groups of other brokers would stand still for more.
+COUNT_OF_ONE, COUNT_OF_ALL = 32, 64
+SPENT_MS_OF_ONE, SPENT_MS_OF_ALL = 50.0, 100.0
+PEERS_MAX = 1_024
 
 
 class AskedGroup(Protocol):
@@ -81,6 +88,10 @@ class Inbound:
         self._asked, self._tree = asked, tree
         self._may_reset, self._may_consume = may_reset, may_consume
         self._consuming = 0
+        self._all = Allowance(COUNT_OF_ALL, SPENT_MS_OF_ALL, 0.0)
+        self._of_peer: dict[str, Allowance] = {}
+        self._refused: dict[str, int] = {}
+        """Peers that ask too much, and how many of their questions were refused since one was answered."""
         self._table: dict[int, Handler] = {
             RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._members_changed,
             RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self._reset,
@@ -98,19 +109,57 @@ class Inbound:
             remark = f"{name} is not supported by this client"
             channel.answer(command, Command(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark))
             return
-        try:
-            answer = handler(channel, command)
-        except Refusal as refusal:
-            log.warning("request refused", request=name, peer=channel.peer, reason=refusal.remark)
-            answer = Command(refusal.code, remark=refusal.remark)
-        except ProtocolError as error:
-            log.warning("request refused", request=name, peer=channel.peer, reason=error.reason)
-            answer = Command(ResponseCode.SYSTEM_ERROR, remark=error.reason)
-        except Exception as error:  # border: a broker's question must not end the connection it came by
-            log.exception("request failed", request=name, peer=channel.peer)
-            answer = Command(ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__} in {name}")
+        if command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
+            self._members_changed(channel, command)  # it asks nothing, costs nothing, and must not be missed
+            return
+        clock = asyncio.get_running_loop().time
+        began_ms = clock() * 1000
+        mine = self._allowance(channel.peer, began_ms)
+        if not (mine.has_room(began_ms) and self._all.has_room(began_ms)):
+            self._refuse(channel, command, name)
+            return
+        answer = self._answer(handler, channel, command, name)
         if answer is not None:
             channel.answer(command, answer)
+        spent_ms = clock() * 1000 - began_ms
+        mine.take(spent_ms)
+        self._all.take(spent_ms)
+        refused = self._refused.pop(channel.peer, 0)
+        if refused:
+            log.info("requests answered again", peer=channel.peer, refused=refused)
+
+    def _allowance(self, peer: str, now_ms: float) -> Allowance:
+        found = self._of_peer.get(peer)
+        if found is None:
+            if len(self._of_peer) >= PEERS_MAX:  # each is a connection that we made; those before it are gone
+                self._of_peer.clear()
+                self._refused.clear()
+            found = self._of_peer[peer] = Allowance(COUNT_OF_ONE, SPENT_MS_OF_ONE, now_ms)
+        return found
+
+    def _refuse(self, channel: Channel, command: Command, name: str) -> None:
+        """Said on entering and on leaving: a line a request would cost more than most answers."""
+        if channel.peer not in self._refused:
+            log.warning(
+                "requests refused", peer=channel.peer, request=name,
+                reason=f"more than {COUNT_OF_ONE} a second, or {SPENT_MS_OF_ONE:g} ms of work; "
+                f"of all brokers together {COUNT_OF_ALL} and {SPENT_MS_OF_ALL:g} ms",
+            )  # fmt: skip
+        self._refused[channel.peer] = self._refused.get(channel.peer, 0) + 1
+        channel.answer(command, Command(ResponseCode.SYSTEM_BUSY, remark=f"too many requests; {name} was not done"))
+
+    def _answer(self, handler: Handler, channel: Channel, command: Command, name: str) -> Command | None:
+        try:
+            return handler(channel, command)
+        except Refusal as refusal:
+            log.warning("request refused", request=name, peer=channel.peer, reason=refusal.remark)
+            return Command(refusal.code, remark=refusal.remark)
+        except ProtocolError as error:
+            log.warning("request refused", request=name, peer=channel.peer, reason=error.reason)
+            return Command(ResponseCode.SYSTEM_ERROR, remark=error.reason)
+        except Exception as error:  # border: a broker's question must not end the connection it came by
+            log.exception("request failed", request=name, peer=channel.peer)
+            return Command(ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__} in {name}")
 
     # The requests
 
@@ -141,7 +190,7 @@ class Inbound:
         self._group(header.consumer_group)
         info = self._asked.running_info(header.consumer_group, with_stacks=header.jstack_enable)
         log.info(
-            "running info shown to an administrator",
+            "running info shown to an administrator or a member",  # nobody says which
             peer=channel.peer, group=header.consumer_group, stacks=header.jstack_enable,
         )  # fmt: skip
         return Command(ResponseCode.SUCCESS, body=info.encode())

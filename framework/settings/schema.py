@@ -149,7 +149,7 @@ class Cluster(Part):
     address_map: Mapping[Address, Address] = Field(default_factory=dict)
     """{advertised: reachable}, for brokers in containers that advertise addresses which cannot be reached from here."""
     allow: Networks = ()
-    """Networks that brokers may be in, such as 10.0.0.0/8. Empty: wherever the name server says."""
+    """Networks that brokers may be in, such as 10.0.0.0/8. Empty: all but link-local, metadata and multicast ones."""
     namespace: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]*$", max_length=100)] = ""
     """The tenant that all our topics and groups belong to; handlers and settings name them without it."""
     request_timeout: Annotated[Duration, Field(ge=1)] = 3_000

@@ -65,8 +65,9 @@ def test_the_allow_list_knows_networks_and_leaves_names_for_later() -> None:
     assert "10.0.0.0/8, fd00::/8" == str(allow)
 
 
-def test_an_empty_allow_list_allows_everything() -> None:
-    assert False is AllowList().refuses("broker.example")
+def test_an_empty_allow_list_leaves_names_for_later_too() -> None:
+    assert AllowList().refuses("broker.example") is None
+    assert not AllowList().refuses_peer("a host without an address")
     assert not AllowList()
     assert "everything" == str(AllowList())
 
@@ -74,3 +75,33 @@ def test_an_empty_allow_list_allows_everything() -> None:
 def test_a_network_that_is_none_is_a_configuration_error() -> None:
     with pytest.raises(ConfigurationError, match=r"allow '10.0.0.1/8'.*10.0.0.0/8"):
         AllowList(["10.0.0.1/8"])
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "169.254.169.254", "169.254.0.1", "fe80::1", "fe80::1%eth0", "febf::1", "::ffff:169.254.169.254",
+        "64:ff9b::a9fe:a9fe", "100.100.100.200", "fd00:ec2::254", "224.0.0.1", "ff02::1",
+    ],
+)  # fmt: skip
+def test_where_no_broker_is_nobody_is_sent_unless_the_user_says_so(host: str) -> None:
+    """A name server, or who stands in its place, could have us ask a cloud's metadata service."""
+    nothing, said = AllowList(), AllowList(["169.254.0.0/16", "fe80::/10", "0.0.0.0/0", "::/0"])
+
+    assert nothing.refuses(host)
+    assert nothing.refuses_peer(host)
+    assert f"{host} is a link-local, metadata or multicast address; add it to cluster.allow" in nothing.reason(host)
+    assert not said.refuses(host)
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "10.0.0.1", "100.100.100.201", "fd00::1", "::1", "170.0.0.1", "64:ff9b::a00:1"]
+)
+def test_everywhere_else_may_be_a_broker(host: str) -> None:
+    assert AllowList().refuses(host) is False
+    assert not AllowList().refuses_peer(host)
+
+
+def test_a_mapped_address_is_the_one_that_it_stands_for() -> None:
+    assert not AllowList(["10.0.0.0/8"]).refuses("::ffff:10.1.2.3")
+    assert AllowList(["10.0.0.0/8"]).refuses("::ffff:11.1.2.3")

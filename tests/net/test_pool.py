@@ -236,6 +236,22 @@ def test_only_allowed_networks_are_dialled_but_name_servers_always() -> None:
     assert [A, "192.168.0.1:9876", "broker:10911"] == virtually(story)
 
 
+@pytest.mark.parametrize("told", ["169.254.169.254:80", "[fe80::1]:10911", "[::ffff:169.254.169.254]:80"])
+def test_a_link_local_address_that_a_name_server_tells_is_not_dialled(told: str) -> None:
+    async def story() -> list[str]:
+        network = MemoryNetwork()
+        network.scripts[told] = echo
+        pool = pool_on(network)
+        with pytest.raises(
+            ConfigurationError, match=r"link-local, metadata or multicast address; add it to cluster\.allow"
+        ):
+            await pool.channel(told)
+        await pool.close()
+        return network.dialled
+
+    assert [] == virtually(story)
+
+
 @pytest.mark.parametrize("address", ["10.0.0.1:0", "10.0.0.1:99999", "x" * 10_240 + ":1", "10.0.0.1", "[::1:1"])
 def test_an_address_that_cannot_be_dialled_is_named(address: str) -> None:
     async def story() -> None:

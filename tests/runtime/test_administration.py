@@ -298,3 +298,21 @@ def test_many_tasks_are_cut() -> None:
         assert len(text) < 600_000
 
     run(scenario)
+
+
+def test_stacks_are_taken_once_a_second_however_often_they_are_asked_for() -> None:
+    async def scenario() -> None:
+        @consumer(topic="orders", group="billing")
+        async def bill(_: Message) -> None:
+            return
+
+        async with box() as broker, running(broker, bill) as app:
+            await until(lambda: bool(app._groups))
+            member = asked(app)
+            first = [member.running_info("billing", with_stacks=True).stack for _ in range(50)]
+            await asyncio.sleep(1.01)
+            later = member.running_info("billing", with_stacks=True).stack
+        assert 1 == len({id(each) for each in first})
+        assert first[0] is not later
+
+    run(scenario)

@@ -12,7 +12,7 @@ from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.net.channel import Channel
 from framework.net.task_tree import TaskTree
-from framework.services.inbound import DIRECT_MAX, Inbound
+from framework.services.inbound import COUNT_OF_ALL, COUNT_OF_ONE, DIRECT_MAX, Inbound
 from framework.wire.bodies.progress import ClientOffsets, ResetOffsets
 from framework.wire.bodies.running import SUCCESS, DirectResult, RunningInfo
 from framework.wire.codes import RequestCode, ResponseCode
@@ -264,3 +264,94 @@ def test_whatever_an_administrator_does_leaves_a_line_with_who_asked(command: Co
 
     found: list[Any] = [(line["peer"], line["group"], "administrator" in line["event"]) for line in lines]
     assert [(BROKER, "billing", True)] == found
+
+
+# Who asks too much
+
+
+def storm(count: int, *, each_s: float = 0.0, cost_s: float = 0.0, **fields: str) -> tuple[list[int], list[Line]]:
+    """So many questions, one behind the other, each of which takes so long; the codes of the answers."""
+
+    async def story() -> list[int]:
+        member, channel, tree = Member(), Answers(), TaskTree()
+        loop = asyncio.get_running_loop()
+        inbound = Inbound(member, tree)
+        spent = 0.0
+        usual = loop.time
+
+        def slow(group: str, *, with_stacks: bool) -> RunningInfo:
+            nonlocal spent
+            spent += cost_s
+            return RunningInfo()
+
+        member.running_info = slow  # type: ignore[method-assign]
+        loop.time = lambda: usual() + spent  # type: ignore[method-assign]  # the loop is busy meanwhile
+        for _ in range(count):
+            inbound(cast("Channel", channel), running_info(**fields))
+            if each_s:
+                await asyncio.sleep(each_s)
+        await tree.close()
+        return [answer.code for answer in channel.given]
+
+    return play_logged(story)
+
+
+def test_a_storm_of_questions_is_answered_each_and_served_in_part() -> None:
+    """Else 2,000 of them, which cost 1.4 ms each, stop all groups for three seconds."""
+    codes, lines = storm(2_000)
+
+    assert 2_000 == len(codes)
+    assert COUNT_OF_ONE == codes.count(ResponseCode.SUCCESS)
+    assert 2_000 - COUNT_OF_ONE == codes.count(ResponseCode.SYSTEM_BUSY)
+    assert 1 == len([line for line in lines if line["event"] == "requests refused"])
+
+
+def test_questions_that_cost_much_are_served_more_seldom() -> None:
+    codes, _ = storm(200, cost_s=0.02)
+
+    assert 3 == codes.count(ResponseCode.SUCCESS)
+
+
+def test_who_asks_now_and_then_is_always_answered() -> None:
+    codes, lines = storm(200, each_s=0.05)
+
+    assert {ResponseCode.SUCCESS} == set(codes)
+    assert not [line for line in lines if line["event"] == "requests refused"]
+
+
+def test_several_connections_share_what_all_may_have() -> None:
+    async def story() -> int:
+        member, tree = Member(), TaskTree()
+        inbound = Inbound(member, tree)
+        channels = [Answers() for _ in range(10)]
+        for number, channel in enumerate(channels):
+            channel.peer = f"127.0.0.1:{number + 1}"
+            for _ in range(COUNT_OF_ONE):
+                inbound(cast("Channel", channel), status())
+        await tree.close()
+        return sum(answer.code == ResponseCode.SUCCESS for channel in channels for answer in channel.given)
+
+    assert COUNT_OF_ALL == play(story)
+
+
+def test_notices_of_a_storm_are_all_heard() -> None:
+    member, given, _ = ask(*[Command(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": "billing"})] * 500)
+
+    assert (500, []) == (len(member.told), given)
+
+
+def test_refusals_end_with_the_storm_and_that_is_said() -> None:
+    async def story() -> list[int]:
+        channel, tree = Answers(), TaskTree()
+        inbound = Inbound(Member(), tree)
+        for _ in range(100):
+            inbound(cast("Channel", channel), reset())
+        await asyncio.sleep(1)
+        inbound(cast("Channel", channel), reset())
+        await tree.close()
+        return [answer.code for answer in channel.given]
+
+    codes, lines = play_logged(story)
+    assert (101, ResponseCode.SUCCESS) == (len(codes), codes[-1])
+    (left,) = [line for line in lines if line["event"] == "requests answered again"]
+    assert 100 - COUNT_OF_ONE == left["refused"]
