@@ -1,0 +1,243 @@
+"""Brokers that mean harm, against an application over real sockets: it goes on, names them, and paces what it asks."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from framework import App, consumer
+from framework.hooks.host import PluginHost
+from framework.model.message import Message
+from framework.settings.schema import AppSettings
+from tests.hostile import frames
+from tests.hostile.broker_peer import (
+    CHANGED,
+    PULL,
+    RESET,
+    RUNNING_INFO,
+    STATUS,
+    HostileBroker,
+    offset_of,
+    pulled,
+    record,
+)
+from tests.hostile.frames import Received
+
+pytestmark = pytest.mark.timeout(120)
+SYSTEM_BUSY = 2
+
+
+@asynccontextmanager
+async def running(broker: HostileBroker, *handlers: Any, **group_settings: Any) -> AsyncIterator[App]:
+    groups = {handler.spec.group: {"start": "first", **group_settings} for handler in handlers}
+    settings = AppSettings.model_validate({"cluster": {"name_servers": [broker.address]}, "consumers": groups})
+    app = App(settings, handlers, plugins=PluginHost())
+    task = asyncio.get_running_loop().create_task(app.run())
+    try:
+        yield app
+    finally:
+        await app.stop(drain="1s")
+        await task
+
+
+async def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 - what is waited for is plain state
+            await asyncio.sleep(0.01)
+
+
+class Pace:
+    """How long the event loop did nothing else, at worst."""
+
+    def __init__(self) -> None:
+        self.worst = 0.0
+
+    async def watch(self) -> None:
+        while True:
+            before = time.thread_time()
+            await asyncio.sleep(0.005)
+            # The thread's own time: what others on this machine take of it is not the loop's fault.
+            self.worst = max(self.worst, time.thread_time() - before)
+
+
+GOOD = (5, 6, 7)
+LIES: dict[str, Callable[[int], bytes]] = {
+    "topic length": lambda offset: record(offset, topic_says=200),
+    "topic length, shorter": lambda offset: record(offset, topic_says=2),
+    "another topic": lambda offset: record(offset, topic=b"ordres"),
+    "properties length": lambda offset: record(offset, properties=b"KEYS\x01k\x02", properties_say=30_000),
+    "properties length, shorter": lambda offset: record(offset, properties=b"KEYS\x01k\x02", properties_say=3),
+    "checksum": lambda offset: record(offset, crc=1),
+    "size": lambda offset: record(offset, size_says=1 << 30),
+    "size, negative": lambda offset: record(offset, size_says=-1),
+    "size, too small": lambda offset: record(offset, size_says=40),
+    "an offset that goes back": lambda offset: record(offset - 2),
+    "an offset beyond": lambda offset: record(offset + 1_000),
+    "an IPv6 host": lambda offset: record(offset, flag=0x10),
+    "cut": lambda offset: record(offset)[:-4],
+}
+
+
+@pytest.mark.parametrize("lie", list(LIES))
+def test_a_damaged_record_heals_when_the_bytes_are_right(lie: str) -> None:
+    handled: Counter[int] = Counter()
+    is_damaged = True
+
+    @consumer(topic="orders", group="billing")
+    async def handle(message: Message) -> None:
+        handled[message.queue_offset] += len(message.body) + len(message.properties) - len(message.properties)
+
+    def answer(asked: Received) -> bytes:
+        offset = offset_of(asked)
+        if asked.fields["topic"] != "orders" or offset > 7:
+            return b""
+        records = [LIES[lie](each) if is_damaged and each == 6 else record(each) for each in range(offset, 8)]
+        return pulled(asked, 0, 8, b"".join(records))
+
+    async def scenario() -> None:
+        nonlocal is_damaged
+        with HostileBroker(("orders",)).serving() as broker:
+            broker.answers[PULL] = answer
+            async with running(broker, handle):
+                await until(lambda: [line for line in lines if line["event"] == "record damaged"])
+                assert not handled
+                is_damaged = False
+                await until(lambda: len(handled) == 8)
+                await asyncio.sleep(0.2)
+
+    with capture_logs() as lines:
+        asyncio.run(scenario())
+    assert dict.fromkeys(range(8), 1) == handled
+    (named,) = [line for line in lines if line["event"] == "record damaged"]
+    assert ("evil", "orders@evil:0", 0) == (named["broker"], named["queue"], named["offset"])
+    assert not [line for line in lines if line["event"] == "loop failed"]
+
+
+@pytest.mark.parametrize("code", [0, 19, 20, 21])
+def test_answers_that_bring_nothing_are_asked_for_seldom(code: int) -> None:
+    """500 to 12,000 a second, while nobody counted."""
+
+    @consumer(topic="orders", group="billing")
+    async def handle(_: Message) -> None:
+        return
+
+    async def scenario() -> int:
+        with HostileBroker(("orders",)).serving() as broker:
+            broker.answers[PULL] = lambda asked: pulled(asked, code, offset_of(asked))
+            async with running(broker, handle):
+                await until(lambda: broker.asked[PULL])
+                await asyncio.sleep(4)
+                return broker.asked[PULL]
+
+    with capture_logs() as lines:
+        asked = asyncio.run(scenario())
+    assert 3 <= asked <= 14
+    assert 1 == len([line for line in lines if line["event"] == "pulls bring nothing on"])
+
+
+def test_a_hundred_thousand_records_for_one_pull_hold_up_nobody() -> None:
+    handled: Counter[int] = Counter()
+    flood = b"".join(map(record, range(100_000)))
+    pace = Pace()
+
+    @consumer(topic="orders", group="billing")
+    async def handle(message: Message) -> None:
+        handled[message.queue_offset] += 1
+
+    def answer(asked: Received) -> bytes:
+        first = offset_of(asked)
+        body = flood if not first else b"".join(map(record, range(first, first + 32)))
+        return pulled(asked, 0, 100_000 if not first else first + 32, body, end=100_000)
+
+    async def scenario() -> None:
+        with HostileBroker(("orders",)).serving() as broker:
+            broker.answers[PULL] = answer
+            async with running(broker, handle):
+                watching = asyncio.get_running_loop().create_task(pace.watch())
+                await until(lambda: len(handled) > 2_000)
+                watching.cancel()
+
+    with capture_logs() as lines:
+        asyncio.run(scenario())
+    assert {1} == set(handled.values())
+    assert [*range(2_000)] == sorted(handled)[:2_000]
+    assert pace.worst < 0.25
+    assert 1 == len([line for line in lines if line["event"].startswith("broker sends more than it was asked for")])
+
+
+def test_two_thousand_questions_for_stacks_hold_up_nobody_and_are_all_answered() -> None:
+    asked_for = frames.request
+    pace = Pace()
+    numbers = count(1)
+
+    @consumer(topic="orders", group="billing")
+    async def handle(_: Message) -> None:
+        return
+
+    async def scenario() -> HostileBroker:
+        with HostileBroker(("orders",)).serving() as broker:
+            async with running(broker, handle):
+                await until(lambda: broker.asked[PULL] and broker.requesting)
+                watching = asyncio.get_running_loop().create_task(pace.watch())
+                await asyncio.sleep(0.05)
+                fields = {"consumerGroup": "billing", "clientId": "x", "jstackEnable": "true"}
+                storm = b"".join(asked_for(RUNNING_INFO, fields, number=next(numbers)) for _ in range(2_000))
+                await asyncio.to_thread(broker.ask, storm)
+                await until(lambda: len(broker.answered) == 2_000)
+                watching.cancel()
+            return broker
+
+    broker = asyncio.run(scenario())
+    codes = Counter(each.code for each in broker.answered)
+    assert 1 <= codes[0] <= 70
+    assert 2_000 == codes[0] + codes[SYSTEM_BUSY]
+    assert pace.worst < 0.5
+
+
+@pytest.mark.parametrize("code", [RESET, STATUS, CHANGED])
+def test_storms_of_other_questions_hold_up_nobody(code: int) -> None:
+    handled: Counter[int] = Counter()
+    pace = Pace()
+
+    @consumer(topic="orders", group="billing")
+    async def handle(message: Message) -> None:
+        handled[message.queue_offset] += 1
+
+    def answer(asked: Received) -> bytes:
+        first = offset_of(asked)
+        return pulled(asked, 0, first + 1, record(first), end=100_000) if asked.fields["topic"] == "orders" else b""
+
+    async def scenario() -> int:
+        with HostileBroker(("orders",)).serving() as broker:
+            broker.answers[PULL] = answer
+            async with running(broker, handle):
+                await until(lambda: len(handled) > 10 and broker.requesting)
+                watching = asyncio.get_running_loop().create_task(pace.watch())
+                fields = {
+                    "consumerGroup": "billing", "group": "billing", "topic": "orders", "timestamp": "-1",
+                    "isForce": "true",
+                }  # fmt: skip
+                body = b'{"offsetTable":[{"topic":"orders","brokerName":"evil","queueId":0,"offset":7}]}'
+                asks = (
+                    frames.request(code, fields, body if code == RESET else b"", number=number, one_way=code == CHANGED)
+                    for number in range(1, 3_001)
+                )
+                await asyncio.to_thread(broker.ask, b"".join(asks))
+                if code != CHANGED:
+                    await until(lambda: len(broker.answered) == 3_000)
+                before = len(handled)
+                await until(lambda: handled[7] > 1 or len(handled) > before + 10)
+                watching.cancel()
+            return broker.asked[38]
+
+    members_asked = asyncio.run(scenario())
+    assert pace.worst < 0.5
+    assert members_asked < 20
