@@ -10,6 +10,7 @@
     |   +-- RecordDamaged         one stored message whose bytes contradict themselves
     +-- Refused                   the peer understood and said no: a response code and its remark
     +-- BrokerUnreachable         the world's: nobody answers
+    |   +-- NotConnected          no connection can be made, which its maker has logged
     |   +-- ConnectionLost        a connection ended while something was waiting on it
     |   +-- RequestTimedOut       an answer did not come in time; the work may have been done
     +-- BodyUndecodable           the producer's: a body that cannot be opened (dead letter, DECISIONS 30)
@@ -126,8 +127,12 @@ class BrokerUnreachable(FrameworkError):
     """Nobody answers at an address."""
 
 
+class NotConnected(BrokerUnreachable):
+    """No connection can be made. Who makes connections has said so, once an address."""
+
+
 class ConnectionLost(BrokerUnreachable):
-    """A connection ended while something was waiting on it."""
+    """A connection ended while something was waiting on it. That is logged once an address, too."""
 
 
 class RequestTimedOut(BrokerUnreachable):
@@ -148,6 +153,18 @@ class StoreError(FrameworkError):
 
 class Superseded(StoreError):
     """A record that counts no more: another member has taken the queue since its epoch was given."""
+
+
+AWAY = "not connected"
+"""In place of a reason that was said where it arose, and that would be another one each second."""
+
+
+def is_said(error: object) -> bool:
+    """Whether what follows from this error is worth no line of its own: that nobody is there was said where it arose.
+
+    One broker that is away would be told of by each queue of each group, each second.
+    """
+    return isinstance(error, NotConnected | ConnectionLost)
 
 
 def shorten(value: object, limit: int = 80) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import structlog
 
 from framework import marks
-from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError, Refused
+from framework.errors import BrokerUnreachable, FrameworkError, NotConnected, ProtocolError, Refused
 from framework.net.address import parse_address
 from framework.net.channel import raise_for
 from framework.net.pool import Pool
@@ -73,7 +73,7 @@ class NameServer:
         if isinstance(last, Refused):
             raise last
         self._note(reachable=False, reason=str(last))
-        raise BrokerUnreachable(f"no name server answers ({', '.join(self._servers)}): {last}") from last
+        raise NotConnected(f"no name server answers ({', '.join(self._servers)}): {last}") from last
 
     def _note(self, *, reachable: bool, reason: str = "") -> None:
         """Log on entering and on leaving the state, not while in it."""

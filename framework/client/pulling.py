@@ -14,7 +14,7 @@ import structlog
 from framework import marks
 from framework.client.brokers import OFFSET_MAX
 from framework.client.routes import RouteTable
-from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError, RecordDamaged
+from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError, RecordDamaged, is_said
 from framework.model.message import Message
 from framework.model.pulled import Damaged, Failed, Found, NothingNew, OffsetIllegal, PullResult
 from framework.model.queue import MessageQueue
@@ -95,7 +95,7 @@ class Puller:
         except BrokerUnreachable as error:
             self._broker_id = MASTER
             self._routes.refresh_soon()
-            return Failed(str(error))
+            return Failed(str(error), is_away=is_said(error))
         except FrameworkError as error:
             return Failed(str(error))
         try:

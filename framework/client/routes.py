@@ -15,7 +15,7 @@ import structlog
 
 from framework import marks
 from framework.client.name_server import NameServer
-from framework.errors import BrokerUnreachable, FrameworkError
+from framework.errors import AWAY, BrokerUnreachable, FrameworkError, is_said
 from framework.model.queue import MessageQueue
 from framework.net.route import Doubt, Route, checked
 from framework.net.task_tree import TaskTree
@@ -122,7 +122,7 @@ class RouteTable:
             answer = await self._names.route(topic)
             route = checked(topic, answer) if answer is not None else None
         except FrameworkError as error:
-            self._complain(topic, str(error))
+            self._complain(topic, AWAY if is_said(error) else str(error))
             raise
         finally:
             self._under_way.pop(topic, None)
@@ -159,9 +159,9 @@ class RouteTable:
         if complaint is not None:
             self._complaints[topic] = complaint
         if complaint is not None and before is None:
-            log.warning("route not refreshed", topic=topic, reason=complaint)
+            (log.debug if complaint == AWAY else log.warning)("route not refreshed", topic=topic, reason=complaint)
         elif complaint is None and before is not None:
-            log.info("route refreshed again", topic=topic)
+            (log.debug if before == AWAY else log.info)("route refreshed again", topic=topic)
 
     def refresh_soon(self) -> None:
         """Something was not where a route says: refresh all before their time, but not all the time."""

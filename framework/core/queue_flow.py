@@ -107,7 +107,7 @@ class Retire:
     __slots__ = ()
 
 
-Trouble: TypeAlias = Literal["pull failed", "record damaged", "pulls bring nothing on"]
+Trouble: TypeAlias = Literal["pull failed", "broker away", "record damaged", "pulls bring nothing on"]
 """What a queue may fail by, in the words of the log."""
 
 Step: TypeAlias = Position | Pull | Wait | Retire
@@ -210,9 +210,9 @@ class QueueFlow:
         self._succeeded()
         return True
 
-    def position_refused(self, reason: str, now_ms: int) -> None:
+    def position_refused(self, reason: str, now_ms: int, *, is_away: bool = False) -> None:
         self._move("position_refused")
-        self._failed(reason, now_ms)
+        self._failed(reason, now_ms, trouble="broker away" if is_away else "pull failed")
 
     def pulled(self, result: PullResult, now_ms: int) -> Chunk | None:
         """Take in a pull's answer; a chunk comes back where there is something to handle."""
@@ -245,8 +245,9 @@ class QueueFlow:
                     self.window.admit((), self.next_offset, to, 0)
                     self.next_offset = to
                     self._got_on()
-            case Failed(reason=reason, code=code):
-                self._failed(reason, now_ms, self._busy if code == BUSY else self._backoff)
+            case Failed(reason=reason, code=code, is_away=is_away):
+                backoff = self._busy if code == BUSY else self._backoff
+                self._failed(reason, now_ms, backoff, "broker away" if is_away else "pull failed")
         return None
 
     def _found(self, result: Found, now_ms: int) -> Chunk | None:

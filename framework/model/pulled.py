@@ -47,6 +47,8 @@ class Failed:
 
     reason: str
     code: int | None = None
+    is_away: bool = False
+    """There is no connection, which was said once for all who need it."""
 
 
 @dataclass(frozen=True, slots=True)

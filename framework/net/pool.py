@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeAlias
 
 import structlog
 
 from framework import marks
-from framework.errors import BrokerUnreachable, ConfigurationError
+from framework.errors import BrokerUnreachable, ConfigurationError, NotConnected
 from framework.net import forks
 from framework.net.address import Address, AllowList, parse_address
 from framework.net.channel import DEFAULT_LIMITS, Channel
@@ -63,6 +64,14 @@ class _Link:
         return self.channel is not None or self.attempt is not None or self.until > now
 
 
+@dataclass(slots=True)
+class _Away:
+    """Nobody is at an address: said on entering, and summed up on leaving."""
+
+    since: float
+    tries: int = 0
+
+
 class Pool:
     """All outgoing connections of one cluster."""
 
@@ -94,6 +103,8 @@ class Pool:
         self._limits, self._on_request, self._on_connected = limits, on_request, on_connected
         self._on_disconnected = on_disconnected
         self._links: dict[tuple[str, Purpose], _Link] = {}
+        self._away: dict[str, _Away] = {}
+        """Addresses at which a connection ended, or could not be made, since the last one was."""
         self._tree = TaskTree()
         self.pulls_paused = False
         self._parent: int | None = None
@@ -124,7 +135,7 @@ class Pool:
             wait = link.until - self._now()
             if wait > 0:
                 marks.sometimes("an address was left alone until its back-off was over")
-                raise BrokerUnreachable(f"{address}: {link.reason}; tried again in {wait:.1f} s")
+                raise NotConnected(f"{address}: {link.reason}; tried again in {wait:.1f} s")
             # A future beside the task: a caller that is cancelled must not end the attempt of the others.
             link.attempt = asyncio.get_running_loop().create_future()
             self._tree.start(self._connect(address, purpose, link, link.attempt), name=f"connect {address} {purpose}")
@@ -134,6 +145,8 @@ class Pool:
         if len(self._links) >= LINKS_MAX:  # brokers move for months, or a name server lies: forget who is not there
             now = self._now()
             self._links = {key: link for key, link in self._links.items() if link.is_in_use(now)}
+            kept = {known for known, _ in self._links}
+            self._away = {known: away for known, away in self._away.items() if known in kept}
         link = self._links[address, purpose] = _Link()
         return link
 
@@ -178,7 +191,9 @@ class Pool:
             channel.closed.add_done_callback(partial(self._ended, address, purpose, link, channel))
             if purpose == "pulls" and self.pulls_paused:
                 channel.pause_reading()
-            log.info("connected", peer=address, purpose=purpose)
+            away = self._away.pop(address, None)
+            after = {} if away is None else {"after_s": round(self._now() - away.since, 1), "tries": away.tries}
+            log.info("connected", peer=address, purpose=purpose, **after)
             attempt.set_result(channel)
             if purpose == "requests" and self._on_connected is not None:
                 self._on_connected(address)
@@ -204,12 +219,10 @@ class Pool:
                 )
         except TimeoutError:
             channel.abort("connecting took too long")
-            raise BrokerUnreachable(
-                f"{address}: no connection{_via(advertised, target)} in {CONNECT_SECONDS:g} s"
-            ) from None
+            raise NotConnected(f"{address}: no connection{_via(advertised, target)} in {CONNECT_SECONDS:g} s") from None
         except (OSError, ValueError) as error:  # ValueError: a host name that cannot be encoded
             trouble = handshake_trouble(error, expected) if self._tls is not None else None
-            raise BrokerUnreachable(f"{address}: {trouble or error}{_via(advertised, target)}") from error
+            raise NotConnected(f"{address}: {trouble or error}{_via(advertised, target)}") from error
         except asyncio.CancelledError:
             channel.abort("connecting was given up")
             raise
@@ -234,7 +247,9 @@ class Pool:
             link.failures = 0
         elif not self._is_closed:
             self._failed(address, link, reason)
-        log.info("disconnected", peer=address, purpose=purpose, reason=reason)
+        told = log.debug if address in self._away else log.info
+        told("disconnected", peer=address, purpose=purpose, reason=reason)
+        self._away.setdefault(address, _Away(self._now()))
         if self._on_disconnected is not None and not self._is_closed:
             self._on_disconnected(address)
 
@@ -244,7 +259,9 @@ class Pool:
         link.until = self._now() + ceiling * (0.5 + 0.5 * self._world.chance.random())
         link.failures += 1
         link.reason = reason
-        if link.failures == 1:
+        away = self._away.setdefault(address, _Away(self._now()))
+        away.tries += 1
+        if away.tries == 1:
             log.warning("not connected", peer=address, reason=reason)
 
     def _now(self) -> float:

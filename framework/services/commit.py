@@ -18,7 +18,7 @@ from framework import marks
 from framework.core import limits
 from framework.core.offsets import OffsetTable
 from framework.core.queue_flow import QueueState
-from framework.errors import FrameworkError, Superseded
+from framework.errors import FrameworkError, Superseded, is_said
 from framework.hooks.told import NOBODY, Told
 from framework.model.queue import MessageQueue
 from framework.services.pull import PullLoop
@@ -102,7 +102,8 @@ class CommitLoop:
         except FrameworkError as error:
             if queue.broker not in self._unreachable:
                 self._unreachable.add(queue.broker)
-                log.warning("commit failed", group=self._group, queue=str(queue), offset=offset, reason=str(error))
+                told = log.debug if is_said(error) else log.warning
+                told("commit failed", group=self._group, queue=str(queue), offset=offset, reason=str(error))
             return
         self._unreachable.discard(queue.broker)
         if sent is not None:

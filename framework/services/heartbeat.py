@@ -19,7 +19,7 @@ import structlog
 from framework import marks
 from framework.core import limits
 from framework.core.backoff import Backoff
-from framework.errors import FrameworkError
+from framework.errors import FrameworkError, is_said
 from framework.net.task_tree import TaskTree
 from framework.net.wakeup import Wakeup
 from framework.ports import Chance, Clock
@@ -60,6 +60,8 @@ class HeartbeatLoop:
         self._due_ms: dict[str, int] = {}
         """Address -> when its next heartbeat is due; an address that is absent is due now."""
         self._failing: dict[str, Backoff] = {}
+        self._is_said: dict[str, bool] = {}
+        """Whether their first failure needed no line of its own."""
 
     def now(self, address: str | None = None) -> None:
         """A heartbeat is due at once: to one broker, or to all."""
@@ -102,11 +104,13 @@ class HeartbeatLoop:
             self._due_ms[address] = self._clock.monotonic_ms() + backoff.failed(self._chance.random())
             self._bell.ring()
             if is_first:
-                log.warning("heartbeat failed", broker=address, reason=str(error))
+                self._is_said[address] = is_said(error)
+                told = log.debug if is_said(error) else log.warning
+                told("heartbeat failed", broker=address, reason=str(error))
             return
         if address in self._failing:
             del self._failing[address]
-            log.info("heartbeat recovered", broker=address)
+            (log.debug if self._is_said.pop(address) else log.info)("heartbeat recovered", broker=address)
         if sent.fingerprint:
             self._learn(address, sent, answer, is_current=wishes == self._wishes)
         self._on_accepted(address)

@@ -14,7 +14,7 @@ import structlog
 
 from framework import marks
 from framework.core.order_lease import Asking, OrderLease
-from framework.errors import FrameworkError
+from framework.errors import AWAY, FrameworkError, is_said
 from framework.model.queue import MessageQueue
 from framework.net.task_tree import TaskTree
 from framework.net.wakeup import Wakeup
@@ -131,7 +131,7 @@ class LeaseLoop:
             held = await self._brokers.lock(self._group, self._member, queues)
         except FrameworkError as error:
             for queue in queues:
-                self._complain(queue, str(error))
+                self._complain(queue, AWAY if is_said(error) else str(error))
         finally:
             now_ms = self._clock.monotonic_ms()
             for queue in queues:
@@ -164,7 +164,8 @@ class LeaseLoop:
     def _complain(self, queue: MessageQueue, reason: str) -> None:
         if self._waiting_for.get(queue) != reason:
             self._waiting_for[queue] = reason
-            log.info("queue not locked", group=self._group, queue=str(queue), reason=reason)
+            told = log.debug if reason == AWAY else log.info
+            told("queue not locked", group=self._group, queue=str(queue), reason=reason)
 
     async def _unlock(self, queues: list[MessageQueue]) -> None:
         try:

@@ -20,7 +20,7 @@ from framework.core.queue_flow import Position, Pull, QueueFlow, Wait
 from framework.core.skipping import Skipping
 from framework.core.statistics import Rates
 from framework.core.window import Window
-from framework.errors import FrameworkError
+from framework.errors import FrameworkError, is_said
 from framework.hooks.told import NOBODY, Told
 from framework.model.happenings import ChunkSummary
 from framework.model.message import Message
@@ -297,7 +297,7 @@ class PullLoop:
             if self.progress is not None and not await self.progress.begin(start.offset, start.stored):
                 return
         except FrameworkError as error:
-            self.flow.position_refused(str(error), self._clock.monotonic_ms())
+            self.flow.position_refused(str(error), self._clock.monotonic_ms(), is_away=is_said(error))
             self._name_failure()
             return
         self.flow.positioned(start.offset, start.end)
@@ -316,7 +316,10 @@ class PullLoop:
         if trouble == self._trouble:
             return
         if trouble is None:
-            log.info("pull recovered", group=self.group_name, queue=str(self.queue))
+            told = log.debug if self._trouble == "broker away" else log.info
+            told("pull recovered", group=self.group_name, queue=str(self.queue))
+        elif trouble == "broker away":
+            log.debug("pull failed", group=self.group_name, queue=str(self.queue), reason=flow.failure)
         elif trouble == "record damaged":
             log.error(
                 trouble,

@@ -21,7 +21,7 @@ from framework.core.assignment import Assignment, Change, allocate
 from framework.core.attendance import Attendance
 from framework.core.backoff import Backoff
 from framework.core.rolls import Roll, Rolls
-from framework.errors import FrameworkError
+from framework.errors import AWAY, FrameworkError, is_said
 from framework.hooks.theirs import theirs
 from framework.model.contracts import AllocationStrategy, Remarks
 from framework.model.queue import MessageQueue
@@ -223,12 +223,12 @@ class RebalanceLoop:
             self._missing.pop(topic, None)
             rolls = await self._gathered(topic)
         except FrameworkError as error:
-            return str(error)
+            return _reason(error)
         if topic not in self._topics:
             return None  # nobody wants it any more, since a moment ago
         lists = [roll.listed for roll in rolls if roll.listed is not None]
         if not lists:
-            return str(next((roll.failure for roll in rolls), "the topic has no broker in its route"))
+            return _reason(next((roll.failure for roll in rolls), "the topic has no broker in its route"))
         listed = self._rolls.members([roll.broker for roll in rolls], self._clock.monotonic_ms())
         if not any(self._member in each for each in lists):
             # Others count without us; taking queues now would make two owners. Being asked again is a heartbeat away.
@@ -327,6 +327,11 @@ class RebalanceLoop:
         if complaint is not None:
             self._complaints[topic] = complaint
         if complaint is not None and complaint != before:
-            log.warning("rebalance failed", group=self._group, topic=topic, reason=complaint)
+            told = log.debug if complaint == AWAY else log.warning
+            told("rebalance failed", group=self._group, topic=topic, reason=complaint)
         elif complaint is None and before is not None:
-            log.info("rebalance recovered", group=self._group, topic=topic)
+            (log.debug if before == AWAY else log.info)("rebalance recovered", group=self._group, topic=topic)
+
+
+def _reason(failure: object) -> str:
+    return AWAY if is_said(failure) else str(failure)

@@ -115,7 +115,7 @@ def test_every_request_ends_and_nothing_is_left_over(seed: int) -> None:
     _, ends = swarm(seed)
 
     assert 180 == len(ends)
-    assert {"answered", "BrokerUnreachable"} <= set(ends)
+    assert {"answered", "NotConnected"} <= set(ends)
 
 
 def test_one_seed_gives_one_story(monkeypatch: pytest.MonkeyPatch) -> None:
