@@ -36,6 +36,7 @@ from framework.services.once import Once
 from framework.services.order_keys import contained, sharding_key
 from framework.services.position import First, Last, Since, StartPolicy
 from framework.services.publishing import Means
+from framework.services.recurring import Recurring
 from framework.services.resources import AnyResource
 from framework.services.undecodable import Undecodable
 from framework.settings.fields import Start
@@ -237,7 +238,7 @@ def _handling(
     before, after = calls.before, calls.after if observer is None else (observer, *calls.after)
     if trace is not None:  # outermost: a delivery that a plugin decides on has its two records, too
         before, after = (trace.before, *before), (trace.after, *after)
-    undecodable = Undecodable(spec.group, chosen.undecodable, chosen.undecodable_max)
+    undecodable = Undecodable(spec.group, chosen.undecodable, chosen.undecodable_max, Recurring(clock))
     rules = Rules(undecodable, explicit_ack=chosen.explicit_ack)
     is_alone = observer is None and trace is None
     hooks = Hooks(before, after, calls.around, calls if is_alone else None)

@@ -17,6 +17,7 @@ from framework.services.batches import BatchCrew
 from framework.services.consume import Crew
 from framework.services.expiry import Expiry, Fences
 from framework.services.pull import TakesChunks
+from framework.services.recurring import Recurring
 from framework.services.supervise import supervise
 from framework.services.threads import ThreadCrew
 
@@ -28,7 +29,9 @@ PLACES_MAX = 5  # where some of them hang says where all do
 class Crews:
     """One per group that is not orderly. Each of its crews runs as many handlers at once as the group may."""
 
-    def __init__(self, plan: GroupPlan, retries: Handling, world: World, tree: TaskTree) -> None:
+    def __init__(
+        self, plan: GroupPlan, retries: Handling, world: World, tree: TaskTree, lines: Recurring | None = None
+    ) -> None:
         self._name, self._world, self._tree = plan.name, world, tree
         self._size = plan.concurrency
         self._has_tasks = self._is_started = False
@@ -40,7 +43,7 @@ class Crews:
         self.serve(plan, retries)
         self._was_hanging = 0
         self.expiry = Expiry(
-            plan.name, self._watched, world.clock, plan.expiry, plan.timeout_ms, self._looked, plan.told
+            plan.name, self._watched, world.clock, plan.expiry, plan.timeout_ms, self._looked, plan.told, lines
         )
 
     def serve(self, plan: GroupPlan, retries: Handling) -> None:

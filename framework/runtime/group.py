@@ -86,7 +86,7 @@ class ConsumerGroup:
         self._released = Wakeup()
         self._is_stopping, self._stop_by = False, float("inf")
         self._retry_handling = retry_handling(plan, world.workers)
-        self.crews = Crews(plan, self._retry_handling, world, tree)
+        self.crews = Crews(plan, self._retry_handling, world, tree, self._reports.lines)
         self._settler = Settler(plan.name, plan.max_retries, cluster.brokers, tree, world.chance)
         self._held = held.Held(plan.name, tree, world.clock, world.workers)
         self.alone = Broadcasting(plan, member, cluster.brokers, world, tree) if plan.broadcasting else None
@@ -133,7 +133,7 @@ class ConsumerGroup:
         if self.plan.is_paused:
             self.adopt(self.plan)
         supervise(tree, f"commit {name}", self._commits.run, chance)
-        supervise(tree, f"lines {name}", self._reports.lines.run, chance)
+        supervise(tree, f"lines {name}", partial(self._reports.run, lambda: self.plan), chance)
         if self.progress is not None:
             self.progress.start()
         self._rebalancing = supervise(tree, f"rebalance {name}", self.rebalance.run, chance)
@@ -215,7 +215,7 @@ class ConsumerGroup:
             await task
         while self.owned:  # taken away by a rebalance just before, and still being retired
             await self._released.wait()
-        self._reports.lines.close()
+        self._reports.close(self.plan)
 
     # Queues come and go
 

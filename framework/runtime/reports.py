@@ -5,7 +5,8 @@ Plain success is told by nobody unless somebody asked: `observer` is then put ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from framework.model.delivery import Delivery
@@ -14,7 +15,8 @@ from framework.model.message import Message
 from framework.model.namespaces import unwrap
 from framework.model.outcome import Ack, Drop, Kind, Outcome
 from framework.ports import Clock, Workers
-from framework.services.recurring import DEAD_LETTERS_FIRST, Recurring
+from framework.runtime.plan import GroupPlan
+from framework.services.recurring import DEAD_LETTERS_FIRST, LOOK_SECONDS, Recurring
 
 Event = dict[str, Any]
 OnEvent = Callable[[Event], None]
@@ -54,6 +56,23 @@ class GroupReports:
         """`keeps_copies`: not a broadcasting group, of whose messages nobody keeps one."""
         self._reports, self._clock, self._member, self._keeps_copies = reports, clock, member, keeps_copies
         self.lines = Recurring(clock)
+
+    async def run(self, plan: Callable[[], GroupPlan]) -> None:
+        """Sum up what was not written, until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            for lines in self._all_lines(plan()):
+                lines.look()
+
+    def close(self, plan: GroupPlan) -> None:
+        for lines in self._all_lines(plan):
+            lines.close()
+
+    def _all_lines(self, plan: GroupPlan) -> Iterator[Recurring]:
+        yield self.lines
+        for handling in plan.handling.values():
+            if handling.undecodable.lines is not None:
+                yield handling.undecodable.lines
 
     def words(self, reason: str, error: str) -> LastWords:
         """What a message is given up with, from now on."""

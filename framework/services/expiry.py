@@ -12,7 +12,7 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 
@@ -27,6 +27,7 @@ from framework.model.durations import to_ms
 from framework.model.outcome import Extend, Outcome, RetryLater
 from framework.net.wakeup import Wakeup
 from framework.ports import Clock
+from framework.services.recurring import Recurring
 
 log = structlog.get_logger()
 
@@ -60,10 +61,11 @@ class Expiry:
         timeout_ms: int | None,
         looked: Callable[[], None] = lambda: None,
         told: Told = NOBODY,
+        lines: Recurring | None = None,
     ) -> None:
         self._group, self._crews, self._clock = group, crews, clock
         self._policy, self._timeout_ms, self._looked = policy, timeout_ms, looked
-        self._stuck = told.delivery_stuck
+        self._stuck, self._lines = told.delivery_stuck, lines or Recurring(clock)
         self._bell = Wakeup()
         self._unnamed, self._name_at = 0, 0.0
         self._decided: deque[tuple[dict[Member, Outcome], float]] = deque()
@@ -132,7 +134,9 @@ class Expiry:
                 # The handlers of a batch are one: more time for one message is more time for all.
                 by = self._limit if answer.by is None else to_ms(answer.by) / 1000
                 slot.extended = (slot.running[0], now + (by or 0))
-                log.warning("handler runs on", **self._where(slot, now))
+                self._lines.say(
+                    "warning", "handler runs on", (slot.running[0][0].run.queue.topic,), **self._where(slot, now)
+                )
                 return False
             decided[member] = answer
         if not decided:
@@ -169,6 +173,8 @@ class Expiry:
         """One line for many: those that expired since the last line, and where the first of them was."""
         self._unnamed += len(expired)
         now = self._clock.monotonic()
+        for slot in expired:
+            log.debug("handler timed out", **self._where(slot, now))
         if now >= self._name_at:
             log.warning(
                 "handlers timed out",
@@ -176,7 +182,7 @@ class Expiry:
             )  # fmt: skip
             self._unnamed, self._name_at = 0, now + QUIET_SECONDS
 
-    def _where(self, slot: Slot, now: float) -> dict[str, object]:
+    def _where(self, slot: Slot, now: float) -> dict[str, Any]:
         (chunk, index), *_ = slot.running
         queue = chunk.run.queue
         place: dict[str, object] = {"group": self._group, "queue": str(queue), "ran_s": round(now - slot.started, 3)}

@@ -7,7 +7,6 @@ Called where messages end otherwise than in plain success, from threads as well:
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Literal
 
 import structlog
@@ -79,12 +78,6 @@ class Recurring:
         if found.count:
             seconds = round(self._clock.monotonic() - found.until + MINUTE_SECONDS)
             getattr(log, found.level)(f"{key[0]}: more", count=found.count, within_s=seconds, **found.newest)
-
-    async def run(self) -> None:
-        """Until cancelled."""
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            self.look()
 
     def __repr__(self) -> str:
         return f"<Recurring {len(self._kinds)} kinds>"

@@ -6,7 +6,7 @@ deploy: then the queues are held instead, so that it does not empty a topic. A r
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import structlog
 
@@ -14,6 +14,7 @@ from framework.core.results import Result
 from framework.errors import BodyUnavailable, BodyUndecodable
 from framework.model.message import Message
 from framework.model.outcome import DeadLetter, Drop, Outcome, RetryLater
+from framework.services.recurring import Recurring
 
 log = structlog.get_logger()
 
@@ -23,10 +24,10 @@ Policy = Literal["dead_letter", "retry", "hold", "drop"]
 class Undecodable:
     """One per topic of a group. Threads share it; a count that two raise at once may miss one, which does no harm."""
 
-    __slots__ = ("_group", "_limit", "_policy", "row")
+    __slots__ = ("_group", "_limit", "_policy", "lines", "row")
 
-    def __init__(self, group: str, policy: Policy, limit: int) -> None:
-        self._group, self._policy, self._limit = group, policy, limit
+    def __init__(self, group: str, policy: Policy, limit: int, lines: Recurring | None = None) -> None:
+        self._group, self._policy, self._limit, self.lines = group, policy, limit, lines
         self.row = 0
         """So many could not be read since one could. Whoever reads one sets it back."""
 
@@ -39,11 +40,14 @@ class Undecodable:
             row = f"{self.row} bodies in a row could not be decoded"
             return BodyUnavailable(f"{row}, now: {error}; mend the handler, or raise {setting}_max")
         self.row += 1
-        log.warning(
-            "body undecodable",
-            group=self._group, topic=message.topic, queue=str(message.queue), offset=message.queue_offset,
-            message_id=message.message_id, reason=str(error), then=self._policy, in_a_row=self.row,
-        )  # fmt: skip
+        place: dict[str, Any] = {
+            "group": self._group, "topic": message.topic, "queue": str(message.queue), "offset": message.queue_offset,
+            "message_id": message.message_id, "reason": str(error), "then": self._policy, "in_a_row": self.row,
+        }  # fmt: skip
+        if self.lines is None:
+            log.warning("body undecodable", **place)
+        else:
+            self.lines.say("warning", "body undecodable", (message.topic,), **place)
         return Result(self._outcome(str(error)), "exception", error_type=type(error).__name__)
 
     def _outcome(self, reason: str) -> Outcome:

@@ -168,3 +168,24 @@ def test_the_reasons_of_retries_are_summed_up_once_a_minute(*, orderly: bool) ->
     assert len(summed) <= 3
     assert all(line["reason"].startswith("no stock of ") for line in summed)
     assert len([line for line in logs if line["event"] == "queue blocked"]) <= 3 * 4
+
+
+def test_bodies_that_cannot_be_read_are_summed_up_too() -> None:
+    @consumer("orders", "billing")
+    async def bill(order: dict) -> None:  # type: ignore[type-arg]  # as users write it
+        return
+
+    chosen = {"consumers": {"billing": {"undecodable_max": 0}}}
+    with Harness(bill, settings=chosen) as desk:
+        for _ in range(50):
+            desk.send("orders", "nonsense")
+        desk.sleep("2m")
+        letters = desk.dead_letters("billing")
+        logs = [line for line in desk.logs if line["level"] != "debug"]
+
+    assert 50 == len(letters)
+    assert {"BodyUndecodable"} == {letter.properties[last_words.ERROR] for letter in letters}
+    told = [line for line in logs if line["event"] == "body undecodable"]
+    more = [line["count"] for line in logs if line["event"] == "body undecodable: more"]
+    assert len(told) <= 6
+    assert 50 == len(told) + sum(more)

@@ -17,7 +17,8 @@ from tests.runtime.test_app import box, run, running, send, until
 
 def settings_of(app: App, **consumer_settings: Any) -> AppSettings:
     """The application's settings with these of its group."""
-    group = app.settings.consumer("billing").model_dump(exclude_unset=True) | consumer_settings
+    chosen = app.settings.consumer("billing")
+    group = {name: getattr(chosen, name) for name in chosen.model_fields_set} | consumer_settings
     return AppSettings.model_validate({"cluster": app.settings.cluster, "consumers": {"billing": group}})
 
 
