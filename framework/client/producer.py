@@ -25,6 +25,7 @@ from framework.model.queue import MessageQueue
 from framework.model.reserved import AUTO_CREATE_TOPIC, GROUP_LENGTH_MAX, TRACE_TOPIC, check_name
 from framework.net.channel import raise_for
 from framework.net.credentials import Credentials
+from framework.net.library_logs import log_as_a_library
 from framework.net.real_world import real_world
 from framework.net.task_tree import TaskTree
 from framework.net.tls import TlsOptions
@@ -93,6 +94,8 @@ class Producer:
         self._group = check_name("producer group", wrap(self._namespace, group), GROUP_LENGTH_MAX)
         self._retries, self._timeout_ms = retries, _timeout_ms(timeout)
         self._codec, self._compress_above = _CODECS[compression], compress_above
+        if cluster is None and world is None:
+            log_as_a_library()
         self._world = cluster.world if cluster is not None else world or real_world()
         self._shared = cluster
         self._own: Cluster | None = None

@@ -17,6 +17,7 @@ from framework.hooks.host import PluginHost
 from framework.model.durations import to_ms
 from framework.model.message import Message
 from framework.model.snapshot import Snapshot
+from framework.net.library_logs import log_as_a_library
 from framework.net.real_world import real_world
 from framework.net.task_tree import TaskTree
 from framework.ports import World
@@ -72,6 +73,8 @@ class App:
     ) -> None:
         self.settings = settings
         self.consumers = tuple(consumers)
+        if world is None:
+            log_as_a_library()
         self._clock = AlignedClock((world := world or real_world()).clock)
         self.world = replace(world, clock=self._clock)
         self.plugins = plugins or PluginHost(settings.plugins, settings)

@@ -83,8 +83,7 @@ def gather(settings: AppSettings, app: str | None, findings: Findings) -> list[A
     said.note(*(mistake for each in broken for mistake in each.findings.mistakes))
     own.note(*said.mistakes)
     if not found and not own and not (findings and not sources):  # what names them may be what is wrong in the settings
-        what = f"in {app}" if app else "because neither APP nor app.handlers names a module"
-        own.note(ConfigurationError(f"there is no consumer {what}; mark a function with @consumer(topic, group)"))
+        own.note(ConfigurationError(_nothing([app] if app else [name for name, _ in sources])))
     consumers = [each for each in found if isinstance(each, Consumer)]
     is_complete = bool(found) and len(own) == len(said) and all(each.group is not None for each in broken)
     own.note(*check(consumers, settings))
@@ -93,6 +92,15 @@ def gather(settings: AppSettings, app: str | None, findings: Findings) -> list[A
         own.note(*unknown_groups(settings, groups))
     findings.note(*own.mistakes)
     return consumers
+
+
+def _nothing(names: Sequence[str]) -> str:
+    if names:
+        return f"there is no consumer in {', '.join(names)}; mark a function with @consumer(topic, group)"
+    return (
+        "there is no consumer: neither APP nor app.handlers names a module; write `framework-app run orders.py`, or "
+        "begin with `framework-app new app order_desk`"
+    )
 
 
 def check(found: Sequence[AnyConsumer], settings: AppSettings) -> list[ConfigurationError]:

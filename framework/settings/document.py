@@ -22,6 +22,7 @@ VALUES_MAX = 100_000  # with aliases followed: ten lines may stand for 10^10 val
 
 NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 MERGE = "<<"
+_NO_COLON = "a key without a ':' behind it; write key: value"
 _CORE = "tag:yaml.org,2002:"
 _CORE_TAGS = frozenset(_CORE + name for name in ("str", "int", "float", "bool", "null", "map", "seq"))
 
@@ -74,11 +75,25 @@ def _root(text: str, name: str) -> _Node | None:
     try:
         return _Builder(name, _events(text)).document()
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-        raise ConfigurationError(f"not YAML: {error.problem or error.context}", place=place) from None
+        mark, reason = _blamed(error, text)
+        raise ConfigurationError(f"not YAML: {reason}", place=f"{name}:{mark}" if mark else name) from None
     except yaml.YAMLError as error:
         raise ConfigurationError(f"not YAML: {shorten(str(error), 120)}", place=name) from None
+
+
+def _blamed(error: yaml.MarkedYAMLError, text: str) -> tuple[str, str]:
+    """Line and column of what is wrong, and the reason. The parser notices a missing colon a line too late."""
+    reason = str(error.problem or error.context)
+    mark = error.problem_mark or error.context_mark
+    if "could not find expected ':'" in reason and error.context_mark is not None:
+        mark, reason = error.context_mark, _NO_COLON
+    elif mark is not None and reason.startswith(("mapping values are not allowed", "did not find expected key")):
+        lines = text.splitlines()[: mark.line]
+        above = [(at, line) for at, line in enumerate(lines, 1) if line.strip() and not line.lstrip().startswith("#")]
+        if above and ":" not in above[-1][1]:
+            number, line = above[-1]
+            return f"{number}:{len(line) - len(line.lstrip()) + 1}", _NO_COLON
+    return (f"{mark.line + 1}:{mark.column + 1}" if mark else ""), reason
 
 
 def _events(text: str) -> Iterator[Any]:

@@ -5,6 +5,7 @@ Knows models only as pydantic's; which settings exist is `schema.py`'s affair.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, TypeAlias, get_args
@@ -89,7 +90,11 @@ def _reason(detail: ErrorDetails) -> str:
         return str(detail["ctx"]["error"])
     text = detail["msg"]
     if detail["type"] == "model_type":
-        return "expected keys and values"
+        value = detail["input"]
+        hint = (
+            "" if not (isinstance(value, str) and re.match(r"[\w-]+:\S", value)) else ", with a space behind each ':'"
+        )
+        return f"expected keys and values{hint}"
     for theirs, ours in (
         ("Input should be a valid mapping", "expected keys and values"),
         ("Input should be a valid dictionary", "expected keys and values"),

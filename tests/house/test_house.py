@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.settings import document
 from framework.settings.schema import AppSettings, ConsumerSettings, Credentials
+from framework.testing import Harness
 from framework.testing.laws import check_allocation, check_codec, check_expiry
 from tests.house.pages import PYTHON, SETTINGS, python_page, settings_page
 
@@ -280,3 +282,17 @@ def test_the_readme_s_example_is_right(tmp_path: Path) -> None:
     )  # fmt: skip
 
     assert "check: ok, 1 consumers" in checked.stdout
+
+
+def test_the_readme_s_first_handler_does_what_it_looks_like(capsys: pytest.CaptureFixture[str]) -> None:
+    code = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[0]
+    module: dict[str, Any] = {"__name__": "orders"}
+    exec(code, module)
+
+    with Harness(module["bill"]) as desk:
+        desk.send("orders", json.dumps({"number": 17, "paid": True}))
+        desk.send("orders", json.dumps({"number": 18, "paid": False}))
+        desk.sleep("5s")
+        assert ["billed 17"] == [line for line in capsys.readouterr().out.splitlines() if line.startswith("billed")]
+        group = desk.snapshot().groups[0]
+        assert (1, 1) == (group.handled, group.retried)

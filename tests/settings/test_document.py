@@ -127,3 +127,21 @@ def test_any_text_is_values_or_one_named_error(text: str) -> None:
 def test_a_value_of_a_variable_is_a_text_unless_it_is_bracketed(text: str, value: object) -> None:
     """What a variable holds can add no keys beside its own."""
     assert value == document.value(text, "$V")
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("app: {name: x}\ncluster\nconsumers: {}\n", "f.yaml:2:1"),
+        ("app:\n  name x\n  handlers: [a]\n", "f.yaml:2:3"),
+        ("app:\n  name x\n\n  # a comment\n  handlers: [a]\n", "f.yaml:2:3"),
+        ("app:\n  name: x\n  drain 3s\n", "f.yaml:3:3"),
+        ("app:\n  name: x\n  drain 3s\n  budget: 3\n", "f.yaml:3:3"),
+        ("app:\n  name: x\nconsumers\n  billing: {}\n", "f.yaml:3:1"),
+    ],
+)
+def test_a_missing_colon_is_blamed_on_its_own_line(text: str, place: str) -> None:
+    with pytest.raises(ConfigurationError, match="a key without a ':' behind it") as caught:
+        parsed(text, "f.yaml")
+
+    assert place == caught.value.place

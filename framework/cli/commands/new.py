@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from importlib.util import find_spec
 from pathlib import Path
 from string import Template
 
@@ -22,8 +23,8 @@ from framework.cli.exit_codes import ExitCode
 _LENGTH_MAX = 64
 _STANDS_FOR_NAME = "NAME"
 _ENDING = ".tpl"
-_TAKEN_BY_THE_FOLDER = ("conftest", "framework", "handlers", "tests")
-"""Modules that a plugin's folder imports beside its own."""
+_TAKEN_BY_THE_FOLDER = ("conftest", "framework", "handlers", "send", "tests")
+"""Modules that such a folder imports beside its own."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -83,8 +84,10 @@ def _complaint(kind: str, name: str) -> str | None:
         close = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_0123456789").lower()
         hint = f"; try {close}" if close and not keyword.iskeyword(close) else ""
         return f"{name!r} is no name in Python: begin with a letter, go on with letters, digits and _{hint}"
-    if kind == "plugin" and (name in _TAKEN_BY_THE_FOLDER or name in sys.stdlib_module_names or name in _built_in()):
-        return f"there is a {name!r} already, of Python's or of framework-app's; try {name}_plugin"
+    if name in _TAKEN_BY_THE_FOLDER or name in sys.stdlib_module_names or (kind == "plugin" and name in _built_in()):
+        return f"there is a {name!r} already, of Python's or of framework-app's; try {name}_{kind}"
+    if find_spec(name) is not None:
+        return f"there is a module {name!r} already, which this Python has installed; try {name}_{kind}"
     return None
 
 
