@@ -25,7 +25,7 @@ from framework.runtime import build
 from framework.runtime.asked import AskedApp
 from framework.runtime.collect import unknown_groups
 from framework.runtime.companions import Companions
-from framework.runtime.connect import cluster_options, wait_for_a_broker
+from framework.runtime.connect import Patience, cluster_options
 from framework.runtime.counting import EngineFigures
 from framework.runtime.gates import Gates
 from framework.runtime.group import ConsumerGroup
@@ -158,13 +158,10 @@ class App:
             for group in self._groups:
                 if group.alone is not None:
                     group.alone.offsets.open()
-            await membership.introduce(self._taken.topics)
-            membership.start()
-            self._taken.start(tree)
-            membership.dormant.join = membership.join
-            Gates(membership.dormant, self._resources.values, self.world.workers).start(tree)
-            self._standstill = start_standstill(lambda: self._groups, cluster, self.world, tree)
-            await wait_for_a_broker(membership.accepted, self.settings.cluster)
+            async with Patience(membership.accepted, self.settings.cluster) as patience:
+                await membership.introduce(self._taken.topics, patience)
+                self._begin(tree, cluster)
+                await patience.over()
             log.info("app started", app=self.settings.app.name, member=self.member, groups=len(plans))
             self.plugins.calls.app_started(self)
             await self._life.asked.wait()
@@ -190,6 +187,14 @@ class App:
             abandoned=self.counts.abandoned,
             unconfirmed=self.counts.unconfirmed,
         )
+
+    def _begin(self, tree: TaskTree, cluster: Cluster) -> None:
+        membership = self._membership
+        membership.start()
+        self._taken.start(tree)
+        membership.dormant.join = membership.join
+        Gates(membership.dormant, self._resources.values, self.world.workers).start(tree)
+        self._standstill = start_standstill(lambda: self._groups, cluster, self.world, tree)
 
     async def _publish(self, message: Message) -> None:
         if self._producer is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 from framework.core import limits
 from framework.core.flow_control import FlowLimits
@@ -23,6 +22,7 @@ from framework.model.subscription import BY_SQL, Subscription
 from framework.ports import World
 from framework.runtime.codecs import with_codec
 from framework.runtime.collect import max_retries_of, mixture, over_maximum, same_topic, without_meaning
+from framework.runtime.folders import folder_of
 from framework.runtime.namespaced import seen_from_inside
 from framework.runtime.plan import GroupPlan, Handling, Keeping
 from framework.runtime.remembering import Onces, once_for
@@ -184,10 +184,16 @@ def _keeping(
         known = [AUTO, "none", *stores]
         hint = nearest(name, known) or f"; known: {', '.join(known)}"
         raise ConfigurationError(f"consumers.{group}.progress: no store {name!r}{hint}", place=place)
-    folder = str(Path(settings.progress.folder).expanduser())
+    instead, folder = stores.get("local") if store.name == "topic" and not spec.orderly else None, ""
+    try:
+        folder = str(folder_of(settings, "progress", "folder"))
+    except ConfigurationError:
+        if store.name == "local":
+            raise
+        instead = None  # only this machine's store needs it, and it is not what was asked for
     return Keeping(
         store,
-        stores.get("local") if store.name == "topic" and not spec.orderly else None,
+        instead,
         folder,
         is_auto=name == AUTO,
         has_ranges=not spec.orderly,
@@ -214,8 +220,8 @@ def _place(group: str, settings: AppSettings, worker: int) -> Place:
             f"app.name {name!r} cannot name a folder, which broadcasting group {group!r} needs; set broadcasting.name",
             place=settings.place("app", "name"),
         )
-    folder = Path(given.folder).expanduser() / (f"{name}.{worker}" if worker else name)
-    java = str(Path(given.java_folder).expanduser()) if given.java_folder else ""
+    folder = folder_of(settings, "broadcasting", "folder") / (f"{name}.{worker}" if worker else name)
+    java = str(folder_of(settings, "broadcasting", "java_folder")) if given.java_folder else ""
     return Place(str(folder), group, java)
 
 

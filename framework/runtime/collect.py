@@ -45,7 +45,9 @@ class Target:
 
 def target(app: str) -> Target:
     """`orders.py`, `package.module`, `package` or `module:name`; made importable, not imported."""
-    name, _, attribute = app.partition(":")
+    name, _, attribute = app.rpartition(":")
+    if not name:
+        name, attribute = app, ""
     path = Path(name)
     if path.suffix == ".py":
         if not path.is_file():

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
 
 import structlog
 
@@ -11,6 +14,7 @@ from framework.client.cluster import Cluster
 from framework.client.options import ClusterOptions
 from framework.core.census import Profile
 from framework.errors import BrokerUnreachable, ConfigurationError, FrameworkError
+from framework.model.durations import to_text
 from framework.model.reserved import AUTO_CREATE_TOPIC
 from framework.net.credentials import Credentials
 from framework.net.tls import TlsOptions, check_files
@@ -143,17 +147,52 @@ async def find_brokers(cluster: Cluster, plans: Sequence[GroupPlan], more: Itera
             break  # no name server answers; each further topic would wait as long
 
 
-async def wait_for_a_broker(accepted: asyncio.Event, cluster: ClusterSettings) -> None:
-    """Give up where the settings say how long to wait. The default is for ever: the loops go on trying."""
-    patience_ms = cluster.wait_broker
-    if patience_ms is None:
-        return
-    try:
-        async with asyncio.timeout(patience_ms / 1000):
-            await accepted.wait()
-    except TimeoutError:
-        servers = ", ".join(cluster.name_servers)
-        raise BrokerUnreachable(
-            f"no broker accepted a heartbeat within {patience_ms} ms (name servers {servers}); "
-            "check cluster.name_servers, or raise cluster.wait_broker"
-        ) from None
+class Patience:
+    """For how long a start waits for a broker: around everything that it does before one has accepted a heartbeat.
+
+    What it waits for on purpose (`paused`) counts for nothing. The default is for ever: the loops go on trying.
+    """
+
+    def __init__(self, accepted: asyncio.Event, cluster: ClusterSettings) -> None:
+        self._accepted, self._cluster = accepted, cluster
+        self._limit: asyncio.Timeout | None = None
+
+    async def __aenter__(self) -> Self:
+        if self._cluster.wait_broker is not None:
+            self._limit = asyncio.timeout(self._cluster.wait_broker / 1000)
+            await self._limit.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        limit = self._limit
+        if limit is None:
+            return
+        try:
+            await limit.__aexit__(kind, error, trace)
+        except TimeoutError:
+            servers, wait = ", ".join(self._cluster.name_servers), to_text(self._cluster.wait_broker or 0)
+            raise BrokerUnreachable(
+                f"no broker accepted a heartbeat within {wait} (name servers {servers}); "
+                "check cluster.name_servers, or raise cluster.wait_broker"
+            ) from None
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        limit = self._limit
+        if limit is None or (until := limit.when()) is None:
+            yield
+            return
+        now = asyncio.get_running_loop().time
+        began = now()
+        limit.reschedule(None)
+        try:
+            yield
+        finally:
+            limit.reschedule(until + now() - began)
+
+    async def over(self) -> None:
+        """Wait for the broker, where the settings limit that."""
+        if self._limit is not None:
+            await self._accepted.wait()

@@ -102,13 +102,14 @@ class Membership:
 
     # Joining
 
-    async def introduce(self, more_topics: Sequence[str]) -> None:
+    async def introduce(self, more_topics: Sequence[str], patience: connect.Patience) -> None:
         """Find the brokers and say who we are, before the first rebalance. What fails is tried again by the loops."""
         cluster, tree = self.cluster, self._tree
         await connect.find_brokers(cluster, [group.plan for group in self.groups], more_topics)
         await start_clocks(self._clock, self.groups, cluster, self._world, tree)
         await refuse_filters([group.plan for group in self.groups], cluster, self.member, tree)
-        self.groups, held = await self.joining.look_around(cluster, self.groups, self.member)
+        with patience.paused():
+            self.groups, held = await self.joining.look_around(cluster, self.groups, self.member)
         self._rooms = await start_rooms(lambda: self.groups, cluster, self._world, tree)
         self.joining.start_held(held, self._join_late, tree)
         supervise(tree, "heartbeats", self.heartbeats.run, self._world.chance)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from framework.declare import ConsumerSpec
@@ -12,6 +11,7 @@ from framework.errors import ConfigurationError, nearest
 from framework.hooks.theirs import run_through, theirs
 from framework.model.contracts import DedupStore
 from framework.ports import World
+from framework.runtime.folders import folder_of
 from framework.services.once import Once
 from framework.settings.schema import AppSettings
 
@@ -69,7 +69,7 @@ def once_for(
             "no repeat; write memory, or remove it",
             place=place,
         )
-    folder = str(Path(settings.once.folder).expanduser())
+    folder = "" if name == "memory" else str(folder_of(settings, "once", "folder"))
     means = _Means(group, folder, world.clock.now_ms, world.workers.run)
     for spec in wanting:
         key = (group, spec.topic)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, get_args
 
-from pydantic import BaseModel, BeforeValidator
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from framework.model import durations
@@ -22,7 +22,7 @@ from framework.settings.hidden import PLUGINS
 from framework.settings.schema import AppSettings
 from framework.settings.secret import Secret
 from framework.settings.secret_words import MASK, SECRET_WORDS
-from framework.settings.units import duration_ms, size_bytes, size_text
+from framework.settings.units import with_unit
 
 DEFAULT = "default"
 _OF_PLUGINS = ".".join(PLUGINS)
@@ -132,10 +132,8 @@ def spelled(value: Any, path: tuple[str, ...], field: FieldInfo | None) -> str:
             return ""
         case bool():
             return "true" if value else "false"
-        case int() if field is not None and _reads(field, duration_ms):
-            return durations.to_text(value)
-        case int() if field is not None and _reads(field, size_bytes):
-            return size_text(value)
+        case int() if field is not None and (text := with_unit(value, field)) is not None:
+            return text
         case Start(policy="age", ms=ms):
             return durations.to_text(ms)
         case Start(policy=policy):
@@ -148,9 +146,3 @@ def spelled(value: Any, path: tuple[str, ...], field: FieldInfo | None) -> str:
             return value or '""'
         case _:
             return json.dumps(value, default=str)
-
-
-def _reads(field: FieldInfo, reader: object) -> bool:
-    """Whether this is how the field's texts are read."""
-    found = [*field.metadata, *(each for kind in get_args(field.annotation) for each in get_args(kind))]
-    return any(isinstance(each, BeforeValidator) and each.func is reader for each in found)

@@ -11,12 +11,20 @@ from copy import deepcopy
 from typing import Any, TypeAlias, get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from framework.errors import ConfigurationError, nearest, shorten
 from framework.settings.hidden import Hidden, keys_of, without_passwords
 from framework.settings.secret_words import SECRET_WORDS
+from framework.settings.units import with_unit
 
+_BOUNDS = {
+    "greater_than_equal": ("ge", "greater than or equal to"),
+    "greater_than": ("gt", "greater than"),
+    "less_than_equal": ("le", "less than or equal to"),
+    "less_than": ("lt", "less than"),
+}
 Places: TypeAlias = Mapping[tuple[str, ...], str]
 """Path of a value -> where it was written."""
 
@@ -67,13 +75,39 @@ def _mistake(
         if "did you mean" not in message:
             message += f"; known here: {', '.join(sorted(known))}" if known else "; there are no keys here"
     else:
+        reason, found = _bound(detail, kind, inner) or (_reason(detail), _found(detail, path, hidden))
         variables = hidden.sources(path)
         if variables:
             what = f"the value of {' and '.join(f'${each}' for each in variables)} does not fit"
-            message = f"{dotted}: {what}: {hidden.without_values(_reason(detail), variables)}"
+            message = f"{dotted}: {what}: {hidden.without_values(reason, variables)}"
         else:
-            message = f"{dotted}: {_reason(detail)}{_found(detail, path, hidden)}"
+            message = f"{dotted}: {reason}{found}"
     return ConfigurationError(message, place=place_of(places, path))
+
+
+def _bound(detail: ErrorDetails, kind: type[BaseModel], path: tuple[str, ...]) -> tuple[str, str] | None:
+    """What is wrong with a duration or a size that is out of range, and what was found, in units that people write."""
+    word = _BOUNDS.get(detail["type"])
+    field = _field_at(kind, path) if word is not None else None
+    value = detail["input"]
+    if word is None or field is None:
+        return None
+    name, text = word
+    limit: int = detail["ctx"][name]
+    shown = with_unit(limit, field)
+    found = with_unit(value, field) if isinstance(value, int) else shorten(str(value)).strip("'")
+    return None if shown is None else (f"expected {text} {shown}", f", found {found}")
+
+
+def _field_at(kind: type[BaseModel], path: tuple[str, ...]) -> FieldInfo | None:
+    models: list[type[BaseModel]] = [kind]
+    found: FieldInfo | None = None
+    for step in path:
+        fields = [each for model in models for name, each in model.model_fields.items() if step in keys_of(name, each)]
+        if fields:
+            found = fields[0]
+            models = _models_in(found.annotation)
+    return found
 
 
 def place_of(places: Places, path: tuple[str, ...]) -> str | None:

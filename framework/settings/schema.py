@@ -91,8 +91,9 @@ class Application(Part):
     grace: Annotated[Duration, Field(le=600_000)] = 10_000
     """For how long others leave the queues of a process with a name to it when it is gone. 0s: not at all."""
     protect: bool | None = None
-    """Join a group only after having been steady for a while (10s, then 20s, up to 5m), where this process has lately
-    come and gone too often. Empty: where it has a name; true: also by the name of its machine, one process on each."""
+    """Join a group only after having been steady for a while, where this process has lately come and gone too often:
+    10s, then 20s, up to 5m, and up to 1m where it would otherwise change the group more than three times in a minute.
+    Empty: where it has a name; true: also by the name of its machine, one process on each."""
     start_jitter: Annotated[Duration, Field(le=60_000)] = 0
     """Join within this time after the start, drawn, and take queues when it is over: 2s where dozens start at once."""
 

@@ -39,6 +39,10 @@ _FILES = (
     ("cluster", "tls", "ca_file"),
     ("cluster", "tls", "cert_file"),
     ("cluster", "tls", "key_file"),
+    ("broadcasting", "folder"),
+    ("broadcasting", "java_folder"),
+    ("progress", "folder"),
+    ("once", "folder"),
 )
 
 
@@ -171,6 +175,7 @@ class _Layers:
         layer.values = self._expanded(layer.values, (), layer.places)
         for route in _FILES:
             _beside(path.parent, layer.values, route)
+        _handlers_beside(path.parent, layer.values)
         _lay(self.values, layer.values, self.places, layer.places, ())
 
     def add_environment(self) -> None:
@@ -335,5 +340,23 @@ def _beside(folder: Path, values: dict[str, Any], route: tuple[str, ...]) -> Non
     for step in route[:-1]:
         level = level.get(step) if isinstance(level, dict) else None
     name = level.get(route[-1]) if isinstance(level, dict) else None
-    if isinstance(level, dict) and isinstance(name, str) and name:
+    if isinstance(level, dict) and isinstance(name, str) and name and not name.startswith("~"):
         level[route[-1]] = str(folder / name)
+
+
+def _handlers_beside(folder: Path, values: dict[str, Any]) -> None:
+    """Files and folders likewise; modules are imported by their names from wherever Python finds them."""
+    app = values.get("app")
+    names = app.get("handlers") if isinstance(app, dict) else None
+    if isinstance(app, dict) and isinstance(names, list | tuple):
+        app["handlers"] = [_handler_beside(folder, name) if isinstance(name, str) else name for name in names]
+    elif isinstance(app, dict) and isinstance(names, str):
+        app["handlers"] = _handler_beside(folder, names)
+
+
+def _handler_beside(folder: Path, name: str) -> str:
+    is_file = name.partition(":")[0].endswith(".py") or "/" in name or name == "."
+    if not is_file or folder == Path():
+        return name
+    beside = str(folder / name)
+    return beside if "/" in beside else f"./{beside}"

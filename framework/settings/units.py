@@ -7,9 +7,11 @@ world's settings take it for seconds and the other half for milliseconds.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
+from annotated_types import Ge, Le
 from pydantic import BeforeValidator, WithJsonSchema
+from pydantic.fields import FieldInfo
 
 from framework.model import durations
 
@@ -49,6 +51,27 @@ def size_text(count: int) -> str:
         if count and count % _SIZE_UNIT[unit] == 0:
             return f"{count // _SIZE_UNIT[unit]}{unit}"
     return f"{count}B"
+
+
+def with_unit(value: int, field: FieldInfo) -> str | None:
+    """A duration or a size as a file would write it; None where the field holds neither."""
+    if _reads(field, duration_ms):
+        return durations.to_text(value)
+    return size_text(value) if _reads(field, size_bytes) else None
+
+
+def _reads(field: FieldInfo, reader: object) -> bool:
+    """Whether this is how the field's texts are read."""
+    found = [*field.metadata, *(each for kind in get_args(field.annotation) for each in get_args(kind))]
+    return any(isinstance(each, BeforeValidator) and each.func is reader for each in found)
+
+
+def bounds_of(field: FieldInfo) -> tuple[int | None, int | None]:
+    """The least and the greatest value that the field takes; None where there is no such bound."""
+    found = [*field.metadata, *(each for kind in get_args(field.annotation) for each in get_args(kind))]
+    found += [inner for each in found if isinstance(each, FieldInfo) for inner in each.metadata]
+    least = next((each.ge for each in found if isinstance(each, Ge)), None)
+    return least, next((each.le for each in found if isinstance(each, Le)), None)  # type: ignore[return-value]  # ints
 
 
 DURATION_PATTERN = r"^\s*(\d+(\.\d+)?(ms|s|m|h|d))+\s*$"

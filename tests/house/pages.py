@@ -16,9 +16,10 @@ from framework_audit.plugin import AuditSettings
 from framework_outbox.settings import OutboxSettings
 from framework_spark.settings import SparkSettings
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 import framework
-from framework.settings import json_schema
+from framework.settings import json_schema, units
 from framework.settings.changes import CODE, GUARDS, LIVE
 from framework.settings.explain import spelled
 from framework.settings.schema import AppSettings, ConsumerSettings
@@ -36,6 +37,8 @@ Durations have a unit (`500ms`, `30s`, `15m`, `1h30m`), sizes too (`512KiB`, `64
 `${env:NAME}` takes a value from the environment.
 One over the other: defaults, the file, `--overlay` files, variables, and the command line.
 A variable is `FRAMEWORK_APP__CONSUMERS__BILLING__CONCURRENCY=4`, and an option `--set consumers.billing.concurrency=4`.
+A path in a file is relative to that file, also in `app.handlers`; `~` is the home directory. Modules are found by name.
+In variables and options a path is relative to the folder that the command runs in.
 `framework-app config explain` shows what is in force and where it was written.
 `framework-app check` says all that is wrong, with file and line.
 
@@ -98,10 +101,19 @@ def _rows(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[str]:
         key = ".".join(here[1:])
         default = spelled(field.get_default(call_default_factory=True), here, field)
         shown = f"`{default}`" if default not in {"", '""', "null", "none"} or name == "progress" else "none"
-        yield f"| `{key}` | {shown} | {_change(here)} | {_cell(said[name])} |"
+        yield f"| `{key}` | {shown} | {_change(here)} | {_cell(said[name])}{_range(field, here)} |"
         for inner in json_schema.models_in(model) if path[0].startswith("plugins.settings.") else ():
             if inner is not model and inner in get_args(kind):  # a mapping's own keys lead to its values' model
                 yield from _rows(inner, (*here, "NAME"))
+
+
+def _range(field: FieldInfo, path: tuple[str, ...]) -> str:
+    """What the schema refuses below and above; 0 and 1 say nothing."""
+    least, most = units.bounds_of(field)
+    words = [f"at least `{spelled(least, path, field)}`"] if least is not None and least > 1 else []
+    words += [f"at most `{spelled(most, path, field)}`"] if most is not None else []
+    text = ", ".join(words)
+    return f" {text[0].upper()}{text[1:]}." if text else ""
 
 
 def _change(path: tuple[str, ...]) -> str:
