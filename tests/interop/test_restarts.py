@@ -1,0 +1,57 @@
+"""A broker and the name server of a real cluster are started anew while members are at work: no queue moves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.interop.application import Application
+from tests.interop.cluster import Cluster, Shape
+from tests.interop.java_peer import JavaPeer
+from tests.interop.mqadmin import Admin
+from tests.interop.processes import Nursery, wait_until
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(420)]
+
+REGISTERED_S = 32.0
+"""Brokers register each 30 s: for so long a name server that was started anew may not know one that runs."""
+
+
+def test_a_broker_and_the_name_server_are_started_anew_and_every_queue_stays(
+    java: JavaPeer, numbers: Callable[[], str], nursery: Nursery, tmp_path: Path
+) -> None:
+    """broker-b lists whoever comes back first alone, and the name server knows broker-b alone."""
+    (tmp_path / "cluster").mkdir()
+    cluster = Cluster(tmp_path / "cluster", nursery, Shape(brokers=2))
+    try:
+        cluster.start(timeout_s=200)
+        admin, topic = Admin(java, cluster.name_server), f"stays-{numbers()}"
+        for address in cluster.addresses.brokers.values():
+            admin.run("updateTopic", "-b", address, "-t", topic, "-r", "3", "-w", "3")
+        members = []
+        for number in range(3):
+            (tmp_path / str(number)).mkdir()
+            member = Application(
+                nursery, tmp_path / str(number), cluster.name_server, topic=topic, group=f"g-{topic}", pause_s=0
+            )
+            members.append(member)
+        shared = f"members=3 owned=2 queues=6 topic={topic}"
+        for member in members:
+            wait_until(lambda member=member: shared in member.said(), "a third of the queues", 60)  # type: ignore[misc]  # mypy knows no default
+        time.sleep(3)
+        before = [len(member.said()) for member in members]
+        cluster.kill("namesrv")
+        cluster.kill("broker-b")
+        cluster.start(timeout_s=200)
+        time.sleep(REGISTERED_S)
+        said = [member.said()[length:] for member, length in zip(members, before, strict=True)]
+        for member in members:
+            member.kill()
+    finally:
+        cluster.stop()
+
+    assert all("disconnected" in each for each in said), "everybody was parted from both"
+    assert [] == [line for each in said for line in each.splitlines() if "assignment changed" in line]
