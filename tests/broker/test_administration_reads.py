@@ -214,13 +214,19 @@ def test_a_minute_s_sum_outlives_the_turn_of_the_clock_s_minute() -> None:
         (RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG, None),
         (RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG, None),
         (RequestCode.GET_COLD_DATA_FLOW_CTR_INFO, {"configTable": {}, "globalAcc": 0, "runtimeTable": {}}),
-        (RequestCode.SET_COMMITLOG_READ_MODE, None),
     ],
 )
 def test_of_what_does_not_exist_here_there_is_nothing_to_tell(code: RequestCode, body: object) -> None:
     answer = ask(BrokerLab(), code, b"g=10\n")
 
     assert (0, body) == (answer.code, dialect.loads(answer.body) if answer.body else None)
+
+
+def test_how_the_log_is_read_ahead_is_taken_as_rocketmq_takes_it() -> None:
+    """mqadmin prints the remark."""
+    answer = ask(BrokerLab(), RequestCode.SET_COMMITLOG_READ_MODE, READ_AHEAD_MODE="0")
+
+    assert (0, "set commitlog readahead mode success, mode: 0") == (answer.code, answer.remark)
 
 
 def test_there_are_no_lite_topics() -> None:

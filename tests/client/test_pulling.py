@@ -121,7 +121,10 @@ def test_a_damaged_record_fails_the_pull_whole_and_names_the_offset() -> None:
 
 
 def reader(subscription: Subscription = EVERYTHING) -> Puller:
-    return ScriptedCluster().client.puller("billing", subscription, QUEUE)
+    async def made() -> Puller:
+        return ScriptedCluster().client.puller("billing", subscription, QUEUE)  # a cluster is made inside a loop
+
+    return virtually(made)
 
 
 BODY = b"".join(

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from framework.broker.request import Answer, Request, ok
 from framework.errors import bare
+from framework.wire.fields import from_fields
+from framework.wire.requests.admin import ReadAheadRequest
 
 
 def handle(request: Request) -> Answer:
-    mode = bare(request.command.fields.get("READ_AHEAD_MODE", ""))
-    return ok(remark=f"set commitlog readahead mode success, mode: {mode}")
+    mode = from_fields(ReadAheadRequest, request.command.fields).mode
+    return ok(remark=f"set commitlog readahead mode success, mode: {bare(mode)}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from framework.wire.codes import RequestCode
-from framework.wire.fields import Int32, header
+from framework.wire.fields import Int32, header, wire
 
 # Topics
 
@@ -257,6 +257,43 @@ class CleanConsumeQueuesRequest:
 @header
 class DeleteCommitLogRequest:
     CODE: ClassVar = RequestCode.DELETE_EXPIRED_COMMITLOG
+
+
+@header
+class RocksdbProgressRequest:
+    CODE: ClassVar = RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS
+    topic: str
+    check_store_time: int = 0
+
+
+@header
+class UpdateColdDataRequest:
+    """The body is properties text: groups, and what each may read of old messages."""
+
+    CODE: ClassVar = RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG
+
+
+@header
+class RemoveColdDataRequest:
+    """The body is a group's name."""
+
+    CODE: ClassVar = RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG
+
+
+@header
+class ColdDataInfoRequest:
+    CODE: ClassVar = RequestCode.GET_COLD_DATA_FLOW_CTR_INFO
+
+
+@header
+class ReadAheadRequest:
+    CODE: ClassVar = RequestCode.SET_COMMITLOG_READ_MODE
+    mode: str = wire("READ_AHEAD_MODE")
+
+
+@header
+class LiteInfoRequest:
+    CODE: ClassVar = RequestCode.GET_BROKER_LITE_INFO
 
 
 @header
