@@ -107,7 +107,9 @@ class Retire:
     __slots__ = ()
 
 
-Trouble: TypeAlias = Literal["pull failed", "broker away", "record damaged", "pulls bring nothing on"]
+Trouble: TypeAlias = Literal[
+    "pull failed", "queue not begun", "broker away", "record damaged", "pulls bring nothing on"
+]  # fmt: skip
 """What a queue may fail by, in the words of the log."""
 
 Step: TypeAlias = Position | Pull | Wait | Retire
@@ -210,9 +212,9 @@ class QueueFlow:
         self._succeeded()
         return True
 
-    def position_refused(self, reason: str, now_ms: int, *, is_away: bool = False) -> None:
+    def position_refused(self, reason: str, now_ms: int, trouble: Trouble = "pull failed") -> None:
         self._move("position_refused")
-        self._failed(reason, now_ms, trouble="broker away" if is_away else "pull failed")
+        self._failed(reason, now_ms, trouble=trouble)
 
     def pulled(self, result: PullResult, now_ms: int) -> Chunk | None:
         """Take in a pull's answer; a chunk comes back where there is something to handle."""

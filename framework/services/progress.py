@@ -33,7 +33,7 @@ from framework.core.ranges import (
     within_limit,
 )
 from framework.core.window import Window
-from framework.errors import FrameworkError, StoreError, Superseded
+from framework.errors import FrameworkError, Refused, StoreError, Superseded
 from framework.model.contracts import KeepsProgress
 from framework.model.message import Message
 from framework.model.pulled import Found
@@ -204,12 +204,11 @@ class QueueProgress:
         self._may_stand = True
         self.epoch = -1  # until there is one again: what failed to be taken must not lend its successor the old one
         if not self._has_ranges:
-            await self._take(None)
+            await self._take_first(None)
             self._may_stand, self._is_fresh = False, True
             return True
         if not await self._is_used():
-            self._may_stand = self._use is not None and self._use.is_in_doubt
-            self._is_fresh = True
+            self._may_stand, self._is_fresh = self._use is not None and self._use.is_in_doubt, True
             return True
         log.debug("progress asked", group=self.group, queue=str(self.queue))
         last, found, reason = None, None, None
@@ -228,7 +227,7 @@ class QueueProgress:
         must_void = reason is not None and marks.safeguard("a record that is not applied is voided")
         if must_void or reason is None:
             try:
-                await self._take(found)
+                await self._take_first(found)
             except FrameworkError as error:
                 if must_void:
                     raise  # it would be taken for true once the offset has passed its low end again
@@ -263,6 +262,12 @@ class QueueProgress:
         for message in await self._looks.peek(self.group, self.queue, offset, 1):
             return mark_of(message) if message.queue_offset == offset else None
         return None
+
+    async def _take_first(self, found: Finished | None) -> None:
+        try:
+            await self._take(found)
+        except (Refused, StoreError) as error:
+            raise FrameworkError(f"its first record of progress could not be written: {error}") from error
 
     async def _take(self, found: Finished | None, *, is_released: bool = False) -> Record:
         record, content = within_limit(replace(self._record(found, is_released=is_released), epoch=-1))

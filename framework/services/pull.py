@@ -16,7 +16,7 @@ from framework.core import limits
 from framework.core.chunk import Chunk
 from framework.core.flow_control import FlowLimits
 from framework.core.offsets import OffsetTable
-from framework.core.queue_flow import Position, Pull, QueueFlow, Wait
+from framework.core.queue_flow import Position, Pull, QueueFlow, Trouble, Wait
 from framework.core.skipping import Skipping
 from framework.core.statistics import Rates
 from framework.core.window import Window
@@ -287,6 +287,7 @@ class PullLoop:
         return offset
 
     async def _position(self) -> None:
+        trouble: Trouble = "pull failed"
         try:
             if self.progress is not None:
                 await self.progress.handed_over()
@@ -294,10 +295,12 @@ class PullLoop:
             if self.flow.stays_after_doubt(start.stored):
                 log.info("queue stays", group=self.group_name, queue=str(self.queue), reason=start.reason)
                 return
+            trouble = "queue not begun"
             if self.progress is not None and not await self.progress.begin(start.offset, start.stored):
                 return
         except FrameworkError as error:
-            self.flow.position_refused(str(error), self._clock.monotonic_ms(), is_away=is_said(error))
+            trouble = "broker away" if is_said(error) else trouble
+            self.flow.position_refused(str(error), self._clock.monotonic_ms(), trouble)
             self._name_failure()
             return
         self.flow.positioned(start.offset, start.end)
@@ -316,7 +319,8 @@ class PullLoop:
         if trouble == self._trouble:
             return
         if trouble is None:
-            told = log.debug if self._trouble == "broker away" else log.info
+            # Of a queue that has begun at last it is said where it begins.
+            told = log.debug if self._trouble in {"broker away", "queue not begun"} else log.info
             told("pull recovered", group=self.group_name, queue=str(self.queue))
         elif trouble == "broker away":
             log.debug("pull failed", group=self.group_name, queue=str(self.queue), reason=flow.failure)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +17,7 @@ from framework.core import limits
 from framework.core.budget import Budget
 from framework.core.offsets import OffsetTable
 from framework.core.window import Window
-from framework.errors import BrokerUnreachable, FrameworkError
+from framework.errors import BrokerUnreachable, FrameworkError, Refused
 from framework.hooks.builtin.progress.progress_topic import TopicStore
 from framework.model.contracts import KeepsProgress
 from framework.model.message import Message
@@ -381,6 +382,10 @@ def test_who_is_leaving_or_has_just_taken_its_queue_outbids_nobody(is_leaving: b
     play(story)
 
 
+async def refuse(refusal: FrameworkError, *_: object) -> int:
+    raise refusal
+
+
 def test_a_queue_that_cannot_be_voided_is_not_begun() -> None:
     async def story() -> None:
         broker = Broker()
@@ -393,6 +398,10 @@ def test_a_queue_that_cannot_be_voided_is_not_begun() -> None:
 
         means.send = refuses  # type: ignore[method-assign, assignment]  # a store that takes no writes
         with pytest.raises(BrokerUnreachable):
+            await Owner(broker, TopicStore().open(means)).begin()
+        refusal = Refused(1, "no", request="SEND_MESSAGE_V2", peer="broker-a")
+        means.send = partial(refuse, refusal)  # type: ignore[method-assign, assignment]  # likewise
+        with pytest.raises(FrameworkError, match="its first record of progress could not be written: SEND_MESSAGE_V2"):
             await Owner(broker, TopicStore().open(means)).begin()
         broker.offset = LOW  # without a record that must be voided it goes on, and tries again when there is a gap
         owner = await Owner(broker, TopicStore().open(means)).begin()

@@ -8,13 +8,14 @@ from collections.abc import Callable
 
 import pytest
 
+from framework.client.fences import Fence
 from framework.core.budget import Budget
 from framework.core.chunk import Chunk
 from framework.core.flow_control import FlowLimits
 from framework.core.offsets import OffsetTable
 from framework.core.queue_flow import QueueFlow, QueueState
 from framework.core.window import Window
-from framework.errors import BrokerUnreachable
+from framework.errors import BrokerUnreachable, FrameworkError
 from framework.model.message import Message
 from framework.model.pulled import Failed, Found, NothingNew, OffsetIllegal, PullResult
 from framework.model.queue import MessageQueue
@@ -244,6 +245,33 @@ def test_a_position_that_cannot_be_had_is_named_and_asked_again_and_nothing_is_p
     _, lines = play_logged(story)
     assert ["pull failed", "pull recovered", "queue positioned"] == [line["event"] for line in lines]
     assert ("pull failed", "broker-a gives no answer") in told(lines, "reason")
+
+
+def test_a_queue_that_lacks_its_first_record_is_named_as_what_it_is() -> None:
+    """No pull has failed: it was a record of progress that a broker refused."""
+    refusals = [FrameworkError("its first record of progress could not be written: SEND_MESSAGE_V2 (310) refused")]
+
+    class Progress:
+        passing, fence = None, Fence()
+
+        async def handed_over(self) -> None: ...
+        async def begin(self, offset: int, stored: int | None) -> bool:
+            if refusals:
+                raise refusals.pop()
+            return True
+
+        def is_moved(self, window: object) -> bool:
+            return False
+
+    async def story() -> None:
+        it = Fixture(starts=(Start(7, "stored 7", 7), Start(7, "stored 7", 7)))
+        it.loop.progress = Progress()  # type: ignore[assignment]  # as much of it as this takes
+        await asyncio.sleep(2)
+        await end(it.task)
+
+    _, lines = play_logged(story)
+    assert ["queue not begun", "pull recovered", "queue positioned"] == [line["event"] for line in lines]
+    assert "first record of progress could not be written: SEND_MESSAGE_V2" in lines[0]["reason"]
 
 
 def test_a_queue_moved_by_its_broker_goes_on_from_there_and_says_so() -> None:
