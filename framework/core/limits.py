@@ -90,3 +90,4 @@ STUCK_MS = 900_000  # a queue that one message has blocked for so long needs a p
 
 # Stopping
 DRAIN_MS = 30_000  # how long running handlers may take to end
+TRIES_LEAVING = 2  # of a key behind others that fails: a poisoned one must not hold up each leave for all that time

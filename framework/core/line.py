@@ -66,17 +66,21 @@ class Line:
     def first(self) -> Portion | None:
         """The portion whose message at `next` is the first in line; None where nobody waits.
 
-        A window that hands out nothing more has nobody in line, wherever its portions had got to.
+        A window that hands out nothing more has nobody in line, wherever its portions had got to, but what has to be
+        handled yet for the sake of something that has ended behind it.
         """
         portions = self._portions
         while portions:
             portion = portions[0]
-            is_over = portion.window.is_draining
+            window = portion.window
+            is_over = window.is_draining and not window.drains_to
             if not is_over:
                 if portion.gone:
                     portion.skip_gone()
                 if portion.next < portion.count:
-                    return portion
+                    is_over = window.is_draining and portion.messages[portion.next].queue_offset >= window.drains_to
+                    if not is_over:
+                        return portion
             portions.popleft()
             if self.is_manual and portion.ended < portion.next:
                 self._uncommitted.append(portion)
@@ -104,9 +108,10 @@ class Line:
         if self.first is None:
             return places
         for portion in self._portions:
-            if portion.window.is_draining:
-                continue
+            window = portion.window
             for index in range(portion.next, portion.count):
+                if window.is_draining and portion.messages[index].queue_offset >= window.drains_to:
+                    break
                 if not portion.gone >> index & 1:
                     places.append((portion, index))
                     if len(places) == count:

@@ -23,8 +23,8 @@ class Window:
     """The deque of an owned queue's chunks. `admit` puts in, `settle` takes out what has ended from the front."""
 
     __slots__ = (
-        "_budget", "_chunks", "_committable", "_confirmed", "_end", "_marks", "_passed", "bytes", "epoch", "is_closed",
-        "is_draining", "is_kept", "messages", "run",
+        "_budget", "_chunks", "_committable", "_confirmed", "_end", "_marks", "_passed", "bytes", "drains_to", "epoch",
+        "is_closed", "is_draining", "is_kept", "messages", "run",
     )  # fmt: skip
 
     def __init__(self, begin: int, budget: Budget, run: Any = None) -> None:
@@ -40,6 +40,8 @@ class Window:
         """Messages held: pulled, and not yet dropped with their finished chunk."""
         self.bytes = 0
         self.is_draining = False
+        self.drains_to = 0
+        """What is below may still be started while the queue drains: its line is behind others."""
         self.is_closed = False
         self.is_kept = False
         """What has ended above a gap survives this process: how far it runs ahead costs no repeats."""
@@ -143,10 +145,21 @@ class Window:
 
     def stop_handing_out(self) -> None:
         """The queue is being taken away: nothing more is started; what runs may still end and count."""
-        self.is_draining = True
+        self.is_draining, self.drains_to = True, 0
         for chunk in self._chunks:
             # Messages that nobody started are given back: their indexes stay below `count` and never end.
             chunk.next = max(chunk.next, chunk.count)
+
+    def close_gaps(self, least: int = 0) -> None:
+        """Where it drains: have what is below all that has ended, or below `least`, be started yet."""
+        if not self.is_draining or self.is_closed:
+            return
+        ends = [
+            chunk.end if not chunk.count else chunk.messages[last].queue_offset + 1
+            for chunk in self._chunks
+            if (last := max(chunk.ahead.bit_length(), chunk.low) - 1) >= 0 or not chunk.count
+        ]
+        self.drains_to = max(self.drains_to, least, *ends)
 
     def close(self) -> None:
         """The queue is gone: give all bytes back. What ends from now on changes nothing."""

@@ -96,12 +96,9 @@ class ConsumerGroup:
             reports=self._reports, clock=world.clock, handling_of=self._handling_of,
         ).uncommon  # fmt: skip
         self._progress: Any = cluster.brokers if self.alone is None else self.alone.offsets
-        self.progress = (
-            Progressing(
-                plan.name, plan.progress, cluster, self.offsets, world, tree, self.owned.values, member,
-                lambda: self.members, lambda: self.rebalance.changes,
-            )
-            if plan.progress is not None else None
+        self.progress = None if plan.progress is None else Progressing(
+            plan.name, plan.progress, cluster, self.offsets, world, tree, self.owned.values, member,
+            lambda: self.members, lambda: self.rebalance.changes,
         )  # fmt: skip
         """Keeps what has ended above gaps; None where nothing is kept."""
         stored = partial(cluster.fences.stored, plan.name) if self.alone is None else self.alone.offsets.stored
@@ -305,6 +302,9 @@ class ConsumerGroup:
         pull.flow.revoke()
         if pull.flow.has_position:
             self._settler.hurry(pull.flow.window)
+            is_handed_on = self._is_stopping or pull.queue not in self.assignment.of(pull.queue.topic)
+            if self.order is not None and is_handed_on and pull.queue.topic in self.subscriptions:
+                self.order.crew.close_gaps(pull.queue)
         self._tasks.pop(pull.queue).cancel()
 
     async def _retire(self, pull: PullLoop, deadline: float) -> None:
@@ -336,6 +336,7 @@ class ConsumerGroup:
     async def _hand_over(self, pull: PullLoop) -> bool:
         """Whether a record keeps what has ended above a gap."""
         if pull.flow.has_position:
+            pull.flow.window.stop_handing_out()  # whatever might still have been started
             self.offsets.advance(pull.queue, pull.flow.window.settle())
             if marks.safeguard("the last offset is confirmed"):
                 await self._commits.flush(pull.queue)
@@ -352,16 +353,16 @@ class ConsumerGroup:
         if self._busy(pull) and pull.flow.has_position:
             # Now: after the wait it might be behind what the next owner has committed by then.
             await self._commits.flush(pull.queue)
-        while (busy := self._busy(pull)) and clock.monotonic() < min(deadline, self._stop_by):
-            await pull.quiet.wait(min(deadline, self._stop_by))
-        return busy
+        while self._busy(pull, until := min(deadline, self._stop_by)) and clock.monotonic() < until:
+            await pull.quiet.wait(until)
+        return self._busy(pull)
 
     # What became of messages: the group's side of PullLoop
 
-    def _busy(self, pull: PullLoop) -> int:
-        """Handlers of the queue that run, and copies of its messages that are not durable yet."""
+    def _busy(self, pull: PullLoop, until: float = 0.0) -> int:
+        """Handlers of the queue that run, or are to until then, and copies of its messages that are not durable yet."""
         if self.order is not None:
-            return int(self.order.crew.is_busy(pull.queue))
+            return int(self.order.crew.is_busy(pull.queue, int(until * 1000)))
         settler = self._settler if self.alone is None else self.alone.again
         return pull.running + settler.pending_for(pull.flow.window) if pull.flow.has_position else 0
 
@@ -400,9 +401,7 @@ class ConsumerGroup:
         return self._handling_of(message.topic) if is_retry else self.plan.handling.get(message.topic)
 
     def _handling_of(self, topic: str) -> Handling:
-        if topic == self.retry_topic:
-            return self._retry_handling
-        return self.plan.handling[topic]
+        return self._retry_handling if topic == self.retry_topic else self.plan.handling[topic]
 
     @property
     def is_caught_up(self) -> bool:

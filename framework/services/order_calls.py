@@ -66,7 +66,9 @@ class OrderCalls:
             index, current = first, message
             while True:
                 started = lane.started = clock.monotonic()
-                if started > until or portion.window.is_draining or not lease.holds(int(started * 1000)):
+                window = portion.window
+                is_over = window.is_draining and current.queue_offset >= window.drains_to
+                if started > until or is_over or not lease.holds(int(started * 1000)):
                     return index - first, None
                 slot.message = current
                 result = at_once(call, current)

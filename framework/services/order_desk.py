@@ -64,6 +64,8 @@ class Lane:
     """When it stands in line again; 0 where it does not wait."""
     lingers_ms: int = 0
     """Until when its batch may fill; 0 where nobody waits for that."""
+    failed_leaving: int = 0
+    """Tries that have failed since its queue is being given back."""
     slot: LineSlot | None = None
     """By which its deliveries learn the epoch; None before the first."""
     started: float = 0.0

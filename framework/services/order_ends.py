@@ -173,7 +173,7 @@ class OrderEnds:
                 pull.left(each.chunk, 0)
         if ends.done < len(places) or ends.copies:
             pull.rates.failed(now_ms)
-            if not first.window.is_draining:  # else the next owner is given them
+            if line.first is not None:  # else the next owner is given them
                 self._batch_stays(lane, places, messages, outcomes, errors, ends)
 
     def _batch_ended(

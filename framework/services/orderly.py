@@ -131,9 +131,35 @@ class Orderly:
         """How many handlers run on this window's queue, whichever window their messages are of."""
         return sum(desk.running for desk in self._desks.values() if desk.pull is window.run)
 
-    def is_busy(self, queue: MessageQueue) -> bool:
+    def is_busy(self, queue: MessageQueue, until_ms: int = 0) -> bool:
+        """Whether handlers run; or, of a queue that is being given back, are still to run, and may until then."""
         desk = self._desks.get(queue)
-        return desk is not None and desk.running > 0
+        return desk is not None and (desk.running > 0 or (until_ms > 0 and self._has_gaps(desk, until_ms)))
+
+    def close_gaps(self, queue: MessageQueue) -> None:
+        """The queue is to be given back. Keys that are behind others come to where those are; what these have handled
+        would come again otherwise.
+        """
+        desk = self._desks[queue]
+        if desk.lanes.is_by_key and marks.safeguard("a leaver by key closes its gaps"):
+            window, batching = desk.pull.flow.window, desk.how.batching
+            count = batching.count if batching is not None else 1
+            window.drains_to = window.end  # so that they tell what they are at
+            running = [place for line in desk.lanes if line.run.is_running for place in line.take(count)]
+            window.drains_to = 0
+            window.close_gaps(max((each.messages[index].queue_offset + 1 for each, index in running), default=0))
+
+    def _has_gaps(self, desk: Desk, until_ms: int) -> bool:
+        """Whether some key that is behind others may still come to where those are."""
+        now_ms = self._clock.monotonic_ms()
+        if not desk.lanes.is_by_key or not self._size or not desk.lease.holds(now_ms):
+            return False
+        return any(
+            line.first is not None
+            and now_ms + line.wait_ms(now_ms) < until_ms
+            and line.run.failed_leaving < limits.TRIES_LEAVING
+            for line in desk.lanes
+        )
 
     def blocked_because(self, queue: MessageQueue) -> str | None:
         """Why the queue's first message is not past, or which keys are blocked."""
@@ -260,9 +286,12 @@ class Orderly:
             if not desk.running:
                 self._desks.pop(desk.pull.queue, None)
             return
-        if desk.pull.flow.state is QueueState.RETIRING:
-            desk.pull.quiet.ring()
         now_ms = self._clock.monotonic_ms()
+        if desk.pull.flow.state is QueueState.RETIRING:
+            lane.failed_leaving += lane.line.wait_ms(now_ms) > 0
+            if desk.lanes.is_by_key and desk.pull.flow.window.drains_to:
+                desk.pull.flow.window.close_gaps()
+            desk.pull.quiet.ring()
         if lane.line.first is None:
             self._drop_if_over(lane)
         elif desk.lease.holds(now_ms):  # else the next lease, and then the next chunk, will bring it back

@@ -216,6 +216,12 @@ MUTANTS: tuple[Mutant, ...] = (
         test="tests/scenarios/test_auto_progress.py",
     ),
     Mutant(
+        "a leaver by key closes its gaps",
+        "what other keys have handled behind one that is slow, or is tried again, is repeated after a clean leave",
+        (),
+        test="tests/scenarios/test_hand_over.py",
+    ),
+    Mutant(
         "a record that is not applied is voided",
         "a record that was not believed is, by the next owner, when progress has passed its low end again",
         (),

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
+from typing import Any
+
 import pytest
 
-from framework.testing.checkers import calm_runs_do_not_repeat, nothing_lost
+from framework.declare import Consumer, consumer
+from framework.model.message import Message
+from framework.model.outcome import BatchFailed, Suspend
+from framework.settings.schema import AppSettings
+from framework.testing.checkers import calm_runs_do_not_repeat, nothing_lost, order_kept
 from framework.testing.cluster import Cluster
 from framework.testing.errors import Violation
-from framework.testing.history import Started
+from framework.testing.history import Finished, Started
 from framework.testing.story import Story, all_handled, tell
 from framework.testing.workload import GroupLoad, Workload
 
@@ -49,3 +57,102 @@ def test_what_is_not_awaited_is_repeated() -> None:
 def test_without_announcements_a_join_repeats_what_is_at_work() -> None:
     """So it is with the Java client, and with `progress: none`: the page says so."""
     assert tell(comings_and_goings, busy("none")) > 0
+
+
+def keyed(*, fails: bool, batch: int, is_async: bool, mutants: tuple[str, ...]) -> Cluster:
+    """One queue with three keys in turn. Messages of the first fail once, or are slow; the others' are quick."""
+
+    def handlers(cluster: Cluster) -> list[Consumer[..., Any]]:
+        def ended(messages: list[Message]) -> None:
+            for message in messages:
+                is_ok = not fails or message.queue_offset != 3 or message.attempt > 1
+                cluster.recorder.finished("billing", message, "ok" if is_ok else "failed")
+                if not is_ok:
+                    raise BatchFailed("not yet", at=messages.index(message)) if batch else ValueError("not yet")
+
+        def begun(messages: list[Message]) -> None:
+            for message in messages:
+                cluster.recorder.started("billing", message)
+
+        async def handle(message: Message) -> None:
+            begun([message])
+            await asyncio.sleep(0.3 if message.queue_offset % 3 == 0 and not fails else 0.001)
+            ended([message])
+
+        def handle_at_once(message: Message) -> None:
+            begun([message])
+            ended([message])
+
+        async def handle_batch(messages: list[Message]) -> None:
+            begun(messages)
+            await asyncio.sleep(0.3 if messages[0].queue_offset % 3 == 0 and not fails else 0.001)
+            ended(messages)
+
+        chosen = handle_batch if batch else handle if is_async else handle_at_once
+        key: dict[str, Any] = {"key": lambda message: message.queue_offset % 3}
+        return [consumer("orders", "billing", orderly="key", batch=batch, **key)(chosen)]
+
+    settings = {"app": {"drain": "10s"}, "consumers": {"billing": {"start": "first", "pull_batch": 8}}}
+    cluster = Cluster(
+        apps=0, workload=Workload(queues=1), consumers=handlers, mutants=mutants,
+        settings=AppSettings.model_validate(settings),
+    )  # fmt: skip
+    cluster.history.orderly = {"billing": 3}
+    cluster.history.batched = {"billing"} if batch else set()
+    return cluster
+
+
+@pytest.mark.parametrize("mutants", [(), ("a leaver by key closes its gaps",)], ids=["", "mutant"])
+@pytest.mark.parametrize(
+    ("fails", "batch", "is_async"),
+    [(True, 0, True), (True, 0, False), (True, 4, True), (False, 0, True), (False, 4, True)],
+)
+def test_a_leaver_by_key_repeats_nothing(fails: bool, batch: int, is_async: bool, mutants: tuple[str, ...]) -> None:
+    """It leaves while one key is in its pause, or slow, and others are far ahead: that one comes to where they are."""
+
+    async def scenario(story: Story) -> int:
+        (first,) = await story.start_apps(1)
+        await story.send("orders", 30)
+        await story.within("10s").until(lambda story: sum(1 for _ in story.history.of(Started)) > 15)
+        await story.sleep("50ms")
+        await story.leave(first)
+        gone = story.now
+        story.cluster.add_app()
+        story.cluster.start_app(story.cluster.apps[-1])
+        await story.within("60s").until(all_handled)
+        story.check(nothing_lost, *(() if batch else (order_kept,)))
+        ended = Counter(fact.offset for fact in story.history.of(Finished) if fact.is_ok)
+        assert set(range(30)) == set(ended)
+        assert mutants or all(fact.at < gone for fact in story.history.of(Started)), "all were in hand"
+        return sum(ended.values()) - len(ended)
+
+    assert (tell(scenario, keyed(fails=fails, batch=batch, is_async=is_async, mutants=mutants)) > 0) is bool(mutants)
+
+
+@pytest.mark.parametrize(("pause", "most_s"), [("1s", 3.0), ("8s", 0.5)], ids=["poisoned", "a-long-pause"])
+def test_a_key_that_goes_on_failing_holds_up_a_leave_for_two_tries(pause: str, most_s: float) -> None:
+    """And one that would not be tried again within the drain for no time at all."""
+
+    def handlers(cluster: Cluster) -> list[Consumer[..., Any]]:
+        async def handle(message: Message) -> Suspend | None:
+            cluster.recorder.started("billing", message)
+            return None if message.queue_offset % 3 else Suspend(pause)
+
+        return [consumer("orders", "billing", orderly="key", key=lambda message: message.queue_offset % 3)(handle)]
+
+    async def scenario(story: Story) -> None:
+        (first,) = await story.start_apps(1)
+        await story.send("orders", 30)
+        await story.within("10s").until(lambda story: sum(1 for _ in story.history.of(Started)) > 15)
+        await story.sleep("50ms")
+        began = story.now
+        await story.leave(first)
+        assert story.now - began < most_s
+        tries = sum(fact.offset == 0 for fact in story.history.of(Started))
+        assert (3 if pause == "1s" else 1) == tries
+
+    settings = {"app": {"drain": "5s"}, "consumers": {"billing": {"start": "first"}}}
+    tell(
+        scenario,
+        Cluster(apps=0, workload=Workload(queues=1), consumers=handlers, settings=AppSettings.model_validate(settings)),
+    )
