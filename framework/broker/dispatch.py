@@ -74,15 +74,11 @@ class Dispatch:
         if busy is not None:
             request.answer(busy)
             return
-        handler = self._handlers.get(request.command.code)
-        if handler is None:
-            request.answer(
-                refuse(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {request.command.code} not supported")
-            )
-            return
-        self._conclude(request, partial(handler, request))
+        self._conclude(request, None)
 
-    def _conclude(self, request: Request, decide: Callable[[], Answer], over: Callable[[], None] | None = None) -> None:
+    def _conclude(
+        self, request: Request, decide: Callable[[], Answer] | None, over: Callable[[], None] | None = None
+    ) -> None:
         """Do what a handler's word means; `over` is called when nothing of it is left to do."""
         match self._decided(request, decide):
             case Command() as answer:
@@ -100,12 +96,19 @@ class Dispatch:
             over()
 
     def _submit(self, request: Request, word: AfterCommit, over: Callable[[], None] | None) -> None:
-        give_back = self._counted(request) if over is None else over
+        quotas, client = self._quotas, request.client
+        cost = 0
+        if over is None:
+            cost = cost_of(request.command)
+            quotas.take(client, cost)
         # The change has put it together with all else that is stored; twice is once too often.
         request.command.body = b""
 
         def done(result: Any, error: FrameworkError | None) -> None:
-            give_back()
+            if over is None:
+                quotas.give_back(client, cost)
+            else:
+                over()
             request.answer(_after(word, result, error))
 
         request.node.store.writer.submit(word.change, done)
@@ -116,10 +119,13 @@ class Dispatch:
         self._quotas.take(request.client, cost)
         return partial(self._quotas.give_back, request.client, cost)
 
-    def _decided(self, request: Request, decide: Callable[[], Answer]) -> Answer:
+    def _decided(self, request: Request, decide: Callable[[], Answer] | None) -> Answer:
         code = request.command.code
+        handler = self._handlers.get(code)
+        if handler is None:
+            return refuse(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {code} not supported")
         try:
-            return decide()
+            return handler(request) if decide is None else decide()
         except Refusal as refusal:
             return refuse(refusal.code, refusal.remark, refusal.fields)
         except (RecordDamaged, StoreError) as error:

@@ -41,13 +41,15 @@ class Quotas:
     def __init__(self, settings: BrokerSettings) -> None:
         self.writes = 0
         self.write_bytes = 0
-        self._own: dict[Client, tuple[int, int]] = {}
+        self._own: dict[Client, list[int]] = {}
         """How many of them, and of their bytes, are of one connection."""
         self._writes = _Limit("requests wait for the disk", settings.writes_max, settings.channels_max)
         self._bytes = _Limit("bytes of requests wait for the disk", settings.write_bytes_max, settings.channels_max)
 
     def refusal(self, request: Request) -> Command | None:
         """The answer to a request that there is no room for."""
+        if self._writes.is_far(self.writes) and self._bytes.is_far(self.write_bytes):
+            return None
         for limit, held in ((self._writes, self.writes), (self._bytes, self.write_bytes)):
             if limit.is_near(held) and request.command.code not in _NO_WRITES:
                 count, size = self._own.get(request.client, (0, 0))
@@ -57,18 +59,22 @@ class Quotas:
         return None
 
     def take(self, client: Client, cost: int) -> None:
-        self._count(client, 1, cost)
+        self.writes += 1
+        self.write_bytes += cost
+        own = self._own.get(client)
+        if own is None:
+            self._own[client] = [1, cost]
+        else:
+            own[0] += 1
+            own[1] += cost
 
     def give_back(self, client: Client, cost: int) -> None:
-        self._count(client, -1, -cost)
-
-    def _count(self, client: Client, count: int, cost: int) -> None:
-        self.writes += count
-        self.write_bytes += cost
-        writes, size = self._own.get(client, (0, 0))
-        if writes + count:
-            self._own[client] = writes + count, size + cost
-        else:
+        self.writes -= 1
+        self.write_bytes -= cost
+        own = self._own[client]
+        own[0] -= 1
+        own[1] -= cost
+        if not own[0]:
             del self._own[client]
 
 
@@ -81,6 +87,9 @@ class _Limit:
         self._open = most - kept
         self._little = kept // clients
         self._is_entered = False
+
+    def is_far(self, held: int) -> bool:
+        return held < self._open and not self._is_entered
 
     def is_near(self, held: int) -> bool:
         if held >= self._open:

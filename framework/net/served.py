@@ -24,9 +24,12 @@ Work: TypeAlias = Generator[None, None, None]
 log = structlog.get_logger()
 
 COLLECTED_BYTES_MAX = 64 * 1024
-READ_BYTES_MAX = 64 * 1024  # of each connection, each time that the loop looks around: asyncio would read 256 KiB
-INBOX_BYTES_MAX = 64 * 1024  # what may wait for a turn before reading stops
-PIECE_BYTES = 4096  # of small frames: some fifty at the most are taken apart in one turn
+# Of each connection, each time that the loop looks around; less where many send large frames, so that it looks often.
+READ_BYTES_MAX, READ_BYTES_IN_A_CROWD, CROWD = 64 * 1024, 16 * 1024, 32
+INBOX_BYTES_MAX = 128 * 1024  # what may wait for a turn before reading stops
+PIECE_BYTES = 16 * 1024  # of small frames: two hundred at the most are taken apart in one turn
+STEP_COMMANDS = 16  # served in one turn, where they are quick
+STEP_S = 0.001
 # Of one frame, in ten seconds: 26 kbit/s, which the slowest links have; and 4 MiB are here within 21 minutes.
 FRAME_BYTES_MIN = 32 * 1024
 FRAMES_BYTES_MAX = 32 * 1024 * 1024
@@ -64,6 +67,10 @@ class House:
     def unread_bytes(self) -> int:
         """Of answers that are not taken in."""
         return sum(channel.unread_bytes for channel in self.behind)
+
+    def room(self) -> memoryview:
+        """Where the next bytes that come are put."""
+        return self.buffer if len(self._begun) < CROWD else self.buffer[:READ_BYTES_IN_A_CROWD]
 
     def note_frame(self, channel: Served, size: int, *, is_new: bool) -> None:
         """So much of a frame is here. Beyond what all may have, whoever began first goes: he had most time to end."""
@@ -120,6 +127,7 @@ class Served(Channel, asyncio.BufferedProtocol):
         self._inbox_at = 0
         """Where in the first of these the rest begins."""
         self._inbox_bytes = 0
+        self._is_unfinished = False
         self._commands: deque[tuple[Answered | None, Command]] = deque()
         self._works: deque[Work] = deque()
         self._collected_bytes = 0
@@ -136,7 +144,7 @@ class Served(Channel, asyncio.BufferedProtocol):
     # In
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self.house.buffer
+        return self.house.room()
 
     def buffer_updated(self, nbytes: int) -> None:
         self.data_received(bytes(self.house.buffer[:nbytes]))
@@ -169,15 +177,22 @@ class Served(Channel, asyncio.BufferedProtocol):
         return bool(is_left) and self.close_reason is None and not self._is_write_paused
 
     def step(self) -> bool:
-        """Serve one request, or a part of it."""
+        """Serve a few requests, or a part of one."""
         if self.close_reason is None and not self._is_write_paused:
             if self._works:
                 self._go_on()
             elif self._commands:
-                self._obey(*self._commands.popleft())
+                self._serve_some()
             elif self._inbox:
                 self._read_piece()
         return self._has_work
+
+    def _serve_some(self) -> None:
+        commands, until = self._commands, self._loop.time() + STEP_S
+        for _ in range(STEP_COMMANDS):
+            self._obey(*commands.popleft())
+            if not commands or self._works or self._is_write_paused or self._loop.time() >= until:
+                break
 
     def _go_on(self) -> None:
         work = self._works[0]
@@ -212,8 +227,10 @@ class Served(Channel, asyncio.BufferedProtocol):
             return
         self._frames_read += len(received)
         self._commands.extend(received)
-        self.house.note_frame(self, self._wire.buffered, is_new=bool(received))
-        if not self._inbox_bytes:
+        if self._is_unfinished or self._wire.is_mid_frame:
+            self._is_unfinished = self._wire.is_mid_frame
+            self.house.note_frame(self, self._wire.buffered, is_new=bool(received))
+        if not self._inbox_bytes and self._paused_at is not None:
             self.resume_reading()
         if self.close_reason is None:
             self._after_reading()
