@@ -24,6 +24,9 @@ from framework_spark.trouble import SessionDied
 
 _log = structlog.get_logger(__name__)
 
+NAMED_MAX, REASON_MAX = 100, 200
+"""Dead letters of a batch that have a line of their own; characters of a reason in a line."""
+
 Row = dict[str, Any]
 """The four columns of the address, `verdict` and `reason`."""
 
@@ -105,15 +108,16 @@ def settle(rows: Sequence[Row], taking: Taking, settings: ReaderSettings) -> int
         return dead
     with Reader(settings) as reader:
         for row in rows:
-            is_dead = row["verdict"] == "dead_letter"
-            dead += reader.send_back(
-                taking.group,
-                MessageQueue(row["topic"], row["broker"], row["queueId"]),
-                row["offset"],
-                delay_level=TO_DEAD_LETTERS if is_dead else 0,
-                max_retries=taking.max_retries,
-            )
-    reason = str(rows[0].get("reason") or "")[:200]
+            queue = MessageQueue(row["topic"], row["broker"], row["queueId"])
+            level = TO_DEAD_LETTERS if row["verdict"] == "dead_letter" else 0
+            if reader.send_back(taking.group, queue, row["offset"], delay_level=level, max_retries=taking.max_retries):
+                dead += 1
+                if dead <= NAMED_MAX:
+                    _log.warning(
+                        "message dead-lettered", group=taking.group, topic=queue.topic, queue=str(queue),
+                        offset=row["offset"], reason=str(row.get("reason") or "")[:REASON_MAX],
+                    )  # fmt: skip
+    reason = str(rows[0].get("reason") or "")[:REASON_MAX]
     _log.info("rows sent back", group=taking.group, rows=len(rows), dead_letters=dead, reason=reason)
     return dead
 

@@ -21,6 +21,7 @@ from framework_spark.settings import GroupSettings, SparkSettings
 from framework_spark.survey import DataLost
 from framework_spark.trouble import SessionDied
 from pydantic import ValidationError
+from structlog.testing import capture_logs
 
 from framework.errors import ConfigurationError
 from framework.model.contracts import Taking
@@ -381,7 +382,10 @@ def test_a_real_query_sends_back_what_fails_and_goes_on_where_it_stopped(
         ]
 
     box.send(topic, texts(topic, 6), queue=0, broker="broker-a")
-    run(lambda: len(dead()) == 1 and ("m4", 1) in seen, "m3 among the dead letters, m4 handled")
+    with capture_logs() as lines:
+        run(lambda: len(dead()) == 1 and ("m4", 1) in seen, "m3 among the dead letters, m4 handled")
+    (named,) = [line for line in lines if line["event"] == "message dead-lettered"]
+    assert (topic, "no price", "warning") == (named["group"], named["reason"], named["log_level"])
     box.send(topic, texts(topic, 2, start=6), queue=0, broker="broker-a")
     run(lambda: ("m7", 0) in seen, "the second run's messages")
 
