@@ -65,6 +65,8 @@ class Brokers:
         words: LastWords | None = None,
     ) -> str:  # fmt: skip
         assert "billing" == group
+        if words is not None:
+            self.said.append(words)
         await asyncio.sleep(1)
         if not self.other_road:
             raise Refused(16, "the topic is read-only", request="send", peer="broker-b")
@@ -220,6 +222,27 @@ def test_a_lost_answer_is_asked_for_once_more_before_the_other_road_is_taken() -
         assert [0] == [offset for offset, _ in it.ended]
 
     play(story)
+
+
+@pytest.mark.parametrize("other_road", [False, True])
+def test_a_dead_letter_takes_its_words_along_and_is_durable_before_it_ends(*, other_road: bool) -> None:
+    words = LastWords("no such order", "", 1, "me")
+    durable_then: list[int] = []
+
+    async def story() -> None:
+        it = Fixture(Brokers(*([REFUSED] * other_road), other_road=other_road))
+
+        def settled(job: Parked) -> None:
+            durable_then.append(len(it.brokers.durable))
+            it._settled(job)
+
+        it.settler.put(it.chunk, 0, SendBack(-1, "dead_lettered", "no such order"), settled, words=words)
+        await asyncio.sleep(5)
+        assert [words] * (1 + other_road) == it.brokers.said
+        assert [0] == [offset for offset, _ in it.ended]
+
+    play(story)
+    assert [1] == durable_then
 
 
 def test_a_surprise_parks_the_message_as_any_failure_does() -> None:
