@@ -11,6 +11,7 @@ import pytest
 from framework.declare import Consumer, consumer
 from framework.model.message import Message
 from framework.model.outcome import BatchFailed, Suspend
+from framework.model.reserved import progress_topic
 from framework.settings.schema import AppSettings
 from framework.testing.checkers import calm_runs_do_not_repeat, nothing_lost, order_kept
 from framework.testing.cluster import Cluster
@@ -47,6 +48,19 @@ async def comings_and_goings(story: Story) -> int:
 
 def test_joins_and_leaves_under_load_repeat_nothing() -> None:
     assert 0 == tell(comings_and_goings, busy("topic"))
+
+
+def test_once_a_gap_has_lasted_members_announce_what_they_let_go_by_default() -> None:
+    """The group has its topic since then, and whoever takes a queue says so in it."""
+
+    async def scenario(story: Story) -> int:
+        await story.cluster.start_broker()
+        await story.cluster.start_producer()
+        await story.send(progress_topic("billing"), 1)
+        story.history.facts.clear()  # nobody is to handle that one
+        return await comings_and_goings(story)
+
+    assert 0 == tell(scenario, busy("auto"))
 
 
 def test_what_is_not_awaited_is_repeated() -> None:
