@@ -6,6 +6,7 @@ always a value. It owns which replica is asked next, as the last answer suggeste
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -34,6 +35,7 @@ BATCH = 32  # as the Java client: one reply of a stock broker carries no more
 BATCH_BYTES = 262_144
 NO_FILTER = "; for sql= the broker needs enablePropertyFilter=true, which a stock one has not"
 
+_AT_REST = re.compile(r"message (\d{1,18}) of \S{1,300} is damaged\b")
 _FOUND = int(ResponseCode.SUCCESS)
 _AGAIN = int(ResponseCode.PULL_RETRY_IMMEDIATELY)
 _NOTHING = (int(ResponseCode.PULL_NOT_FOUND), _AGAIN)
@@ -136,6 +138,9 @@ class Puller:
         code = answer.code
         if code != _FOUND and code not in _NOTHING and code != _MOVED:
             self._broker_id = MASTER
+            if code == ResponseCode.SYSTEM_ERROR and (named := _AT_REST.match(answer.remark or "")) is not None:
+                # The box says so in place of serving the bytes, as a stock broker would.
+                return Damaged(f"{self._queue}: {named[0]}", int(named[1]) + 1, offset + 1, offset + 1)
             hint = "" if self._is_by_tag or code != ResponseCode.SYSTEM_ERROR else NO_FILTER
             return Failed(f"code {code}, {(answer.remark or 'no remark')[:200]}{hint}", code)
         following, low, high, delta = read_progress(answer.fields)

@@ -210,6 +210,14 @@ def test_leaving_a_damaged_record_behind_leaves_nothing_else_behind(
     assert until == (result.until if isinstance(result, Damaged) else result.next_offset)  # type: ignore[union-attr]
 
 
+def test_what_the_box_calls_damaged_is_damage() -> None:
+    """It serves no bytes that its own checksum denies."""
+    remark = "message 6 of orders@a:0 is damaged: missing, moved, or not what its checksum says"
+    result, _ = pulled(Command(1, remark=remark))
+
+    assert Damaged("orders@a:0: message 6 of orders@a:0 is damaged", 7, 6, 6) == result
+
+
 def test_a_record_for_itself_is_asked_for_alone() -> None:
     async def story() -> list[str]:
         cluster = ScriptedCluster()

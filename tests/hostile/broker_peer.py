@@ -60,6 +60,8 @@ class HostileBroker:
         self.asked: Counter[int] = Counter()
         self.answered: list[Received] = []
         """Answers to what this one asked."""
+        self.leads_to: Callable[[], str] = lambda: self.address
+        """The broker's address, as routes tell it."""
         self._topics = topics
         self._server = socket.create_server(("127.0.0.1", 0))
         self._connections: list[socket.socket] = []
@@ -127,7 +129,7 @@ class HostileBroker:
                     "queueDatas": [{
                         "brokerName": "evil", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6, "topicSysFlag": 0,
                     }],
-                    "brokerDatas": [{"cluster": "c", "brokerName": "evil", "brokerAddrs": {"0": self.address}}],
+                    "brokerDatas": [{"cluster": "c", "brokerName": "evil", "brokerAddrs": {"0": self.leads_to()}}],
                     "filterServerTable": {},
                 }  # fmt: skip
             case 38:

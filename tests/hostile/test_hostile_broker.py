@@ -241,3 +241,49 @@ def test_storms_of_other_questions_hold_up_nobody(code: int) -> None:
     members_asked = asyncio.run(scenario())
     assert pace.worst < 0.5
     assert members_asked < 20
+
+
+REFUSALS = {"heartbeats": 34, "member lists": 38, "stored offsets": 14, "locks": 41, "pulls": 11}
+
+
+@pytest.mark.parametrize("name", list(REFUSALS))
+def test_refusals_that_come_at_once_are_not_asked_for_at_once(name: str) -> None:
+    """Whatever is refused: its asker stands back, for longer and longer or by a second."""
+    code = REFUSALS[name]
+
+    @consumer(topic="orders", group="billing", orderly=name == "locks")
+    async def handle(_: Message) -> None:
+        return
+
+    async def scenario() -> Counter[int]:
+        with HostileBroker(("orders",)).serving() as broker:
+            broker.answers[code] = lambda asked: frames.answer(asked.number, 24 if code == PULL else 1, remark="no")
+            async with running(broker, handle):
+                await until(lambda: broker.asked[code])
+                await asyncio.sleep(4)
+                return broker.asked
+
+    with capture_logs() as lines:
+        asked = asyncio.run(scenario())
+    assert asked[code] <= 24
+    assert sum(asked.values()) <= 80
+    assert len([line for line in lines if line["log_level"] != "debug"]) <= 30
+
+
+def test_routes_whose_addresses_change_are_not_asked_for_all_the_time() -> None:
+    """Each answer of the name server leads elsewhere, where nobody is."""
+    numbers = count(2)
+
+    @consumer(topic="orders", group="billing")
+    async def handle(_: Message) -> None:
+        return
+
+    async def scenario() -> Counter[int]:
+        with HostileBroker(("orders",)).serving() as broker:
+            broker.leads_to = lambda: f"127.0.0.1:{next(numbers)}"
+            async with running(broker, handle):
+                await until(lambda: broker.asked[105])
+                await asyncio.sleep(4)
+                return broker.asked
+
+    assert asyncio.run(scenario())[105] <= 40

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from framework.broker.intercept import Interceptor
+from framework.broker.request import Request
 from framework.declare import Consumer, consumer
 from framework.model.message import Message
 from framework.testing.cluster import BROKER_HOST, Cluster
@@ -16,6 +18,8 @@ from framework.testing.history import Said
 from framework.testing.sim_transport import SimTransport
 from framework.testing.story import Story, tell
 from framework.testing.workload import GroupLoad, Workload
+from framework.wire.codes import RequestCode
+from framework.wire.command import Command
 
 COUNT = 12
 KINDS = ("async", "threads", "orderly", "by key", "batch", "broadcasting", "sees nothing")
@@ -149,6 +153,37 @@ def test_a_record_that_stays_damaged_is_skipped_alone_and_counted(kind: str) -> 
     )
 
     assert dict.fromkeys((each for each in range(COUNT) if each != 5), 1) == handled
+
+
+@pytest.mark.parametrize("then", ["hold", "skip"])
+def test_a_message_that_the_box_finds_damaged_on_its_disk_is_one_of_these(then: str) -> None:
+    handled: Counter[int] = Counter()
+
+    def on_disk(request: Request) -> bool:
+        fields = request.command.fields
+        first, last = int(fields["queueOffset"]), int(fields["queueOffset"]) + int(fields["maxMsgNums"])
+        return fields["topic"] == "orders" and first <= 5 < last
+
+    remark = "message 5 of orders@broker-a:0 is damaged: missing, moved, or not what its checksum says"
+
+    async def scenario(story: Story) -> None:
+        await story.start_apps(1)
+        broker = story.cluster.broker.broker
+        assert broker is not None
+        refusal = Interceptor(code=RequestCode.PULL_MESSAGE, answer=Command(1, remark=remark), times=None, when=on_disk)
+        undo = broker.intercept(refusal)
+        await send(story)
+        await story.sleep("60s")
+        assert len(said(story, "record damaged")) >= 1
+        assert len(said(story, "damaged record skipped")) == (then == "skip")
+        assert handled == ({} if then == "hold" else dict.fromkeys({*range(COUNT)} - {5}, 1))
+        undo()
+        await story.within("31s").until(lambda _: len(handled) == COUNT - (then == "skip"))
+
+    cluster = Cluster(
+        apps=0, workload=workload_of("async", damaged=then), consumers=lambda _: [handler_of("async", handled, [])]
+    )  # fmt: skip
+    tell(scenario, cluster)
 
 
 def test_other_queues_go_on_meanwhile() -> None:
