@@ -165,7 +165,9 @@ class RebalanceLoop:
                 continue
             again_ms = max(min((due for due, _ in self._again.values()), default=due_ms), earliest_ms)
             if now_ms >= again_ms:
-                await self._round([topic for topic, (due, _) in self._again.items() if due <= now_ms])
+                # With those that are due before the next round may be: one topic's turn must not delay another's.
+                soon_ms = now_ms + limits.REBALANCE_SOON_MS
+                await self._round([topic for topic, (due, _) in self._again.items() if due < soon_ms])
                 ended_ms, due_ms = self._clock.monotonic_ms(), self._or_seats(due_ms)
                 continue
             if now_ms >= check_ms:

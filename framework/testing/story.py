@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from framework.model.durations import to_ms
 from framework.model.snapshot import Snapshot
+from framework.testing.broker_view import dead_letters
 from framework.testing.checkers import ALL, Checker
 from framework.testing.cluster import Cluster
 from framework.testing.errors import Violation
@@ -127,6 +128,8 @@ class Story:
 
     def check(self, *checkers: Checker) -> None:
         """These truths hold in what has happened so far; without arguments, all of them."""
+        if (broker := self.cluster.broker.broker) is not None:
+            self.history.dead_letters = dead_letters(broker, self.history.groups)
         for checker in checkers or ALL:
             for violation in checker(self.history):
                 raise violation

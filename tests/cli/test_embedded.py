@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import socket
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +85,16 @@ def test_what_it_cannot_be_is_refused(changes: dict[str, Any], reason: str) -> N
         asyncio.run(start())
 
 
+def second_answer(address: str) -> int:
+    """The code that one connection is answered while another, which has been answered, is open."""
+    host, _, port = address.rpartition(":")
+    header = json.dumps({"code": probe.GET_CLUSTER, "language": "PYTHON", "opaque": 1, "flag": 0}).encode()
+    with socket.create_connection((host, int(port)), timeout=3) as first:
+        first.sendall(struct.pack(">II", 4 + len(header), len(header)) + header)
+        assert first.recv(4), "a connection that never asked for anything would make room"
+        return probe.ask(address, probe.GET_CLUSTER)[0]
+
+
 def test_limits_are_those_of_the_settings() -> None:
     address = free_address()
     cluster = Cluster.model_validate(
@@ -91,11 +103,7 @@ def test_limits_are_those_of_the_settings() -> None:
 
     async def within() -> int:
         async with embedded(cluster, alone=True):
-            host, port = address.split(":")
-            _, taken = await asyncio.open_connection(host, int(port))
-            code = (await asyncio.to_thread(probe.ask, address, probe.GET_CLUSTER))[0]
-            taken.close()
-            return code
+            return await asyncio.to_thread(second_answer, address)
 
     assert 2 == asyncio.run(within()), "one connection is one too many"
 

@@ -169,7 +169,7 @@ def test_dev_brings_a_broker_and_drains_for_the_whole_group(tmp_path: Path, numb
         dev.signal_group(number)
         code = dev.end(None)
 
-    assert {"handled orders key-a", "dead-lettered orders key-bad"} == shown
+    assert {"handled orders key-a", "dead-lettered orders key-bad: not an order"} == shown
     assert "drained: handled=1 retried=0 dead=1 left=0" == dev.lines[-1]
     assert 0 == code
 

@@ -40,6 +40,13 @@ def start(desk: Harness, group: str) -> None:
     desk._run(starting())
 
 
+def adopt(desk: Harness, settings: AppSettings) -> None:
+    async def adopting() -> None:
+        app_of(desk).adopt(settings)
+
+    desk._run(adopting())
+
+
 def test_a_group_joins_when_it_is_asked_to_and_misses_nothing_that_is_stored_for_it() -> None:
     with Harness([bill, count], settings=settings_of(start="first")) as desk:
         desk.send("orders", "tea")
@@ -75,7 +82,7 @@ def test_brokers_hear_nothing_of_a_group_that_waits() -> None:
 
 def test_what_changes_while_it_waits_holds_when_it_starts() -> None:
     with Harness([bill, count], settings=settings_of()) as desk:
-        app_of(desk).adopt(settings_of(concurrency=3))
+        adopt(desk, settings_of(concurrency=3))
         start(desk, "billing")
         (group,) = desk.snapshot().groups
         assert (3, "3") == (app_of(desk)._groups[0].plan.concurrency, group.settings["concurrency"])

@@ -226,5 +226,9 @@ def test_it_goes_with_neither_autostart_false_nor_a_group_that_runs() -> None:
     with Harness(bill) as desk:
         app = desk._cluster.apps[0].app
         assert app is not None
-        with pytest.raises(ConfigurationError, match="ready_when has nothing to hold back"):
+
+        async def subscribing() -> None:
             app.subscribe(amend)
+
+        with pytest.raises(ConfigurationError, match="ready_when has nothing to hold back"):
+            desk._run(subscribing())

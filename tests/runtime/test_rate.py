@@ -25,6 +25,13 @@ def app_of(desk: Harness) -> App:
     return app
 
 
+def adopt(desk: Harness, rate: str | None) -> None:
+    async def adopting() -> None:
+        app_of(desk).adopt(settings_of(rate))
+
+    desk._run(adopting())
+
+
 async def bill(message: Message) -> None: ...
 
 
@@ -65,13 +72,13 @@ def test_a_rate_is_live_both_ways() -> None:
             desk.send("orders", f"{number}")
         desk.sleep("2s")
         assert 1 == app_of(desk).counts.handled
-        app_of(desk).adopt(settings_of("20/s"))
+        adopt(desk, "20/s")
         desk.sleep("1s")
         assert 18 <= app_of(desk).counts.handled - 1 <= 22
-        app_of(desk).adopt(settings_of(None))
+        adopt(desk, None)
         desk.sleep("1s")
         assert COUNT == app_of(desk).counts.handled
-        app_of(desk).adopt(settings_of("1/h"))
+        adopt(desk, "1/h")
         for number in range(10):
             desk.send("orders", f"{number}")
         desk.sleep("1s")
