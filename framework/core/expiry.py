@@ -28,10 +28,10 @@ class Slot:
         """Seconds on the monotonic clock. Where a thread writes, this comes first: whoever looks in between then takes
         the message for a young one, and never a young one for its forerunner."""
         self.until = 0
-        """Where its worker's part of the chunk ends. Lowered from outside, it sends the worker home after the message
-        that runs."""
+        """Where its worker's part of the chunk ends. Lowered from outside, it takes the worker out of the chunk after
+        the message that runs."""
         self.is_leaving = False
-        """Its worker is one too many, and starts nothing more."""
+        """Its thread is to come home after the message that runs, and to start nothing more."""
         self.worker: Any = None
         """The task, or the number of the thread, that is in it."""
         self.ended: Sequence[int] = ()

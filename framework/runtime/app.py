@@ -241,7 +241,7 @@ class App:
         self._life.on_loop(f"resume({group!r})", lambda: self._change(group, is_paused=False))
 
     def resize(self, group: str, concurrency: int) -> None:
-        """Have so many handlers of this group run at once from now on; those that run now end in peace."""
+        """Have so many handlers of this group run at once from now on; those that run now end in peace, and count."""
         if not 1 <= concurrency <= CONCURRENCY_MAX:
             raise ConfigurationError(
                 f"resize({group!r}, {concurrency}): write a number from 1 to {CONCURRENCY_MAX}; to have none, pause it"

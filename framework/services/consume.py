@@ -34,10 +34,10 @@ class Crew:
     def __init__(self, size: int, clock: Clock, hire: Callable[[Iterable[Slot]], None] = _nobody) -> None:
         """`hire` starts `work` for slots that come to be while the crew is at it."""
         self._slots = {Slot(): None for _ in range(size)}
-        self._staying = size
-        """How many of them are not leaving. Counted and not looked up: a thousand may be given up in one breath."""
         self.fenced: dict[Slot, None] = {}
         """Those whose handler was given up and has not ended yet."""
+        self._is_crowded = False
+        """There are more slots than places: whoever comes for a chunk leaves instead."""
         self._size, self._clock, self._hire = size, clock, hire
         self._ready: deque[Chunk] = deque()
         self._idle: dict[asyncio.Future[None], None] = {}
@@ -48,7 +48,7 @@ class Crew:
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """One a worker; those that leave are among them until their last message has ended."""
+        """One a worker; those that are too many are among them until they have left."""
         return tuple(self._slots)
 
     def offer(self, chunk: Chunk) -> None:
@@ -60,21 +60,14 @@ class Crew:
     def resize(self, size: int) -> tuple[Slot, ...]:
         """Have `size` workers from now on; comes back with the slots whose `work` must be started.
 
-        Whoever is one too many ends the message that he is at, and leaves the rest of the chunk to the others.
+        Where they are too many, all come out of their chunks when their messages end, and who comes first leaves: one
+        that was chosen now might be at work for long, and those that stay would start more than `size` beside it.
         """
         self._size = size
-        staying = [slot for slot in self._slots if not slot.is_leaving]
-        for slot in self._slots:
-            if len(staying) < size and slot.is_leaving:  # asked to go a moment ago, and not gone yet
-                slot.is_leaving = False
-                slot.until = 0 if slot.chunk is None else slot.chunk.count
-                staying.append(slot)
-        # Those who stand idle go first: they are gone at once.
-        staying.sort(key=lambda slot: slot.chunk is None)
-        for slot in staying[size:]:
-            slot.is_leaving, slot.until = True, 0
-        self._staying = min(len(staying), size)
-        if len(staying) > size:
+        self._is_crowded = len(self._slots) > size
+        if self._is_crowded:
+            for slot in self._slots:
+                slot.until = 0
             self._wake_all()
         return self._filled(size)
 
@@ -97,7 +90,7 @@ class Crew:
     def _refill(self) -> None:
         self._is_refilling = False
         self._hire(self._filled(HIRED_A_TURN))
-        if self._places > self._staying:
+        if self._places > len(self._slots):
             self._refill_soon()
 
     @property
@@ -112,15 +105,13 @@ class Crew:
 
     def _filled(self, most: int) -> tuple[Slot, ...]:
         """So many new slots at most, where places are empty."""
-        new = tuple([Slot() for _ in range(min(self._places - self._staying, most))])
+        new = tuple([Slot() for _ in range(min(self._places - len(self._slots), most))])
         self._slots.update(dict.fromkeys(new))
-        self._staying += len(new)
         return new
 
     def _forget(self, slot: Slot) -> None:
-        if slot in self._slots:
-            del self._slots[slot]
-            self._staying -= not slot.is_leaving
+        self._slots.pop(slot, None)
+        self._is_crowded = len(self._slots) > self._size
 
     async def work(self, slot: Slot) -> None:  # noqa: PLR0915 - written out: every message passes here
         """One worker, until it is one too many. This loop is every message's way: see tests/house for its budget."""
@@ -173,7 +164,7 @@ class Crew:
         self._left(slot)
 
     def _left(self, slot: Slot) -> None:
-        """A worker is gone: sent home, or given up long ago."""
+        """A worker is gone: one too many, or given up long ago."""
         self._forget(slot)
         if slot in self.fenced:
             del self.fenced[slot]
@@ -184,7 +175,7 @@ class Crew:
     async def _next_chunk(self, slot: Slot) -> Chunk | None:
         """What to work on; None where the worker is to leave."""
         ready = self._ready
-        while not slot.is_leaving and slot.verdicts is None:
+        while not self._is_crowded and slot.verdicts is None:
             while ready:
                 if ready[0].next < ready[0].count:
                     return ready[0]

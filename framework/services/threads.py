@@ -49,8 +49,6 @@ class ThreadCrew:
 
     def __init__(self, size: int, clock: Clock, workers: Workers) -> None:
         self._slots = {Slot(): None for _ in range(size)}
-        self._staying = size
-        """How many of them are not leaving."""
         self.fenced: dict[Slot, _Share | None] = {}
         """Those whose handler was given up and has not ended yet, with the share that it is in."""
         self._size = size
@@ -64,7 +62,7 @@ class ThreadCrew:
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """One a thread; those that leave are among them until their last message has ended."""
+        """One a thread; those that are too many are among them until they have left."""
         return tuple(self._slots)
 
     def offer(self, chunk: Chunk) -> None:
@@ -77,19 +75,14 @@ class ThreadCrew:
         self._look_soon()
 
     def resize(self, size: int) -> None:
-        """At most `size` threads from now on. One too many ends the message that it is at, and leaves its share."""
+        """At most `size` threads from now on; where they are too many, all end the message that they are at and come
+        home, and who comes first leaves. One that was chosen now might be at work for long, and others start beside it.
+        """
         self._size = size
-        staying = [slot for slot in self._slots if not slot.is_leaving]
-        for slot in self._slots:
-            if len(staying) < size and slot.is_leaving:  # asked to go a moment ago, and not gone yet
-                slot.is_leaving = False
-                staying.append(slot)
-        free = set(map(id, self._free))
-        staying.sort(key=lambda slot: id(slot) in free)  # a stable order: those who are out stay, the free ones go
-        for slot in staying[size:]:
-            slot.is_leaving = True
-        self._staying = min(len(staying), size)
         self._forget_free()
+        is_too_many = len(self._slots) > size
+        for slot in self._slots:
+            slot.is_leaving = is_too_many
         self._fill()
 
     def fence(self, slot: Slot) -> None:
@@ -98,9 +91,7 @@ class ThreadCrew:
         What it has ended before is brought home here, for it may never do that itself.
         """
         chunk, ended = slot.chunk, slot.ended
-        if slot in self._slots:
-            del self._slots[slot]
-            self._staying -= not slot.is_leaving
+        self._slots.pop(slot, None)
         slot.is_leaving = True
         self.fenced[slot] = next((share for share in self._out if share.chunk is chunk and slot in share.entered), None)
         if chunk is not None:
@@ -110,15 +101,14 @@ class ThreadCrew:
     @property
     def missing(self) -> int:
         """How many places are empty because too many handlers that were given up do not end."""
-        return max(self._size - self._staying, 0)
+        return max(self._size - len(self._slots), 0)
 
     def _fill(self) -> None:
         """Free places where there are too few; handlers that were given up take at most as many beside them."""
-        new = [Slot() for _ in range(min(self._size, 2 * self._size - len(self.fenced)) - self._staying)]
+        new = [Slot() for _ in range(min(self._size, 2 * self._size - len(self.fenced)) - len(self._slots))]
         if new:
             self._free += new
             self._slots.update(dict.fromkeys(new))
-            self._staying += len(new)
             self._invite()
             self._look_soon()
 
@@ -127,11 +117,9 @@ class ThreadCrew:
             self._look_again()
 
     def _forget_free(self) -> None:
-        """Whoever is to leave and is out of every share has left."""
-        gone = [slot for slot in self._free if slot.is_leaving]
-        self._free = [slot for slot in self._free if not slot.is_leaving]
-        for slot in gone:
-            self._slots.pop(slot, None)
+        """Whoever is one too many and out of every share has left."""
+        while self._free and len(self._slots) > self._size:
+            self._slots.pop(self._free.pop())
 
     def _look_again(self) -> None:
         self._look_timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
@@ -159,11 +147,11 @@ class ThreadCrew:
             self._fill()
         else:
             self._free.append(slot)
-            if slot.is_leaving:
-                self._forget_free()
+            self._forget_free()
+        was_sent_home, slot.is_leaving = slot.is_leaving, False
         if error is not None:
             raise error  # `_serve` lets nothing of a handler's through: this is ours
-        if len(self._free) == len(self._slots):
+        if was_sent_home or len(self._free) == len(self._slots):
             self._invite()  # a chunk may have come between the thread's last look and now
 
     # On a thread

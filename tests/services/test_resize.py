@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
@@ -31,7 +32,10 @@ class Crowd:
     def __init__(self, size: int, seconds: float = 1.0) -> None:
         self.seen: Counter[int] = Counter()
         self.now = self.most = 0
-        self._seconds = seconds
+        self.asked = size
+        self.beside: list[int] = []
+        """Messages that were started while as many as asked were at work."""
+        self.seconds: Callable[[int], float] = lambda offset: seconds
         self.books = Books(self._handle)
         self.crew = Crew(size, LoopClock())
         self.tree = TaskTree()
@@ -42,7 +46,9 @@ class Crowd:
         self.seen[message.queue_offset] += 1
         self.now += 1
         self.most = max(self.most, self.now)
-        await asyncio.sleep(self._seconds)
+        if self.now > self.asked:
+            self.beside.append(message.queue_offset)
+        await asyncio.sleep(self.seconds(message.queue_offset))
         self.now -= 1
 
     def offer(self, count: int) -> Chunk:
@@ -51,6 +57,7 @@ class Crowd:
         return chunk
 
     def resize(self, size: int) -> None:
+        self.asked = size
         for slot in self.crew.resize(size):
             self.tree.start(self.crew.work(slot), name="worker")
 
@@ -85,7 +92,8 @@ def test_four_become_twenty_and_then_two_within_a_handlers_time(seed: int, polic
 def test_whatever_sizes_follow_each_other_each_message_runs_once(seed: int, policy: Policy) -> None:
     async def story() -> None:
         dice = random.Random(seed)
-        crowd, sent, bound = Crowd(3, 0.3), 0, 3
+        crowd, sent, bound = Crowd(3), 0, 3
+        crowd.seconds = lambda offset: dice.choice((0, 0.05, 0.3, 2))
         for _ in range(60):
             sent += (count := dice.choice((1, 1, 2, 5, 32)))
             crowd.offer(count)
@@ -98,10 +106,30 @@ def test_whatever_sizes_follow_each_other_each_message_runs_once(seed: int, poli
         await asyncio.sleep(600)
         assert dict.fromkeys(range(sent), 1) == crowd.seen
         assert sent == crowd.books.window.settle()
+        assert [] == crowd.beside
         assert len(crowd.tree) == len(crowd.crew.slots) == size
         await crowd.tree.close()
 
     play(story, seed=seed, policy=policy)
+
+
+@pytest.mark.parametrize("slow", range(3))
+def test_nothing_starts_beside_a_long_handler_when_one_is_asked_for(slow: int) -> None:
+    """Whoever ends first goes: the one at the long message is the one that is asked for, whichever place it has."""
+
+    async def story() -> None:
+        crowd = Crowd(3)
+        crowd.seconds = lambda offset: 30 if offset == slow else 1
+        crowd.offer(6)
+        await asyncio.sleep(0.5)
+        crowd.resize(1)
+        await asyncio.sleep(20)
+        assert (1, 1, 2) == (crowd.now, len(crowd.crew.slots), crowd.books.ended)
+        await asyncio.sleep(15)
+        assert ([], 6) == (crowd.beside, crowd.books.ended)
+        await crowd.tree.close()
+
+    play(story)
 
 
 def test_workers_without_work_leave_at_once_and_work_that_comes_meanwhile_is_not_forgotten() -> None:
@@ -173,6 +201,36 @@ def test_threads_become_twenty_and_then_two_within_a_second_each() -> None:
         assert dict.fromkeys(range(640), 1) == gauge.seen
         assert 640 == books.window.settle()
         await _until(lambda: crew.runs(books.window) == 0)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("slow", range(2))
+def test_no_thread_starts_beside_a_long_handler_when_one_is_asked_for(slow: int) -> None:
+    async def story() -> None:
+        begun: list[int] = []
+        may_end = [threading.Event() for _ in range(4)]
+
+        def handle(message: Message) -> None:
+            begun.append(message.queue_offset)
+            may_end[message.queue_offset].wait(20)
+
+        books = Books(handle)
+        crew = ThreadCrew(2, RealClock(), RealWorkers())
+        crew.offer(books.admit(4))
+        try:
+            await _until(lambda: len(begun) == 2)
+            crew.resize(1)
+            may_end[1 - slow].set()
+            await _until(lambda: books.ended == 1)
+            await asyncio.sleep(0.1)
+            assert [0, 1] == sorted(begun)
+        finally:
+            for each in may_end:
+                each.set()
+        await _until(lambda: books.ended == 4)
+        await _until(lambda: crew.runs(books.window) == 0)
+        assert 1 == len(crew.slots)
 
     asyncio.run(story())
 
