@@ -67,8 +67,8 @@ class Progressing:
         """For one acquisition of a queue."""
         return QueueProgress(
             self._group, queue, self._store, self._cluster.peeks, self._offsets, self._world.clock, self.counts,
-            self._member, self._members, has_ranges=self._has_ranges, tells_epoch=self._tells_epoch,
-            fence=self._cluster.fences.of(self._group, queue), use=self._use,
+            self._cluster.brokers.query_offset, self._member, self._members, has_ranges=self._has_ranges,
+            tells_epoch=self._tells_epoch, fence=self._cluster.fences.of(self._group, queue), use=self._use,
         )  # fmt: skip
 
     def _tells_epoch(self) -> bool:

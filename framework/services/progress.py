@@ -8,10 +8,9 @@ a former owner still writes counts no more. It knows no store: those come by a h
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
 
 import structlog
 
@@ -20,38 +19,18 @@ from framework.client.fences import Fence
 from framework.core import limits
 from framework.core.handover import awaited
 from framework.core.offsets import OffsetTable
-from framework.core.ranges import (
-    Finished,
-    Mark,
-    Passing,
-    Record,
-    decode,
-    finished_above,
-    joined,
-    mark_of,
-    why_not,
-    within_limit,
-)
+from framework.core.ranges import Finished, Passing, Record, decode, finished_above, joined, within_limit
 from framework.core.window import Window
 from framework.errors import FrameworkError, Refused, StoreError, Superseded
 from framework.model.contracts import KeepsProgress
-from framework.model.message import Message
 from framework.model.pulled import Found
 from framework.model.queue import MessageQueue
 from framework.net.wakeup import Wakeup
 from framework.ports import Clock
+from framework.services.comparing import Looks, compared
 from framework.services.progress_use import Use
 
 log = structlog.get_logger()
-
-
-class Looks(Protocol):
-    """The calls of the client that progress needs."""
-
-    async def peek(self, group: str, queue: MessageQueue, offset: int, count: int) -> list[Message]: ...
-    async def commit_confirmed(
-        self, group: str, queue: MessageQueue, committable: Callable[[], int | None]
-    ) -> int | None: ...
 
 
 class Counts:
@@ -68,7 +47,8 @@ class QueueProgress:
 
     def __init__(
         self, group: str, queue: MessageQueue, store: KeepsProgress, looks: Looks, offsets: OffsetTable, clock: Clock,
-        counts: Counts, member: str = "", members: Callable[[], Sequence[str]] = tuple, *, has_ranges: bool = True,
+        counts: Counts, stored: Callable[[str, MessageQueue], Awaitable[int | None]], member: str = "",
+        members: Callable[[], Sequence[str]] = tuple, *, has_ranges: bool = True,
         tells_epoch: Callable[[], bool] = lambda: True, fence: Fence | None = None, use: Use | None = None,
     ) -> None:  # fmt: skip
         """Without ranges it is there for the epoch alone, and the queue does not begin without one. Deliveries are told
@@ -76,7 +56,7 @@ class QueueProgress:
         """
         self.group, self.queue, self._store, self._looks = group, queue, store, looks
         self._has_ranges, self._tells_epoch = has_ranges, tells_epoch
-        self._offsets, self._clock, self._counts = offsets, clock, counts
+        self._offsets, self._clock, self._counts, self._stored = offsets, clock, counts, stored
         self._member, self._members = member, members
         self.fence = fence or Fence()
         """Which commits have to pass, where the store raises one."""
@@ -174,14 +154,15 @@ class QueueProgress:
         if self.epoch < 0 and found is None:
             return False  # nothing was announced, and there is nothing to keep
         try:
+            if self.fence.is_refused and window is not None:
+                await self._taken_anew(window)
             await self._confirm()
             async with self._is_writing:
                 if self.epoch < 0:
                     self._begin_use("a queue with a gap is left")
                     record = await self._take(found, is_released=True)
                 else:
-                    record, content = within_limit(self._record(found, is_released=True))
-                    await self._store.write(self.queue, self.epoch, content)
+                    record = await self._written(found, is_released=True)
         except Superseded:
             return False  # whoever has the queue already needs no word of ours
         except FrameworkError as error:
@@ -219,7 +200,7 @@ class QueueProgress:
         if self._is_anothers_by_now(last):
             return False
         if last is not None:
-            found, reason = await self._compared(last.finished, offset, stored)
+            found, reason = await compared(self._looks, self.group, self.queue, last.finished, offset, stored)
         if reason is not None:
             self._counts.thrown += 1
             marks.sometimes("a record of ranges was thrown away")
@@ -243,25 +224,6 @@ class QueueProgress:
             )  # fmt: skip
         self._is_fresh = True
         return True
-
-    async def _compared(
-        self, found: Finished | None, offset: int, stored: int | None
-    ) -> tuple[Finished | None, str | None]:
-        """What may be passed over, or why something must not be."""
-        if found is None or (stored is not None and offset == stored > found.last.offset):
-            return None, None
-        begins = stored if offset == stored else None
-        at_low = at_last = None
-        if begins is not None and begins >= found.low.offset:
-            at_low = await self._mark_at(found.low.offset)
-            at_last = await self._mark_at(found.last.offset)
-        reason = why_not(found, begins, at_low, at_last)
-        return (found, None) if reason is None else (None, reason)
-
-    async def _mark_at(self, offset: int) -> Mark | None:
-        for message in await self._looks.peek(self.group, self.queue, offset, 1):
-            return mark_of(message) if message.queue_offset == offset else None
-        return None
 
     async def _take_first(self, found: Finished | None) -> None:
         try:
@@ -401,25 +363,29 @@ class QueueProgress:
             await self._take(None)
             if self._window is not None:
                 self._begun(self._window)
-        record, content = within_limit(self._record(found))
-        try:
-            await self._store.write(self.queue, self.epoch, content)
-        except Superseded:
-            window = self._window
-            if window is None or not self._is_still_ours(window):
-                raise
-            record = await self._take(found)
-            if window is self._window:
-                self._begun(window)
+        record = await self._written(found)
         self._counts.kept += 1
         self._counts.folded += record.finished is None
         return record.finished is not None
 
+    async def _written(self, found: Finished | None, *, is_released: bool = False) -> Record:
+        record, content = within_limit(self._record(found, is_released=is_released))
+        try:
+            await self._store.write(self.queue, self.epoch, content)
+        except Superseded:
+            window = self._window
+            if window is None or not await self._is_still_ours(window):
+                raise
+            record = await self._take(found, is_released=is_released)
+            if window is self._window:
+                self._begun(window)
+        return record
+
     async def _taken_anew(self, window: Window) -> bool:
         """After a commit was refused: whether the queue is ours again."""
-        if not self._is_still_ours(window):
-            return False
         try:
+            if not await self._is_still_ours(window):
+                return False
             async with self._is_writing:
                 await self._take(None)
         except FrameworkError as error:
@@ -431,18 +397,27 @@ class QueueProgress:
         self._offsets.untold(self.queue)
         return True
 
-    def _is_still_ours(self, window: Window) -> bool:
+    async def _is_still_ours(self, window: Window) -> bool:
         """Whether to take the queue anew. Members whose lists differ own one together for a while; whoever keeps it
-        must have the highest epoch, or nothing that it writes would ever count. But two that both stay do not outbid
-        each other with each flush, and who is on its way out lets the other be.
+        must have the highest epoch, or nothing that it writes would ever count: at once where the other one is gone and
+        knew less. Two that both stay do not outbid each other with each flush, and who is leaving lets the other be.
         """
-        if window.is_draining or not marks.safeguard("an owner that was superseded takes its queue anew"):
+        if not marks.safeguard("an owner that was superseded takes its queue anew"):
             return False
-        if self._clock.monotonic_ms() - self._taken_ms < limits.TAKE_AGAIN_MS:
+        must_wait = window.is_draining or self._clock.monotonic_ms() - self._taken_ms < limits.TAKE_AGAIN_MS
+        if must_wait and not await self._is_left_behind():
             return False
         marks.sometimes("an owner was superseded by one that is gone again")
         log.info("queue taken anew", group=self.group, queue=str(self.queue), epoch=self.epoch)
         return True
+
+    async def _is_left_behind(self) -> bool:
+        """Whether the queue was let go by whoever took it, and that with an offset below ours."""
+        last = await self._last()
+        if last is None or not last.is_released:
+            return False
+        ours = self._offsets.committable(self.queue)
+        return ours is not None and ours > (await self._stored(self.group, self.queue) or 0)
 
     def _failed(self, error: FrameworkError) -> None:
         if not self._is_failing:

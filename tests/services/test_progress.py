@@ -64,6 +64,10 @@ class Broker:
         self.offset = committable()
         return self.offset
 
+    async def query_offset(self, group: str, queue: MessageQueue) -> int | None:
+        self._check()
+        return self.offset
+
     def _check(self) -> None:
         if self.refusal is not None:
             raise self.refusal
@@ -117,7 +121,7 @@ class Owner:
         self.counts = Counts()
         self.progress = QueueProgress(
             "billing", QUEUE, store or TopicStore().open(Means(broker)), broker, self.offsets, LoopClock(), self.counts,
-            member, lambda: members, use=use,
+            broker.query_offset, member, lambda: members, use=use,
         )  # fmt: skip
         self.window = Window(0, Budget(PLENTY))
         self.bell = Wakeup()
@@ -359,6 +363,44 @@ def test_an_owner_whose_commits_are_refused_takes_its_queue_anew_though_nothing_
         await owner.flush()
         assert first < owner.progress.epoch == owner.window.epoch
         assert QUEUE in dict(owner.offsets.dirty())
+
+    play(story)
+
+
+@pytest.mark.parametrize("safeguard", [None, "an owner that was superseded takes its queue anew"])
+@pytest.mark.parametrize("is_leaving", [True, False])
+def test_a_queue_that_a_passer_by_has_let_go_is_taken_anew_at_once(is_leaving: bool, safeguard: str | None) -> None:
+    """Nobody would be outbid, and what the owner has done would be done again by whoever comes next."""
+
+    async def story() -> None:
+        broker = Broker()
+        owner = await stuck_at_low(broker)
+        passer_by = await Owner(broker).begin()
+        await passer_by.progress.release(passer_by.window)
+        owner.end(LOW)
+        owner.progress.fence.is_refused = True
+        owner.offsets.advance(QUEUE, owner.window.settle())
+        if is_leaving:
+            owner.window.is_draining = True
+            await owner.progress.release(owner.window)
+            assert END == broker.offset
+        else:
+            await owner.flush()
+        assert passer_by.progress.epoch < owner.progress.epoch
+
+    holds(story, safeguard)
+
+
+def test_who_leaves_moves_no_offset_back_that_a_passer_by_has_left() -> None:
+    async def story() -> None:
+        broker = Broker()
+        owner = await stuck_at_low(broker)
+        passer_by = await Owner(broker).begin()
+        await passer_by.progress.release(passer_by.window)
+        broker.offset = LOW + 5
+        owner.progress.fence.is_refused = owner.window.is_draining = True
+        await owner.progress.release(owner.window)
+        assert (True, LOW + 5) == (owner.progress.epoch < passer_by.progress.epoch, broker.offset)
 
     play(story)
 
