@@ -234,8 +234,25 @@ def test_a_yes_that_keeps_nothing_is_no_copy() -> None:
     assert "" == broken(truths.no_silent_drop, history(swallowed, dead_letters={("billing", "m0")}))
     assert "a broker that kept nothing" in broken(truths.no_silent_drop, history(finished(0), swallowed))
     assert "" == broken(truths.no_silent_drop, history(swallowed, RoomAgain(1.1, "broker-a", "billing")))
+    assert "a broker that kept nothing" in broken(
+        truths.no_silent_drop,
+        history(swallowed, RoomAgain(1.1, "broker-a", "billing"), Copied(2.0, "broker.1", "billing", "m0"),
+                replace(swallowed, at=9.0)),
+    )  # fmt: skip
     for late in (RoomAgain(5.0, "broker-a", "billing"), RoomAgain(1.1, "broker-a", "audit")):
         assert "a broker that kept nothing" in broken(truths.no_silent_drop, history(swallowed, late))
+
+
+def test_what_a_broker_dropped_unseen_is_neither_lost_nor_a_gap() -> None:
+    """The room was there again before the question behind its yes could be answered."""
+    failed, swallowed = finished(0, 1.0, "failed"), Swallowed(1.0, "broker.1", "billing", "m0")
+    committed = Committed(3.0, "broker.1", "app-1.1", "billing", QUEUE, 1, before=0)
+
+    for truth, what in ((truths.nothing_lost, "never finished m0"), (truths.commit_never_passes_a_gap, "not finished")):
+        soon, late = RoomAgain(1.1, "broker-a", "billing"), RoomAgain(4.5, "broker-a", "billing")
+        assert "" == broken(truth, history(sent(0), failed, swallowed, soon, committed))
+        assert what in broken(truth, history(sent(0), failed, swallowed, committed, late))
+        assert what in broken(truth, history(sent(0), failed, swallowed, committed))
 
 
 def test_a_retry_comes_no_later_than_its_delay() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from framework.model.queue import MessageQueue
 from framework.testing.checkers.former_life import is_of_former_life
+from framework.testing.checkers.room_again import Rooms
 from framework.testing.errors import Violation
 from framework.testing.history import Acquired, ByHand, Committed, Copied, Finished, History, Remade, Skipped, place_of
 
@@ -44,9 +45,11 @@ def commit_never_passes_a_gap(history: History) -> Iterator[Violation]:
     """
     queues: dict[tuple[str, MessageQueue], _Queue] = {}
     copied: set[tuple[str, str]] = set()
+    rooms = Rooms()
     begun: dict[tuple[str, str, str], float] = {}
     remade: dict[str, float] = {}
     for fact in history.facts:
+        rooms.hear(fact)
         if type(fact) is Finished:
             queue = queues.setdefault((fact.group, fact.queue), _Queue())
             queue.finished(fact, is_by_hand=fact.group in history.by_hand)
@@ -66,7 +69,7 @@ def commit_never_passes_a_gap(history: History) -> Iterator[Violation]:
             queues = {key: queue for key, queue in queues.items() if key[1].topic != fact.topic}
         elif type(fact) is Committed:
             queue = queues.setdefault((fact.group, fact.queue), _Queue())
-            gap = _first_gap(queue, fact.group, copied)
+            gap = _first_gap(queue, fact.group, copied, rooms.unseen)
             is_former = fact.at < history.excused_until or is_of_former_life(fact, begun, remade)
             if fact.offset > gap and is_former:
                 queue.low = fact.offset
@@ -76,9 +79,9 @@ def commit_never_passes_a_gap(history: History) -> Iterator[Violation]:
                 queue.low = fact.offset  # one gap is one violation
 
 
-def _first_gap(queue: _Queue, group: str, copied: set[tuple[str, str]]) -> int:
+def _first_gap(queue: _Queue, group: str, copied: set[tuple[str, str]], unseen: set[tuple[str, str]]) -> int:
     low = queue.low
-    while low in queue.ended or (group, queue.failed.get(low, "")) in copied:
+    while low in queue.ended or (key := (group, queue.failed.get(low, ""))) in copied or key in unseen:
         queue.ended.discard(low)
         low += 1
     queue.low = low

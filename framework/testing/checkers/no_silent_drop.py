@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from framework.testing.checkers.room_again import Rooms
 from framework.testing.errors import Violation
-from framework.testing.history import Copied, Finished, History, Remade, RoomAgain, Swallowed
+from framework.testing.history import History, Remade
 
 NAME = "no silent drop"
-READ_S = 3.0
-"""How long the question behind a broker's yes may take: a request's patience."""
 
 
 def no_silent_drop(history: History) -> Iterator[Violation]:
@@ -22,18 +21,9 @@ def no_silent_drop(history: History) -> Iterator[Violation]:
     """
     if not history.is_drained or any(history.of(Remade)):
         return
-    open_: dict[tuple[str, str], Swallowed] = {}
+    rooms = Rooms()
     for fact in history.facts:
-        match fact:
-            case Swallowed():
-                open_[fact.group, fact.message_id] = fact
-            case RoomAgain():
-                for key in [key for key, each in open_.items() if key[0] == fact.group and fact.at < each.at + READ_S]:
-                    del open_[key]
-            case Copied() | Finished(outcome="ok"):
-                open_.pop((fact.group, fact.message_id), None)
-            case _:
-                pass
-    for (group, message_id), fact in open_.items():
-        if (group, message_id) not in history.dead_letters:
+        rooms.hear(fact)
+    for (group, message_id), fact in rooms.dropped.items():
+        if (group, message_id) not in rooms.unseen | history.dead_letters:
             yield Violation(NAME, f"{group} sent {message_id} back to a broker that kept nothing, and left it", fact.at)

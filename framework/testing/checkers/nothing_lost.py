@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framework.testing.checkers.former_life import skipped
+from framework.testing.checkers.room_again import Rooms
 from framework.testing.errors import Violation
 from framework.testing.history import Finished, History, Sent, Skipped
 
@@ -14,7 +15,7 @@ NAME = "nothing lost"
 def nothing_lost(history: History) -> Iterator[Violation]:
     """INVARIANTS C1. Meaningful once everything was to be handled. What a group's rules skip is settled (`skips by
     rule`), what its strategy leaves without an owner is not its own (`only who is named`), and of broadcasting groups
-    each member is asked (`everybody is told`).
+    each member is asked (`everybody is told`). What a broker dropped unseen is excused (`no silent drop`).
     """
     if not history.is_drained:
         return
@@ -22,7 +23,9 @@ def nothing_lost(history: History) -> Iterator[Violation]:
     unwanted = {
         (fact.group, fact.queue, offset) for fact in history.of(Skipped) for offset in range(fact.begin, fact.end)
     }
-    former = skipped(history)
+    former, rooms = skipped(history), Rooms()
+    for fact in history.facts:
+        rooms.hear(fact)
     for sent in history.of(Sent):
         if sent.at < history.excused_until:
             continue
@@ -34,7 +37,7 @@ def nothing_lost(history: History) -> Iterator[Violation]:
                 continue
             if sent.offset < former.get((group, sent.queue), 0):
                 continue
-            if key not in finished and key not in history.dead_letters:
+            if key not in finished and key not in history.dead_letters and key not in rooms.unseen:
                 yield Violation(
                     NAME, f"group {group} never finished {sent.message_id} ({sent.queue} {sent.offset})", sent.at
                 )
