@@ -6,10 +6,10 @@
     12 queue id    36  sysFlag              ..  prepared transaction offset | body length | body
                                             ..  topic length (1 byte; 2 in V2) | topic | properties length | properties
 
-`decode` notes where each record lies and keeps no copies: it is the one piece of the wire that each message pays for.
-All that can be wrong with a record is found there, before the first message is handed out: a damage that came up when a
-handler first reads would be taken for the handler's failure. So reading is plain cutting. `decode_records` reads the
-same bytes plainly; the two are tested against each other.
+`decode` notes where each record lies, and keeps small bodies, which it cuts out anyway: it is the one piece of the wire
+that each message pays for. All that can be wrong with a record is found there, before the first message is handed out:
+a damage that came up when a handler first reads would be taken for the handler's failure. So reading is plain cutting.
+`decode_records` reads the same bytes plainly; the two are tested against each other.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ _LONG = Struct(">q")
 _UNSIGNED_SHORT = Struct(">H")
 _PACKED = compression.COMPRESSED
 _BODY_KEPT_MAX = 1024  # it was cut out for its checksum: a small one is kept, since most handlers read it
+_ALIKE_MIN = 4  # fewer records do not pay for putting their common shape together
 _ANY_OFFSET = -(2**63)
 _LIGHT = "%LMQ%"  # a light queue shows records of its parent's topic
 
@@ -83,27 +84,34 @@ def decode(
     is_asked = records.is_asked = begin is not None
     least = _ANY_OFFSET if begin is None else begin
     messages: list[Message] = []
-    append, new, glance, starts = messages.append, object.__new__, _GLANCE.unpack_from, body.startswith
-    mark = records.mark
-    to_tail = _BODY_AT + len(mark) + 2
+    append, new, glance = messages.append, object.__new__, _GLANCE.unpack_from
+    mark, tail_size = records.mark, len(records.mark) + 2
+    rest, tail = -1, None
     at, end = 0, len(body)
     try:
-        for _ in repeat(None) if most is None else repeat(None, most):
+        if _may_be_alike(body, most):
+            at = _alike(records, offset_delta, least, messages)
+            if messages and is_asked:
+                least = messages[-1].queue_offset + 1
+        for _ in repeat(None) if most is None else repeat(None, most - len(messages)):
             if at >= end:
                 break
             size, magic, checksum, offset, sys_flag, body_size = glance(body, at)
             offset += offset_delta
-            following, topic_at = at + size, at + _BODY_AT + body_size
-            tail_at = topic_at + to_tail - _BODY_AT
+            body_at = at + _BODY_AT
+            topic_at = body_at + body_size
+            if size - body_size != rest:
+                rest = size - body_size
+                tail = _tail_of(mark, rest)
+            following = at + size
             if (
                 sys_flag & _UNCOMMON
                 or magic != MAGIC_V1
                 or following > end
                 or body_size < 0
                 or offset < least
-                or not starts(mark, topic_at)
-                or (body[tail_at - 2] << 8 | body[tail_at - 1]) != following - tail_at
-                or crc32(content := body[at + _BODY_AT : topic_at]) & 0x7FFF_FFFF != checksum
+                or body[topic_at : topic_at + tail_size] != tail
+                or crc32(content := body[body_at:topic_at]) & 0x7FFF_FFFF != checksum
             ):
                 _uncommon(records, at, offset, least, messages)
                 following = at + records.size(at)
@@ -113,7 +121,7 @@ def decode(
                     break
             else:
                 message = new(Message)
-                message._source = records  # noqa: SLF001  # here, and in `_message`, pulled messages are made
+                message._source = records  # noqa: SLF001  # here, in `_alike` and `_message`, pulled ones are made
                 message._at = at  # noqa: SLF001
                 message._body = None if body_size > _BODY_KEPT_MAX or sys_flag & _PACKED else content  # noqa: SLF001
                 message._properties = None  # noqa: SLF001
@@ -126,6 +134,64 @@ def decode(
         raise RecordDamaged(f"{queue}: record at byte {at}: {end - at} bytes are too few for a record") from error
     records.end = at
     return messages
+
+
+def _may_be_alike(body: bytes, most: int | None) -> bool:
+    """Whether these are several records that may all have the size of the first: such can be checked for less."""
+    size = _INT.unpack_from(body)[0] if len(body) >= SIZE_MIN else 0
+    if size < SIZE_MIN or len(body) % size:
+        return False
+    count = len(body) // size
+    return count >= _ALIKE_MIN and (most is None or count <= most)
+
+
+def _alike(records: Records, offset_delta: int, least: int, messages: list[Message]) -> int:
+    """Take common records that have every length of the first one; answers where the first that has not begins.
+
+    One call cuts such a record into all that is looked at. What is refused here, `decode` judges.
+    """
+    body, append, new, is_asked = records.buffer, messages.append, object.__new__, records.is_asked
+    size, magic, _, _, flag, body_size = _GLANCE.unpack_from(body)
+    tail = _tail_of(records.mark, size - body_size)
+    if tail is None or flag & _UNCOMMON or magic != MAGIC_V1 or body_size < 0:
+        return 0
+    rest = size - _BODY_AT - body_size - len(tail)
+    is_kept = body_size <= _BODY_KEPT_MAX and not flag & _PACKED
+    (head,) = _LONG.unpack_from(body)
+    at = 0
+    # size and magic, crc, queue offset, sysFlag, body length, body, what is between it and the properties
+    shape = f">qi8xq8xi44xi{body_size}s{len(tail)}s{rest}x"
+    for this, checksum, offset, sys_flag, length, content, behind in struct.iter_unpack(shape, body):
+        offset += offset_delta  # noqa: PLW2901  # one name less to store, a record
+        if (
+            this != head
+            or length != body_size
+            or sys_flag != flag
+            or offset < least
+            or behind != tail
+            or crc32(content) & 0x7FFF_FFFF != checksum
+        ):
+            break
+        message = new(Message)
+        message._source = records  # noqa: SLF001
+        message._at = at  # noqa: SLF001
+        message._body = content if is_kept else None  # noqa: SLF001
+        message._properties = None  # noqa: SLF001
+        message.queue_offset = offset
+        append(message)
+        at += size
+        if is_asked:
+            least = offset + 1
+    return at
+
+
+def _tail_of(mark: bytes, rest: int) -> bytes | None:
+    """What follows the body of a common record that has `rest` bytes beside it: its topic, its properties' length.
+
+    None where they do not fit. An empty text would equal what a record that ends early has there.
+    """
+    size = rest - _BODY_AT - len(mark) - 2
+    return mark + _UNSIGNED_SHORT.pack(size) if 0 <= size <= 0xFFFF else None
 
 
 def _uncommon(records: Records, at: int, offset: int, least: int, messages: list[Message]) -> None:

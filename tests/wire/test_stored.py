@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from framework.errors import BodyUndecodable, ConfigurationError, RecordDamaged
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
-from framework.wire import batch, compression, ids
+from framework.wire import batch, compression, ids, stored
 from framework.wire.stored import INNER_BATCH, Record, Records, decode, decode_records, encode_record, end_of
 
 QUEUE = MessageQueue("TopicTest", "broker-a", 3)
@@ -267,6 +267,52 @@ def test_a_cut_record_is_damaged_wherever_it_is_cut(count: int) -> None:
         decode(GOLDEN + GOLDEN[:count], QUEUE)
     with pytest.raises(RecordDamaged):
         decode_records(GOLDEN + GOLDEN[:count])
+
+
+@pytest.mark.parametrize("count", range(88 + len(HELLO.body), len(GOLDEN)))
+def test_a_record_that_says_it_ends_early_is_damaged_wherever_it_ends(count: int) -> None:
+    """Also as the last one, where there is nothing left to compare its topic with."""
+    early = pack(">i", count) + GOLDEN[4:count]
+
+    with pytest.raises(RecordDamaged, match=r"TopicTest@broker-a:3: record at byte 165, queue offset 42: "):
+        decode(GOLDEN + early, QUEUE)
+    with pytest.raises(RecordDamaged, match=r"TopicTest@broker-a:3: record at byte 660, queue offset 42: "):
+        decode(GOLDEN * 4 + early, QUEUE)
+
+
+def told_of(data: bytes, begin: int | None) -> object:
+    try:
+        messages = decode(data, QUEUE, begin=begin)
+        return [(message.queue_offset, message.body, message.properties) for message in messages]
+    except (RecordDamaged, BodyUndecodable) as error:
+        return str(error)
+
+
+def test_records_of_one_size_are_checked_as_any_others_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have a shorter way. Whatever is wrong with one of them is found there, too, and named in the same words."""
+    alike = b"".join(encode_record(replace(HELLO, queue_offset=offset)) for offset in range(42, 47))
+    cases = (
+        [alike + lie for lie, _ in AT_ONCE]
+        + [alike[:-165] * 2, alike + alike[:165], GOLDEN * 5]
+        + [
+            alike[:at] + bytes((alike[at] ^ change,)) + alike[at + 1 :]
+            for at in (*range(165), *range(330, 495), *range(660, 825))
+            for change in (0x01, 0x10, 0x80, 0xFF)
+        ]
+    )
+    shorter, taken = stored._alike, set()
+
+    def noted(records: Records, offset_delta: int, least: int, messages: list[Message]) -> int:
+        taken.add(end := shorter(records, offset_delta, least, messages))
+        return end
+
+    monkeypatch.setattr(stored, "_alike", noted)
+    short = [told_of(case, begin) for case in cases for begin in (None, 42)]
+    monkeypatch.setattr(stored, "_may_be_alike", lambda *_: False)
+    long = [told_of(case, begin) for case in cases for begin in (None, 42)]
+
+    assert long == short
+    assert {0, 330, 660, 825} <= taken
 
 
 # Bodies
