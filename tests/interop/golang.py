@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.interop.jars import InteropError, cache
+from tests.interop.jars import InteropError, cache, locked
 
 SOURCES = Path(__file__).parent / "go"
 BUILD_TIMEOUT_S = 840  # some four hundred packages, on a machine that does other things too
@@ -31,10 +31,15 @@ def built() -> Path:
         raise InteropError("go was not found; install Go 1.21 or newer")
     sources = sorted(SOURCES.iterdir())
     target = cache() / f"go-peer-{hashlib.sha256(b''.join(each.read_bytes() for each in sources)).hexdigest()[:16]}"
-    if target.exists():
-        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with locked(target.with_name(f"{target.name}.lock")):  # the processes of one test run all ask for it at first
+        if not target.exists():
+            _build(target)
+    return target
+
+
+def _build(target: Path) -> None:
     draft = target.with_name(f"{target.name}.new")
-    draft.parent.mkdir(parents=True, exist_ok=True)
     try:
         subprocess.run(
             ["go", "build", "-o", str(draft), "."],
@@ -45,4 +50,3 @@ def built() -> Path:
     except subprocess.CalledProcessError as error:
         raise InteropError(f"go build failed: {error.stderr[-2000:]}") from None
     draft.replace(target)
-    return target
