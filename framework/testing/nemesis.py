@@ -7,7 +7,7 @@ does stands in `faults.py`; here are when, to whom, how often, and the way back.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -22,7 +22,9 @@ from framework.testing.machine import Machine
 from framework.testing.virtual_loop import NOWHERE
 
 if TYPE_CHECKING:
+    from framework.runtime.app import App
     from framework.testing.faults import FaultKind
+    from framework.testing.node import Node as Process
 
 Struck = tuple[str, str] | None
 """Who was struck and how, for the timeline; None where there was nobody."""
@@ -46,6 +48,8 @@ class Nemesis:
         """How many queues the topic has ever had: messages may lie in all of them."""
         self._undo: dict[int, Callable[[], object]] = {}
         """What is still to be taken back, by number; taken back by a timer or by healing."""
+        self.words: dict[Process, deque[Callable[[App], object]]] = {}
+        """What operators have told a process that it has not heard yet, oldest first."""
 
     def __repr__(self) -> str:
         return f"<Nemesis {', '.join(kind.name for kind in self.kinds) or 'idle'}>"

@@ -5,6 +5,7 @@ Each is a strike of a fault kind in `faults.py`, and is taken back.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -162,10 +163,17 @@ def _tell(nemesis: Nemesis, machine: Machine, node: Node, group: str, size: int)
 
 
 def as_process(nemesis: Nemesis, node: Node, machine: Machine, act: Callable[[App], object]) -> None:
-    """In this life of it, as a step of its own."""
+    """In this life of it, as a step of its own.
+
+    Steps overtake each other, and a process that is stopped may be told to pause and to go on before it hears either.
+    An operator's second word comes after his first, so each step takes the oldest.
+    """
+    words = nemesis.words.setdefault(node, deque())
+    words.append(act)
 
     def step() -> None:
+        word = words.popleft()
         if machine.node is node and machine.is_steady and machine.app is not None:
-            act(machine.app)
+            word(machine.app)
 
     nemesis.loop.call_soon(step, context=node.context)

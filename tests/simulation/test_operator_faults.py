@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import count, islice
 
 import pytest
@@ -12,6 +13,8 @@ from framework.testing.checkers import begins_where_it_was
 from framework.testing.cluster import Cluster
 from framework.testing.errors import Violation
 from framework.testing.faults import kind_named
+from framework.testing.nemesis import Nemesis
+from framework.testing.operator_faults import as_process
 from framework.testing.simulation import draw, play
 from framework.testing.story import Story, all_handled, tell
 from framework.wire.codes import RequestCode, ResponseCode
@@ -30,6 +33,30 @@ def test_a_group_that_goes_on_while_it_is_paused_is_noticed(monkeypatch: pytest.
         if found:
             break
     assert {"no more than asked"} == found
+
+
+async def tell_one_that_is_stopped(story: Story) -> list[int]:
+    (machine,) = await story.start_apps(1)
+    nemesis, heard = Nemesis(story.cluster, ()), list[int]()
+    story.stop(machine, "5s")
+    for number in range(6):
+        assert machine.node is not None
+        as_process(nemesis, machine.node, machine, partial(_hear, heard, number))
+        await story.sleep("500ms")
+    assert not heard
+    await story.sleep("10s")
+    return heard
+
+
+def _hear(heard: list[int], number: int, _: App) -> None:
+    heard.append(number)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_a_stopped_process_is_told_comes_in_order(seed: int) -> None:
+    """Who was told to leave a topic and to come back while it was stopped did not come back."""
+    heard = tell(tell_one_that_is_stopped, Cluster(seed, apps=0))
+    assert list(range(6)) == heard
 
 
 async def refuse_to_name_offsets_of_one_that_crashed(story: Story) -> None:
