@@ -1,7 +1,7 @@
 """CensusLoop: finds out whether the members of a group are of one kind, and says so once a change.
 
-Asked rarely: when members have come or gone and nothing more has changed for a while, and only of members that were not
-asked before. What the answers mean is `core/census.py`'s.
+Asked rarely: when members have come or gone, or our own topics have changed, and nothing more has for a while; and only
+of members that were not asked before, or had other topics than ours. What the answers mean is `core/census.py`'s.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class CensusLoop:
         self._group, self._topic, self._member, self._own = group, topic, member, own
         self._brokers, self._clock, self._members = brokers, clock, members
         self._profiles: dict[str, Profile] = {}
-        """What members said that are there still. A process does not change its kind."""
+        """What members said that are there still. A process does not change its kind; its topics it may."""
         self._silent: dict[str, int] = {}
         """Members that did not answer -> how often."""
         self._repeated: dict[str, float] = {}
@@ -68,18 +68,18 @@ class CensusLoop:
         return OTHER_ORDER in self.found
 
     async def run(self) -> None:
-        seen: list[str] = []
+        seen: tuple[list[str], dict[str, str]] = [], self._own().wanted
         due = changed_at = self._clock.monotonic()
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            now, members = self._clock.monotonic(), list(self._members())
-            if members != seen:
-                seen, changed_at, due = members, now, now + SETTLED_SECONDS
+            now, here = self._clock.monotonic(), (list(self._members()), self._own().wanted)
+            if here != seen:
+                seen, changed_at, due = here, now, now + SETTLED_SECONDS
             if now >= due and now >= changed_at + SETTLED_SECONDS:
                 due = now + (await self._look())
 
     async def _look(self) -> float:
-        """Ask whoever is new; when to look again although nothing has changed."""
+        """Ask whoever is new or differs; when to look again although nothing has changed."""
         try:
             listed = (await self._brokers.connections(self._group, self._topic)).connections
         except FrameworkError as error:
@@ -90,7 +90,9 @@ class CensusLoop:
         self._profiles = {member: self._profiles[member] for member in chosen if member in self._profiles}
         self._silent = {member: self._silent[member] for member in chosen if member in self._silent}
         for member in chosen:
-            if member not in self._profiles and self._silent.get(member, 0) < TRIES_MAX:
+            known = self._profiles.get(member)
+            is_wanted = known is None or known.wanted != self._own().wanted
+            if is_wanted and self._silent.get(member, 0) < TRIES_MAX:
                 await self._ask(member)
         now = self._clock.monotonic()
         self._repeated = {each: self._repeated.get(each, now) for each in repeated_ids(ids)}
@@ -109,6 +111,7 @@ class CensusLoop:
             self._silent[member] = self._silent.get(member, 0) + 1
             log.debug("member did not answer", group=self._group, member=member, reason=str(error))
             return
+        self._silent.pop(member, None)
         orderly = info.properties.get(IS_ORDERLY)
         self._profiles[member] = Profile(
             None if orderly is None else orderly.lower() == "true",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from framework.core.census import OTHER_ORDER, SHARED_ID, Profile
+from framework.core.census import OTHER_ORDER, OTHER_TOPICS, SHARED_ID, Profile
 from framework.errors import BrokerUnreachable, Refused
 from framework.services.census import CensusLoop
 from framework.wire.bodies.connections import ClientConnection, ConsumerConnections
@@ -24,6 +24,7 @@ class Brokers:
     twice: list[str] = field(default_factory=list)
     is_down: bool = False
     asked: list[str] = field(default_factory=list)
+    topics: tuple[str, ...] = ("orders",)
 
     async def connections(self, group: str, topic: str) -> ConsumerConnections:
         self.asked.append("connections")
@@ -39,7 +40,7 @@ class Brokers:
             raise Refused(1, "no answer", request="running info", peer="broker-a")
         return RunningInfo(
             properties={IS_ORDERLY: str(orderly).lower(), "messageModel": "CLUSTERING"},
-            subscriptions=(SubscriptionData(topic="orders"),),
+            subscriptions=tuple(SubscriptionData(topic=each) for each in self.topics),
         )
 
 
@@ -70,6 +71,33 @@ def test_each_is_asked_once_and_what_differs_is_named_once() -> None:
     _, lines = play_logged(story)
     assert [("group is mixed", ["b"]), ("group is mixed", ["b", "d"])] == told(lines, "others")
     assert 1 == [line["event"] for line in lines].count("group is no longer mixed")
+
+
+def test_topics_that_change_while_members_run_are_asked_for_anew() -> None:
+    """What a member said at first was kept for ever: a false alarm where all left a topic, and none where one did."""
+
+    async def story() -> None:
+        both = replace(OWN, subscriptions={"orders": "*", "payments": "*"})
+        brokers, own = Brokers({"me": False, "a": False}, topics=("orders", "payments")), [both]
+        census = CensusLoop(
+            "billing", "orders", "me", lambda: own[0], brokers, LoopClock(), members=lambda: [*brokers.members]
+        )
+        task = start(census.run())
+        await asyncio.sleep(20)
+        assert {} == census.found
+        own[0] = OWN
+        await asyncio.sleep(20)
+        assert {OTHER_TOPICS: ("a",)} == census.found, "we left a topic, and nobody has our queues of it"
+        brokers.topics = ("orders",)
+        await asyncio.sleep(40)
+        assert {} == census.found, "all have left it"
+        own[0], brokers.topics = both, ("orders", "payments")
+        await asyncio.sleep(400)
+        assert {} == census.found, "all have come back"
+        await end(task)
+
+    _, lines = play_logged(story)
+    assert 1 == [line["event"] for line in lines].count("group is mixed")
 
 
 def test_a_burst_of_changes_costs_one_look() -> None:
