@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framework.model.queue import MessageQueue
+from framework.testing.checkers.late_ends import in_one_life, in_one_taking
 from framework.testing.errors import Violation
 from framework.testing.history import (
     Acquired,
@@ -26,11 +27,14 @@ Key = tuple[str, str]
 
 
 def passed_over_was_finished(history: History) -> Iterator[Violation]:
-    """INV-3c: no message is passed over that no handler of the group has finished."""
+    """INV-3c: no message is passed over that no handler of the group has finished.
+
+    What ends late of a topic's former life is no end of what has those offsets now.
+    """
     ended: dict[Key, set[int]] = {}
     failed: dict[Key, dict[int, str]] = {}
     copied: set[tuple[str, str]] = set()
-    for fact in history.facts:
+    for fact in in_one_life(history):
         if type(fact) is Finished:
             key = (fact.group, str(fact.queue))
             if fact.is_ok:
@@ -55,9 +59,12 @@ def passed_over_was_finished(history: History) -> Iterator[Violation]:
 
 
 def a_flush_covers_what_ended(history: History) -> Iterator[Violation]:
-    """INV-3b: when a flush succeeds, everything that its owner had finished before it was built is durable."""
+    """INV-3b: when a flush succeeds, everything that its owner had finished before it was built is durable.
+
+    Of what it has started since it took the queue: whatever still runs from before has its result thrown away.
+    """
     ended: dict[tuple[str, str, str], dict[int, float]] = {}
-    for fact in history.facts:
+    for fact in in_one_taking(history):
         if type(fact) is Finished and fact.is_ok:
             ended.setdefault((fact.who, fact.group, str(fact.queue)), {})[fact.offset] = fact.at
         elif type(fact) is Acquired:
