@@ -73,7 +73,6 @@ ALL: tuple[Checker, ...] = (
     nothing_pauses,
     no_storm,
     views_may_differ,
-    fences_hold,
     covered_in_time,
     who_is_heard_counts,
     little_moves,
