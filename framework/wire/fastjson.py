@@ -20,6 +20,7 @@ INT32_MAX = 0x7FFF_FFFF
 # The encoder itself looks for every kind of value and at every level; a header has texts on one.
 quoted = json.encoder.encode_basestring
 
+DEPTH_MAX = 256  # of values within values; interpreters differ in how deep they would go
 _DIGITS_MAX = 40  # of a number that comes as a text; 32 bits have ten
 _WORDS = {"": 0, "null": 0, "false": 0, "true": 1}
 
@@ -76,15 +77,18 @@ def _whole(name: str, text: str) -> int:
     return math.trunc(number)
 
 
-def _written(value: Any) -> str:
+def _written(value: Any, depth: int = 0) -> str:
     """A value within another one, as fastjson writes it: no blanks, and nothing where an object holds null."""
-    kind = type(value)
+    if depth > DEPTH_MAX:
+        raise RecursionError
+    kind, depth = type(value), depth + 1
     if kind is str:
         return quoted(value)
     if kind is dict:
-        return "{" + ",".join([f"{quoted(k)}:{_written(each)}" for k, each in value.items() if each is not None]) + "}"
+        pairs = [f"{quoted(key)}:{_written(each, depth)}" for key, each in value.items() if each is not None]
+        return "{" + ",".join(pairs) + "}"
     if kind is list:
-        return "[" + ",".join([_written(each) for each in value]) + "]"
+        return "[" + ",".join([_written(each, depth) for each in value]) + "]"
     if value is None:
         return "null"
     if kind is Real:
