@@ -147,7 +147,7 @@ class QueueFlow:
         self.trouble: Trouble = "pull failed"
         """What kind of failure that is."""
         self.doubted: int | None = None
-        """Where the broker wants us to go on, so far that the master is asked first; None once a pull succeeded."""
+        """Where the broker wants us to go on, which the master is asked about first; None once a pull succeeded."""
         self._budget = budget
         self.bounds = bounds
         """How much it may hold. Whoever changes them rings the pull loop's bell."""
@@ -203,6 +203,11 @@ class QueueFlow:
         self._begin_at(offset)
         self.max_offset = end
         self.caught_up = 0 <= end <= offset
+
+    @property
+    def is_sent_back(self) -> bool:
+        """Whether that is behind us: the queue lost its end, or is another one of the same name, all of it unread."""
+        return self.doubted is not None and self.doubted < self.next_offset
 
     def stays_after_doubt(self, stored: int | None) -> bool:
         """Whether what the master has stored lets us go on where we are: what is held is at least as far."""
@@ -292,9 +297,8 @@ class QueueFlow:
             return  # what is held is before it, and stays
         # Inside of its own range nothing is illegal: somebody has reset the group, and that is said only once.
         is_reset = result.min_offset <= self.next_offset <= result.max_offset
-        is_far = self._window is not None and abs(offset - self.next_offset) > self._window.span
-        if is_far and not is_reset and self.doubted is None:
-            marks.sometimes("the broker moved an offset so far that it was doubted")
+        if not is_reset and self.doubted is None:
+            marks.sometimes("the broker moved an offset, and was doubted")
             self._move("offset_doubted")
             self.held_because = None
             self.caught_up = False

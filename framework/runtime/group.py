@@ -249,7 +249,7 @@ class ConsumerGroup:
             pulls=pulls if alone is None else alone.pulls(pulls),
             crew=order.crew if order is not None else self.crews.of(handling),
             call=handling.call,
-            find_start=lambda: self._find_start(queue),
+            find_start=lambda: self._find_start(flow),
             offsets=self.offsets,
             group=self,
             group_name=self.plan.name,
@@ -292,10 +292,11 @@ class ConsumerGroup:
         self._resets[queue] = self._tree.start(self._commits.store(queue, offset), name=f"reset {queue}")
         return True
 
-    async def _find_start(self, queue: MessageQueue) -> Start:
+    async def _find_start(self, flow: QueueFlow) -> Start:
+        queue = flow.queue
         if (reset := self._resets.pop(queue, None)) is not None:
             await asyncio.shield(reset)
-        policy = self._arrivals.policy_for(queue, self.plan.start)
+        policy = self._arrivals.policy_for(queue, self.plan.start, is_anew=flow.is_sent_back)
         return await find_start(self._progress, self.plan.name, queue, policy, self._world.clock.now_ms())
 
     def _begin_retiring(self, pull: PullLoop) -> None:

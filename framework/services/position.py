@@ -73,19 +73,20 @@ class Arrivals:
         if topic not in self._first:
             self._first[topic] = frozenset(queues), now_ms
 
-    def policy_for(self, queue: MessageQueue, policy: StartPolicy) -> StartPolicy:
+    def policy_for(self, queue: MessageQueue, policy: StartPolicy, *, is_anew: bool = False) -> StartPolicy:
         """The group's policy for queues that were there when it joined.
 
         Nobody can have meant to skip what is in a queue that appeared since, or on the group's own retry topic. But a
         broker that nobody knew then may be new, or have been away: what it got since the group joined counts, and what
-        is older is history as any other's. Its clock need not be ours, hence the margin.
+        is older is history as any other's. Its clock need not be ours, hence the margin. The same holds of a queue that
+        may be there anew (`is_anew`), since its topic was deleted and made again.
         """
         if queue.topic == self._retry_topic or queue.topic not in self._first:
             return First()
         known, joined_ms = self._first[queue.topic]
-        if queue in known:
+        if queue in known and not is_anew:
             return policy
-        if any(each.broker == queue.broker for each in known):
+        if not is_anew and any(each.broker == queue.broker for each in known):
             return First()
         match policy:
             case First() | Since(at_ms=int()):
@@ -119,15 +120,16 @@ async def find_start(brokers: KnowsOffsets, group: str, queue: MessageQueue, pol
     return Start(_checked(queue, offset), f"nothing stored, policy {said} -> {offset}", None, end)
 
 
-def doubt_settled(start: Start, named: int | None) -> Start:
-    """Where to go on after a broker named an offset that was too far away to be believed at once; None: it did not.
+def doubt_settled(start: Start, named: int | None, *, is_back: bool = False) -> Start:
+    """Where to go on after a broker named an offset that was not believed at once; None: it did not.
 
-    What the master has stored stands above it. Where nothing is stored it is taken: a policy is for groups never seen,
-    and this one was at work.
+    What the master has stored stands above it. Where nothing is stored, an offset ahead is taken: a policy is for
+    groups never seen, and this one was at work. One that is behind us is the end of a queue whose offsets are gone as
+    well, as in a topic made again: what lies below is not what we have read, so the policy is for it.
     """
     if named is None:
         return start
-    if start.stored is None:
+    if start.stored is None and not is_back:
         return replace(start, offset=named, reason=f"moved by its broker to {named}, and nothing stored")
     return replace(start, reason=f"moved by its broker to {named}, but {start.reason}")
 

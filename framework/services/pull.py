@@ -291,7 +291,7 @@ class PullLoop:
         try:
             if self.progress is not None:
                 await self.progress.handed_over()
-            start = doubt_settled(await self._find_start(), self.flow.doubted)
+            start = doubt_settled(await self._find_start(), self.flow.doubted, is_back=self.flow.is_sent_back)
             if self.flow.stays_after_doubt(start.stored):
                 log.info("queue stays", group=self.group_name, queue=str(self.queue), reason=start.reason)
                 return

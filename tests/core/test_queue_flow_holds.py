@@ -80,7 +80,7 @@ def test_a_corrected_offset_is_taken_at_once(corrected: int) -> None:
 @pytest.mark.parametrize(
     ("answer", "is_doubted"),
     [
-        (OffsetIllegal(98, 0, 98), False),  # no further than what was pulled and not yet committed
+        (OffsetIllegal(99, 0, 99), True),  # a log without its end, or another queue of this name that is as long by now
         (OffsetIllegal(97, 0, 97), True),
         (OffsetIllegal(0, 0, 0), True),  # a log that is gone, or one that is not there yet
         (OffsetIllegal(5_000, 5_000, 9_000), True),  # retention, or a lie that would skip everything between
@@ -88,7 +88,7 @@ def test_a_corrected_offset_is_taken_at_once(corrected: int) -> None:
         (OffsetIllegal(5_000, 0, 9_000), False),
     ],
 )
-def test_a_jump_larger_than_the_window_has_the_master_asked_first(answer: OffsetIllegal, *, is_doubted: bool) -> None:
+def test_a_jump_out_of_the_range_has_the_master_asked_first(answer: OffsetIllegal, *, is_doubted: bool) -> None:
     flow = flow_at(98)
     flow.pulled(found(98, 99), 0)
     before = flow.window
@@ -129,6 +129,19 @@ def test_what_is_held_outlives_a_doubt_where_the_master_knows_of_no_more(stored:
         before = flow.window
         flow.positioned(100)
         assert before.is_closed
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_back"), [(OffsetIllegal(97, 0, 97), True), (OffsetIllegal(5_000, 5_000, 9_000), False)]
+)
+def test_who_is_doubted_knows_whether_the_queue_ends_before(answer: OffsetIllegal, *, is_back: bool) -> None:
+    flow = flow_at(98)
+    assert not flow.is_sent_back
+    flow.pulled(answer, 0)
+    assert is_back == flow.is_sent_back
+    flow.positioned(0)
+    flow.pulled(found(0), 0)
+    assert not flow.is_sent_back
 
 
 def test_a_queue_that_nobody_doubts_is_positioned() -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 
 from framework.testing import topic_faults
 from framework.testing.checkers import commit_never_passes_a_gap, nothing_lost
-from framework.testing.history import Reset, Sent
+from framework.testing.history import Remade, Reset, Sent
 from framework.testing.story import Story, all_handled
 
 
@@ -45,6 +45,21 @@ async def test_a_topic_made_anew_is_consumed_from_its_beginning(story: Story) ->
     fresh = {fact.message_id for fact in story.history.facts[late:] if isinstance(fact, Sent)}
     assert fresh <= set(story.handled())
     story.check()
+
+
+async def test_what_a_topic_made_anew_has_before_its_members_see_it_is_not_skipped(story: Story) -> None:
+    """They are sent to its end, which is behind them. What lies below is not what they have read."""
+    await story.start_apps(2)
+    await story.send("orders", 60)
+    await story.within("2m").until(all_handled)
+    assert topic_faults.remake_topic(story.nemesis)
+    await story.send("orders", 20, over="10s")
+    await story.sleep("30s")
+
+    remade = max(fact.at for fact in story.history.of(Remade))
+    fresh = {sent.message_id for sent in story.history.of(Sent) if sent.at > remade}
+    assert fresh
+    assert set() == fresh - set(story.handled())
 
 
 async def test_a_queue_that_was_away_is_consumed_when_it_is_back(story: Story) -> None:

@@ -15,6 +15,7 @@ from tests.client.script import A, ScriptedCluster
 from tests.net.memory import virtually
 
 TOPIC, RETRY = MessageQueue("orders", "a", 1), MessageQueue("%RETRY%billing", "a", 0)
+PAID = TOPIC._replace(topic="paid")
 POLICIES: dict[str, StartPolicy] = {"last": Last(), "first": First(), "timestamp": Since(at_ms=1_700_000_000_000)}
 JOINED_MS = 1_800_000_000_000
 V4_9_3, V5_0_0 = 399, 413
@@ -146,6 +147,8 @@ def test_a_broker_that_was_not_there_has_history_and_what_came_since(
     arrivals = Arrivals("billing")
     arrivals.seen("orders", seen, JOINED_MS)
     assert chosen == arrivals.policy_for(TOPIC._replace(broker="broker-z"), policy)
+    arrivals.seen("paid", [PAID], JOINED_MS)
+    assert chosen == arrivals.policy_for(PAID, policy, is_anew=True), "its topic may have been deleted and made again"
 
 
 def test_the_groups_own_retry_topic_has_no_history() -> None:
