@@ -120,9 +120,9 @@ class QueueFlow:
     """One owned queue. Its pull loop asks `next_step`, does it, and tells what came of it."""
 
     __slots__ = (
-        "_asked_ms", "_backoff", "_budget", "_busy", "_hold_reason", "_idle", "_jitter", "_not_before_ms", "_window",
-        "bounds", "caught_up", "damage", "doubted", "failure", "held_because", "is_paused", "max_offset", "next_offset",
-        "queue", "run", "state", "trouble",
+        "_asked_ms", "_backoff", "_budget", "_busy", "_hold_reason", "_idle", "_jitter", "_not_before_ms", "_stored",
+        "_window", "bounds", "caught_up", "damage", "doubted", "failure", "held_because", "is_paused", "max_offset",
+        "next_offset", "queue", "run", "state", "trouble",
     )  # fmt: skip
 
     def __init__(
@@ -164,6 +164,8 @@ class QueueFlow:
         self._not_before_ms = 0
         self._hold_reason: str | None = None
         self._window: Window | None = None
+        self._stored: int | None = None
+        """What the master had stored when it was asked because of `doubted`; None for nothing."""
 
     # What to do
 
@@ -211,6 +213,7 @@ class QueueFlow:
 
     def stays_after_doubt(self, stored: int | None) -> bool:
         """Whether what the master has stored lets us go on where we are: what is held is at least as far."""
+        self._stored = stored
         if self.doubted is None or self._window is None or stored is None or stored > self._window.settle():
             return False
         self._move("position_known")
@@ -307,6 +310,8 @@ class QueueFlow:
             )
             return
         marks.sometimes("the broker moved an offset")
+        if self.is_sent_back and self._stored is not None:
+            offset = min(offset, self._stored)  # what lies between is still at work, or nobody has read it
         self._move("offset_illegal")
         self._move("position_known")
         self.window.close()  # what it held lies outside the broker's range, or before a reset

@@ -131,6 +131,16 @@ def test_what_is_held_outlives_a_doubt_where_the_master_knows_of_no_more(stored:
         assert before.is_closed
 
 
+def test_who_is_sent_back_twice_begins_no_further_than_what_is_stored() -> None:
+    """What lies between has not all been handled: the first of two is still at work, or the queue is another one."""
+    flow = flow_at(98)
+    flow.pulled(found(98, 99), 0)
+    flow.pulled(OffsetIllegal(99, 0, 99), 0)
+    assert flow.stays_after_doubt(5)
+    flow.pulled(OffsetIllegal(99, 0, 99), 0)
+    assert ("pull", 5, 5) == plain(flow.next_step(0))
+
+
 @pytest.mark.parametrize(
     ("answer", "is_back"), [(OffsetIllegal(97, 0, 97), True), (OffsetIllegal(5_000, 5_000, 9_000), False)]
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from framework.model.queue import MessageQueue
 from framework.testing.checkers import fences_hold
-from framework.testing.history import Committed, Fact, History, Remade, Started
+from framework.testing.history import Acquired, Committed, Fact, History, Remade, Started
 
 QUEUE, OTHER = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
 
@@ -39,3 +39,15 @@ def test_a_commit_counts_no_more_once_a_later_owner_has_begun() -> None:
 
 def test_a_topic_that_was_made_anew_begins_anew() -> None:
     assert [] == broken(committed(4), Remade(2.0, "broker.1", "orders"), committed(3))
+
+
+def test_an_epoch_of_the_former_life_fences_nobody_off_and_one_of_the_new_life_does() -> None:
+    remade = Remade(2.0, "broker.1", "orders")
+    taken = Acquired(1.0, "app-2.1", "billing", str(QUEUE), 5)
+    moved = Acquired(3.0, "app-2.1", "billing", str(QUEUE), 0, is_moved=True)
+    begun = Started(4.0, "app-2.1", "billing", "m1", QUEUE, 0, 1, epoch=4)
+    assert [] == broken(taken, remade, moved, begun, committed(3))
+
+    taken = Acquired(3.0, "app-2.1", "billing", str(QUEUE), 0)
+    (said,) = broken(remade, taken, begun, committed(3))
+    assert "in epoch 3, and it counted, after 4 had begun" in said

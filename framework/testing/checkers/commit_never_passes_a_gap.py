@@ -72,7 +72,7 @@ def commit_never_passes_a_gap(history: History) -> Iterator[Violation]:
         elif type(fact) is Committed:
             queue = queues.setdefault((fact.group, fact.queue), _Queue())
             gap = _first_gap(queue, fact.group, copied, rooms.unseen)
-            is_former = fact.at < history.excused_until or is_of_former_life(fact, begun, remade)
+            is_former = fact.at < history.excused_until or is_of_former_life(fact, fact.by, begun, remade)
             if fact.offset > gap and is_former:
                 queue.low = fact.offset
             elif fact.offset > gap:

@@ -8,7 +8,7 @@ demand everything else.
 from __future__ import annotations
 
 from framework.model.queue import MessageQueue
-from framework.testing.history import Acquired, Committed, History, Remade
+from framework.testing.history import Acquired, Committed, History, Remade, Started
 
 Skipped = dict[tuple[str, MessageQueue], int]
 """(group, queue) -> the highest offset that was committed out of a former life."""
@@ -23,13 +23,15 @@ def skipped(history: History) -> Skipped:
             remade[fact.topic] = fact.at
         elif type(fact) is Acquired:
             begun[fact.who, fact.group, fact.queue] = fact.at
-        elif type(fact) is Committed and is_of_former_life(fact, begun, remade):
+        elif type(fact) is Committed and is_of_former_life(fact, fact.by, begun, remade):
             key = (fact.group, fact.queue)
             found[key] = max(found.get(key, 0), fact.offset)
     return found
 
 
-def is_of_former_life(fact: Committed, begun: dict[tuple[str, str, str], float], remade: dict[str, float]) -> bool:
-    """Whether who commits took the queue before its topic was last made anew."""
+def is_of_former_life(
+    fact: Committed | Started, who: str, begun: dict[tuple[str, str, str], float], remade: dict[str, float]
+) -> bool:
+    """Whether `who` took the queue before its topic was last made anew."""
     at = remade.get(fact.queue.topic)
-    return at is not None and begun.get((fact.by, fact.group, str(fact.queue)), 0.0) <= at
+    return at is not None and begun.get((who, fact.group, str(fact.queue)), 0.0) <= at
