@@ -174,7 +174,8 @@ class Channel:
     def _write(self, data: bytes) -> None:
         self._written_at = self._loop.time()
         self._flush()
-        self._transport.write(data)
+        if not self._transport.is_closing():  # asyncio has a line of the log for each write behind a connection's end
+            self._transport.write(data)
 
     async def _room_to_write(self, command: Command, timeout_ms: int) -> int:
         """Wait while the peer reads too slowly; answers how much of the time-out is left."""

@@ -148,7 +148,9 @@ async def long_polls(port: int) -> None:
         seen = frames.Frames()
         writer.write(send)
         while True:
-            for received in seen.feed(await asyncio.wait_for(reader.read(1 << 18), 30)):
+            if not (data := await asyncio.wait_for(reader.read(1 << 18), 30)):
+                return  # cut off; at a stream's end nothing below would ever wait
+            for received in seen.feed(data):
                 if "queueOffset" in received.fields:
                     end = int(received.fields["queueOffset"]) + 1
                     writer.write(frames.pull("hostile-polls", offset=end, wait_ms=15_000) * 600)

@@ -38,7 +38,7 @@ def attacked(name: str, box: Box, seconds: float) -> Iterator[subprocess.Popen[b
         assert 0 == process.returncode, said.decode()
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
 
 
 def seed(client: GoodClient) -> None:
