@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from functools import partial
 from itertools import count
-from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
-from framework import App, consumer
-from framework.hooks.host import PluginHost
+from framework import consumer
 from framework.model.message import Message
-from framework.settings.schema import AppSettings
 from tests.hostile import frames
 from tests.hostile.broker_peer import (
     CHANGED,
@@ -30,22 +27,13 @@ from tests.hostile.broker_peer import (
     record,
 )
 from tests.hostile.frames import Received
+from tests.runtime.test_app import running as running_of
 
 pytestmark = pytest.mark.timeout(120)
 SYSTEM_BUSY = 2
 
 
-@asynccontextmanager
-async def running(broker: HostileBroker, *handlers: Any, **group_settings: Any) -> AsyncIterator[App]:
-    groups = {handler.spec.group: {"start": "first", **group_settings} for handler in handlers}
-    settings = AppSettings.model_validate({"cluster": {"name_servers": [broker.address]}, "consumers": groups})
-    app = App(settings, handlers, plugins=PluginHost())
-    task = asyncio.get_running_loop().create_task(app.run())
-    try:
-        yield app
-    finally:
-        await app.stop(drain="1s")
-        await task
+running = partial(running_of, drain="1s")  # nobody confirms anything here
 
 
 async def until(condition: Callable[[], object], seconds: float = 20.0) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -21,6 +21,13 @@ from framework.settings.schema import AppSettings
 QUICK_LEVELS = (10,) * 18
 
 
+class Addressed(Protocol):
+    """A broker of any kind."""
+
+    @property
+    def address(self) -> str: ...
+
+
 @asynccontextmanager
 async def box() -> AsyncIterator[Broker]:
     broker = Broker(real_world(), data=None, settings=BrokerSettings(delays_ms=QUICK_LEVELS))
@@ -32,7 +39,7 @@ async def box() -> AsyncIterator[Broker]:
 
 
 @asynccontextmanager
-async def running(broker: Broker, *handlers: Any, **group_settings: Any) -> AsyncIterator[App]:
+async def running(broker: Addressed, *handlers: Any, drain: str = "5s", **group_settings: Any) -> AsyncIterator[App]:
     """The application while it runs; it is drained at the end."""
     groups = {handler.spec.group: {"start": "first", **group_settings} for handler in handlers}
     settings = AppSettings.model_validate({"cluster": {"name_servers": [broker.address]}, "consumers": groups})
@@ -41,7 +48,7 @@ async def running(broker: Broker, *handlers: Any, **group_settings: Any) -> Asyn
     try:
         yield app
     finally:
-        await app.stop(drain="5s")
+        await app.stop(drain=drain)
         await task
 
 
