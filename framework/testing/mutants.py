@@ -249,7 +249,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "an owner that was superseded takes its queue anew",
         "after a split view the owner that stays writes records that count for nothing",
         (),
-        test="tests/services/test_progress.py",
+        test="tests/services/test_progress_taken_anew.py",
     ),
     Mutant(
         "an outdated epoch is refused",
@@ -261,7 +261,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "each acquisition has an epoch of its own",
         "what a former owner still writes counts, also where its successor has voided it",
         (),
-        test="tests/services/test_progress.py",
+        test="tests/services/test_progress_taken_anew.py",
     ),
     Mutant(
         "a seat is kept through a restart",

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.services.parts import QUEUE, play, start
-from tests.services.test_progress import END, LOW, Broker, Owner, holds, stuck_at_low
+from tests.services.progress_scene import END, LOW, Broker, Owner, holds, stuck_at_low
 
 A, B, MEMBERS = "a@1", "b@1", ("a@1", "b@1")
 

@@ -14,7 +14,7 @@ from framework.runtime.progressing import _OrInstead
 from framework.services.asked_store import AskedStore
 from framework.testing.sim_disk import SimDisk
 from tests.services.parts import QUEUE, LoopClock, play, play_logged
-from tests.services.test_progress import END, LOW, Broker, Means, Owner, stuck_at_low
+from tests.services.progress_scene import END, LOW, Broker, Means, Owner, stuck_at_low
 
 
 def test_the_last_record_is_found_behind_those_of_other_queues() -> None:

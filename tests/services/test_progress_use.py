@@ -12,7 +12,7 @@ from framework.errors import BrokerUnreachable
 from framework.model.queue import MessageQueue
 from framework.services.progress_use import Use
 from tests.services.parts import QUEUE, play, play_logged
-from tests.services.test_progress import END, LOW, Broker, Owner, stuck_at_low
+from tests.services.progress_scene import END, LOW, Broker, Owner, stuck_at_low
 
 OTHERS = [MessageQueue("orders", "broker-a", number) for number in range(64)]
 
