@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from framework.runtime.log_bridge import unroute
+from framework.runtime.logs.bridge import unroute
 
 
 @pytest.fixture(autouse=True)

@@ -31,7 +31,7 @@ def handlers_of(names: Sequence[str], clock: Clock) -> Mapping[int, BoxHandler] 
     if not names:
         return None
     from framework.hooks.host import PluginHost, installed
-    from framework.runtime.collect import importable
+    from framework.runtime.build.collect import importable
     from framework.settings.schema import AppSettings, Plugins
 
     known = {entry.name for entry in installed()}

@@ -17,7 +17,7 @@ from framework import __version__
 from framework.cli import entry
 from framework.cli.exit_codes import ExitCode
 from framework.errors import BrokerUnreachable, ConfigurationError, ConfigurationMistakes, StoreError, nearest
-from framework.runtime import streams
+from framework.runtime.logs import streams
 
 COMMANDS = {
     "run": "consume with the handlers of an application",

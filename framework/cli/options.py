@@ -126,19 +126,19 @@ def files(arguments: argparse.Namespace) -> list[Path]:
 
 def set_up_logs(arguments: argparse.Namespace) -> None:
     """Logging of a parent process, as the settings say; what is wrong with them its children will say."""
-    from framework.runtime import logs
+    from framework.runtime.logs import setup
     from framework.settings.schema import AppSettings
 
     try:
         settings = loaded(arguments).settings
     except ConfigurationError:
         settings = AppSettings()
-    logs.configure(settings)
+    setup.configure(settings)
 
 
 def settings_file(arguments: argparse.Namespace) -> Path | None:
     """Where the settings are; beside a package given as APP when nobody names another place."""
-    from framework.runtime.collect import target
+    from framework.runtime.build.collect import target
     from framework.settings.sources import find
 
     app = getattr(arguments, "app", None)
@@ -148,7 +148,7 @@ def settings_file(arguments: argparse.Namespace) -> Path | None:
 
 def chosen(arguments: argparse.Namespace, settings: AppSettings) -> tuple[list[Consumer[..., Any]], frozenset[str]]:
     """The application's consumers, those of `--only` where it was given, and the groups that are left out by it."""
-    from framework.runtime.collect import collect
+    from framework.runtime.build.collect import collect
 
     consumers = collect(settings, arguments.app)
     groups = {consumer.spec.group for consumer in consumers}

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from framework.runtime import streams
+from framework.runtime.logs import streams
 
 Event = dict[str, Any]
 
@@ -21,7 +21,7 @@ _WORDS = {"retry": "retry", "dead_lettered": "dead-lettered"}
 
 def say(line: str) -> None:
     """One line, at once: somebody may be waiting for it at the other end of a pipe. One that cannot be written is
-    counted (`runtime/streams.py`); `is_unheard` says whether anybody reads them.
+    counted (`runtime/logs/streams.py`); `is_unheard` says whether anybody reads them.
     """
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()

@@ -27,8 +27,8 @@ def loaded(arguments: list[str]) -> tuple[AppSettings, PluginHost]:
     for the commands of others. Raises ConfigurationMistakes for settings.
     """
     from framework.hooks.host import PluginHost
-    from framework.runtime import logs
-    from framework.runtime.collect import importable
+    from framework.runtime.build.collect import importable
+    from framework.runtime.logs import setup
     from framework.settings.schema import Logging
 
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
@@ -37,10 +37,10 @@ def loaded(arguments: list[str]) -> tuple[AppSettings, PluginHost]:
     known, _ = first.parse_known_args(arguments)
     settings = options.loaded(known).settings
     for_logs = settings.model_copy(update={"logging": Logging(level="debug" if known.debug else "warning")})
-    logs.configure(for_logs)
+    setup.configure(for_logs)
     importable(Path.cwd())  # plugins of the application lie beside its settings
     host = PluginHost(settings.plugins, settings, tolerant=True)
-    logs.configure(for_logs)  # by now the plugins have said which of their settings are secret
+    setup.configure(for_logs)  # by now the plugins have said which of their settings are secret
     return settings, host
 
 

@@ -6,7 +6,7 @@ import resource
 import sys
 from pathlib import Path
 
-from framework.services.work import Counts
+from framework.services.crew.run import Counts
 from framework.settings.schema import Workers
 
 _PAGES = Path("/proc/self/statm")

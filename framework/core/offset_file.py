@@ -2,7 +2,7 @@
 
 One line of header with a checksum over what follows, then JSON that people can read. A group has two such files and
 saves go to them in turn, so that whatever happens to the newer one, the older is one save behind and untouched. Pure:
-where the files lie and when they are written is `services/local_offsets.py`'s.
+where the files lie and when they are written is `services/offsets/local_offsets.py`'s.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A handler asks for one by the name of a parameter, or by `Annotated[Session, session]`. There is no registry: the
 resource must be known where the handler stands, as its models must. Decorating runs nothing; who opens resources, and
-when, is `services/resources.py`'s.
+when, is `services/call/resources.py`'s.
 """
 
 from __future__ import annotations

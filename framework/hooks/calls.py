@@ -16,8 +16,8 @@ import structlog
 from framework.core import limits
 from framework.errors import shorten
 from framework.hooks.contexts import Around
+from framework.hooks.listeners import Told, one_call
 from framework.hooks.theirs import discard, theirs, told_nothing
-from framework.hooks.told import Told, one_call
 from framework.hooks.verdict import Skip
 from framework.model.delivery import Delivery
 from framework.model.outcome import Drop, Kind, Outcome, RetryLater

@@ -21,32 +21,32 @@ from framework.net.library_logs import log_as_a_library
 from framework.net.real_world import real_world
 from framework.net.task_tree import TaskTree
 from framework.ports import World
-from framework.runtime import build
-from framework.runtime.asked import AskedApp
-from framework.runtime.collect import unknown_groups
+from framework.runtime.administration import AskedApp
+from framework.runtime.build.collect import unknown_groups
+from framework.runtime.build.connect import Patience, cluster_options
+from framework.runtime.build.plans import group_plans
+from framework.runtime.build.remembering import Onces, close_onces
 from framework.runtime.companions import Companions
-from framework.runtime.connect import Patience, cluster_options
-from framework.runtime.counting import EngineFigures
+from framework.runtime.engine_groups import TakenGroups, takings
 from framework.runtime.gates import Gates
-from framework.runtime.group import ConsumerGroup
+from framework.runtime.group.group import ConsumerGroup
+from framework.runtime.group.plan import PLAN_FIELDS
+from framework.runtime.group.subscribing import asked_by, changed, check_open, with_consumer, without_topic
 from framework.runtime.life import Life
 from framework.runtime.membership import Membership
-from framework.runtime.observe import idle_ms, picture, total
-from framework.runtime.plan import PLAN_FIELDS
-from framework.runtime.remembering import Onces, close_onces
+from framework.runtime.report.counting import EngineFigures
+from framework.runtime.report.observe import idle_ms, picture, total
+from framework.runtime.report.stalls import StallWatch
 from framework.runtime.reports import OnEvent, Reports
-from framework.runtime.stalls import StallWatch
-from framework.runtime.subscribing import asked_by, changed, check_open, with_consumer, without_topic
-from framework.runtime.taken import TakenGroups, takings
 from framework.runtime.tracing import close_traces, start_traces
 from framework.runtime.watching import start_standstill
+from framework.services.call.publishing import Means
+from framework.services.call.resources import Resources
+from framework.services.call.trace import ConsumeTrace
 from framework.services.clocks import AlignedClock
-from framework.services.consume_trace import ConsumeTrace
+from framework.services.crew.run import Counts
 from framework.services.inbound import Inbound
-from framework.services.publishing import Means
-from framework.services.resources import Resources
 from framework.services.standstill import Standstill
-from framework.services.work import Counts
 from framework.settings.changes import Kind, changes, taken_over
 from framework.settings.fields import CONCURRENCY_MAX
 from framework.settings.schema import AppSettings
@@ -107,7 +107,7 @@ class App:
     @classmethod
     def from_yaml(cls, path: str | Path) -> App:
         """The application that a settings file describes, with the handlers that it names."""
-        from framework.runtime.collect import collect
+        from framework.runtime.build.collect import collect
         from framework.settings.sources import load
 
         settings = load(path)
@@ -128,7 +128,7 @@ class App:
         tree, membership = TaskTree(), self._membership
         reports = Reports(self.on_event, self.world.workers, self.settings.cluster.namespace)
         self._planned = partial(
-            build.plans, host=self.plugins, reports=reports, world=self.world, worker=self.worker,
+            group_plans, host=self.plugins, reports=reports, world=self.world, worker=self.worker,
             means=Means(self._resources.values, self._publish, self.world.workers.run), traces=self._traces,
             onces=self._onces,
         )  # fmt: skip
@@ -303,7 +303,7 @@ class App:
         findings = Findings()
         groups = {*(each.spec.group for each in self.consumers), *self.elsewhere, *self.settings.consumers}
         findings.note(*unknown_groups(settings, groups), *self.plugins.mistakes_in(settings.plugins, settings))
-        planned = partial(build.plans, host=self.plugins, reports=Reports(None, self.world.workers), world=self.world)
+        planned = partial(group_plans, host=self.plugins, reports=Reports(None, self.world.workers), world=self.world)
         plans = findings.tried(lambda: planned(settings, self.consumers, onces=self._onces)) or []
         findings.tried(lambda: takings(settings, self.consumers, self.plugins))
         findings.check()

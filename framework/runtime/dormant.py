@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from framework.errors import ConfigurationError, nearest
-from framework.runtime.plan import GroupPlan
+from framework.runtime.group.plan import GroupPlan
 
 
 class Dormant:

@@ -11,20 +11,20 @@ from collections.abc import Callable
 import structlog
 
 from framework import marks
-from framework.core.alone import decide_alone
+from framework.core.broadcasting import decide_alone
 from framework.core.chunk import Chunk
 from framework.core.results import result_of
 from framework.core.retry import SendBack, Settle, Stay, cut_short, decide
 from framework.model.delay_levels import LEVEL_MAX
 from framework.model.durations import to_text
 from framework.ports import Clock
-from framework.runtime.broadcasting import Broadcasting
-from framework.runtime.plan import GroupPlan, Handling
+from framework.runtime.group.broadcasting import Broadcasting
+from framework.runtime.group.plan import GroupPlan, Handling
 from framework.runtime.reports import GroupReports
-from framework.services import held
-from framework.services.pull import PullLoop
-from framework.services.settle import Parked, Settler
-from framework.services.work import Counts
+from framework.services.crew.run import Counts
+from framework.services.outcome import unopened
+from framework.services.outcome.settle import Parked, Settler
+from framework.services.queue.pull import PullLoop
 
 log = structlog.get_logger()
 
@@ -38,7 +38,7 @@ class Ends:
         *,
         counts: Counts,
         settler: Settler,
-        holder: held.Held,
+        holder: unopened.Held,
         alone: Broadcasting | None,
         reports: GroupReports,
         clock: Clock,
@@ -56,7 +56,7 @@ class Ends:
             return
         plan, message = self._plan(), chunk.messages[index]
         result = plan.judged(message, result)
-        if isinstance(result, held.CAUSES):
+        if isinstance(result, unopened.CAUSES):
             is_async = self._handling_of(queue.queue.topic).is_async
             self._held.put(queue, chunk, index, result, is_async=is_async)
             return

@@ -15,7 +15,7 @@ from framework.client.pulling import NO_FILTER
 from framework.errors import ConfigurationError, FrameworkError, Refused
 from framework.model.subscription import BY_TAG, Subscription
 from framework.net.task_tree import TaskTree
-from framework.runtime.plan import GroupPlan
+from framework.runtime.group.plan import GroupPlan
 from framework.wire.codes import ResponseCode
 
 log = structlog.get_logger()

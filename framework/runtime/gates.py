@@ -18,8 +18,8 @@ from framework.hooks.theirs import theirs_awaited
 from framework.net.task_tree import TaskTree
 from framework.ports import Workers
 from framework.runtime.dormant import Dormant
-from framework.runtime.plan import GroupPlan
-from framework.services.resources import AnyResource, Values
+from framework.runtime.group.plan import GroupPlan
+from framework.services.call.resources import AnyResource, Values
 
 log = structlog.get_logger()
 

@@ -16,20 +16,20 @@ from framework.model.queue import MessageQueue
 from framework.model.subscription import Subscription
 from framework.net.task_tree import LoopFailures, TaskTree
 from framework.ports import World
-from framework.runtime import connect
-from framework.runtime.connect import heartbeat_of
+from framework.runtime.build import connect
+from framework.runtime.build.connect import heartbeat_of
 from framework.runtime.dormant import Dormant
 from framework.runtime.filtering import refuse_filters
-from framework.runtime.group import ConsumerGroup
+from framework.runtime.group.group import ConsumerGroup
+from framework.runtime.group.plan import GroupPlan
+from framework.runtime.group.subscribing import dated
 from framework.runtime.joining import Joining
-from framework.runtime.plan import GroupPlan
 from framework.runtime.reports import Reports
-from framework.runtime.subscribing import dated
 from framework.runtime.watching import start_census, start_clocks, start_rooms
 from framework.services.census import CensusLoop
 from framework.services.clocks import AlignedClock
 from framework.services.heartbeat import HeartbeatLoop
-from framework.services.pull import Pulls
+from framework.services.queue.pull import Pulls
 from framework.services.room_watch import RoomWatch
 from framework.services.supervise import supervise
 from framework.settings.schema import AppSettings

@@ -16,9 +16,9 @@ import structlog
 
 from framework.errors import ConfigurationError, ConfigurationMistakes
 from framework.net.wakeup import Wakeup
-from framework.runtime import logs
 from framework.runtime.app import App
-from framework.runtime.connect import check_keys, check_tls
+from framework.runtime.build.connect import check_keys, check_tls
+from framework.runtime.logs import setup
 from framework.settings.changes import Change, Kind, changes
 from framework.settings.schema import AppSettings
 from framework.settings.sources import has_content, read
@@ -75,7 +75,7 @@ class Reload:
             _refuse(mistake, self._app.settings)
             return False
         if any(change.path[0] == "logging" and change.kind is Kind.LIVE for change in differences):
-            logs.configure(self._app.settings)
+            setup.configure(self._app.settings)
         for change in differences:
             if change.kind is Kind.LIVE:
                 log.info("setting changed", setting=change.name, change=str(change))

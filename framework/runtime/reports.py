@@ -15,7 +15,7 @@ from framework.model.message import Message
 from framework.model.namespaces import unwrap
 from framework.model.outcome import Ack, Drop, Kind, Outcome
 from framework.ports import Clock, Workers
-from framework.runtime.plan import GroupPlan
+from framework.runtime.group.plan import GroupPlan
 from framework.services.recurring import DEAD_LETTERS_FIRST, LOOK_SECONDS, Recurring
 
 Event = dict[str, Any]

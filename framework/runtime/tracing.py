@@ -9,7 +9,7 @@ from framework.client.cluster import Cluster
 from framework.client.producer import Producer
 from framework.client.tracing import SEND_TIMEOUT, producer_group
 from framework.net.task_tree import TaskTree
-from framework.runtime.plan import GroupPlan
+from framework.runtime.group.plan import GroupPlan
 from framework.services.supervise import supervise
 
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from framework.client.cluster import Cluster
 from framework.net.task_tree import TaskTree
 from framework.ports import World
-from framework.runtime.connect import profile_of
-from framework.runtime.group import ConsumerGroup
-from framework.runtime.subscribing import redate
+from framework.runtime.build.connect import profile_of
+from framework.runtime.group.group import ConsumerGroup
+from framework.runtime.group.subscribing import redate
 from framework.services.census import CensusLoop
 from framework.services.clocks import AlignedClock, ClockLoop
 from framework.services.room_watch import RoomWatch

@@ -16,8 +16,8 @@ from framework.model.outcome import Ack, Commit, DeadLetter, Drop, RetryLater, R
 from framework.model.queue import MessageQueue
 from framework.net.task_tree import TaskTree
 from framework.ports import Clock, Workers
-from framework.services.run_once import run_once
-from framework.services.work import RUNNING
+from framework.services.call.run_once import run_once
+from framework.services.crew.run import RUNNING
 from framework.wire import stored
 from framework.wire.bodies import running
 from framework.wire.bodies.running import DirectResult

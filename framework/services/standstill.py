@@ -19,7 +19,7 @@ from framework.core.queue_flow import QueueState
 from framework.errors import FrameworkError
 from framework.model.queue import MessageQueue
 from framework.ports import Clock
-from framework.services.pull import PullLoop
+from framework.services.queue.pull import PullLoop
 
 log = structlog.get_logger()
 

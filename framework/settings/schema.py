@@ -342,7 +342,7 @@ class AppSettings(BaseSettings):
         """The settings of a group, the defaults where nothing is said about it.
 
         A variable cannot spell capitals and hyphens: where it alone names a group, the group that is spelled alike is
-        meant (`runtime/collect.py` refuses one that may mean several).
+        meant (`runtime/build/collect.py` refuses one that may mean several).
         """
         found = self.consumers.get(group)
         if found is None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from framework.testing.cluster import Cluster as Cluster
     from framework.testing.harness import Harness as Harness
     from framework.testing.plugin_laws import PluginLaws as PluginLaws
     from framework.testing.story import Story as Story
+    from framework.testing.swarm.cluster import Cluster as Cluster
 
 _HOME_OF = {
-    "Cluster": "framework.testing.cluster",
+    "Cluster": "framework.testing.swarm.cluster",
     "Harness": "framework.testing.harness",
     "PluginLaws": "framework.testing.plugin_laws",
     "Story": "framework.testing.story",

@@ -31,13 +31,13 @@ from framework.model.message import Message
 from framework.model.namespaces import wrap
 from framework.model.snapshot import Snapshot
 from framework.runtime.app import App
-from framework.runtime.collect import collect
+from framework.runtime.build.collect import collect
 from framework.settings.schema import AppSettings
-from framework.testing import broker_view
-from framework.testing.cluster import Cluster
 from framework.testing.errors import Violation
-from framework.testing.history import Said, Unexpected
-from framework.testing.recorder import hear_logs
+from framework.testing.swarm import broker_view
+from framework.testing.swarm.cluster import Cluster
+from framework.testing.swarm.history import Said, Unexpected
+from framework.testing.swarm.recorder import hear_logs
 
 T = TypeVar("T")
 Event = dict[str, Any]

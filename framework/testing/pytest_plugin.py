@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from framework.testing.cluster import Cluster
     from framework.testing.harness import Harness
+    from framework.testing.swarm.cluster import Cluster
 
 OURS = ("harness", "story", "virtual_time")
 
@@ -71,8 +71,8 @@ def harness(request: pytest.FixtureRequest) -> Iterator[_Desks]:
 @pytest.fixture
 def virtual_time() -> Callable[[Any], Any]:
     """`virtual_time(coroutine)`: its result; what it sleeps, and its time-outs, pass at once. For one's own parts."""
-    from framework.testing.run import run_on
-    from framework.testing.virtual_loop import VirtualLoop
+    from framework.testing.sim.run import run_on
+    from framework.testing.sim.virtual_loop import VirtualLoop
 
     return lambda coroutine: run_on(VirtualLoop(), coroutine)
 
@@ -80,7 +80,7 @@ def virtual_time() -> Callable[[Any], Any]:
 @pytest.fixture
 def story(request: pytest.FixtureRequest) -> Any:
     """A Story; the test that takes it must be `async def`."""
-    from framework.testing.cluster import Cluster
+    from framework.testing.swarm.cluster import Cluster
 
     return _Stage(Cluster(_seed(request), apps=0))
 

@@ -20,14 +20,14 @@ from typing import TypeVar
 
 from framework.model.durations import to_ms
 from framework.model.snapshot import Snapshot
-from framework.testing.broker_view import dead_letters
-from framework.testing.checkers import ALL, Checker
-from framework.testing.cluster import Cluster
 from framework.testing.errors import Violation
-from framework.testing.history import Finished, Sent
-from framework.testing.machine import Machine
-from framework.testing.nemesis import Nemesis
-from framework.testing.timeline import lines
+from framework.testing.sim.machine import Machine
+from framework.testing.swarm.broker_view import dead_letters
+from framework.testing.swarm.checkers import ALL, Checker
+from framework.testing.swarm.cluster import Cluster
+from framework.testing.swarm.faults.nemesis import Nemesis
+from framework.testing.swarm.history import Finished, Sent
+from framework.testing.swarm.timeline import lines
 
 T = TypeVar("T")
 Condition = Callable[["Story"], bool]

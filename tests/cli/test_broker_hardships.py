@@ -29,7 +29,7 @@ PROGRAM = """
 import os, resource, sys
 from framework.cli import main, quick_logs
 quick_logs.import_structlog()
-import framework.broker.server, framework.net.real_world, framework.runtime.logs, framework.runtime.signals
+import framework.broker.server, framework.net.real_world, framework.runtime.logs.setup, framework.runtime.signals
 {before}
 sys.exit(main.run({arguments!r}))
 """

@@ -10,7 +10,7 @@ import pytest
 
 from framework import marks
 from framework.cli.main import run
-from framework.testing.cluster import Cluster
+from framework.testing.swarm.cluster import Cluster
 
 
 def test_a_run_that_holds_ends_with_its_trace(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

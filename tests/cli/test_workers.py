@@ -18,7 +18,7 @@ from framework.cli.children import Child, Children
 from framework.cli.exit_codes import ExitCode
 from framework.cli.supervise import _State
 from framework.cli.wear import memory_bytes, worn
-from framework.services.work import Counts
+from framework.services.crew.run import Counts
 from framework.settings.schema import Workers
 from tests.cli.processes import Command, command
 

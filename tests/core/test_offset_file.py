@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from framework.core.alone import decide_alone
+from framework.core.broadcasting import decide_alone
 from framework.core.offset_file import SavedOffsets, decode, encode, newest
 from framework.core.retry import Settle, Stay
 from framework.errors import StoreError

@@ -20,8 +20,8 @@ from framework.hooks.host import PluginHost
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import Ack, DeadLetter, RetryLater, Rollback
-from framework.services.batch_calls import batching_for
-from framework.services.deliver import Hooks, Rules, call_for
+from framework.services.call.batch_calls import batching_for
+from framework.services.call.deliver import Hooks, Rules, call_for
 from tests.services.parts import LoopClock, messages_from, play
 
 MESSAGES = messages_from(7, 4)

@@ -24,8 +24,8 @@ from framework.hooks.host import PluginHost
 from framework.model.delivery import Delivery
 from framework.model.outcome import Ack
 from framework.model.queue import MessageQueue
-from framework.services.deliver import Hooks, call_for
-from framework.services.work import RUNNING
+from framework.services.call.deliver import Hooks, call_for
+from framework.services.crew.run import RUNNING
 from framework.testing import Harness
 from tests.hooks.raised import RAISED, Panic, whatever
 from tests.services.parts import PLENTY, LoopClock, play

@@ -23,14 +23,14 @@ from framework.model.box import BoxFailed
 from framework.model.delivery import Delivery
 from framework.model.queue import MessageQueue
 from framework.net.real_world import real_world
-from framework.runtime.codecs import with_codec
-from framework.runtime.collect import gather
-from framework.runtime.counting import EngineFigures
-from framework.runtime.remembering import opened_store
-from framework.runtime.taken import TakenGroups
-from framework.services.asked_store import AskedStore
-from framework.services.once import Once
-from framework.services.order_keys import contained
+from framework.runtime.build.codecs import with_codec
+from framework.runtime.build.collect import gather
+from framework.runtime.build.remembering import opened_store
+from framework.runtime.engine_groups import TakenGroups
+from framework.runtime.report.counting import EngineFigures
+from framework.services.call.once import Once
+from framework.services.offsets.asked_store import AskedStore
+from framework.services.orderly.keys import contained
 from framework.settings.schema import AppSettings
 from framework.testing import Harness
 from tests.hooks.raised import RAISED, whatever
@@ -338,7 +338,7 @@ def test_a_resource_of_the_application_that_is_opened(*, is_async: bool, raises:
     async def uses(message: Message, pool: str) -> None: ...
 
     uses.__annotations__ = {"message": Message, "pool": str}
-    from framework.services.resources import Resources
+    from framework.services.call.resources import Resources
 
     async def story() -> None:
         with pytest.raises(ConfigurationError, match="could not be opened"):
@@ -349,7 +349,7 @@ def test_a_resource_of_the_application_that_is_opened(*, is_async: bool, raises:
 
 @whatever
 def test_a_resource_that_is_closed_and_one_of_a_message(raises: Raises) -> None:
-    from framework.services.resources import Resources, Scope
+    from framework.services.call.resources import Resources, Scope
 
     def plain() -> Iterator[str]:
         yield "pool"

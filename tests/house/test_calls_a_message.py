@@ -25,8 +25,8 @@ from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import Outcome
 from framework.net.real_clock import RealClock
-from framework.services.consume import Crew
-from framework.services.deliver import Hooks, call_for
+from framework.services.call.deliver import Hooks, call_for
+from framework.services.crew.tasks import Crew
 
 
 class Run:

@@ -58,7 +58,7 @@ def test_the_floors_hold(copy: Path) -> None:
         ),
         (
             "plugins/outbox/framework_outbox/relay.py",
-            "import framework.services.pull as _p",
+            "import framework.services.queue.pull as _p",
             "a first-party plugin uses only",
         ),
         ("framework/reading/reach.py", "import framework.client.routes as _r", "reading knows the wire"),

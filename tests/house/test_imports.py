@@ -103,7 +103,7 @@ def running() -> list[str]:
 
 @pytest.mark.parametrize("name", ["sqlite3", "framework.cli", "framework.broker", "framework.dashboard"])
 def test_a_running_consumer_imports_none_of_it(running: list[str], name: str) -> None:
-    assert {"framework.runtime.group", "framework.services.orderly", "framework.net.channel"} <= set(running)
+    assert {"framework.runtime.group.group", "framework.services.orderly.crew", "framework.net.channel"} <= set(running)
     assert [] == [each for each in running if each == name or each.startswith(f"{name}.")]
 
 

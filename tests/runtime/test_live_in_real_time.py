@@ -23,7 +23,7 @@ import structlog
 from framework import App, Message, Producer, consumer
 from framework.net.real_clock import RealClock
 from framework.net.task_tree import TaskTree
-from framework.runtime import logs
+from framework.runtime.logs import setup
 from framework.runtime.reload import Reload
 from framework.settings.changes import LIVE
 from framework.settings.sources import load
@@ -140,7 +140,7 @@ async def desk(folder: Path, capture: pytest.CaptureFixture[str]) -> AsyncIterat
     async with box() as broker:
         await _fill(broker.address)
         it = Desk(folder / "framework-app.yaml", broker.address, capture)
-        logs.configure(it.app.settings)
+        setup.configure(it.app.settings)
         tree = TaskTree()
         running = tree.start(it.app.run(), name="app")
         tree.start(Reload(it.app, lambda: load(it.path), [it.path]).run(), name="reload")

@@ -6,7 +6,7 @@ from typing import Any
 
 from framework import Message, consumer
 from framework.runtime.app import App
-from framework.runtime.group import ConsumerGroup
+from framework.runtime.group.group import ConsumerGroup
 from framework.testing import Harness
 
 STANDS, GOES_ON = "queue stands still though messages wait", "queue goes on"

@@ -23,10 +23,10 @@ from framework.model.contracts import AllocationStrategy
 from framework.model.outcome import BatchFailed, RetryLater
 from framework.model.queue import MessageQueue
 from framework.settings.schema import AppSettings, ConsumerSettings
-from framework.testing.cluster import Cluster
-from framework.testing.history import Copied, Finished, Started
 from framework.testing.story import Story, all_handled, tell
-from framework.testing.workload import DELAYS_MS, GroupLoad, Workload
+from framework.testing.swarm.cluster import Cluster
+from framework.testing.swarm.history import Copied, Finished, Started
+from framework.testing.swarm.workload import DELAYS_MS, GroupLoad, Workload
 from tests.core.making import admit, finish, window_at
 
 

@@ -15,12 +15,12 @@ from framework.declare import Consumer, consumer
 from framework.model.message import Message
 from framework.model.reserved import progress_topic
 from framework.settings.schema import AppSettings
-from framework.testing import broker_view
-from framework.testing.checkers import a_lasting_gap_is_kept, nothing_lost, passed_over_was_finished
-from framework.testing.cluster import Cluster
-from framework.testing.history import Said, Started
 from framework.testing.story import Story, all_handled, tell
-from framework.testing.workload import GroupLoad, Workload
+from framework.testing.swarm import broker_view
+from framework.testing.swarm.checkers import a_lasting_gap_is_kept, nothing_lost, passed_over_was_finished
+from framework.testing.swarm.cluster import Cluster
+from framework.testing.swarm.history import Said, Started
+from framework.testing.swarm.workload import GroupLoad, Workload
 from framework.wire.codes import RequestCode
 
 GROUP, STUCK = "billing", 7

@@ -6,14 +6,14 @@ import pytest
 
 from framework.broker.store.topics import Topic
 from framework.core.limits import ROLL_KEPT_MS
-from framework.testing.broker_faults import restart, without
-from framework.testing.checkers import nothing_lost, who_is_heard_counts
-from framework.testing.cluster import Cluster
 from framework.testing.errors import Violation
-from framework.testing.history import Reassigned, Said
-from framework.testing.machine import Machine
+from framework.testing.sim.machine import Machine
 from framework.testing.story import Story, all_handled, tell
-from framework.testing.workload import GroupLoad, Workload
+from framework.testing.swarm.checkers import nothing_lost, who_is_heard_counts
+from framework.testing.swarm.cluster import Cluster
+from framework.testing.swarm.faults.brokers import restart, without
+from framework.testing.swarm.history import Reassigned, Said
+from framework.testing.swarm.workload import GroupLoad, Workload
 
 PLAIN = GroupLoad(fail_rate=0.0, poison_rate=0.0, pauses_s=(0.02, 0.1))
 TOGETHER = "a broker that was restarted takes nobody off the list"

@@ -9,13 +9,13 @@ import pytest
 
 from framework.broker.store.topics import Topic
 from framework.core import limits
-from framework.testing.checkers import calm_runs_do_not_repeat, nothing_lost, order_kept
-from framework.testing.cluster import Cluster
 from framework.testing.errors import Violation
-from framework.testing.history import Acquired, Life, Reassigned, Said
-from framework.testing.machine import Machine
+from framework.testing.sim.machine import Machine
 from framework.testing.story import Story, all_balanced, all_handled, tell
-from framework.testing.workload import GroupLoad, Workload
+from framework.testing.swarm.checkers import calm_runs_do_not_repeat, nothing_lost, order_kept
+from framework.testing.swarm.cluster import Cluster
+from framework.testing.swarm.history import Acquired, Life, Reassigned, Said
+from framework.testing.swarm.workload import GroupLoad, Workload
 
 PLAIN = GroupLoad(fail_rate=0.0, poison_rate=0.0, pauses_s=(0.02, 0.1))
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from framework.declare import consumer
-from framework.testing.checkers import each_queue_has_one_owner, nothing_lost, order_kept, retries_bounded
-from framework.testing.cluster import Cluster
-from framework.testing.history import Said
-from framework.testing.machine import Machine
+from framework.testing.sim.machine import Machine
 from framework.testing.story import Story, all_handled, tell
-from framework.testing.workload import GroupLoad, Workload
+from framework.testing.swarm.checkers import each_queue_has_one_owner, nothing_lost, order_kept, retries_bounded
+from framework.testing.swarm.cluster import Cluster
+from framework.testing.swarm.history import Said
+from framework.testing.swarm.workload import GroupLoad, Workload
 
 HOUR_MS = 3_600_000
 BOUND_MS = 200

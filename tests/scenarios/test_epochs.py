@@ -17,12 +17,12 @@ from framework.declare import Consumer, consumer
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.settings.schema import AppSettings
-from framework.testing.checkers import epochs_fence, fences_hold, nothing_lost, order_kept
-from framework.testing.cluster import Cluster
 from framework.testing.errors import Violation
-from framework.testing.history import Committed, Said, Started, Unexpected
 from framework.testing.story import Story, all_handled, tell
-from framework.testing.workload import Workload
+from framework.testing.swarm.checkers import epochs_fence, fences_hold, nothing_lost, order_kept
+from framework.testing.swarm.cluster import Cluster
+from framework.testing.swarm.history import Committed, Said, Started, Unexpected
+from framework.testing.swarm.workload import Workload
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import Command
 

@@ -13,12 +13,12 @@ from framework.model.message import Message
 from framework.model.outcome import BatchFailed, Suspend
 from framework.model.reserved import progress_topic
 from framework.settings.schema import AppSettings
-from framework.testing.checkers import calm_runs_do_not_repeat, nothing_lost, order_kept
-from framework.testing.cluster import Cluster
 from framework.testing.errors import Violation
-from framework.testing.history import Finished, Started
 from framework.testing.story import Story, all_handled, tell
-from framework.testing.workload import GroupLoad, Workload
+from framework.testing.swarm.checkers import calm_runs_do_not_repeat, nothing_lost, order_kept
+from framework.testing.swarm.cluster import Cluster
+from framework.testing.swarm.history import Finished, Started
+from framework.testing.swarm.workload import GroupLoad, Workload
 
 
 def busy(progress: str, mutants: tuple[str, ...] = ()) -> Cluster:

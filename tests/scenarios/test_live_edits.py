@@ -19,13 +19,13 @@ from framework.model.rate import to_rate
 from framework.runtime.reload import Reload
 from framework.settings.schema import AppSettings
 from framework.settings.sources import load
-from framework.testing.checkers import ALL, nothing_pauses
-from framework.testing.cluster import Cluster
-from framework.testing.history import Finished, Said, Started
-from framework.testing.machine import Machine
+from framework.testing.sim.machine import Machine
+from framework.testing.sim.streams import Stream
 from framework.testing.story import Story, all_handled, tell
-from framework.testing.streams import Stream
-from framework.testing.workload import GroupLoad, Workload
+from framework.testing.swarm.checkers import ALL, nothing_pauses
+from framework.testing.swarm.cluster import Cluster
+from framework.testing.swarm.history import Finished, Said, Started
+from framework.testing.swarm.workload import GroupLoad, Workload
 
 GROUPS = ("audit", "billing", "inventory")
 LOADS = (

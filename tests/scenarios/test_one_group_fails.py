@@ -18,11 +18,11 @@ from framework.model.contracts import AllocationStrategy
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.settings.schema import AppSettings
-from framework.testing.cluster import Cluster
-from framework.testing.history import Said
-from framework.testing.machine import Machine
+from framework.testing.sim.machine import Machine
 from framework.testing.story import Story, tell
-from framework.testing.workload import Workload
+from framework.testing.swarm.cluster import Cluster
+from framework.testing.swarm.history import Said
+from framework.testing.swarm.workload import Workload
 from framework.wire.codes import RequestCode
 from framework.wire.command import Command
 

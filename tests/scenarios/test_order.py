@@ -6,13 +6,13 @@ import pytest
 
 from framework.broker.intercept import Interceptor
 from framework.broker.request import Request
-from framework.testing.checkers import nothing_lost, order_kept
-from framework.testing.cluster import Cluster
 from framework.testing.errors import Violation
-from framework.testing.history import Said
-from framework.testing.machine import Machine
+from framework.testing.sim.machine import Machine
 from framework.testing.story import Story, all_handled, tell
-from framework.testing.workload import GroupLoad, Workload
+from framework.testing.swarm.checkers import nothing_lost, order_kept
+from framework.testing.swarm.cluster import Cluster
+from framework.testing.swarm.history import Said
+from framework.testing.swarm.workload import GroupLoad, Workload
 from framework.wire.codes import RequestCode
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from framework.declare import Consumer, consumer
 from framework.model.message import Message
-from framework.testing.cluster import Cluster
-from framework.testing.history import Said
 from framework.testing.story import Story, tell
-from framework.testing.workload import GroupLoad, Workload
+from framework.testing.swarm.cluster import Cluster
+from framework.testing.swarm.history import Said
+from framework.testing.swarm.workload import GroupLoad, Workload
 
 GROUPS = ("billing", "audit", "inventory")
 

@@ -18,9 +18,9 @@ from framework.broker.intercept import Interceptor, Lost
 from framework.broker.request import Request
 from framework.declare import consumer
 from framework.model.message import Message
-from framework.testing.cluster import Cluster
 from framework.testing.story import Story, tell
-from framework.testing.workload import Workload
+from framework.testing.swarm.cluster import Cluster
+from framework.testing.swarm.workload import Workload
 from framework.wire.codes import RequestCode
 from framework.wire.command import Command
 from tests.client.script import record

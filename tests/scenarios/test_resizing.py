@@ -1,7 +1,7 @@
 """A group's crew grows from 4 to 20 and shrinks to 2 within a second each way, and no message runs twice or not at all.
 
 In virtual time, where a second is one whatever else the machine does. Threads have no virtual time: they are resized in
-`runtime/test_changes.py`, and on a real cluster in `interop/test_resizing.py`.
+`runtime/group/test_changes.py`, and on a real cluster in `interop/test_resizing.py`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from framework.broker.store.topics import Topic
 from framework.declare import Consumer, consumer
 from framework.model.message import Message
 from framework.settings.schema import AppSettings
-from framework.testing.cluster import Cluster
 from framework.testing.story import Story, tell
+from framework.testing.swarm.cluster import Cluster
 
 AT_ONCE = "1s"
 HANDLER_S = 0.2

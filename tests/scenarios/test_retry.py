@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from framework.broker.node import Node
 from framework.model.snapshot import QueueSnapshot
-from framework.testing.cluster import Cluster
-from framework.testing.history import Finished, Said
-from framework.testing.machine import Machine
+from framework.testing.sim.machine import Machine
 from framework.testing.story import Story, all_handled, tell
-from framework.testing.workload import GroupLoad, Workload
+from framework.testing.swarm.cluster import Cluster
+from framework.testing.swarm.history import Finished, Said
+from framework.testing.swarm.workload import GroupLoad, Workload
 
 RETRY_TOPIC = "%RETRY%billing"
 READ, READ_WRITE = 4, 6

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from framework.testing.cluster import Cluster
-from framework.testing.history import Finished, Said
-from framework.testing.machine import Machine
+from framework.testing.sim.machine import Machine
 from framework.testing.story import Story, tell
-from framework.testing.workload import GroupLoad, Workload
+from framework.testing.swarm.cluster import Cluster
+from framework.testing.swarm.history import Finished, Said
+from framework.testing.swarm.workload import GroupLoad, Workload
 
 
 def skipping(poison_rate: float = 0.0, **settings: Any) -> Cluster:

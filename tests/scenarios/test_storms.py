@@ -8,7 +8,9 @@ import pytest
 
 from framework.broker.intercept import Interceptor
 from framework.broker.request import Request
-from framework.testing.checkers import (
+from framework.testing.errors import Violation
+from framework.testing.story import Story, all_handled, tell
+from framework.testing.swarm.checkers import (
     little_moves,
     no_storm,
     nothing_lost,
@@ -16,13 +18,11 @@ from framework.testing.checkers import (
     order_kept,
     views_may_differ,
 )
-from framework.testing.checkers.no_storm import STORM
-from framework.testing.checkers.views_may_differ import SPLIT
-from framework.testing.cluster import Cluster
-from framework.testing.errors import Violation
-from framework.testing.history import Reassigned
-from framework.testing.story import Story, all_handled, tell
-from framework.testing.workload import GroupLoad, Workload
+from framework.testing.swarm.checkers.no_storm import STORM
+from framework.testing.swarm.checkers.views_may_differ import SPLIT
+from framework.testing.swarm.cluster import Cluster
+from framework.testing.swarm.history import Reassigned
+from framework.testing.swarm.workload import GroupLoad, Workload
 from framework.wire.bodies.group import ConsumerList
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import Command

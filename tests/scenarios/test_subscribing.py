@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from framework.broker.intercept import Interceptor, Lost
 from framework.broker.request import Request
-from framework.testing.machine import Machine
+from framework.testing.sim.machine import Machine
 from framework.testing.story import Story, all_handled
 from framework.wire.bodies.heartbeat import Heartbeat
 from framework.wire.codes import RequestCode

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from framework.testing import topic_faults
-from framework.testing.checkers import commit_never_passes_a_gap, nothing_lost
-from framework.testing.history import Remade, Reset, Sent
 from framework.testing.story import Story, all_handled
+from framework.testing.swarm.checkers import commit_never_passes_a_gap, nothing_lost
+from framework.testing.swarm.faults import topics
+from framework.testing.swarm.history import Remade, Reset, Sent
 
 
 async def test_a_reset_brings_what_was_handled_again(story: Story) -> None:
@@ -16,7 +16,7 @@ async def test_a_reset_brings_what_was_handled_again(story: Story) -> None:
     await story.send("orders", 60)
     await story.within("2m").until(all_handled)
     before = Counter(story.handled())
-    assert topic_faults.reset_offsets(story.nemesis)
+    assert topics.reset_offsets(story.nemesis)
     (reset,) = story.history.of(Reset)
     again = {
         sent.message_id for sent in story.history.of(Sent) if sent.queue == reset.queue and sent.offset >= reset.offset
@@ -35,7 +35,7 @@ async def test_a_topic_made_anew_is_consumed_from_its_beginning(story: Story) ->
     await story.start_apps(2)
     await story.send("orders", 60)
     await story.within("2m").until(all_handled)
-    assert topic_faults.remake_topic(story.nemesis)
+    assert topics.remake_topic(story.nemesis)
     await story.sleep("30s")
     assert story.now > story.history.excused_until
     late = len(story.history.facts)
@@ -52,7 +52,7 @@ async def test_what_a_topic_made_anew_has_before_its_members_see_it_is_not_skipp
     await story.start_apps(2)
     await story.send("orders", 60)
     await story.within("2m").until(all_handled)
-    assert topic_faults.remake_topic(story.nemesis)
+    assert topics.remake_topic(story.nemesis)
     await story.send("orders", 20, over="10s")
     await story.sleep("30s")
 
@@ -65,7 +65,7 @@ async def test_what_a_topic_made_anew_has_before_its_members_see_it_is_not_skipp
 async def test_a_queue_that_was_away_is_consumed_when_it_is_back(story: Story) -> None:
     await story.start_apps(2)
     await story.send("orders", 20)
-    assert topic_faults.fewer_queues(story.nemesis)
+    assert topics.fewer_queues(story.nemesis)
     await story.send("orders", 40, over="10s")
     await story.heal()
     await story.send("orders", 40)

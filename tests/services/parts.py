@@ -14,8 +14,8 @@ from framework.core.chunk import Chunk
 from framework.core.window import Window
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
-from framework.testing.run import run_on
-from framework.testing.virtual_loop import Policy, VirtualLoop
+from framework.testing.sim.run import run_on
+from framework.testing.sim.virtual_loop import Policy, VirtualLoop
 
 T = TypeVar("T")
 Line = MutableMapping[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from framework.runtime.plan import PLAN_FIELDS
+from framework.runtime.group.plan import PLAN_FIELDS
 from framework.settings.changes import CODE, GUARDS, LIVE, Kind, changes, taken_over
 from framework.settings.schema import AppSettings, ConsumerSettings
 from framework.settings.secret import Secret

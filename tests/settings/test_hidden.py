@@ -10,7 +10,7 @@ import pydantic
 import pytest
 from pydantic import AliasChoices, AliasPath, BaseModel, Field, SecretStr, ValidationError
 
-from framework.runtime.logs import secrets_of
+from framework.runtime.logs.setup import secrets_of
 from framework.settings.explain import explained
 from framework.settings.hidden import without_passwords
 from framework.settings.schema import AppSettings

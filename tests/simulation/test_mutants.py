@@ -9,13 +9,13 @@ import pytest
 
 import framework
 from framework.broker.intercept import Interceptor
-from framework.testing.checkers import commit_never_passes_a_gap, nothing_lost
-from framework.testing.cluster import Cluster
 from framework.testing.errors import Violation
-from framework.testing.history import Copied, Said
-from framework.testing.mutants import MUTANTS, Mutant, hunt
 from framework.testing.story import Story, all_handled, tell
-from framework.testing.workload import GroupLoad, Workload
+from framework.testing.swarm.checkers import commit_never_passes_a_gap, nothing_lost
+from framework.testing.swarm.cluster import Cluster
+from framework.testing.swarm.history import Copied, Said
+from framework.testing.swarm.mutants import MUTANTS, Mutant, hunt
+from framework.testing.swarm.workload import GroupLoad, Workload
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import Command
 

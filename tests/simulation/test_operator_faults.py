@@ -9,14 +9,14 @@ import pytest
 
 from framework.broker.intercept import Interceptor
 from framework.runtime.app import App
-from framework.testing.checkers import begins_where_it_was
-from framework.testing.cluster import Cluster
 from framework.testing.errors import Violation
-from framework.testing.faults import kind_named
-from framework.testing.nemesis import Nemesis
-from framework.testing.operator_faults import as_process
-from framework.testing.simulation import draw, play
 from framework.testing.story import Story, all_handled, tell
+from framework.testing.swarm.checkers import begins_where_it_was
+from framework.testing.swarm.cluster import Cluster
+from framework.testing.swarm.faults.kinds import kind_named
+from framework.testing.swarm.faults.nemesis import Nemesis
+from framework.testing.swarm.faults.operators import as_process
+from framework.testing.swarm.simulation import draw, play
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import Command
 

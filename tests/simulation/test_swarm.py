@@ -11,10 +11,10 @@ import pytest
 
 import framework
 from framework.testing.errors import Violation
-from framework.testing.expected_marks import ELSEWHERE, EXPECTED
-from framework.testing.faults import ALL_KINDS, NAMES, FaultKind
-from framework.testing.simulation import draw, play
-from framework.testing.swarm import KEPT_SEEDS, complaints, kept_seeds, main, run_seeds, swarm
+from framework.testing.swarm.__main__ import KEPT_SEEDS, complaints, kept_seeds, main, run_seeds, swarm
+from framework.testing.swarm.expected_marks import ELSEWHERE, EXPECTED
+from framework.testing.swarm.faults.kinds import ALL_KINDS, NAMES, FaultKind
+from framework.testing.swarm.simulation import draw, play
 
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
 HOME = Path(framework.__file__).parent

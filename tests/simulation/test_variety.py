@@ -20,14 +20,15 @@ from framework.hooks.builtin.allocation.machine_room import MachineRoom
 from framework.model.pulled import Found
 from framework.model.queue import MessageQueue
 from framework.runtime.app import App
-from framework.runtime.broadcasting import Broadcasting
-from framework.services import batch_calls, deliver, order_ends
-from framework.services.local_offsets import LocalOffsets
-from framework.testing.nemesis import KINDS_MAX
-from framework.testing.simulation import Plan, draw, play
-from framework.testing.streams import Stream
-from framework.testing.variety import BROUGHT, IN_ORDER, WAYS, vary
-from framework.testing.workload import draw_workload
+from framework.runtime.group.broadcasting import Broadcasting
+from framework.services.call import batch_calls, deliver
+from framework.services.offsets.local_offsets import LocalOffsets
+from framework.services.orderly import ends
+from framework.testing.sim.streams import Stream
+from framework.testing.swarm.faults.nemesis import KINDS_MAX
+from framework.testing.swarm.simulation import Plan, draw, play
+from framework.testing.swarm.variety import BROUGHT, IN_ORDER, WAYS, vary
+from framework.testing.swarm.workload import draw_workload
 
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
 SECONDS, MOST = 30.0, 12
@@ -108,7 +109,7 @@ def test_nothing_returned_that_counts_as_success_is_noticed(monkeypatch: pytest.
 
 
 def test_a_batch_that_goes_on_behind_its_failed_message_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(order_ends, "decide_batch", no_stay)
+    monkeypatch.setattr(ends, "decide_batch", no_stay)
     assert {"order kept", "a commit never passes a gap"} & broken_truths("batches-in-order", fails_now_and_then)
 
 

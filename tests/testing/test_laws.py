@@ -25,7 +25,7 @@ from framework.hooks.builtin.progress.progress_topic import TopicStore
 from framework.model.contracts import AllocationStrategy, DedupStore, KeepsProgress, Kept, ProgressMeans, ProgressStore
 from framework.model.queue import MessageQueue
 from framework.net.real_world import real_world
-from framework.runtime import progressing
+from framework.runtime.group import progressing
 from framework.testing.laws import check_allocation, check_dedup, check_progress, progress_laws
 
 Queues = Sequence[MessageQueue]

@@ -136,9 +136,10 @@ def execute(arguments: argparse.Namespace) -> int:
     quick_logs.import_structlog()
     import structlog
 
-    from framework.runtime import logs, telling  # noqa: F401 - the second is used once files may have run out
+    from framework.runtime.logs import setup
+    from framework.runtime.report import telling  # noqa: F401 - the second is used once files may have run out
 
-    logs.begin("debug" if arguments.debug else "info")
+    setup.begin("debug" if arguments.debug else "info")
     if arguments.action != "serve":
         _refuse_serving(arguments)
         return transfer.execute(arguments)
@@ -176,8 +177,8 @@ def _refuse_serving(arguments: argparse.Namespace) -> None:
 async def _serve(arguments: argparse.Namespace) -> ExitCode:
     from framework.broker.server import Broker
     from framework.net.real_world import real_world
+    from framework.runtime.report.telling import teller
     from framework.runtime.signals import draining
-    from framework.runtime.telling import teller
 
     world = real_world()
     broker = Broker(

@@ -19,15 +19,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     from framework.hooks.host import PluginHost
     from framework.net.real_world import real_world
-    from framework.runtime import build, logs
-    from framework.runtime.collect import gather
-    from framework.runtime.connect import check_keys, check_tls
+    from framework.runtime.build.collect import gather
+    from framework.runtime.build.connect import check_keys, check_tls
+    from framework.runtime.build.plans import group_plans
+    from framework.runtime.engine_groups import TakenGroups
+    from framework.runtime.logs import setup
     from framework.runtime.reports import Reports
-    from framework.runtime.taken import TakenGroups
     from framework.settings.schema import AppSettings, Logging
 
     # Mistakes are the result here; that a plugin was loaded is not.
-    logs.configure(AppSettings(logging=Logging(level="debug" if arguments.debug else "warning")))
+    setup.configure(AppSettings(logging=Logging(level="debug" if arguments.debug else "warning")))
     findings, world = Findings(), real_world()
     settings = options.gathered(arguments, findings).settings
     findings.tried(lambda: check_keys(settings))
@@ -35,7 +36,7 @@ def execute(arguments: argparse.Namespace) -> int:
     consumers = gather(settings, arguments.app, findings)
     host = PluginHost(settings.plugins, settings, tolerant=True)
     findings.note(*host.mistakes)
-    findings.tried(lambda: build.plans(settings, consumers, host, Reports(None, world.workers), world))
+    findings.tried(lambda: group_plans(settings, consumers, host, Reports(None, world.workers), world))
     findings.tried(lambda: TakenGroups(world.workers).take(settings, consumers, host))
     for mistake in findings.mistakes:
         output.say(str(settings.hidden.masked(mistake)))

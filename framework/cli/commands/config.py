@@ -45,12 +45,12 @@ def execute(arguments: argparse.Namespace) -> int:
 def _plugins(settings: AppSettings, *, is_debug: bool) -> PluginHost:
     """They say which settings they have, and which of those are secret; what is wrong with one is `check`'s affair."""
     from framework.hooks.host import PluginHost
-    from framework.runtime import logs
-    from framework.runtime.collect import importable
+    from framework.runtime.build.collect import importable
+    from framework.runtime.logs import setup
     from framework.settings.schema import Logging
 
     logging = Logging(level="debug" if is_debug else "warning")
-    logs.configure(settings.model_copy(update={"logging": logging}))
+    setup.configure(settings.model_copy(update={"logging": logging}))
     importable(Path.cwd())  # plugins of the application lie beside its settings
     return PluginHost(settings.plugins, settings, tolerant=True)
 

@@ -54,20 +54,20 @@ def _prepared(arguments: argparse.Namespace) -> tuple[App, argparse.Namespace]:
     """Everything that can be wrong with settings, handlers and plugins comes out here, before any connection."""
     import structlog
 
-    from framework.runtime import logs
     from framework.runtime.app import App
+    from framework.runtime.logs import setup
 
     if arguments.child and arguments.name_server == options.FROM_PARENT:
         # By now everything is imported: the broker came up in the parent meanwhile.
         arguments.name_server = sys.stdin.readline().strip()
     application = options.loaded(arguments)
     settings = application.settings
-    logs.configure(settings)
+    setup.configure(settings)
     log = structlog.get_logger()
     consumers, elsewhere = options.chosen(arguments, settings)
     app = App(settings, consumers)
     app.elsewhere = elsewhere
-    logs.configure(settings)  # by now the plugins have said which of their settings are secret
+    setup.configure(settings)  # by now the plugins have said which of their settings are secret
     app.worker = arguments.child_number
     for warning in settings.warnings:
         log.warning("setting", problem=warning)
@@ -96,8 +96,8 @@ async def _consume_there(app: App, arguments: argparse.Namespace) -> ExitCode:
     from framework.net.task_tree import TaskTree
     from framework.net.wakeup import Wakeup
     from framework.runtime.reload import Reload
+    from framework.runtime.report.telling import teller
     from framework.runtime.signals import draining
-    from framework.runtime.telling import teller
     from framework.services.supervise import supervise
 
     asked, tree, loop = Wakeup(), TaskTree(), asyncio.get_running_loop()

@@ -15,8 +15,8 @@ from framework.model.durations import to_ms
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from framework.testing.faults import FaultKind
-    from framework.testing.simulation import Verdict
+    from framework.testing.swarm.faults.kinds import FaultKind
+    from framework.testing.swarm.simulation import Verdict
 
 LINES_MAX = 400
 APPS_MAX = 100
@@ -37,8 +37,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from framework.testing import timeline, timeline_page
-    from framework.testing.simulation import draw, play, replay_command
+    from framework.testing.swarm import timeline, timeline_page
+    from framework.testing.swarm.simulation import draw, play, replay_command
 
     if arguments.html:
         _try_to_write(Path(arguments.html))
@@ -82,7 +82,7 @@ def _try_to_write(path: Path) -> None:
 
 
 def _kinds(text: str) -> Sequence[FaultKind] | None:
-    from framework.testing.faults import ALL_KINDS, NAMES
+    from framework.testing.swarm.faults.kinds import ALL_KINDS, NAMES
 
     if not text:
         return None

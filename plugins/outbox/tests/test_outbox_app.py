@@ -27,7 +27,7 @@ from framework.broker.store.topics import Topic
 from framework.errors import ConfigurationError, ConfigurationMistakes
 from framework.hooks.host import GROUP, PluginHost
 from framework.reading import Reader, ReaderSettings, decode_properties
-from framework.runtime.logs import secrets_of
+from framework.runtime.logs.setup import secrets_of
 from framework.settings.changes import changes
 from framework.settings.explain import explained
 from framework.settings.schema import AppSettings, Plugins

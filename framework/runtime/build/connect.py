@@ -1,0 +1,198 @@
+"""What the cluster is told: how to reach it, from the settings, and who we are, from the plans of our groups."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
+
+import structlog
+
+from framework.client.cluster import Cluster
+from framework.client.options import ClusterOptions
+from framework.core.census import Profile
+from framework.errors import BrokerUnreachable, ConfigurationError, FrameworkError
+from framework.model.durations import to_text
+from framework.model.reserved import AUTO_CREATE_TOPIC
+from framework.net.credentials import Credentials
+from framework.net.tls import TlsOptions, check_files
+from framework.runtime.group.plan import GroupPlan
+from framework.services.queue.position import First, Since
+from framework.settings.schema import AppSettings, Tls
+from framework.settings.schema import Cluster as ClusterSettings
+from framework.wire.bodies.heartbeat import (
+    BROADCASTING,
+    CLUSTERING,
+    FROM_FIRST,
+    FROM_LAST,
+    FROM_TIMESTAMP,
+    ConsumerData,
+    Heartbeat,
+    ProducerData,
+    subscriptions_of,
+)
+
+log = structlog.get_logger()
+
+# The producer's name in heartbeats of an application that also sends; the Java client announces the same one.
+INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
+
+
+def cluster_options(settings: AppSettings, client_id: str) -> ClusterOptions:
+    """The client's options; what is empty in the settings is absent here."""
+    cluster = settings.cluster
+    return ClusterOptions(
+        name_servers=tuple(cluster.name_servers),
+        client_id=client_id,
+        credentials=_credentials(settings),
+        tls=_tls(cluster.tls),
+        address_map=dict(cluster.address_map),
+        request_timeout_ms=cluster.request_timeout,
+        allow=tuple(cluster.allow),
+        namespace=cluster.namespace,
+    )
+
+
+def _credentials(settings: AppSettings) -> Credentials | None:
+    given = settings.cluster.credentials
+    if not given.access_key and not given.secret_key:
+        return None
+    if not given.access_key or not given.secret_key:
+        there, missing = ("access_key", "secret_key") if given.access_key else ("secret_key", "access_key")
+        place = settings.place("cluster", "credentials", there)
+        raise ConfigurationError(f"cluster.credentials: {missing} is missing; a pair signs requests", place=place)
+    return Credentials(given.access_key, given.secret_key.reveal(), given.security_token.reveal() or None)
+
+
+def _tls(given: Tls) -> TlsOptions | None:
+    if not given.enabled:
+        return None
+    return TlsOptions(
+        verify=given.verify,
+        ca_file=given.ca_file,
+        cert_file=given.cert_file,
+        key_file=given.key_file,
+        key_password=given.key_password.reveal(),
+        server_name=given.server_name,
+    )
+
+
+def check_keys(settings: AppSettings) -> None:
+    """See that `cluster.credentials` are both there, or neither. Raises ConfigurationError with the place."""
+    _credentials(settings)
+
+
+def check_tls(settings: AppSettings) -> None:
+    """Read the files that `cluster.tls` names. Raises ConfigurationError with the place of the name."""
+    options = _tls(settings.cluster.tls)
+    if options is None:
+        return
+    try:
+        check_files(options)
+    except ConfigurationError as error:
+        name = str(error).partition(" ")[0].removeprefix("tls.")
+        raise ConfigurationError(f"cluster.{error}", place=settings.place("cluster", "tls", name)) from None
+
+
+def heartbeat_of(client_id: str, plans: Sequence[GroupPlan]) -> Heartbeat:
+    """Everything that brokers know of this process: its groups and what each of them wants."""
+    return Heartbeat(
+        client_id=client_id,
+        producers=(ProducerData(INNER_PRODUCER),),
+        consumers=tuple(_consumer_data(plan) for plan in plans),
+    )
+
+
+def _consumer_data(plan: GroupPlan) -> ConsumerData:
+    return ConsumerData(
+        group=plan.name,
+        message_model=BROADCASTING if plan.broadcasting else CLUSTERING,
+        consume_from=consume_from(plan),
+        subscriptions=subscriptions_of(plan.wanted.values()),
+    )
+
+
+def profile_of(plan: GroupPlan) -> Profile:
+    """What the group's other members should say of themselves, too."""
+    return Profile(
+        orderly=plan.orderly,
+        model=BROADCASTING if plan.broadcasting else CLUSTERING,
+        subscriptions={each.topic: each.expression for each in plan.subscriptions},
+    )
+
+
+def consume_from(plan: GroupPlan) -> str:
+    """RocketMQ's name of the policy; brokers only show it."""
+    match plan.start:
+        case First():
+            return FROM_FIRST
+        case Since():
+            return FROM_TIMESTAMP
+        case _:
+            return FROM_LAST
+
+
+async def find_brokers(cluster: Cluster, plans: Sequence[GroupPlan], more: Iterable[str] = ()) -> None:
+    """Ask for the routes of what is consumed. What fails is tried again by others."""
+    topics = sorted({each.topic for plan in plans for each in plan.subscriptions}.union(more))
+    for topic in (*topics, AUTO_CREATE_TOPIC):
+        if topic == AUTO_CREATE_TOPIC and cluster.brokers.addresses():
+            break  # it is only asked for where no topic of ours exists yet, to find a broker at all
+        try:
+            await cluster.routes.queues(topic)
+        except FrameworkError as error:
+            log.warning("route not found", topic=topic, reason=str(error))
+            break  # no name server answers; each further topic would wait as long
+
+
+class Patience:
+    """For how long a start waits for a broker: around everything that it does before one has accepted a heartbeat.
+
+    What it waits for on purpose (`paused`) counts for nothing. The default is for ever: the loops go on trying.
+    """
+
+    def __init__(self, accepted: asyncio.Event, cluster: ClusterSettings) -> None:
+        self._accepted, self._cluster = accepted, cluster
+        self._limit: asyncio.Timeout | None = None
+
+    async def __aenter__(self) -> Self:
+        if self._cluster.wait_broker is not None:
+            self._limit = asyncio.timeout(self._cluster.wait_broker / 1000)
+            await self._limit.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        limit = self._limit
+        if limit is None:
+            return
+        try:
+            await limit.__aexit__(kind, error, trace)
+        except TimeoutError:
+            servers, wait = ", ".join(self._cluster.name_servers), to_text(self._cluster.wait_broker or 0)
+            raise BrokerUnreachable(
+                f"no broker accepted a heartbeat within {wait} (name servers {servers}); "
+                "check cluster.name_servers, or raise cluster.wait_broker"
+            ) from None
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        limit = self._limit
+        if limit is None or (until := limit.when()) is None:
+            yield
+            return
+        now = asyncio.get_running_loop().time
+        began = now()
+        limit.reschedule(None)
+        try:
+            yield
+        finally:
+            limit.reschedule(until + now() - began)
+
+    async def over(self) -> None:
+        """Wait for the broker, where the settings limit that."""
+        if self._limit is not None:
+            await self._accepted.wait()

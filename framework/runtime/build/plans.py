@@ -1,0 +1,297 @@
+"""Settings, consumers and plugins become plans of groups. Wiring only: nothing is awaited, opened or started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from framework.core import limits
+from framework.core.flow_control import FlowLimits
+from framework.core.skipping import SkipRules
+from framework.declare import Consumer, ConsumerSpec
+from framework.declare.arguments import Argument
+from framework.errors import ConfigurationError, Findings, nearest
+from framework.hooks.host import PluginHost
+from framework.hooks.strategies import choose, named_policy
+from framework.model.contracts import ProgressStore
+from framework.model.message import Message
+from framework.model.namespaces import unwrap, wrap
+from framework.model.reserved import GROUP_LENGTH_MAX, check_name, check_topic
+from framework.model.subscription import BY_SQL, Subscription
+from framework.ports import World
+from framework.runtime.build.codecs import with_codec
+from framework.runtime.build.collect import max_retries_of, mixture, over_maximum, same_topic, without_meaning
+from framework.runtime.build.folders import folder_of
+from framework.runtime.build.namespaced import seen_from_inside
+from framework.runtime.group.plan import GroupPlan, Handling, Keeping
+from framework.runtime.build.remembering import Onces, once_for
+from framework.runtime.reports import Reports
+from framework.runtime.engine_groups import asked, takes
+from framework.services.call.batch_calls import batching_for, one_of
+from framework.services.call.trace import ConsumeTrace
+from framework.services.call.deliver import Hooks, Rules, call_for, is_awaited
+from framework.services.offsets.local_offsets import Place
+from framework.services.call.once import Once
+from framework.services.orderly.keys import contained, sharding_key
+from framework.services.queue.position import First, Last, Since, StartPolicy
+from framework.services.call.publishing import Means
+from framework.services.recurring import Recurring
+from framework.services.call.resources import AnyResource
+from framework.services.call.undecodable import Undecodable
+from framework.settings.fields import Start
+from framework.settings.schema import AppSettings, ConsumerSettings
+
+AUTO = "auto"
+"""The store that a group has of itself, from the first gap that lasts: `topic`, or `local` where that may not be."""
+
+
+def group_plans(
+    settings: AppSettings,
+    consumers: Sequence[Consumer[..., object]],
+    host: PluginHost,
+    reports: Reports,
+    world: World,
+    *,
+    worker: int = 0,
+    means: Means | None = None,
+    traces: dict[str, ConsumeTrace] | None = None,
+    onces: Onces | None = None,
+) -> list[GroupPlan]:
+    """One plan a group, in the order of their names; raises ConfigurationError for what cannot work.
+
+    `traces` are those of groups that run already, by name; new ones are added; so is what `onces` remember.
+    """
+    findings = Findings()
+    by_group: dict[str, list[ConsumerSpec]] = {}
+    for consumer in consumers:
+        if findings.tried(partial(takes, consumer.spec, settings, host)) is not False:
+            continue
+        spec = findings.tried(partial(_prepared, consumer.spec, settings, host))
+        group = unwrap(settings.cluster.namespace, consumer.spec.group)
+        # One that cannot be prepared counts among its group's all the same: what is wrong with those is said, too.
+        by_group.setdefault(group, []).append(spec or consumer.spec)
+    parts = _Parts(
+        settings, host, reports, world, world.clock.now_ms(), worker, means or Means(),
+        {} if traces is None else traces, {} if onces is None else onces,
+    )  # fmt: skip
+    found = [findings.tried(partial(_plan, group, specs, parts, findings)) for group, specs in sorted(by_group.items())]
+    findings.check()
+    return [plan for plan in found if plan is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What every plan is put together from."""
+
+    settings: AppSettings
+    host: PluginHost
+    reports: Reports
+    world: World
+    version: int
+    worker: int
+    means: Means
+    traces: dict[str, ConsumeTrace]
+    onces: Onces
+
+
+def _plan(group: str, specs: list[ConsumerSpec], parts: _Parts, findings: Findings) -> GroupPlan | None:
+    """None where something is wrong, which is noted: all of it, for one look at it should do."""
+    settings, host, world, traces = parts.settings, parts.host, parts.world, parts.traces
+    chosen, namespace = settings.consumer(group), settings.cluster.namespace
+    orderly, broadcasting = specs[0].orderly, specs[0].broadcasting
+    tried, own = findings.tried, len(findings)
+    name = tried(lambda: check_name("group", wrap(namespace, group), GROUP_LENGTH_MAX))
+    by_topic = {tried(partial(check_topic, wrap(namespace, spec.topic))): spec for spec in specs}
+    findings.note(*same_topic(specs, namespace))
+    mistake = mixture(specs)
+    if mistake is not None:
+        findings.note(mistake)
+    else:
+        findings.note(*without_meaning(group, specs[0], settings))
+    findings.note(*over_maximum(specs, settings))
+    path = ("consumers", group, "allocation")
+    strategy = tried(lambda: choose(chosen.allocation, host.strategies, path, settings, host.watched))
+    expiry = tried(lambda: named_policy(chosen.expiry, host.expiry_policies, ("consumers", group, "expiry"), settings))
+    once = tried(lambda: once_for(group, specs, settings, host.dedup_stores, world, parts.onces))
+    gates = tried(lambda: _gates(group, specs, settings))
+    place = tried(lambda: _place(name or group, settings, parts.worker)) if broadcasting else None
+    progress = tried(lambda: _keeping(group, settings, host.progress_stores, specs[0]))
+    if len(findings) > own or name is None or strategy is None or expiry is None or once is None or gates is None:
+        return None
+
+    if chosen.trace and group not in traces:
+        traces[group] = ConsumeTrace(group, chosen.trace_topic, world)
+    trace = traces[group] if chosen.trace else None
+
+    def inside(handling: Handling) -> Handling:
+        return seen_from_inside(handling, namespace) if namespace else handling
+
+    return GroupPlan(
+        name=name,
+        subscriptions=tuple(_subscription(topic, spec, parts.version) for topic, spec in by_topic.items() if topic),
+        handling={
+            topic: inside(_handling(spec, chosen, parts, trace, once.get(spec.topic)))
+            for topic, spec in by_topic.items()
+            if topic
+        },
+        concurrency=chosen.concurrency,
+        max_retries=max_retries_of(chosen, specs[0]),
+        pull_batch=chosen.pull_batch,
+        start=_start(chosen.start),
+        strategy=strategy,
+        flow_limits=FlowLimits(
+            messages_max=chosen.cache_count,
+            bytes_max=chosen.cache_bytes,
+            # The span bounds what one stuck message can cost in repeats; in a queue's order nothing runs ahead of it.
+            span_max=limits.NO_SPAN if orderly and not any(spec.by_key for spec in specs) else limits.SPAN_MAX,
+            topic_messages_max=chosen.topic_count,
+            topic_bytes_max=chosen.topic_bytes,
+        ),
+        expiry=expiry,
+        timeout_ms=chosen.timeout,
+        orderly=orderly,
+        stuck_after_ms=chosen.stuck_after,
+        skip=_skip(chosen),
+        skips_damage=chosen.damaged == "skip",
+        is_paused=chosen.paused,
+        autostart=chosen.autostart,
+        gates=gates,
+        rate=chosen.rate,
+        broadcasting=place,
+        progress=progress,
+        trace=trace,
+        told=host.calls.beside,
+        namespace=namespace,
+    )
+
+
+def _keeping(
+    group: str, settings: AppSettings, stores: Mapping[str, ProgressStore], spec: ConsumerSpec
+) -> Keeping | None:
+    """Where the group keeps what has ended above a gap, and the epochs of its acquisitions."""
+    name, place = settings.consumer(group).progress, settings.place("consumers", group, "progress")
+    if name == "none" or (name == AUTO and (spec.orderly or spec.broadcasting)):
+        return None  # in order there is no gap, and broadcasting members take nothing over
+    if spec.broadcasting:
+        raise ConfigurationError(
+            f"consumers.{group}.progress: each member of a broadcasting group is given every message, and keeps its "
+            "offsets itself; remove it",
+            place=place,
+        )
+    store = stores.get("topic" if name == AUTO else name)
+    if store is None:
+        known = [AUTO, "none", *stores]
+        hint = nearest(name, known) or f"; known: {', '.join(known)}"
+        raise ConfigurationError(f"consumers.{group}.progress: no store {name!r}{hint}", place=place)
+    instead, folder = stores.get("local") if store.name == "topic" and not spec.orderly else None, ""
+    try:
+        folder = str(folder_of(settings, "progress", "folder"))
+    except ConfigurationError:
+        if store.name == "local":
+            raise
+        instead = None  # only this machine's store needs it, and it is not what was asked for
+    return Keeping(
+        store,
+        instead,
+        folder,
+        is_auto=name == AUTO,
+        has_ranges=not spec.orderly,
+    )
+
+
+def _gates(group: str, specs: Sequence[ConsumerSpec], settings: AppSettings) -> tuple[AnyResource, ...]:
+    gates = tuple(spec.ready for spec in specs if spec.ready is not None)
+    if gates and not settings.consumer(group).autostart:
+        raise ConfigurationError(
+            f"consumers.{group}.autostart: false, and ready_when ({gates[0].place}): who says when it starts, the code "
+            "or the function? remove one of them",
+            place=settings.place("consumers", group, "autostart"),
+        )
+    return gates
+
+
+def _place(group: str, settings: AppSettings, worker: int) -> Place:
+    """Where a broadcasting group's offsets are kept: a folder a process, that stays the same when it starts again."""
+    given = settings.broadcasting
+    name = given.name or settings.app.name
+    if "/" in name or name.startswith("."):
+        raise ConfigurationError(
+            f"app.name {name!r} cannot name a folder, which broadcasting group {group!r} needs; set broadcasting.name",
+            place=settings.place("app", "name"),
+        )
+    folder = folder_of(settings, "broadcasting", "folder") / (f"{name}.{worker}" if worker else name)
+    java = str(folder_of(settings, "broadcasting", "java_folder")) if given.java_folder else ""
+    return Place(str(folder), group, java)
+
+
+def _skip(chosen: ConsumerSettings) -> SkipRules | None:
+    rules = SkipRules(chosen.skip_older_than, chosen.skip_backlog_over)
+    return None if rules == SkipRules() else rules
+
+
+def _subscription(topic: str, spec: ConsumerSpec, version: int) -> Subscription:
+    if spec.sql is None:
+        return Subscription(topic, spec.tags, version)
+    return Subscription(topic, spec.sql, version, BY_SQL)
+
+
+def _handling(
+    spec: ConsumerSpec, chosen: ConsumerSettings, parts: _Parts, trace: ConsumeTrace | None, once: Once | None
+) -> Handling:
+    calls, clock, means = parts.host.calls, parts.world.clock, parts.means
+    observer = parts.reports.observer(in_threads=not is_awaited(spec))
+    before, after = calls.before, calls.after if observer is None else (observer, *calls.after)
+    if trace is not None:  # outermost: a delivery that a plugin decides on has its two records, too
+        before, after = (trace.before, *before), (trace.after, *after)
+    undecodable = Undecodable(spec.group, chosen.undecodable, chosen.undecodable_max, Recurring(clock))
+    rules = Rules(undecodable, explicit_ack=chosen.explicit_ack)
+    is_alone = observer is None and trace is None
+    hooks = Hooks(before, after, calls.around, calls if is_alone else None)
+    batching = batching_for(spec, hooks, clock, rules, means) if spec.batch else None
+    call = call_for(spec, hooks, clock, rules, means, once) if batching is None else one_of(batching)
+    by_hand = spec.commit == "manual"
+    return Handling(
+        call,
+        is_awaited(spec),
+        undecodable,
+        commits_by_hand=by_hand,
+        key_of=_key_of(spec),
+        batching=batching,
+        once=once,
+    )
+
+
+def _prepared(spec: ConsumerSpec, settings: AppSettings, host: PluginHost) -> ConsumerSpec:
+    """The consumer with the decoders of its codec, and the function that its engine has called; most have neither."""
+    spec = with_codec(spec, host.codecs)
+    if not spec.engine:
+        return spec
+    runner = host.runners.get(spec.engine)
+    if runner is None:
+        offered = nearest(spec.engine, list(host.runners)) or "; install and load the plugin that offers it"
+        raise ConfigurationError(
+            f"consumer {spec.name!r}: there is no engine {spec.engine!r}{offered}", place=spec.place
+        )
+    arguments = (Argument("messages", "message", many=list),)
+    group = unwrap(settings.cluster.namespace, spec.group)
+    function = asked(spec, "prepared", lambda: runner.prepared(spec.function, spec.name, group))
+    return replace(spec, function=function, arguments=arguments)
+
+
+def _key_of(spec: ConsumerSpec) -> Callable[[Message], str] | None:
+    if not spec.by_key:
+        return None
+    return sharding_key if spec.key is None else contained(spec.key, spec.group)
+
+
+def _start(start: Start) -> StartPolicy:
+    match start.policy:
+        case "first":
+            return First()
+        case "last":
+            return Last()
+        case "time":
+            return Since(at_ms=start.ms)
+        case "age":
+            return Since(age_ms=start.ms)

@@ -1,0 +1,96 @@
+"""Remembering: where each group's `once` handlers keep what they have handled. Wiring only."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from framework.declare import ConsumerSpec
+from framework.errors import ConfigurationError, nearest
+from framework.hooks.theirs import run_through, theirs
+from framework.model.contracts import DedupStore
+from framework.ports import World
+from framework.runtime.build.folders import folder_of
+from framework.services.call.once import Once
+from framework.settings.schema import AppSettings
+
+Onces = dict[tuple[str, str], Once]
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Opens(Protocol[T_co]):
+    """A store of either kind, before it is opened."""
+
+    @property
+    def name(self) -> str: ...
+    def open(self, means: Any) -> T_co: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Means:
+    """As `model.contracts.DedupMeans` says."""
+
+    group: str
+    folder: str
+    now_ms: Callable[[], int]
+    run: Callable[[Callable[[], Any]], Awaitable[Any]]
+
+    async def in_thread(self, job: Callable[[], Any]) -> Any:
+        return await self.run(job)
+
+
+def once_for(
+    group: str, specs: Iterable[ConsumerSpec], settings: AppSettings, stores: Mapping[str, DedupStore], world: World,
+    running: Onces,
+) -> dict[str, Once]:  # fmt: skip
+    """Topic, as its handler writes it -> what remembers its messages. `running` are those that are at it already.
+
+    Raises ConfigurationError for what cannot work.
+    """
+    chosen, place = settings.consumer(group), settings.place("consumers", group, "once_store")
+    wanting = [spec for spec in specs if spec.once_ms]
+    name, here = chosen.once_store, f"consumers.{group}.once_store"
+    if not wanting:
+        was_wanted = any(name == group for name, _ in running)  # by a topic that was unsubscribed since
+        if "once_store" in chosen.model_fields_set and not was_wanted:
+            raise ConfigurationError(
+                f'{here}: no handler of this group drops repeats; write @consumer(..., once="30m"), or remove it',
+                place=place,
+            )
+        return {}
+    store = stores.get(name)
+    if store is None:
+        hint = nearest(name, stores) or f"; known: {', '.join(stores)}"
+        raise ConfigurationError(f"{here}: no store {name!r}{hint}", place=place)
+    if wanting[0].broadcasting and name != "memory":
+        raise ConfigurationError(
+            f"{here}: each process of a broadcasting group handles each message, so what another one has handled is "
+            "no repeat; write memory, or remove it",
+            place=place,
+        )
+    folder = "" if name == "memory" else str(folder_of(settings, "once", "folder"))
+    means = _Means(group, folder, world.clock.now_ms, world.workers.run)
+    for spec in wanting:
+        key = (group, spec.topic)
+        if key not in running:
+            opened = opened_store(store, means, here, place)
+            running[key] = Once(group, spec.topic, name, opened, world.clock)
+    return {spec.topic: running[group, spec.topic] for spec in wanting}
+
+
+def opened_store(store: Opens[T_co], means: object, here: str, place: str | None = None) -> T_co:
+    """What a plugin's store opens; ConfigurationError for whatever it raises."""
+    try:
+        opened = store.open(means)
+        run_through(opened, "open()")
+    except BaseException as error:  # border: a plugin's
+        theirs(error)
+        reason = f"{type(error).__name__}: {error}"
+        raise ConfigurationError(f"{here}: the store {store.name!r} cannot be opened: {reason}", place=place) from error
+    return opened
+
+
+async def close_onces(running: Onces) -> None:
+    for once in running.values():
+        await once.close()

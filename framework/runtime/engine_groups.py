@@ -1,0 +1,231 @@
+"""Groups that their engine consumes by itself: started, asked and stopped as ours are. How they read is its affair."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import structlog
+
+from framework.declare import Consumer, ConsumerSpec
+from framework.errors import ConfigurationError, ConfigurationMistakes, Findings
+from framework.hooks.host import PluginHost
+from framework.hooks.theirs import theirs, theirs_awaited
+from framework.model.contracts import Taken, TakesGroups, Taking
+from framework.model.namespaces import unwrap, wrap
+from framework.model.reserved import GROUP_LENGTH_MAX, check_name, check_topic
+from framework.model.snapshot import EngineSnapshot
+from framework.net.task_tree import TaskTree
+from framework.ports import Workers
+from framework.runtime.build.collect import max_retries_of
+from framework.runtime.report.counting import EngineFigures
+from framework.services.crew.run import Counts
+from framework.settings.schema import AppSettings
+
+log = structlog.get_logger()
+T = TypeVar("T")
+
+SETTINGS = ("max_retries", "start")
+"""Of a group's, those that mean something to an engine; others are for what we do ourselves, and refused."""
+LATE_MS = 10_000  # beyond the drain limit: for an engine to give up what still runs
+
+
+@dataclass(slots=True)
+class _Group:
+    taking: Taking
+    engine: str
+    taken: Taken
+    task: asyncio.Task[None] | None = None
+    has_failed: bool = False
+
+    def asked(self, what: Callable[[Taken], T], otherwise: T) -> T:
+        """What the engine says of it while it runs. What it raises is said once, and hurts no snapshot and no stop."""
+        try:
+            return what(self.taken)
+        except BaseException as error:  # border: a plugin's code
+            theirs(error)
+            if not self.has_failed:
+                self.has_failed = True
+                log.exception("engine failed", engine=self.engine, group=self.taking.group)
+            return otherwise
+
+
+def takes(spec: ConsumerSpec, settings: AppSettings, host: PluginHost) -> bool:
+    """Whether the consumer's engine reads by itself."""
+    runner: object = host.runners.get(spec.engine) if spec.engine else None
+    if not isinstance(runner, TakesGroups):
+        return False
+    return bool(asked(spec, "takes", lambda: runner.takes(unwrap(settings.cluster.namespace, spec.group))))
+
+
+def asked(spec: ConsumerSpec, method: str, work: Callable[[], T]) -> T:
+    """What an engine answers; whatever it raises is a mistake at the handler that names it."""
+    try:
+        return work()
+    except ConfigurationError as error:
+        if error.place is not None or isinstance(error, ConfigurationMistakes):
+            raise
+        raise ConfigurationError(f"consumer {spec.name!r}: {error}", place=spec.place) from error
+    except BaseException as error:  # border: a plugin's code
+        theirs(error)
+        reason = f"engine {spec.engine!r}: {method}() failed: {type(error).__name__}: {error}"
+        raise ConfigurationError(f"consumer {spec.name!r}: {reason}", place=spec.place) from error
+
+
+def takings(
+    settings: AppSettings, consumers: Sequence[Consumer[..., object]], host: PluginHost
+) -> list[tuple[ConsumerSpec, TakesGroups, Taking]]:
+    """Who takes what. Raises ConfigurationError, or several, for what cannot work; of what engines find, too."""
+    findings, found = Findings(), []
+    specs = [consumer.spec for consumer in consumers]
+    for spec in specs:
+        if not findings.tried(partial(takes, spec, settings, host)):
+            continue
+        runner: object = host.runners[spec.engine]
+        assert isinstance(runner, TakesGroups), "or it would not take the group"
+        findings.note(
+            *_mistakes(spec, [each for each in specs if each is not spec and each.group == spec.group], settings)
+        )
+        taking = findings.tried(partial(_taking, spec, settings))
+        if taking is not None:
+            found.append((spec, runner, taking))
+    findings.check()
+    return found
+
+
+class TakenGroups:
+    """Those of one application."""
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+        self._groups: list[_Group] = []
+
+    def take(self, settings: AppSettings, consumers: Sequence[Consumer[..., object]], host: PluginHost) -> None:
+        """Find them. Nothing is started; raises ConfigurationError, or several, for what cannot work."""
+        findings = Findings()
+        for spec, runner, taking in takings(settings, consumers, host):
+            taken = findings.tried(partial(asked, spec, "taken", partial(runner.taken, taking)))
+            if taken is not None:
+                self._groups.append(_Group(taking, spec.engine, taken))
+        findings.check()
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    @property
+    def topics(self) -> list[str]:
+        return [each.taking.topic for each in self._groups]
+
+    @property
+    def idle_ms(self) -> list[int]:
+        return [each.asked(lambda taken: taken.idle_ms, 0) for each in self._groups]
+
+    @property
+    def counts(self) -> list[Counts]:
+        """What became of messages, a group each; nothing of one whose engine fails to say."""
+        return [_counts(each) for each in self._groups]
+
+    def start(self, tree: TaskTree) -> None:
+        for each in self._groups:
+            each.task = tree.start(self._run(each), name=f"{each.engine} {each.taking.group}")
+
+    async def _run(self, group: _Group) -> None:
+        try:
+            await self._workers.run(group.taken.run)
+        except BaseException as error:  # border: a plugin's code. It goes over its own troubles; this is a mistake
+            theirs_awaited(error)
+            log.exception("engine failed", engine=group.engine, group=group.taking.group)
+
+    async def stop(self, drain_ms: int) -> None:
+        """Returns when all have ended, or when they had time enough."""
+        tasks = [each.task for each in self._groups if each.task is not None]
+        for each in self._groups:
+            each.asked(lambda taken: taken.stop(drain_ms), None)
+        if tasks:
+            try:
+                async with asyncio.timeout((drain_ms + LATE_MS) / 1000):
+                    for task in tasks:
+                        await task
+            except TimeoutError:
+                log.warning("engines still at work", tasks=sorted(each.get_name() for each in tasks if not each.done()))
+
+    def pictures(self, figures: EngineFigures) -> tuple[EngineSnapshot, ...]:
+        return tuple(
+            EngineSnapshot(
+                each.taking.group,
+                each.taking.topic,
+                each.engine,
+                each.asked(lambda taken: dict(taken.picture), {}),
+                figures.of(unwrap(each.taking.cluster.namespace, each.taking.group)),
+                each.asked(lambda taken: dict(taken.lag), {}),
+            )
+            for each in self._groups
+        )
+
+
+def _counts(group: _Group) -> Counts:
+    counts = Counts()
+    try:
+        told = group.taken.counts
+        counts.handled, counts.retried, counts.dead_lettered = (
+            int(told.get(name, 0)) for name in ("handled", "retried", "dead_lettered")
+        )
+    except Exception:  # border: a plugin's code
+        log.exception("engine cannot say what it counts", engine=group.engine, group=group.taking.group)
+    return counts
+
+
+def _mistakes(spec: ConsumerSpec, others: Sequence[ConsumerSpec], settings: AppSettings) -> list[ConfigurationError]:
+    """What cannot be where an engine consumes the group by itself."""
+    group, mistakes = unwrap(settings.cluster.namespace, spec.group), list[ConfigurationError]()
+    if others:
+        mistakes.append(
+            ConfigurationError(
+                f"group {group!r}: the engine {spec.engine!r} consumes it by itself, so it has one handler: "
+                f"{spec.name} ({spec.place}); give {others[0].name} a group of its own",
+                place=others[0].place,
+            )
+        )
+    for option, is_given, instead in (
+        ("broadcasting", spec.broadcasting, ""),
+        ("retry", spec.retry is not None, ", and write consumers.GROUP.max_retries"),
+    ):
+        if is_given:
+            mistakes.append(
+                ConfigurationError(
+                    f"consumer {spec.name!r}: {option}= has no meaning where the engine {spec.engine!r} consumes the "
+                    f"group by itself; remove it{instead}",
+                    place=spec.place,
+                )
+            )
+    for name in sorted(settings.consumer(group).model_fields_set.difference(SETTINGS)):
+        mistakes.append(
+            ConfigurationError(
+                f"consumers.{group}.{name}: the engine {spec.engine!r} consumes this group by itself, where only "
+                f"{' and '.join(SETTINGS)} have a meaning; remove it",
+                place=settings.place("consumers", group, name),
+            )
+        )
+    return mistakes
+
+
+def _taking(spec: ConsumerSpec, settings: AppSettings) -> Taking:
+    namespace = settings.cluster.namespace
+    group = unwrap(namespace, spec.group)
+    chosen = settings.consumer(group)
+    return Taking(
+        name=spec.name,
+        function=spec.function,
+        group=check_name("group", wrap(namespace, group), GROUP_LENGTH_MAX),
+        topic=check_topic(wrap(namespace, spec.topic)),
+        tags=spec.tags,
+        sql=spec.sql,
+        batch=spec.batch,
+        linger_ms=spec.linger_ms,
+        max_retries=max_retries_of(chosen, spec),
+        start=chosen.start,
+        cluster=settings.cluster,
+    )

@@ -1,0 +1,1 @@
+"""One consumer group: its plan, its parts and the order in which it takes and leaves queues."""

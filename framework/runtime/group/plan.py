@@ -1,0 +1,160 @@
+"""What one group is to do, as settings, handlers and plugins describe it. Frozen, and told to whoever needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import copy_context
+from dataclasses import dataclass
+from typing import Any
+
+from framework.core import limits
+from framework.core.flow_control import FlowLimits
+from framework.core.skipping import SkipRules
+from framework.errors import BodyUndecodable
+from framework.hooks.listeners import NOBODY, Told
+from framework.model.contracts import AllocationStrategy, ExpiryPolicy, ProgressStore
+from framework.model.message import Message
+from framework.model.namespaces import unwrap
+from framework.model.rate import Rate
+from framework.model.reserved import retry_topic
+from framework.model.subscription import Subscription
+from framework.ports import Workers
+from framework.services.call.batch_calls import Batching
+from framework.services.call.once import Once
+from framework.services.call.resources import AnyResource
+from framework.services.call.trace import ConsumeTrace
+from framework.services.call.undecodable import Undecodable
+from framework.services.offsets.local_offsets import Place
+from framework.services.orderly.desk import InOrder
+from framework.services.queue.position import StartPolicy
+
+# Live settings of a group -> the part of its plan that they are in.
+PLAN_FIELDS = {
+    "cache_bytes": "flow_limits",
+    "cache_count": "flow_limits",
+    "concurrency": "concurrency",
+    "expiry": "expiry",
+    "paused": "is_paused",
+    "rate": "rate",
+    "timeout": "timeout_ms",
+    "topic_bytes": "flow_limits",
+    "topic_count": "flow_limits",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Handling:
+    """How the messages of one topic are run: the call with its hooks, and whether it is awaited or takes a thread."""
+
+    call: Callable[[Message], Any]
+    is_async: bool
+    undecodable: Undecodable
+    commits_by_hand: bool = False
+    """In order: offsets move when the handler answers `Commit`."""
+    key_of: Callable[[Message], str] | None = None
+    """In order: whose order is kept; the queue's where nobody says."""
+    batching: Batching | None = None
+    """How it is given several messages at once; `call` is then for one that comes alone."""
+    once: Once | None = None
+    """What drops its repeats."""
+
+    @property
+    def in_order(self) -> InOrder:
+        return InOrder(self.is_async, self.commits_by_hand, self.key_of, self.batching)
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """Which store a group keeps its progress in."""
+
+    store: ProgressStore
+    instead: ProgressStore | None
+    """Where that one may not be made at the brokers."""
+    folder: str
+    is_auto: bool = False
+    """From the first gap that lasts, or where records are there already; else nothing is asked or written."""
+    has_ranges: bool = True
+    """What has ended above a gap is kept; else the epoch of each acquisition alone: a queue in order has no gaps."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlan:
+    """One group as settings, handlers and plugins describe it. What may change while it runs comes as another plan."""
+
+    name: str
+    subscriptions: tuple[Subscription, ...]
+    """One a topic; the retry topic's is added by the group."""
+    handling: dict[str, Handling]
+    concurrency: int
+    max_retries: int
+    pull_batch: int
+    start: StartPolicy
+    strategy: AllocationStrategy
+    flow_limits: FlowLimits
+    expiry: ExpiryPolicy
+    """What becomes of messages whose handlers take longer than `timeout_ms`."""
+    timeout_ms: int | None = limits.HANDLER_MS
+    orderly: bool = False
+    stuck_after_ms: int = limits.STUCK_MS
+    is_paused: bool = False
+    autostart: bool = True
+    """Whether the group joins when the application starts, or when it is asked to."""
+    gates: tuple[AnyResource, ...] = ()
+    """It joins when each of these answers True."""
+    rate: Rate | None = None
+    """How many messages are handed to handlers in so much time; None: as many as they take."""
+    skip: SkipRules | None = None
+    skips_damage: bool = False
+    """A record that stays damaged is left behind; else its queue waits."""
+    broadcasting: Place | None = None
+    """Where offsets are kept, of a group whose members are given every message each."""
+    progress: Keeping | None = None
+    """Where what has ended above a gap is kept; None where it is not."""
+    trace: ConsumeTrace | None = None
+    """Told of each delivery, for the trace topic."""
+    told: Told = NOBODY
+    """Which plugins are told what happens beside deliveries."""
+    namespace: str = ""
+    """What the names in here begin with, which settings and handlers leave out."""
+
+    @property
+    def wanted(self) -> dict[str, Subscription]:
+        """Topic -> what is wanted of it, the retry topic among them where there is one."""
+        retried = () if self.broadcasting else (Subscription(retry_topic(self.name), version=self.version),)
+        return {each.topic: each for each in (*self.subscriptions, *retried)}
+
+    @property
+    def version(self) -> int:
+        """Rises with each change of the subscriptions."""
+        return max(each.version for each in self.subscriptions)
+
+    @property
+    def own_name(self) -> str:
+        """The group as settings and handlers call it."""
+        return unwrap(self.namespace, self.name)
+
+    def judged(self, message: Message, result: object) -> object:
+        """A body that a handler came upon itself, and that cannot be opened: the setting says what becomes of it."""
+        handling = self.handling.get(message.topic)
+        if handling is None or not isinstance(result, BodyUndecodable):
+            return result
+        return handling.undecodable.judged(message, result)
+
+
+def retry_handling(plan: GroupPlan, workers: Workers) -> Handling:
+    """The retry topic holds messages of every topic of the group; with one topic its handler does."""
+    handling = plan.handling
+    if len(handling) == 1:
+        (only,) = handling.values()
+        return Handling(only.call, only.is_async, only.undecodable, batching=only.batching)
+
+    async def dispatch(message: Message) -> object:
+        chosen = handling.get(message.topic)
+        if chosen is None:
+            raise LookupError(f"group {plan.name!r} has no handler for topic {message.topic!r}")
+        if chosen.is_async:
+            return await chosen.call(message)
+        context = copy_context()  # so that a delivery there finds its slot
+        return await workers.run(lambda: context.run(chosen.call, message))
+
+    return Handling(dispatch, is_async=True, undecodable=next(iter(handling.values())).undecodable)

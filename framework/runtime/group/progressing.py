@@ -1,0 +1,173 @@
+"""Progressing: one group's store of what has ended above a gap, with all that it needs. Wiring only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import structlog
+
+from framework.client.cluster import Cluster
+from framework.client.kept_progress import KeptProgress
+from framework.client.producer import Producer
+from framework.core.offsets import OffsetTable
+from framework.errors import Refused, StoreError
+from framework.model.contracts import KeepsProgress, Kept
+from framework.model.message import Message
+from framework.model.queue import MessageQueue
+from framework.model.reserved import progress_topic
+from framework.net.task_tree import TaskTree
+from framework.ports import Files, World
+from framework.runtime.build.remembering import opened_store
+from framework.runtime.group.plan import Keeping
+from framework.services.offsets.asked_store import AskedStore
+from framework.services.offsets.progress import Counts, QueueProgress
+from framework.services.offsets.progress_loop import ProgressLoop
+from framework.services.offsets.progress_use import Use
+from framework.services.queue.pull import PullLoop
+from framework.services.supervise import supervise
+from framework.wire.codes import ResponseCode
+
+log = structlog.get_logger()
+
+LOCAL = "local"
+MAY_NOT_BE_MADE = (ResponseCode.TOPIC_NOT_EXIST, ResponseCode.NO_PERMISSION)
+
+
+class Progressing:
+    """One per group that keeps its progress."""
+
+    def __init__(
+        self, group: str, keeping: Keeping, cluster: Cluster, offsets: OffsetTable, world: World, tree: TaskTree,
+        owned: Callable[[], Iterable[PullLoop]], member: str, members: Callable[[], Sequence[str]],
+        changes: Callable[[], int] = lambda: 0,
+    ) -> None:  # fmt: skip
+        self.counts = Counts()
+        self._member, self._members = member, members
+        self._group, self._cluster, self._offsets, self._world, self._tree = group, cluster, offsets, world, tree
+        means = _Means(group, f"{keeping.folder}/{group}", cluster, world)
+        here = f"consumers.{group}.progress"
+        store = opened_store(keeping.store, means, here)
+        self._instead: _OrInstead | None = None
+        if keeping.instead is not None:
+            store = self._instead = _OrInstead(
+                group, store, opened_store(keeping.instead, means, here), is_expected=keeping.is_auto
+            )  # fmt: skip
+        self._use = self._use_of(keeping, self._instead, changes) if keeping.is_auto and self._instead else None
+        self._store = AskedStore(group, keeping.store.name, store, world.clock)
+        self._has_ranges = keeping.has_ranges
+        self._loop = ProgressLoop(group, owned, tree)
+
+    def start(self) -> None:
+        if not self._has_ranges:
+            return
+        supervise(self._tree, f"progress {self._group}", self._loop.run, self._world.chance)
+
+    def of(self, queue: MessageQueue) -> QueueProgress:
+        """For one acquisition of a queue."""
+        return QueueProgress(
+            self._group, queue, self._store, self._cluster.peeks, self._offsets, self._world.clock, self.counts,
+            self._cluster.brokers.query_offset, self._member, self._members, has_ranges=self._has_ranges,
+            tells_epoch=self._tells_epoch, fence=self._cluster.fences.of(self._group, queue), use=self._use,
+        )  # fmt: skip
+
+    def _tells_epoch(self) -> bool:
+        """What each machine counts for itself says nothing to the others; nor does what not every owner has."""
+        return self._use is None and (self._instead is None or not self._instead.is_used)
+
+    def _use_of(self, keeping: Keeping, either: _OrInstead, changes: Callable[[], int]) -> Use:
+        """`auto`: the store is left alone until there is a use for it."""
+        topic, routes = progress_topic(self._group), self._cluster.routes
+
+        def store() -> tuple[str, str]:
+            return (LOCAL if either.is_used else keeping.store.name), either.refusal
+
+        return Use(self._group, lambda: routes.knows(topic), either.has_file, changes, store)
+
+    async def release(self, pull: PullLoop) -> bool:
+        """A queue is given back: its successor may begin. Whether what has ended above a gap is nobody's to repeat."""
+        return pull.progress is not None and await pull.progress.release(pull.position)
+
+
+class _Means:
+    """As `model.contracts.ProgressMeans` says."""
+
+    def __init__(self, group: str, folder: str, cluster: Cluster, world: World) -> None:
+        self.group, self.folder = group, folder
+        self.files: Files = world.files
+        self._cluster, self._world = cluster, world
+        self._producer: Producer | None = None
+
+    async def in_thread(self, job: Callable[[], Any]) -> Any:
+        return await self._world.workers.run(job)
+
+    async def queues(self, topic: str) -> Sequence[MessageQueue]:
+        return await self._cluster.routes.queues(topic)
+
+    async def end(self, queue: MessageQueue) -> int:
+        return await self._cluster.brokers.max_offset(queue)
+
+    async def peek(self, queue: MessageQueue, offset: int, count: int) -> Sequence[Message]:
+        return await self._cluster.peeks.peek(self.group, queue, offset, count)
+
+    def at_broker(self) -> KeepsProgress:
+        cluster = self._cluster
+        return KeptProgress(
+            self.group, cluster.pool, cluster.routes, cluster.fences, timeout_ms=cluster.options.request_timeout_ms
+        )
+
+    async def send(self, message: Message, queue: MessageQueue) -> int:
+        if self._producer is None:
+            self._producer = Producer(cluster=self._cluster, namespace="")  # names are the cluster's already
+        return (await self._producer.send(message, queue=queue)).queue_offset
+
+
+class _OrInstead:
+    """A store at the brokers, or another one where theirs may not be made: said once, and only before it has worked."""
+
+    def __init__(self, group: str, store: KeepsProgress, instead: KeepsProgress, *, is_expected: bool = False) -> None:
+        """`is_expected`: nobody has named the one at the brokers, and who has chosen it says which one it is."""
+        self._group, self._store, self._instead, self._is_expected = group, store, instead, is_expected
+        self._has_worked = self.is_used = False
+        """Whether it has ever worked, and whether the other one has taken its place."""
+        self.refusal = ""
+        """Why the other one has."""
+
+    async def read(self, queue: MessageQueue) -> Kept | None:
+        try:
+            found = await self._store.read(queue)
+        except Refused as error:
+            self._give_up(error)
+            return await self._store.read(queue)
+        self._has_worked |= found is not None
+        # Where it has never worked, a process before this one may have had to do without it, too.
+        return found if self._has_worked else await self._left_here(queue)
+
+    async def take(self, queue: MessageQueue, content: bytes) -> int:
+        try:
+            epoch = await self._store.take(queue, content)
+        except Refused as error:
+            self._give_up(error)
+            epoch = await self._store.take(queue, content)
+        self._has_worked = True
+        return epoch
+
+    async def write(self, queue: MessageQueue, epoch: int, content: bytes) -> None:
+        await self._store.write(queue, epoch, content)
+
+    def _give_up(self, error: Refused) -> None:
+        if self._has_worked or error.code not in MAY_NOT_BE_MADE:
+            raise error
+        self._store, self._has_worked, self.is_used, self.refusal = self._instead, True, True, str(error)
+        if not self._is_expected:
+            log.warning("progress is kept on this machine alone", group=self._group, reason=str(error))
+
+    async def has_file(self, queue: MessageQueue) -> bool:
+        return await self._left_here(queue) is not None
+
+    async def _left_here(self, queue: MessageQueue) -> Kept | None:
+        """What the other store has; a record that cannot be read says nothing, and is not believed later either."""
+        try:
+            return await self._instead.read(queue)
+        except StoreError:
+            return None

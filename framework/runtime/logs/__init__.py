@@ -1,0 +1,1 @@
+"""Log lines: structlog and the standard library's logging, set up once per process."""

@@ -1,0 +1,112 @@
+"""structlog, set up once a process: short facts with fields, to stderr, with no secret in them.
+
+Owns the order of processors. The redaction stands last before the renderer, so that nothing is added behind its back.
+Fields have fixed names: group, topic, queue, offset, broker, plugin, elapsed_ms, error.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterable, Mapping, MutableMapping
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from structlog.typing import Processor
+
+from framework.runtime.logs.bridge import route
+from framework.runtime.logs.failures import with_short_failure
+from framework.runtime.logs.lines import Lines
+from framework.settings.secret_words import MASK, SECRET_WORDS
+
+if TYPE_CHECKING:
+    from framework.settings.schema import AppSettings
+    from framework.settings.secret import Secret
+
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+SECRET_LENGTH_MIN = 4  # a shorter secret would mask half of every line
+_ACCESS_KEY_SHOWN = 4
+
+
+def configure(settings: AppSettings, *, stream: Any = None) -> None:
+    """Log as the settings say, from here on."""
+    from framework.runtime.logs.places import with_place  # what consumes; the box does without
+
+    as_json = settings.logging.format == "json"
+    begin(
+        settings.logging.level, as_json=as_json, secrets=secrets_of(settings), stream=stream, first=(with_place,),
+        levels=settings.logging.levels,
+    )  # fmt: skip
+
+
+def begin(
+    level: str,
+    *,
+    as_json: bool = False,
+    secrets: Iterable[str] = (),
+    stream: Any = None,
+    first: Iterable[Processor] = (),
+    levels: Mapping[str, str] | None = None,
+) -> None:
+    """Log from here on, without settings: the box has none. Colours only where a person is looking."""
+    target = stream if stream is not None else sys.stderr
+    processors: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        *first,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        # As text before the redaction: a traceback may quote a secret. Locals are never shown.
+        structlog.processors.format_exc_info if level == "debug" else with_short_failure,
+        Redaction(secrets),
+        structlog.processors.JSONRenderer(default=str)
+        if as_json
+        else structlog.dev.ConsoleRenderer(colors=target.isatty()),
+    ]
+    structlog.configure(
+        processors=processors,
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        logger_factory=lambda *_: Lines(target),
+        cache_logger_on_first_use=False,
+    )
+    route(LEVELS[level], processors, target, {name: LEVELS[each] for name, each in (levels or {}).items()})
+
+
+class Redaction:
+    """Masks what a key's name calls a secret, and every known secret inside any text."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        # Longest first: one secret may be the beginning of another.
+        self._secrets = sorted({text for text in secrets if len(text) >= SECRET_LENGTH_MIN}, key=len, reverse=True)
+
+    def __call__(self, logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        for key, value in event.items():
+            event[key] = self._masked(key, value)
+        return event
+
+    def _masked(self, key: str, value: Any) -> Any:
+        if SECRET_WORDS.search(key) and value is not None:
+            is_access_key = "access" in key.lower() and isinstance(value, str)
+            return f"{value[:_ACCESS_KEY_SHOWN]}{MASK}" if is_access_key else MASK
+        if isinstance(value, str):
+            return self._cleaned(value)
+        if isinstance(value, Mapping):
+            return {name: self._masked(str(name), item) for name, item in value.items()}
+        if isinstance(value, list | tuple | set | frozenset):
+            return [self._masked("", item) for item in value]
+        if value is None or isinstance(value, bool | int | float):
+            return value
+        return self._cleaned(str(value))
+
+    def _cleaned(self, text: str) -> str:
+        for secret in self._secrets:
+            if secret in text:
+                text = text.replace(secret, MASK)
+        return text
+
+
+def secrets_of(settings: AppSettings) -> list[str]:
+    """Every Secret's text in these settings, and what plugins' settings hide."""
+    credentials, tls = settings.cluster.credentials, settings.cluster.tls
+    secrets: tuple[Secret, ...] = (credentials.secret_key, credentials.security_token, tls.key_password)
+    of_plugins = settings.hidden.texts(settings.plugins.settings)
+    return [*(secret.reveal() for secret in secrets if secret), *of_plugins]

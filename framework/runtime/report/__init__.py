@@ -1,0 +1,1 @@
+"""What an application looks like from outside: snapshots, running info, stacks."""

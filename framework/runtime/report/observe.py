@@ -1,0 +1,176 @@
+"""Live objects to one frozen Snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from framework.core.budget import Budget
+from framework.core.queue_flow import QueueState
+from framework.hooks.calls import Calls
+from framework.model.allocation import Allocation
+from framework.model.rate import Rate
+from framework.model.snapshot import EngineSnapshot, GroupSnapshot, LoopSnapshot, QueueSnapshot, Snapshot
+from framework.net.task_tree import LoopFailures
+from framework.ports import Clock
+from framework.runtime.build.connect import consume_from
+from framework.runtime.group.group import ConsumerGroup
+from framework.runtime.logs.streams import lost_lines
+from framework.runtime.report.counting import EngineFigures
+from framework.services.clocks import AlignedClock
+from framework.services.crew.run import Counts
+from framework.services.queue.pull import PullLoop
+from framework.settings.fields import Start
+from framework.settings.schema import AppSettings, ConsumerSettings
+
+
+def picture(
+    settings: AppSettings,
+    member: str,
+    groups: list[ConsumerGroup],
+    budget: Budget,
+    clock: AlignedClock,
+    *,
+    is_ready: bool,
+    started_ms: int,
+    dormant: tuple[str, ...] = (),
+    calls: Calls | None = None,
+    engines: tuple[EngineSnapshot, ...] = (),
+    figures: EngineFigures,
+    held_back: Mapping[str, int],
+    host: str,
+    session: str,
+    failed_loops: Mapping[str, LoopFailures],
+) -> Snapshot:
+    """The application as it is now."""
+    return Snapshot(
+        name=settings.app.name,
+        member=member,
+        is_ready=is_ready,
+        groups=tuple(
+            _group(group, settings.consumer(group.plan.own_name), clock, figures.of(group.plan.own_name))
+            for group in groups
+        ),
+        budget_used=budget.used,
+        budget_limit=budget.limit,
+        name_servers=tuple(settings.cluster.name_servers),
+        started_ms=started_ms,
+        dormant=dormant,
+        hook_failures=dict(calls.failures) if calls else {},
+        slow_hooks=dict(calls.slow) if calls else {},
+        engines=engines,
+        clock=clock.picture(),
+        held_back=dict(held_back),
+        host=host,
+        session=session,
+        lost_lines=lost_lines(),
+        failed_loops=tuple(
+            LoopSnapshot(name, each.count, each.reason, stands_back=each.standing_back > 0)
+            for name, each in failed_loops.items()
+        ),
+    )
+
+
+def total(each: Iterable[Counts]) -> Counts:
+    """The sum of several groups' counts."""
+    found = Counts()
+    for counts in each:
+        for name in Counts.__slots__:
+            setattr(found, name, getattr(found, name) + getattr(counts, name))
+    return found
+
+
+def idle_ms(groups: Sequence[ConsumerGroup], engines: Iterable[int], clock: Clock) -> int:
+    """For how long nothing was handled and nothing was left to handle; 0 while there is work."""
+    if not all(group.is_caught_up for group in groups):
+        return 0
+    now = clock.monotonic()
+    return min([*engines, *(int((now - each.last_activity) * 1000) for each in groups)], default=0)
+
+
+def _group(
+    group: ConsumerGroup, settings: ConsumerSettings, clock: Clock, figures: Mapping[str, float]
+) -> GroupSnapshot:
+    counts, now_ms = group.counts, clock.monotonic_ms()
+    onces = [handling.once for handling in group.plan.handling.values() if handling.once is not None]
+    return GroupSnapshot(
+        group=group.plan.name,
+        topics=tuple(subscription.topic for subscription in group.plan.subscriptions),
+        queues=tuple(_queue(pull, group, clock) for _, pull in sorted(group.owned.items())),
+        handled=counts.handled,
+        retried=counts.retried,
+        dead_lettered=counts.dead_lettered,
+        dropped=counts.dropped,
+        late=counts.late,
+        abandoned=counts.abandoned,
+        unconfirmed=counts.unconfirmed,
+        damaged=counts.damaged,
+        failed=counts.failed,
+        raised=counts.raised,
+        nothing=counts.nothing,
+        timed_out=counts.timed_out,
+        is_balanced=group.is_balanced,
+        subscriptions=tuple(group.subscriptions.values()),
+        paces={topic: rates.pace(now_ms) for topic, rates in sorted(group.rates.items())},
+        settings={**shown(settings), "max_retries": str(group.plan.max_retries)},
+        consume_from=consume_from(group.plan),
+        is_orderly=group.plan.orderly,
+        cannot_send_back=group.cannot_send_back,
+        is_broadcasting=group.plan.broadcasting is not None,
+        awaited=group.progress.counts.awaited if group.progress is not None else 0,
+        absent=group.rebalance.absent,
+        flaps=group.rebalance.flaps,
+        repeats=sum(once.dropped for once in onces),
+        once_failures=sum(once.failures for once in onces),
+        skipped=group.skipping.total if group.skipping is not None else 0,
+        figures=figures,
+    )
+
+
+def shown(settings: ConsumerSettings) -> dict[str, str]:
+    """The settings that people may see. A kind of value that is not known to be harmless is left out, and so are the
+    options of a strategy, which may be a plugin's and hold anything.
+    """
+    texts: dict[str, str] = {}
+    for name, value in settings:
+        match value:
+            case bool():
+                texts[name] = str(value).lower()
+            case int() | float() | str():
+                texts[name] = str(value)
+            case Start(policy=policy, ms=ms):
+                texts[name] = f"{policy} {ms} ms" if ms else policy
+            case Rate():
+                texts[name] = str(value)
+            case Allocation(name=strategy):
+                texts[name] = strategy
+            case _:
+                pass
+    return texts
+
+
+def _queue(pull: PullLoop, group: ConsumerGroup, clock: Clock) -> QueueSnapshot:
+    flow, order = pull.flow, group.order
+    blocked = group.blocked_because(pull)
+    lease = None if order is None else order.leases.of(pull.queue)
+    window = flow.window if flow.has_position else None
+    held = [chunk.messages for chunk in window.chunks if chunk.count] if window else []
+    behind_ms = clock.now_ms() - clock.monotonic() * 1000
+    return QueueSnapshot(
+        queue=str(pull.queue),
+        state=flow.state.value,
+        reason=flow.failure or blocked or flow.held_because or ("rate" if pull.waits_for_rate else None),
+        committable=window.committable if window else -1,
+        next_offset=flow.next_offset,
+        max_offset=flow.max_offset,
+        messages=window.messages if window else 0,
+        bytes=window.bytes if window else 0,
+        running=pull.running,
+        place=pull.queue,
+        offset_min=held[0][0].queue_offset if held else -1,
+        offset_max=held[-1][-1].queue_offset if held else -1,
+        pulled_ms=int(behind_ms + pull.pulled_at * 1000),
+        handled_ms=int(behind_ms + pull.left_at * 1000),
+        is_retiring=flow.state is QueueState.RETIRING,
+        is_locked=lease is not None and lease.holds(clock.monotonic_ms()),
+        locked_ms=int(behind_ms + lease.granted_ms) if lease is not None and lease.granted_ms else 0,
+    )

@@ -1,0 +1,226 @@
+"""A batch handler's call: lists side by side go in, one result a message comes out.
+
+A message that a hook decides on, or whose body cannot be read, is settled alone; the handler is given the rest. What
+its answer means for each of them is `core/batch.py`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from framework.core.batch import spread
+from framework.core.results import HOLDS, result_of
+from framework.declare import ConsumerSpec
+from framework.model.delivery import Delivery
+from framework.model.message import Message
+from framework.model.outcome import RetryLater, Suspend
+from framework.ports import Clock
+from framework.services.call.arguments import filled, scope_of, value_of
+from framework.services.call.around import Held, entered, entered_awaited, left, left_awaited
+from framework.services.call.deliver import Ends, Hooks, Rules
+from framework.services.call.publishing import Means
+from framework.services.call.resources import Values
+from framework.services.call.run_once import awaited, failure_at_once, failure_awaited
+
+InThread = Callable[[Callable[[], list[object]]], Awaitable[list[object]]]
+Many = Callable[[Sequence[Message]], Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batching:
+    """How a handler is run that takes several messages at once."""
+
+    call: Many
+    """Answers a list, one result a message, and never raises: a coroutine function for an async handler.
+
+    In order it stops at a message that comes again before the handler has seen it: there is no result for those behind.
+    """
+    is_async: bool
+    count: int
+    linger_ms: int
+
+
+def batching_for(spec: ConsumerSpec, hooks: Hooks, clock: Clock, rules: Rules, means: Means | None = None) -> Batching:
+    shape = _Shape(spec, hooks, clock, rules, (means or Means()).values)
+    call = _async_call(shape) if spec.is_async else _sync_call(shape)
+    return Batching(call, spec.is_async, spec.batch, spec.linger_ms)
+
+
+def one_of(batching: Batching) -> Callable[[Message], Any]:
+    """The same for one message that comes alone: handed over by an administrator, or tried again where it is."""
+    many = batching.call
+    if batching.is_async:
+
+        async def call(message: Message) -> object:
+            (result,) = await many((message,))
+            return result
+
+        return call
+
+    def call_at_once(message: Message) -> object:
+        (result,) = many((message,))
+        return result
+
+    return call_at_once
+
+
+async def results_of(batching: Batching, messages: Sequence[Message], in_thread: InThread) -> list[object]:
+    """Run it where it runs: one result a message."""
+    if batching.is_async:
+        results = await awaited(batching.call, messages)
+    else:
+        results = await awaited(in_thread, lambda: batching.call(messages))
+    return results if isinstance(results, list) else [results] * len(messages)
+
+
+class _Shape:
+    """What the handler takes, and how its deliveries begin and end."""
+
+    def __init__(self, spec: ConsumerSpec, hooks: Hooks, clock: Clock, rules: Rules, values: Values) -> None:
+        self.spec, self.in_order = spec, spec.orderly
+        self.arounds, self.is_explicit = tuple(hooks.around), rules.explicit_ack
+        self.scope, self.shared = scope_of(spec, values), values
+        self.ends = Ends(spec, hooks, clock, rules)
+        self.arguments = spec.arguments
+        self.values = [value_of(each, rules.undecodable, values) for each in spec.arguments]
+
+
+def _comes_again(result: object) -> bool:
+    return isinstance(result, HOLDS) or isinstance(result_of(result).outcome, RetryLater | Suspend)
+
+
+class _Batch:
+    """One batch on its way."""
+
+    def __init__(self, shape: _Shape, messages: Sequence[Message]) -> None:
+        self._shape, ends = shape, shape.ends
+        self._held: list[Held] = []
+        """What plugins hold around the run, one list a message that the handler is given; empty where they do not."""
+        self._deliveries: list[Delivery] = []
+        self._results: list[object] = []
+        self.given: list[int] = []
+        """Indexes of those that the handler is given."""
+        self._rows: list[list[object]] = []
+        for index, message in enumerate(messages):
+            delivery = ends.begin(message, index)
+            self._deliveries.append(delivery)
+            result: object = ends.verdict(delivery)
+            if result is None:
+                try:
+                    self._rows.append([value(message, delivery) for value in shape.values])
+                except BaseException as error:  # noqa: BLE001 - border: the handler's, for its models may hold code
+                    result = ends.judged(message, failure_at_once(error))
+                else:
+                    self.given.append(index)
+            self._results.append(result)
+            if shape.in_order and result is not None and _comes_again(result):
+                break  # nothing behind it starts
+
+    def run(self) -> Any:
+        """Call the function; lists, or tuples where it asks for those, are its own to do with as it likes."""
+        shape = self._shape
+        columns = [
+            None if argument.resource is not None else (argument.many or list)(row[at] for row in self._rows)
+            for at, argument in enumerate(shape.arguments)
+        ]
+        if not shape.scope:
+            return filled(shape.spec, columns, shape.shared)
+        around = shape.scope.around if shape.spec.is_async else shape.scope.around_at_once
+        return around(lambda made: filled(shape.spec, columns, made), {})
+
+    def enter(self) -> None:
+        """Enter what plugins hold around the run, message by message."""
+        for index in tuple(self.given):
+            held: Held = []
+            verdict = entered(self._shape.arounds, self._deliveries[index], held)
+            if self._noted(index, held, verdict):
+                break
+
+    async def enter_awaited(self) -> None:
+        for index in tuple(self.given):
+            held: Held = []
+            verdict = await entered_awaited(self._shape.arounds, self._deliveries[index], held)
+            if self._noted(index, held, verdict):
+                break
+
+    def _noted(self, index: int, held: Held, verdict: RetryLater | None) -> bool:
+        """Keep what is held, or take away the message that is not to be handled now: whether no other may start."""
+        if verdict is None:
+            self._held.append(held)
+            return False
+        at = len(self._held)
+        del self.given[at], self._rows[at]
+        self._results[index] = self._shape.ends.judged(self._deliveries[index].message, verdict)
+        if not self._shape.in_order:
+            return False
+        del self.given[at:], self._rows[at:], self._results[index + 1 :], self._deliveries[index + 1 :]
+        return True
+
+    def leave(self, answer: object, cut_off: BaseException | None = None) -> list[object]:
+        """Leave it all, the last one first; what comes back is a value for each message that the handler was given."""
+        values = spread(answer, len(self.given)) if self.given else []
+        for at, held in reversed([*enumerate(self._held)]):
+            values[at] = left(held, values[at], cut_off, is_explicit=self._shape.is_explicit)
+        return values
+
+    async def leave_awaited(self, answer: object, cut_off: BaseException | None = None) -> list[object]:
+        values = spread(answer, len(self.given)) if self.given else []
+        for at, held in reversed([*enumerate(self._held)]):
+            values[at] = await left_awaited(held, values[at], cut_off, is_explicit=self._shape.is_explicit)
+        return values
+
+    def settle(self, values: Sequence[object]) -> list[object]:
+        ends, shown = self._shape.ends, None
+        for index, each in zip(self.given, values, strict=True):
+            result = ends.judged(self._deliveries[index].message, each)
+            if result is not None and not isinstance(result, HOLDS):
+                judged = result_of(result)
+                if judged.error is not None and judged.error is shown:
+                    result = judged.without_error()  # one traceback a failure, not one a message
+                shown = judged.error or shown
+            self._results[index] = result
+        for delivery, result in zip(self._deliveries, self._results, strict=True):
+            ends.told(delivery, result)
+        return self._results
+
+
+def _async_call(shape: _Shape) -> Many:
+    async def call(messages: Sequence[Message]) -> list[object]:
+        batch = _Batch(shape, messages)
+        answer: object = None
+        try:
+            if shape.arounds:
+                await batch.enter_awaited()
+            if batch.given:
+                answer = await batch.run()
+        except BaseException as error:  # noqa: BLE001 - border: the handler's
+            try:
+                answer = failure_awaited(error)
+            except BaseException:
+                await batch.leave_awaited(None, error)
+                raise
+        return batch.settle(await batch.leave_awaited(answer))
+
+    return call
+
+
+def _sync_call(shape: _Shape) -> Many:
+    def call(messages: Sequence[Message]) -> list[object]:
+        batch = _Batch(shape, messages)
+        answer: object = None
+        try:
+            if shape.arounds:
+                batch.enter()
+            if batch.given:
+                answer = batch.run()
+        except BaseException as error:  # noqa: BLE001 - border: the handler's
+            try:
+                answer = failure_at_once(error)
+            except BaseException:
+                batch.leave(None, error)
+                raise
+        return batch.settle(batch.leave(answer))
+
+    return call

@@ -1,0 +1,321 @@
+"""What stands between a message and its handler: nothing, unless somebody asks for more.
+
+`call_for` puts the call together once, at start, from what the handler takes and what is implemented: bodies that are
+decoded, hooks before, around and after it, an observer of events, what was declared about failures. With none of them
+it is the user's function itself.
+"""
+
+from __future__ import annotations
+
+from asyncio import CancelledError
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from framework.core.expiry import SlotDelivery, held
+from framework.core.results import HOLDS, Result, by_policy, explicit, kind_of, result_of
+from framework.declare import ConsumerSpec
+from framework.declare.arguments import PLAIN
+from framework.errors import BodyUndecodable
+from framework.hooks.calls import Calls
+from framework.hooks.contexts import Around
+from framework.model.delivery import Delivery
+from framework.model.message import Message
+from framework.model.outcome import Ack, Drop, Kind, Outcome, RetryLater
+from framework.model.retrying import Retry
+from framework.ports import Clock
+from framework.services.call.arguments import Given, invocation_of
+from framework.services.call.around import surrounded
+from framework.services.call.in_place import watched_in_place
+from framework.services.call.once import Once
+from framework.services.call.publishing import InThread, Means, published
+from framework.services.call.run_once import failure_at_once, failure_awaited
+from framework.services.call.undecodable import Undecodable
+from framework.services.crew.run import RUNNING
+
+Before = Callable[[Delivery], Drop | RetryLater | None]
+After = Callable[[Delivery, Outcome, float, Kind], None]
+SUCCESS = Ack()
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What plugins and observers implement, in calling order; each contains its own failures."""
+
+    before: Sequence[Before] = ()
+    after: Sequence[After] = ()
+    around: Sequence[Around] = ()
+    calls: Calls | None = None
+    """Whose `before` and `after` these are, where they are nobody else's: they may then be called in place."""
+
+    def __bool__(self) -> bool:
+        return bool(self.before or self.after or self.around)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the group's settings say about the ends of its handlers."""
+
+    undecodable: Undecodable = field(default_factory=lambda: Undecodable("", "dead_letter", 0))
+    explicit_ack: bool = False
+
+
+def call_for(
+    spec: ConsumerSpec,
+    hooks: Hooks,
+    clock: Clock,
+    rules: Rules | None = None,
+    means: Means | None = None,
+    once: Once | None = None,
+) -> Callable[[Message], Any]:
+    """The callable that workers run: a coroutine function where it is awaited, a plain one for a sync handler."""
+    assert not spec.batch, "a batch handler is called with a batch"
+    rules = rules or Rules()
+    means = means or Means()
+    invoke: Callable[..., Any] = invocation_of(spec, rules.undecodable, means.values)
+    is_async = is_awaited(spec)
+    if spec.publishes:
+        invoke = _publishing(spec, invoke, means, is_explicit=rules.explicit_ack)
+    elif spec.once_ms and not spec.is_async:
+        invoke = _in_thread(invoke, means.in_thread)
+    if hooks.around:  # within `once`, since a repeat is not run; around publishing, so that what is sent is part of it
+        invoke = surrounded(invoke, hooks.around, is_awaited=is_async, is_explicit=rules.explicit_ack)
+    if spec.once_ms:
+        assert once is not None, "somebody must remember what was handled"
+        return _async_once(invoke, Ends(spec, hooks, clock, rules), once, spec)
+    ends = Ends(spec, hooks, clock, rules)
+    if hooks:
+        if not is_async:
+            return _sync_watched(invoke, ends)
+        call = _async_watched(invoke, ends)
+        given = Given(spec, rules.undecodable)
+        if hooks.calls is None or hooks.around or spec.publishes:
+            return call
+        return watched_in_place(given, invoke, call, ends, hooks.calls)
+    begin = ends.begin if any(each.wants in {"delivery", "resource"} for each in spec.arguments) else None
+    if rules.explicit_ack or spec.retry is not None:
+        return _async_judged(invoke, begin, ends) if is_async else _sync_judged(invoke, begin, ends)
+    wants = tuple((each.wants, each.by_name) for each in spec.arguments)
+    if wants == tuple((each.wants, each.by_name) for each in PLAIN) and not spec.publishes:
+        return spec.function
+    # For an async handler, too: what it gives is awaited by whoever calls this.
+    if begin is not None:
+        return lambda message: invoke(message, begin(message))
+    if Given(spec, rules.undecodable).takes is not None and not spec.publishes:
+        return invoke
+    return lambda message: invoke(message, None)
+
+
+def is_awaited(spec: ConsumerSpec) -> bool:
+    """Whether the call is a coroutine function: a plain handler that publishes, or has its repeats
+    dropped, is awaited in its thread.
+    """
+    return spec.is_async or bool(spec.publishes or spec.once_ms)
+
+
+def _publishing(
+    spec: ConsumerSpec, invoke: Callable[..., Any], means: Means, *, is_explicit: bool
+) -> Callable[[Message, Delivery | None], Any]:
+    async def publish(message: Message, delivery: Delivery | None) -> object:
+        if spec.is_async:
+            answer: object = await invoke(message, delivery)
+        else:
+            answer = await means.in_thread(lambda: invoke(message, delivery))
+        result = await published(answer, spec.publishes, means.send, spec.encode)
+        return None if isinstance(result, Ack) and not is_explicit else result
+
+    return publish
+
+
+def _in_thread(invoke: Callable[..., Any], in_thread: InThread) -> Callable[[Message, Delivery | None], Any]:
+    return lambda message, delivery: in_thread(lambda: invoke(message, delivery))
+
+
+def _async_once(invoke: Callable[..., Any], ends: Ends, once: Once, spec: ConsumerSpec) -> Callable[[Message], Any]:
+    key_of, keep_ms = None if spec.by_key else spec.key, spec.once_ms
+
+    async def handle(message: Message, delivery: Delivery) -> object:
+        try:
+            value = await invoke(message, delivery)
+        except BaseException as error:  # noqa: BLE001 - border: the handler's
+            value = failure_awaited(error)
+        return ends.judged(message, value)
+
+    async def call(message: Message) -> object:
+        delivery = ends.begin(message)
+        value: object = ends.verdict(delivery)
+        if value is None:
+            try:
+                value = await once.around(delivery, handle, key_of, keep_ms)
+            except CancelledError as error:
+                value = ends.failure(delivery, error)
+        return ends.told(delivery, value)
+
+    return call
+
+
+def _async_judged(
+    invoke: Callable[..., Any], begin: Callable[[Message], Delivery] | None, ends: Ends
+) -> Callable[[Message], Any]:
+    """What is declared about ends, and nobody who listens: plain success has nothing to be judged."""
+    is_explicit = ends.is_explicit
+
+    async def call(message: Message) -> object:
+        try:
+            value: object = await invoke(message, None if begin is None else begin(message))
+        except BaseException as error:  # noqa: BLE001 - border: the handler's
+            value = failure_awaited(error)
+        return None if value is None and not is_explicit else ends.judged(message, value)
+
+    return call
+
+
+def _sync_judged(
+    invoke: Callable[..., Any], begin: Callable[[Message], Delivery] | None, ends: Ends
+) -> Callable[[Message], Any]:
+    is_explicit = ends.is_explicit
+
+    def call(message: Message) -> object:
+        try:
+            value: object = invoke(message, None if begin is None else begin(message))
+        except BaseException as error:  # noqa: BLE001 - border: the handler's
+            value = failure_at_once(error)
+        return None if value is None and not is_explicit else ends.judged(message, value)
+
+    return call
+
+
+def _async_watched(invoke: Callable[..., Any], ends: Ends) -> Callable[[Message], Any]:
+    """With hooks around it. On each message's way: tests/house counts what it calls."""
+    group, now, ask, tell, is_plain = ends.group, ends.now, ends.ask, ends.tell, ends.is_plain
+
+    async def call(message: Message) -> object:
+        slot = RUNNING.get()
+        if slot is None or (chunk := slot.chunk) is None:
+            delivery = ends.begin(message)
+        else:
+            delivery = SlotDelivery(group, message, slot, chunk, now)
+        value: object = None if ask is None else ask(delivery)
+        if value is None:
+            try:
+                value = await invoke(message, delivery)
+            except BaseException as error:  # noqa: BLE001 - border: the handler's
+                value = ends.failure(delivery, error)
+            if value is None and is_plain and (slot is None or slot.verdicts is None):
+                if tell is not None:
+                    tell(delivery, SUCCESS, (now() - delivery.started) * 1000, "success")
+                return None
+            value = ends.judged(message, value)
+        return ends.told(delivery, value)
+
+    return call
+
+
+def _sync_watched(invoke: Callable[..., Any], ends: Ends) -> Callable[[Message], Any]:
+    group, now, ask, tell, is_plain = ends.group, ends.now, ends.ask, ends.tell, ends.is_plain
+
+    def call(message: Message) -> object:
+        slot = RUNNING.get()
+        if slot is None or (chunk := slot.chunk) is None:
+            delivery = ends.begin(message)
+        else:
+            delivery = SlotDelivery(group, message, slot, chunk, now)
+        value: object = None if ask is None else ask(delivery)
+        if value is None:
+            try:
+                value = invoke(message, delivery)
+            except BaseException as error:  # noqa: BLE001 - border: the handler's
+                value = failure_at_once(error)
+            if value is None and is_plain and (slot is None or slot.verdicts is None):
+                if tell is not None:
+                    tell(delivery, SUCCESS, (now() - delivery.started) * 1000, "success")
+                return None
+            value = ends.judged(message, value)
+        return ends.told(delivery, value)
+
+    return call
+
+
+def _one_after_the_other(befores: tuple[Before, ...]) -> Before | None:
+    """One call for all; the first verdict stands, and the handler is then not called. None where nobody is asked."""
+    if len(befores) <= 1:
+        return befores[0] if befores else None
+
+    def ask(delivery: Delivery) -> Drop | RetryLater | None:
+        for before in befores:
+            verdict = before(delivery)
+            if verdict is not None:
+                return verdict
+        return None
+
+    return ask
+
+
+def _all_of_them(afters: tuple[After, ...]) -> After | None:
+    if len(afters) <= 1:
+        return afters[0] if afters else None
+
+    def tell(delivery: Delivery, outcome: Outcome, elapsed_ms: float, kind: Kind) -> None:
+        for after in afters:
+            after(delivery, outcome, elapsed_ms, kind)
+
+    return tell
+
+
+class Ends:
+    """How one handler's deliveries begin and end, where somebody asks. Shared by threads; it keeps nothing."""
+
+    __slots__ = ("_clock", "_is_orderly", "_retry", "_undecodable", "ask", "group", "is_explicit", "is_plain", "now",
+                 "tell")  # fmt: skip
+
+    def __init__(self, spec: ConsumerSpec, hooks: Hooks, clock: Clock, rules: Rules) -> None:
+        self.group, self._clock, self.now, self._is_orderly = spec.group, clock, clock.monotonic, spec.orderly
+        self.ask = _one_after_the_other(tuple(hooks.before))
+        self.tell = _all_of_them(tuple(reversed(hooks.after)))
+        self._undecodable, self.is_explicit = rules.undecodable, rules.explicit_ack
+        self.is_plain = not rules.explicit_ack and not spec.orderly
+        """Returning nothing is success, and told as such however long it took."""
+        self._retry: Retry | None = spec.retry
+
+    def begin(self, message: Message, at: int = 0) -> Delivery:
+        """Of the message that is run, or of number `at` of several."""
+        now, slot = self.now, RUNNING.get()
+        return Delivery(self.group, message, now(), held(slot, now), None if slot is None else slot.epoch(at))
+
+    def verdict(self, delivery: Delivery) -> Drop | RetryLater | None:
+        """The first verdict of a hook that has one; the handler is then not called."""
+        return None if self.ask is None else self.ask(delivery)
+
+    def failure(self, delivery: Delivery, error: BaseException) -> Exception:
+        """What an awaited handler raised; raised again where it is none of its own. Of one that was given up and heeds
+        it, plugins are told first.
+        """
+        if isinstance(error, CancelledError) and delivery.is_expired:
+            self.told(delivery, None)
+        return failure_awaited(error)
+
+    def judged(self, message: Message, value: object) -> object:
+        """What the handler's end comes to: None for plain success, an error that holds the queue, or a result."""
+        if isinstance(value, BodyUndecodable):
+            return self._undecodable.judged(message, value)
+        if isinstance(value, HOLDS):
+            return value
+        if self.is_explicit:
+            value = explicit(value)
+        if value is not None and self._retry is not None:
+            age_ms = max(self._clock.now_ms() - message.born_ms, 0)
+            value = by_policy(self._retry, value, message.attempt, age_ms)
+        return value
+
+    def told(self, delivery: Delivery, value: object) -> object:
+        """Tell whoever listens, innermost first. A message that is held has not ended, and nobody is told. Of one that
+        expired they are told what was decided, when its handler ends at last.
+        """
+        if self.tell is not None and not isinstance(value, HOLDS):
+            elapsed_ms = (self.now() - delivery.started) * 1000
+            running = delivery.running
+            verdict = None if running is None else running.verdict
+            result = result_of(value) if verdict is None else Result(verdict, "timed_out")
+            kind = kind_of(result, elapsed_ms) if self._is_orderly else result.kind
+            self.tell(delivery, result.outcome, elapsed_ms, kind)
+        return value

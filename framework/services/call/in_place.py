@@ -1,0 +1,105 @@
+"""In place: the call of an async handler that plugins watch, with as few calls in it as there are.
+
+Most deliveries with hooks are of one kind: a handler of one message, awaited, that returns nothing, and plugins that
+count, log or time. For those one coroutine does what `deliver.py` puts together of calls, since a call costs as much as
+most hooks do. What is not of that kind it hands over: results, failures and verdicts mean what they mean there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from framework.core.expiry import SlotDelivery
+from framework.hooks.calls import SLOW_SECONDS, Calls
+from framework.hooks.theirs import told_nothing
+from framework.model.message import Message
+from framework.model.outcome import Ack
+from framework.services.call.arguments import Given
+from framework.services.crew.run import RUNNING
+
+if TYPE_CHECKING:
+    from framework.services.call.deliver import Ends
+
+SUCCESS = Ack()
+
+
+def watched_in_place(  # noqa: C901, PLR0915 - written out: see above
+    given: Given, invoke: Callable[..., Any], otherwise: Callable[[Message], Any], ends: Ends, calls: Calls
+) -> Callable[[Message], Any]:
+    """The call of a handler that is watched by these hooks and nobody else; `otherwise` is the one put together.
+
+    On each message's way: tests/house counts what it calls.
+    """
+    group, now, is_plain = ends.group, ends.now, ends.is_plain
+    asked, told, failed, checked = calls.asked, calls.told, calls.failed, calls.checked
+    function, takes, convert, undecodable = given.function, given.takes, given.convert, given.undecodable
+    errors, refused = given.errors, given.refused
+    new = object.__new__
+
+    async def call(message: Message) -> object:  # noqa: C901, PLR0912, PLR0915 - written out: see above
+        slot = RUNNING.get()
+        if calls.looks > 0 or slot is None or (chunk := slot.chunk) is None:
+            result: object = await otherwise(message)
+            return result
+        # What `SlotDelivery(...)` does, without a call.
+        delivery = new(SlotDelivery)
+        delivery.group, delivery.message, delivery.started = group, message, slot.started
+        delivery._slot, delivery._chunk, delivery._index, delivery._now = slot, chunk, slot.index, now  # noqa: SLF001
+        window = chunk.window
+        delivery.epoch = None if window is None else window.epoch
+        value: Any = None
+        for before, each in asked:
+            try:
+                value = before(delivery)
+                if value is not None:
+                    value = checked(each, value)
+            except BaseException as error:  # noqa: BLE001 - border: a hook's
+                failed(each, error)
+                value = None
+            if value is not None:
+                return ends.told(delivery, value)
+        if asked and now() - delivery.started > SLOW_SECONDS:
+            calls.look_closely()
+        try:
+            if convert is not None:
+                body = message._body or message._source.body(message._at)  # noqa: SLF001 - the property costs a call
+                try:
+                    value = convert(body)
+                except errors as error:
+                    raise refused(error) from None
+                undecodable.row = 0
+                if takes == "message":
+                    value = await function(value, message)
+                elif takes == "delivery":
+                    value = await function(value, delivery)
+                else:
+                    value = await function(value)
+            elif takes == "message":
+                value = await function(message)
+            else:
+                value = await invoke(message, delivery)
+        except BaseException as error:  # noqa: BLE001 - border: the handler's
+            value = ends.failure(delivery, error)
+        if value is not None or not is_plain or slot.verdicts is not None:
+            return ends.told(delivery, ends.judged(message, value))
+        if told:
+            ended = now()
+            elapsed_ms = (ended - delivery.started) * 1000
+            for after, each, count in told:
+                try:
+                    if count == 3:
+                        value = after(delivery, SUCCESS, elapsed_ms)
+                    elif count == 2:
+                        value = after(delivery, SUCCESS)
+                    else:
+                        value = after(delivery, SUCCESS, elapsed_ms, "success")
+                    if value is not None:
+                        told_nothing(value, each.hook)
+                except BaseException as error:  # noqa: BLE001 - border: a hook's
+                    failed(each, error)
+            if now() - ended > SLOW_SECONDS:
+                calls.look_closely()
+        return None
+
+    return call

@@ -1,0 +1,75 @@
+"""What a handler returns is sent before its message is settled; only then is that plain success.
+
+A send that fails is another try of the message, whatever was declared about the handler's own exceptions: nothing is
+wrong with the message. What was sent before it is sent again then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from framework.core.results import OUTCOMES
+from framework.declare.encoding import json_of
+from framework.errors import ConfigurationError, FrameworkError
+from framework.model.message import Message
+from framework.model.outcome import Ack, RetryLater
+from framework.services.call.resources import Values
+
+Send = Callable[[Message], Awaitable[object]]
+Encode = Callable[[object], bytes]
+InThread = Callable[[Callable[[], object]], Awaitable[object]]
+
+
+async def _nowhere(message: Message) -> None:
+    raise ConfigurationError(f"nothing sends to {message.topic} here")
+
+
+async def _here(job: Callable[[], object]) -> object:
+    return job()
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What an application's handlers work with beside their messages."""
+
+    values: Values = field(default_factory=dict[Any, object])
+    """Its own resources, while they are open."""
+    send: Send = _nowhere
+    in_thread: InThread = _here
+
+
+async def published(answer: object, topics: Sequence[str], send: Send, encode: Encode | None = None) -> object:
+    """What the handler's answer comes to: itself, or success once all that it returned is stored."""
+    if answer is None or isinstance(answer, (*OUTCOMES, Exception)):
+        return answer
+    for message in messages_of(answer, topics, encode):
+        try:
+            await send(message)
+        except ConfigurationError:
+            raise  # the message cannot be sent as it is, now or later
+        except FrameworkError as error:
+            return RetryLater(reason=f"publishing to {message.topic} failed: {error}")
+    return Ack()
+
+
+def messages_of(answer: object, topics: Sequence[str], encode: Encode | None = None) -> list[Message]:
+    """The messages that an answer is. Raises ValueError or TypeError for what is none; `encode` is a codec's."""
+    many = answer if isinstance(answer, list | tuple) and not hasattr(answer, "_fields") else [answer]
+    return [_message(each, topics, encode) for each in many]
+
+
+def _message(value: object, topics: Sequence[str], encode: Encode | None) -> Message:
+    if isinstance(value, Message):
+        if value.topic not in topics:
+            raise ValueError(f"a message for {value.topic!r} was returned, and @publishes names {', '.join(topics)}")
+        return value
+    if len(topics) > 1:
+        raise ValueError(
+            f"a {type(value).__name__} was returned, and @publishes names {', '.join(topics)}: "
+            "return Message(topic, body), so that it is one of them"
+        )
+    if isinstance(value, bytes) or (encode is None and isinstance(value, str)):
+        return Message(topics[0], value)
+    return Message(topics[0], (encode or json_of)(value))

@@ -1,0 +1,100 @@
+"""Run once: one call of a handler, and what it comes to, whoever asks for it.
+
+Whatever a handler raises is its message's failure: an exception, a panic of a library that is none of Exception's, a
+cancellation that nobody but the handler asked for. Three things pass: the end of the task that it runs in, where we
+want that, the end of the program (`sys.exit()`, an interrupt), and the closing of a coroutine whose task is gone.
+The hot loops of `crew/tasks.py` and `crew/threads.py` write the call out and leave the judgement to here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, cast
+
+from framework.core.results import failure_of
+from framework.hooks.theirs import is_raised
+from framework.model.message import Message
+from framework.net.task_tree import is_to_end
+from framework.ports import Workers
+from framework.services.crew.run import RUNNING
+
+ENDS = (SystemExit, KeyboardInterrupt)
+"""What a handler is not kept from raising: the program's end."""
+
+
+async def run_once(call: Callable[[Message], Any], message: Message, *, is_async: bool, workers: Workers) -> object:
+    """What the handler returned, or the exception that it raised, where it runs: awaited, or in a thread."""
+    if is_async:
+        return await awaited(call, message)
+    return await awaited(workers.run, partial(at_once, call, message))
+
+
+async def awaited(call: Callable[..., Any], *arguments: object) -> object:
+    """The same of anything that is awaited in this task."""
+    task = asyncio.current_task()
+    assert task is not None, "only a task awaits a handler"
+    try:
+        result = await cast("Awaitable[object]", call(*arguments))
+    except BaseException as error:  # noqa: BLE001 - border: the handler's
+        result = failure_awaited(error)
+    if task.cancelling():
+        await heeded(task)
+    return result
+
+
+def at_once(call: Callable[..., object], *arguments: object) -> object:
+    """The same of a plain function, where it runs."""
+    try:
+        return call(*arguments)
+    except BaseException as error:  # noqa: BLE001 - border: the handler's
+        return failure_at_once(error)
+
+
+def failure_at_once(error: BaseException) -> Exception:
+    """What a plain function raised. Nobody cancels or closes one: where it says so, a loop of its own was."""
+    if isinstance(error, ENDS):
+        raise error
+    return _cancelled(error) if isinstance(error, asyncio.CancelledError) else failure_of(error)
+
+
+def failure_awaited(error: BaseException) -> Exception:
+    """What came out of an await, as a failure; raised again where it is none of the handler's."""
+    if isinstance(error, GeneratorExit) and not is_raised(error):
+        raise error  # thrown into a coroutine whose task is gone
+    if not isinstance(error, asyncio.CancelledError):
+        return failure_at_once(error)
+    current = asyncio.current_task()
+    slot = RUNNING.get()
+    if current is None or is_to_end(current) or (slot is not None and slot.verdicts is not None):
+        raise error
+    _forget_cancellations(current)
+    return _cancelled(error)
+
+
+async def heeded(task: asyncio.Task[Any]) -> None:
+    """Behind a handler that ended although its task was cancelled: end here if that was ours, and forget it if not.
+
+    A handler that cancels its own task and returns would have the next await of ours, or the next message, pay for it.
+    """
+    if is_to_end(task):
+        raise asyncio.CancelledError
+    slot = RUNNING.get()
+    if slot is not None and slot.verdicts is not None:
+        return  # its worker leaves anyway
+    try:
+        await asyncio.sleep(0)
+    except asyncio.CancelledError as error:
+        failure_awaited(error)
+    _forget_cancellations(task)
+
+
+def _forget_cancellations(task: asyncio.Task[Any]) -> None:
+    while task.cancelling():
+        task.uncancel()
+
+
+def _cancelled(error: BaseException) -> Exception:
+    said = f": {error}" if str(error) else ""
+    return RuntimeError(f"the handler was cancelled from within{said}").with_traceback(error.__traceback__)

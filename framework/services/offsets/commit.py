@@ -1,0 +1,136 @@
+"""CommitLoop: tells the brokers how far a group has come.
+
+The committable offset rides on each pull; this loop is for queues whose traffic has just ended. One-way while running;
+on hand-over and stop a request with an answer. Now and then each owner says again what it has said: a broker believes
+whoever speaks last, and a former owner may have spoken late.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Protocol
+
+import structlog
+
+from framework import marks
+from framework.core import limits
+from framework.core.offsets import OffsetTable
+from framework.core.queue_flow import QueueState
+from framework.errors import FrameworkError, Superseded, is_said
+from framework.hooks.listeners import NOBODY, Told
+from framework.model.queue import MessageQueue
+from framework.services.queue.pull import PullLoop
+
+log = structlog.get_logger()
+
+
+class Commits(Protocol):
+    """The calls of the client that committing needs."""
+
+    async def commit_one_way(
+        self, group: str, queue: MessageQueue, committable: Callable[[], int | None]
+    ) -> int | None: ...
+    async def commit(self, group: str, queue: MessageQueue, offset: int) -> None: ...
+
+
+class CommitLoop:
+    """One per group. It is the only one that sends offsets by themselves."""
+
+    def __init__(
+        self, group: str, brokers: Commits, offsets: OffsetTable, owned: Callable[[], Iterable[PullLoop]], *,
+        others_commit: bool = True, told: Told = NOBODY,
+        stored: Callable[[MessageQueue], int] = lambda _: -1,
+    ) -> None:  # fmt: skip
+        self._group, self._brokers, self._offsets, self._owned = group, brokers, offsets, owned
+        self._others_commit = others_commit
+        """Whether other members write the same offsets: not those of a broadcasting group."""
+        self._stored = stored
+        """What is known of offsets that were sent without waiting for an answer."""
+        self._unreachable: set[str] = set()
+        self._committed = told.offsets_committed
+        if self._committed is not None:
+            offsets.keep_news()
+
+    async def run(self) -> None:
+        rounds = 0
+        while True:
+            await asyncio.sleep(limits.FLUSH_MS / 1000)
+            self.gather()
+            rounds += 1
+            if rounds % (limits.RETELL_MS // limits.FLUSH_MS) == 0 and self._others_commit:
+                self._say_again()
+            for queue, offset in self._offsets.dirty():
+                await self._tell(queue, offset)
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Those that rode on pulls are among them."""
+        if self._committed is not None and (news := self._offsets.news()):
+            self._committed(self._group, news)
+
+    def gather(self) -> None:
+        """Read the windows: an offset may have moved inside a chunk that is still at work."""
+        for pull in self._owned():
+            if pull.flow.has_position:
+                self._offsets.advance(pull.queue, pull.flow.window.settle())
+                self._note_confirmed(pull)
+
+    def _note_confirmed(self, pull: PullLoop) -> None:
+        pull.flow.window.confirmed(max(self._offsets.held(pull.queue), self._stored(pull.queue)))
+
+    def lacking(self, pull: PullLoop, *, has_kept: bool) -> int:
+        """How many of the queue's handled messages will come again; `has_kept` as `Window.unconfirmed` says."""
+        if not pull.flow.has_position or pull.flow.window.is_closed:
+            return pull.lost
+        self._note_confirmed(pull)
+        return pull.lost + pull.flow.window.unconfirmed(has_kept=has_kept)
+
+    def _say_again(self) -> None:
+        """All that is ours; a queue that is being given back has another owner by now, who knows better."""
+        if marks.safeguard("an owner says its offset again"):
+            for pull in self._owned():
+                if pull.flow.state is not QueueState.RETIRING:
+                    self._offsets.untold(pull.queue)
+
+    async def _tell(self, queue: MessageQueue, offset: int) -> None:
+        try:
+            # Asked for when it is sent: while others were told, or a connection was made again, this one may have moved
+            # on, or have left with a confirmed offset that an older one must not follow.
+            sent = await self._brokers.commit_one_way(self._group, queue, partial(self._offsets.committable, queue))
+        except FrameworkError as error:
+            if queue.broker not in self._unreachable:
+                self._unreachable.add(queue.broker)
+                told = log.debug if is_said(error) else log.warning
+                told("commit failed", group=self._group, queue=str(queue), offset=offset, reason=str(error))
+            return
+        self._unreachable.discard(queue.broker)
+        if sent is not None:
+            self._offsets.told(queue, sent)
+
+    async def store(self, queue: MessageQueue, offset: int) -> None:
+        """Have the broker hold exactly this offset, also one that lies further back. The next flush sends it where that
+        fails.
+        """
+        try:
+            await self._brokers.commit(self._group, queue, offset)
+        except FrameworkError as error:
+            log.warning("commit failed", group=self._group, queue=str(queue), offset=offset, reason=str(error))
+
+    async def flush(self, queue: MessageQueue) -> bool:
+        """The queue's offset, confirmed by the broker; False (and logged) where that cannot be had."""
+        offset = self._offsets.unconfirmed(queue)
+        if offset is None:
+            return True
+        try:
+            await self._brokers.commit(self._group, queue, offset)
+        except Superseded:
+            log.info("flush left to the queue's new owner", group=self._group, queue=str(queue), offset=offset)
+            return False
+        except FrameworkError as error:
+            log.warning("flush failed", group=self._group, queue=str(queue), offset=offset, reason=str(error))
+            return False
+        self._offsets.confirmed(queue, offset)
+        self._pass_on()
+        return True

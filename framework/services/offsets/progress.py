@@ -1,0 +1,425 @@
+"""Progress: what has ended above a gap, kept in a store, and passed over by whoever owns the queue next.
+
+A record is written each second while a gap exists, after the broker has confirmed the offset at its low end. An
+acquisition reads the last one, compares messages, and writes a first one of its own: by that it has an epoch, and what
+a former owner still writes counts no more. It knows no store: those come by a hook.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+import structlog
+
+from framework import marks
+from framework.client.fences import Fence
+from framework.core import limits
+from framework.core.handover import awaited
+from framework.core.offsets import OffsetTable
+from framework.core.ranges import Finished, Passing, Record, decode, finished_above, joined, within_limit
+from framework.core.window import Window
+from framework.errors import FrameworkError, Refused, StoreError, Superseded
+from framework.model.contracts import KeepsProgress
+from framework.model.pulled import Found
+from framework.model.queue import MessageQueue
+from framework.net.wakeup import Wakeup
+from framework.ports import Clock
+from framework.services.offsets.comparing import Looks, compared
+from framework.services.offsets.progress_use import Use
+
+log = structlog.get_logger()
+
+
+class Counts:
+    """What became of a group's records."""
+
+    __slots__ = ("awaited", "folded", "kept", "passed", "thrown")
+
+    def __init__(self) -> None:
+        self.kept = self.folded = self.thrown = self.passed = self.awaited = 0
+
+
+class QueueProgress:
+    """One owned queue's: from its position to its release. Its pull loop asks it, and the group's loop flushes it."""
+
+    def __init__(
+        self, group: str, queue: MessageQueue, store: KeepsProgress, looks: Looks, offsets: OffsetTable, clock: Clock,
+        counts: Counts, stored: Callable[[str, MessageQueue], Awaitable[int | None]], member: str = "",
+        members: Callable[[], Sequence[str]] = tuple, *, has_ranges: bool = True,
+        tells_epoch: Callable[[], bool] = lambda: True, fence: Fence | None = None, use: Use | None = None,
+    ) -> None:  # fmt: skip
+        """Without ranges it is there for the epoch alone, and the queue does not begin without one. Deliveries are told
+        it where members elsewhere count on from it. `use`: the store is left alone until there is a use for it.
+        """
+        self.group, self.queue, self._store, self._looks = group, queue, store, looks
+        self._has_ranges, self._tells_epoch = has_ranges, tells_epoch
+        self._offsets, self._clock, self._counts, self._stored = offsets, clock, counts, stored
+        self._member, self._members = member, members
+        self.fence = fence or Fence()
+        """Which commits have to pass, where the store raises one."""
+        self._is_handed_over = False
+        """Its former owner has let it go, or was waited for long enough."""
+        self._waits_since_ms: int | None = None
+        """Since when its former owner's word is waited for."""
+        self.epoch = -1
+        """Of this acquisition; -1 until its first record is kept."""
+        self.passing: Passing | None = None
+        """What is passed over; None in all but the first moments after a take-over."""
+        self._inherited: Finished | None = None
+        self._window: Window | None = None
+        """Whose offsets the record speaks of. Where the flow has another one, somebody has moved the queue."""
+        self._is_fresh = False
+        """Begun, and the window not seen yet."""
+        self._may_stand = True
+        """A record with ranges may be in the store, as far as this acquisition knows."""
+        self._kept: Finished | None = None
+        """What was written last, and when."""
+        self._kept_ms = 0
+        self._ended = (-1, -1)
+        """The last offset that had ended above a gap two flushes ago, and one ago; -1 where there was none."""
+        self._use, self._was_looked_for = use, False
+        self._taken_ms = 0
+        self._is_failing = False
+        self._is_writing = asyncio.Lock()
+
+    # Acquisition
+
+    async def handed_over(self) -> None:
+        """Return when the former owner has announced that it is done, need not, or was waited for long enough."""
+        if not self._has_ranges or not await self._is_used():
+            return
+        if self._waits_since_ms is None:
+            self._waits_since_ms = self._clock.monotonic_ms()
+        while not self._is_handed_over and any(member != self._member for member in self._members()):
+            owner = await self._still_owned_by()
+            waited_ms = self._clock.monotonic_ms() - self._waits_since_ms
+            if owner is None or waited_ms >= limits.HANDOVER_MS:
+                if owner is not None:
+                    marks.sometimes("a hand-over was not announced in time")
+                if waited_ms >= limits.HANDOVER_LOOK_MS:
+                    self._counts.awaited += 1
+                    log.info(
+                        "hand-over awaited" if owner is None else "hand-over not announced",
+                        group=self.group, queue=str(self.queue), former=owner, waited_ms=waited_ms,
+                    )  # fmt: skip
+                break
+            await asyncio.sleep(limits.HANDOVER_LOOK_MS / 1000)
+        self._is_handed_over = True
+
+    async def _is_used(self) -> bool:
+        """Whether the store may know of the queue, or be told of it."""
+        if self._use is None:
+            return True
+        if not self._was_looked_for:
+            await self._use.looked(self.queue)
+            self._was_looked_for = True
+        return self._use.is_open
+
+    async def _still_owned_by(self) -> str | None:
+        try:
+            last = await self._last()
+        except FrameworkError:
+            return None  # reading it once more will say what is wrong
+        return awaited(last, self._member, self._members())
+
+    async def _last(self) -> Record | None:
+        kept = await self._store.read(self.queue)
+        return None if kept is None else decode(kept.content, self.queue)
+
+    def _is_anothers_by_now(self, last: Record | None) -> bool:
+        """Whether the word of somebody is to be waited for who has begun with the queue since it was handed over."""
+        if self._waits_since_ms is None or self._clock.monotonic_ms() - self._waits_since_ms >= limits.HANDOVER_MS:
+            return False
+        self._is_handed_over = awaited(last, self._member, self._members()) is None
+        return not self._is_handed_over and marks.safeguard("who comes second waits again")
+
+    async def release(self, window: Window | None) -> bool:
+        """Say that this owner is done with the queue, and keep what had ended above a gap; after the last commit.
+
+        Whether all of that is kept.
+        """
+        if not self._has_ranges:
+            return False
+        found = self._inherited if window is None or self._is_fresh else None
+        if window is not None and window is self._window:
+            low = window.settle()
+            window.fold()
+            found = finished_above(window, self._inherited)
+            if found is None and self._inherited is not None and self._inherited.last.offset >= low:
+                found = self._inherited  # not all of it has been passed over
+            self._offsets.advance(self.queue, low)
+        if self.epoch < 0 and found is None:
+            return False  # nothing was announced, and there is nothing to keep
+        try:
+            if self.fence.is_refused and window is not None:
+                await self._taken_anew(window)
+            await self._confirm()
+            async with self._is_writing:
+                if self.epoch < 0:
+                    self._begin_use("a queue with a gap is left")
+                    record = await self._take(found, is_released=True)
+                else:
+                    record = await self._written(found, is_released=True)
+        except Superseded:
+            return False  # whoever has the queue already needs no word of ours
+        except FrameworkError as error:
+            self._failed(error)
+            return False
+        self._counts.kept += record.finished is not None
+        log.debug("queue released", group=self.group, queue=str(self.queue), epoch=self.epoch)
+        return record.finished is not None
+
+    def _record(self, found: Finished | None, *, is_released: bool = False) -> Record:
+        return Record(self.queue, self.epoch, found, self._member, is_released)
+
+    async def begin(self, offset: int, stored: int | None) -> bool:
+        """Read what was kept, compare, and write a first record; raises what a queue cannot be begun without.
+
+        False where somebody else has begun with it since it was handed over: two whose lists differ may have waited
+        for the same word. Wait again, and then ask anew where to begin.
+        """
+        self.passing = self._inherited = self._window = None
+        self._may_stand = True
+        self.epoch = -1  # until there is one again: what failed to be taken must not lend its successor the old one
+        if not self._has_ranges:
+            await self._take_first(None)
+            self._may_stand, self._is_fresh = False, True
+            return True
+        if not await self._is_used():
+            self._may_stand, self._is_fresh = self._use is not None and self._use.is_in_doubt, True
+            return True
+        log.debug("progress asked", group=self.group, queue=str(self.queue))
+        last, found, reason = None, None, None
+        try:
+            last = await self._last()
+        except StoreError as error:
+            reason = str(error)
+        if self._is_anothers_by_now(last):
+            return False
+        if last is not None:
+            found, reason = await compared(self._looks, self.group, self.queue, last.finished, offset, stored)
+        if reason is not None:
+            self._counts.thrown += 1
+            marks.sometimes("a record of ranges was thrown away")
+            log.warning("progress thrown away", group=self.group, queue=str(self.queue), reason=reason)
+        must_void = reason is not None and marks.safeguard("a record that is not applied is voided")
+        if must_void or reason is None:
+            try:
+                await self._take_first(found)
+            except FrameworkError as error:
+                if must_void:
+                    raise  # it would be taken for true once the offset has passed its low end again
+                self._failed(error)
+        self._may_stand = found is not None
+        if found is not None:
+            ranges = joined(found.ranges, offset, found.last.offset + 1)
+            marks.sometimes("a take-over passed over what had ended above a gap")
+            self.passing, self._inherited = Passing(ranges), found
+            log.info(
+                "progress taken over",
+                group=self.group, queue=str(self.queue), offset=offset, low=found.low.offset, ranges=found.ranges,
+            )  # fmt: skip
+        self._is_fresh = True
+        return True
+
+    async def _take_first(self, found: Finished | None) -> None:
+        try:
+            await self._take(found)
+        except (Refused, StoreError) as error:
+            raise FrameworkError(f"its first record of progress could not be written: {error}") from error
+
+    async def _take(self, found: Finished | None, *, is_released: bool = False) -> Record:
+        record, content = within_limit(replace(self._record(found, is_released=is_released), epoch=-1))
+        self.epoch = await self._store.take(self.queue, content)
+        self._taken_ms = self._clock.monotonic_ms()
+        if self._use is not None:
+            self._use.has_begun()
+        return record
+
+    def _begin_use(self, reason: str) -> None:
+        if self._use is not None:
+            self._use.begin(f"{self.queue}: {reason}")
+
+    # Moved by somebody: an administrator's reset, an offset that the broker named
+
+    def is_moved(self, window: Window) -> bool:
+        """Asked before each pull: whether what was kept speaks of other offsets than this window's."""
+        if self._window is window:
+            return False
+        if self._is_fresh:
+            self._begun(window)
+            return False
+        return True
+
+    def _begun(self, window: Window) -> None:
+        if window is not self._window:
+            self._ended = (-1, -1)
+        self._window, self._is_fresh = window, False
+        window.epoch = self.epoch if self.epoch >= 0 and self._tells_epoch() else None
+
+    async def start_over(self, window: Window) -> bool:
+        """Void what may stand in the store, before anything is pulled; False where that failed."""
+        self.passing = self._inherited = self._kept = None
+        window.is_kept = False
+        if self._may_stand and marks.safeguard("a reset voids what was kept"):
+            try:
+                async with self._is_writing:
+                    if self._use is None or await self._use.asked(self.queue):
+                        await self._take(None)
+            except FrameworkError as error:
+                self._failed(error)
+                return False
+        self._may_stand = False
+        self._begun(window)
+        return True
+
+    # Passing over
+
+    def cut(self, found: Found) -> Found:
+        """A pull's answer without what had ended already. Called only while `passing` is there."""
+        passing = self.passing
+        assert passing is not None, f"{self.queue}: nothing is passed over"
+        before = passing.count
+        left = passing.cut(found)
+        passed = passing.count - before
+        if passed:
+            self._counts.passed += passed
+            gone = {message.queue_offset for message in found.messages} - {each.queue_offset for each in left.messages}
+            log.debug("messages passed over", group=self.group, queue=str(self.queue), offsets=sorted(gone))
+        if found.next_offset >= passing.end:
+            self.passing = None
+        return left
+
+    # Flushing
+
+    async def flush(self, window: Window, bell: Wakeup) -> None:
+        """Keep what has ended above the gap, if there is one that is worth it and something new to keep."""
+        if window is not self._window or window.is_closed or not self._has_ranges:
+            return
+        if self.fence.is_refused and not await self._taken_anew(window):
+            return
+        low = window.settle()
+        window.fold()
+        found, now_ms = finished_above(window, self._inherited), self._clock.monotonic_ms()
+        if not self._lasts(low, found) or found is None:
+            return
+        if found == self._kept and now_ms - self._kept_ms < limits.RECORD_REFRESH_MS:
+            return
+        self._begin_use(f"what ended above {low} waits for it since 2 s")
+        self._offsets.advance(self.queue, low)
+        try:
+            if marks.safeguard("the low end is confirmed before its ranges are kept"):
+                await self._confirm()
+            async with self._is_writing:
+                if window is not self._window or window.is_closed:
+                    return  # moved or gone meanwhile: these ranges may speak of what is handled anew
+                is_whole = await self._write(found)
+        except FrameworkError as error:
+            window.is_kept = False
+            self._failed(error)
+            return
+        if self._is_failing:
+            self._is_failing = False
+            log.info("progress kept again", group=self.group, queue=str(self.queue))
+        self._kept, self._kept_ms = found, now_ms
+        if is_whole and not window.is_kept:
+            bell.ring()  # it may wait because of its span
+        window.is_kept = is_whole
+        if is_whole:
+            log.debug(
+                "progress kept",
+                group=self.group, queue=str(self.queue), epoch=self.epoch, low=found.low.offset, ranges=found.ranges,
+                built_ms=now_ms,
+            )  # fmt: skip
+
+    def _lasts(self, low: int, found: Finished | None) -> bool:
+        """Handlers that run side by side leave small gaps all the time, which close at once: worth a record is what
+        had ended a flush ago and is above one still, or much; two flushes ago, where nobody has named a store.
+        """
+        longer_ago, before = self._ended
+        self._ended = before, -1 if found is None else found.last.offset
+        if self._use is not None:
+            return low <= longer_ago
+        return low <= before or (
+            found is not None and sum(end - begin for begin, end in found.ranges) > limits.RANGES_SMALL
+        )
+
+    async def _confirm(self) -> None:
+        """Have the broker say that it holds the offset at the low end, or one above it."""
+        if self._offsets.unconfirmed(self.queue) is None:
+            return
+        committable = partial(self._offsets.committable, self.queue)
+        sent = await self._looks.commit_confirmed(self.group, self.queue, committable)
+        if sent is None:
+            raise StoreError(f"progress of {self.queue}: the queue was given back meanwhile")
+        self._offsets.confirmed(self.queue, sent)
+
+    async def _write(self, found: Finished) -> bool:
+        self._may_stand = True
+        if self.epoch < 0:
+            await self._take(None)
+            if self._window is not None:
+                self._begun(self._window)
+        record = await self._written(found)
+        self._counts.kept += 1
+        self._counts.folded += record.finished is None
+        return record.finished is not None
+
+    async def _written(self, found: Finished | None, *, is_released: bool = False) -> Record:
+        record, content = within_limit(self._record(found, is_released=is_released))
+        try:
+            await self._store.write(self.queue, self.epoch, content)
+        except Superseded:
+            window = self._window
+            if window is None or not await self._is_still_ours(window):
+                raise
+            record = await self._take(found, is_released=is_released)
+            if window is self._window:
+                self._begun(window)
+        return record
+
+    async def _taken_anew(self, window: Window) -> bool:
+        """After a commit was refused: whether the queue is ours again."""
+        try:
+            if not await self._is_still_ours(window):
+                return False
+            async with self._is_writing:
+                await self._take(None)
+        except FrameworkError as error:
+            self._failed(error)
+            return False
+        if window is self._window:
+            self._begun(window)
+        self._kept = None
+        self._offsets.untold(self.queue)
+        return True
+
+    async def _is_still_ours(self, window: Window) -> bool:
+        """Whether to take the queue anew. Members whose lists differ own one together for a while; whoever keeps it
+        must have the highest epoch, or nothing that it writes would ever count: at once where the other one is gone and
+        knew less. Two that both stay do not outbid each other with each flush, and who is leaving lets the other be.
+        """
+        if not marks.safeguard("an owner that was superseded takes its queue anew"):
+            return False
+        must_wait = window.is_draining or self._clock.monotonic_ms() - self._taken_ms < limits.TAKE_AGAIN_MS
+        if must_wait and not await self._is_left_behind():
+            return False
+        marks.sometimes("an owner was superseded by one that is gone again")
+        log.info("queue taken anew", group=self.group, queue=str(self.queue), epoch=self.epoch)
+        return True
+
+    async def _is_left_behind(self) -> bool:
+        """Whether the queue was let go by whoever took it, and that with an offset below ours."""
+        last = await self._last()
+        if last is None or not last.is_released:
+            return False
+        ours = self._offsets.committable(self.queue)
+        return ours is not None and ours > (await self._stored(self.group, self.queue) or 0)
+
+    def _failed(self, error: FrameworkError) -> None:
+        if not self._is_failing:
+            self._is_failing = True
+            log.warning("progress not kept", group=self.group, queue=str(self.queue), reason=str(error))

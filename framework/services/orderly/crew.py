@@ -1,0 +1,322 @@
+"""Orderly consumption: a line's messages one after the other, in the order of offsets, while the queue's lease is held.
+
+A line is a whole queue, or one key of it. A lane with something to do stands in line for a worker; its worker keeps it
+until nothing is left, a message must be left alone for a while, or its turn is over. `size` workers, so that many lanes
+at once. Which messages are one line is `core/lanes.py`'s, who is first in it `core/line.py`'s, how long a lock is
+trusted `core/order_lease.py`'s, what comes of a result `ends.py`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator
+
+import structlog
+
+from framework import marks
+from framework.core import limits
+from framework.core.chunk import Chunk
+from framework.core.lanes import Lanes
+from framework.core.line import Line
+from framework.core.order_lease import OrderLease
+from framework.core.portion import Portion
+from framework.core.queue_flow import QueueState
+from framework.core.retry import decide_in_order
+from framework.core.window import Window
+from framework.hooks.listeners import NOBODY, Told
+from framework.model.queue import MessageQueue
+from framework.net.task_tree import TaskTree
+from framework.ports import Chance, Clock, Workers
+from framework.services.crew.run import Counts
+from framework.services.orderly.calls import OrderCalls
+from framework.services.orderly.desk import Desk, InOrder, Lane
+from framework.services.orderly.ends import Buries, Decide, OrderEnds, Tells
+from framework.services.orderly.watch import LOOK_AROUND_MS, Alarms, Pulse, StuckWatch, why_blocked, why_full
+from framework.services.queue.pull import GroupSide, PullLoop
+
+log = structlog.get_logger()
+
+
+class Orderly:
+    """All queues of one orderly group. It takes chunks as a crew does."""
+
+    def __init__(
+        self,
+        group: str,
+        size: int,
+        *,
+        max_retries: int,
+        stuck_after_ms: int,
+        brokers: Buries,
+        reports: Tells,
+        side: GroupSide,
+        counts: Counts,
+        clock: Clock,
+        workers: Workers,
+        chance: Chance,
+        tree: TaskTree,
+        decide: Decide = decide_in_order,
+        told: Told = NOBODY,
+    ) -> None:
+        self._group, self._size, self._clock, self._tree = group, size, clock, tree
+        self._desks: dict[MessageQueue, Desk] = {}
+        self._ready: deque[Lane] = deque()
+        self._working = 0
+        self._calls = OrderCalls(clock, workers)
+        self._ends = OrderEnds(
+            group,
+            max_retries,
+            brokers=brokers,
+            reports=reports,
+            side=side,
+            counts=counts,
+            clock=clock,
+            chance=chance,
+            decide=decide,
+        )
+        self._alarms = Alarms(clock, self._stand_in_line)
+        self._pulse = Pulse(clock, lambda: bool(self._desks))
+        self._watch = StuckWatch(group, clock, stuck_after_ms, self._lanes, told)
+
+    # Queues come and go
+
+    def take(self, pull: PullLoop, lease: OrderLease, how: InOrder) -> None:
+        """Have the queue's chunks handled while the lease is held."""
+        desk = self._desks.get(pull.queue)
+        if desk is None:
+            self._desks[pull.queue] = Desk(pull, lease, how, Lanes(how.key_of, is_manual=how.is_manual))
+        else:
+            assert desk.is_left, f"{pull.queue} is taken already"
+            # A handler of the last time still runs here: the new chunks of its line wait for it.
+            desk.pull, desk.lease, desk.is_left, desk.is_told = pull, lease, False, False
+        self._pulse.start()
+
+    def clear(self, queue: MessageQueue) -> None:
+        """The lease is gone: whatever waits is forgotten, what runs may end and changes nothing."""
+        desk = self._desks[queue]
+        desk.lanes.clear()
+        desk.is_told = False
+        for line in list(desk.lanes):
+            lane: Lane = line.run
+            lane.wakes_ms = 0
+            self._drop_if_over(lane)
+
+    def leave(self, queue: MessageQueue) -> None:
+        """The queue is given back."""
+        self.clear(queue)
+        desk = self._desks[queue]
+        if desk.running:
+            desk.is_left = True
+        else:
+            del self._desks[queue]
+
+    # As the crew of its queues
+
+    def offer(self, chunk: Chunk) -> None:
+        desk = self._desks[chunk.run.queue]
+        for line in desk.lanes.offer(chunk):
+            lane: Lane = line.run or self._new_lane(desk, line)
+            if lane.wakes_ms:
+                first = line.first
+                batching = desk.how.batching
+                is_filled = batching is not None and lane.lingers_ms and line.has(batching.count)
+                if first is not None and first.chunk is not chunk and not is_filled:
+                    continue
+                lane.wakes_ms = 0  # what it waited for is gone: the queue was moved
+            self._stand_in_line(lane)
+        self._say_if_full(desk)
+
+    def runs(self, window: Window) -> int:
+        """How many handlers run on this window's queue, whichever window their messages are of."""
+        return sum(desk.running for desk in self._desks.values() if desk.pull is window.run)
+
+    def is_busy(self, queue: MessageQueue, until_ms: int = 0) -> bool:
+        """Whether handlers run; or, of a queue that is being given back, are still to run, and may until then."""
+        desk = self._desks.get(queue)
+        return desk is not None and (desk.running > 0 or (until_ms > 0 and self._has_gaps(desk, until_ms)))
+
+    def close_gaps(self, queue: MessageQueue) -> None:
+        """The queue is to be given back. Keys that are behind others come to where those are; what these have handled
+        would come again otherwise.
+        """
+        desk = self._desks[queue]
+        if desk.lanes.is_by_key and marks.safeguard("a leaver by key closes its gaps"):
+            window, batching = desk.pull.flow.window, desk.how.batching
+            count = batching.count if batching is not None else 1
+            window.drains_to = window.end  # so that they tell what they are at
+            running = [place for line in desk.lanes if line.run.is_running for place in line.take(count)]
+            window.drains_to = 0
+            window.close_gaps(max((each.messages[index].queue_offset + 1 for each, index in running), default=0))
+
+    def _has_gaps(self, desk: Desk, until_ms: int) -> bool:
+        """Whether some key that is behind others may still come to where those are."""
+        now_ms = self._clock.monotonic_ms()
+        if not desk.lanes.is_by_key or not self._size or not desk.lease.holds(now_ms):
+            return False
+        return any(
+            line.first is not None
+            and now_ms + line.wait_ms(now_ms) < until_ms
+            and line.run.failed_leaving < limits.TRIES_LEAVING
+            for line in desk.lanes
+        )
+
+    def blocked_because(self, queue: MessageQueue) -> str | None:
+        """Why the queue's first message is not past, or which keys are blocked."""
+        desk = self._desks.get(queue)
+        if desk is None:
+            return None
+        full = why_full(desk)
+        return why_blocked(desk) if full is None else f"nothing of a full window can start: {full}"
+
+    @property
+    def unsent(self) -> int:
+        """Lanes whose dead letter no broker has taken yet, though it was tried."""
+        return sum(lane.is_unsent and bool(lane.line.copies) for lane in self._lanes())
+
+    def _new_lane(self, desk: Desk, line: Line) -> Lane:
+        lane = line.run = Lane(desk, line)
+        return lane
+
+    def _lanes(self) -> Iterator[Lane]:
+        for desk in self._desks.values():
+            for line in desk.lanes:
+                yield line.run
+
+    # Workers
+
+    def _stand_in_line(self, lane: Lane) -> None:
+        if lane.is_ready or lane.is_running:
+            return  # whoever runs it looks again when he is done
+        lane.is_ready = True
+        lane.desk.busy += 1
+        self._ready.append(lane)
+        self._hire(1)
+
+    def resize(self, size: int) -> None:
+        """At most `size` queues at work from now on, or none; a worker too many ends with the message that it is at."""
+        self._size = size
+        self._hire(len(self._ready))
+
+    def _hire(self, most: int) -> None:
+        for _ in range(min(most, self._size - self._working)):
+            self._working += 1
+            self._tree.start(self._work(), name=f"orderly {self._group}")
+
+    async def _work(self) -> None:
+        """One worker: for as long as there is work, and then gone."""
+        try:
+            while self._ready and self._working <= self._size:
+                lane = self._ready.popleft()
+                desk = lane.desk
+                lane.is_ready, lane.is_running = False, True
+                desk.running += 1
+                try:
+                    await self._turn(lane)
+                except Exception:  # border: the loop's; one queue's surprise must not stop the others
+                    log.exception("loop failed", loop=f"orderly {self._group}", queue=str(desk.pull.queue))
+                    lane.line.stay(self._clock.monotonic_ms(), limits.FAILURE_DELAY_MS, "internal error", counts=False)
+                finally:
+                    lane.is_running = False
+                    desk.running -= 1
+                    desk.busy -= 1
+                    self._turn_over(lane)
+                await asyncio.sleep(0)
+        finally:
+            self._working -= 1
+
+    async def _turn(self, lane: Lane) -> None:
+        """Run the line's messages, one after the other."""
+        over_ms = self._clock.monotonic_ms() + limits.TURN_MS
+        portion: Portion | None = None
+        line = lane.line
+        while True:
+            now_ms = self._clock.monotonic_ms()
+            first = self._startable(lane, now_ms)
+            if first is None or now_ms >= over_ms or self._working > self._size:
+                return
+            if now_ms < self._pulse.look_around(now_ms):
+                marks.sometimes("a process that had been stopped looked around before it started anything")
+                await asyncio.sleep(LOOK_AROUND_MS / 1000)
+                continue
+            if portion is not None and portion is not first:
+                await asyncio.sleep(0)  # a turn of the loop a chunk, or handlers that never suspend would starve pulls
+                portion = None
+                continue
+            portion = first
+            if line.copies:
+                await self._ends.bury(lane)
+                continue
+            if self._lingers(lane, now_ms):
+                return
+            if line.since_ms is None:
+                self._watch.begun(lane, now_ms)
+            batching = lane.desk.how.batching
+            if batching is not None:
+                places = line.take(batching.count)
+                results = await self._calls.run_batch(lane, places, batching)
+                self._ends.batch_came_home(lane, places, results)
+                continue
+            index = portion.next
+            ended, result = await self._calls.run(lane, portion, line.message)
+            self._ends.came_home(lane, portion, index, ended, result)
+
+    def _lingers(self, lane: Lane, now_ms: int) -> bool:
+        """Whether its batch may still fill. What is tried again waits for nobody."""
+        batching, line = lane.desk.how.batching, lane.line
+        if batching is not None and batching.linger_ms and not line.last_error and not line.has(batching.count):
+            lane.lingers_ms = lane.lingers_ms or now_ms + batching.linger_ms
+            if now_ms < lane.lingers_ms:
+                return True
+        lane.lingers_ms = 0
+        return False
+
+    def _startable(self, lane: Lane, now_ms: int) -> Portion | None:
+        """The portion whose next message may start now. A queue that was left has empty lines."""
+        if not lane.desk.lease.holds(now_ms) or lane.line.wait_ms(now_ms):
+            return None
+        return lane.line.first
+
+    # After a turn
+
+    def _turn_over(self, lane: Lane) -> None:
+        """Nobody runs it any more: let the group know, or see to it that somebody runs it again."""
+        desk = lane.desk
+        if desk.is_left:
+            if not desk.running:
+                self._desks.pop(desk.pull.queue, None)
+            return
+        now_ms = self._clock.monotonic_ms()
+        if desk.pull.flow.state is QueueState.RETIRING:
+            lane.failed_leaving += lane.line.wait_ms(now_ms) > 0
+            if desk.lanes.is_by_key and desk.pull.flow.window.drains_to:
+                desk.pull.flow.window.close_gaps()
+            desk.pull.quiet.ring()
+        if lane.line.first is None:
+            self._drop_if_over(lane)
+        elif desk.lease.holds(now_ms):  # else the next lease, and then the next chunk, will bring it back
+            wait_ms = max(lane.line.wait_ms(now_ms), lane.lingers_ms - now_ms)
+            if wait_ms > 0:
+                self._alarms.put(lane, now_ms + wait_ms)
+            else:
+                self._stand_in_line(lane)
+        self._say_if_full(desk)
+
+    def _drop_if_over(self, lane: Lane) -> None:
+        if not (lane.is_running or lane.is_ready) and lane.line.first is None:
+            lane.desk.lanes.drop(lane.line)
+
+    def _say_if_full(self, desk: Desk) -> None:
+        """On entering the state and not while in it: nothing that was pulled can be started, and no more is pulled."""
+        if not desk.pull.flow.is_full:
+            desk.is_told = False
+            return
+        reason = None if desk.is_told else why_full(desk)
+        if reason is not None:
+            desk.is_told = True
+            marks.sometimes("blocked lines held a whole window")
+            log.warning("queue held", group=self._group, queue=str(desk.pull.queue), reason=reason)
+
+    def __repr__(self) -> str:
+        busy = sum(desk.running > 0 for desk in self._desks.values())
+        return f"<Orderly {self._group}: {busy} of {len(self._desks)} queues at work, {len(self._ready)} wait>"

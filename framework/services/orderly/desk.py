@@ -1,0 +1,77 @@
+"""Desk: one queue of an orderly group at work, with its lanes, its lease and the pull loop whose chunks they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from framework.core import limits
+from framework.core.backoff import Backoff
+from framework.core.expiry import LineSlot
+from framework.core.lanes import Lanes
+from framework.core.line import Line
+from framework.core.order_lease import OrderLease
+from framework.model.message import Message
+from framework.model.outcome import Ack, Outcome
+from framework.services.call.batch_calls import Batching
+from framework.services.queue.pull import PullLoop
+
+
+@dataclass(frozen=True, slots=True)
+class InOrder:
+    """How one topic is handled in order."""
+
+    is_async: bool
+    is_manual: bool = False
+    """Offsets move when the handler answers `Commit`."""
+    key_of: Callable[[Message], str] | None = None
+    """Whose order is kept; that of the whole queue where nobody says. It does not raise."""
+    batching: Batching | None = None
+    """How the handler is given several messages at once; None where it takes one."""
+
+
+@dataclass(eq=False, slots=True)
+class Desk:
+    """What is the queue's."""
+
+    pull: PullLoop
+    lease: OrderLease
+    how: InOrder
+    lanes: Lanes
+    running: int = 0
+    """Handlers that run now."""
+    busy: int = 0
+    """Lanes that run or stand in line for a worker."""
+    is_left: bool = False
+    """The queue was given back while a handler still ran: the desk stays until that has ended."""
+    is_told: bool = False
+    """It was said that nothing of the full window can be started."""
+
+
+@dataclass(eq=False, slots=True)
+class Lane:
+    """What is one line's. Its line carries it as its `run`."""
+
+    desk: Desk
+    line: Line
+    backoff: Backoff = field(default_factory=lambda: Backoff(limits.FAILURE_DELAY_MS, limits.SUSPEND_MAX_MS))
+    """For what is tried again without being an attempt."""
+    is_unsent: bool = False
+    """No broker took its dead letter when that was last tried."""
+    is_running: bool = False
+    is_ready: bool = False
+    wakes_ms: int = 0
+    """When it stands in line again; 0 where it does not wait."""
+    lingers_ms: int = 0
+    """Until when its batch may fill; 0 where nobody waits for that."""
+    failed_leaving: int = 0
+    """Tries that have failed since its queue is being given back."""
+    slot: LineSlot | None = None
+    """By which its deliveries learn the epoch; None before the first."""
+    started: float = 0.0
+    """When the running handler began, seconds on the monotonic clock."""
+    outcome: Outcome = field(default_factory=Ack)
+    """What the first message came to at its last try, and how long that took."""
+    elapsed_ms: float = 0.0
+    error: str = ""
+    """The class of what was raised then."""

@@ -1,0 +1,1 @@
+"""One owned queue, from the first question to the last commit: where it begins, its pull loop, its pace."""

@@ -1,0 +1,400 @@
+"""PullLoop: one owned queue at work. It asks its flow what to do, does it, and hands chunks to the crew.
+
+It decides nothing: what an answer means is `core/queue_flow.py`'s, what may be committed is `core/window.py`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+import structlog
+
+from framework.core import limits
+from framework.core.chunk import Chunk
+from framework.core.flow_control import FlowLimits
+from framework.core.offsets import OffsetTable
+from framework.core.queue_flow import Position, Pull, QueueFlow, Trouble, Wait
+from framework.core.skipping import Skipping
+from framework.core.statistics import Rates
+from framework.core.window import Window
+from framework.errors import FrameworkError, is_said
+from framework.hooks.listeners import NOBODY, Told
+from framework.model.happenings import ChunkSummary
+from framework.model.message import Message
+from framework.model.pulled import Damaged, Failed, Found, NothingNew, PullResult
+from framework.model.queue import MessageQueue
+from framework.net.wakeup import Wakeup
+from framework.ports import Clock
+from framework.services.crew.run import Counts
+from framework.services.offsets.progress import QueueProgress
+from framework.services.queue.pacing import Pacing
+from framework.services.queue.position import Start, doubt_settled
+from framework.wire.codes import ResponseCode
+
+log = structlog.get_logger()
+
+# The broker does not know our subscription (24) or its condition (27), or knows an older one (25, 28): the next
+# heartbeat mends all four.
+NOT_A_MEMBER = (
+    ResponseCode.SUBSCRIPTION_NOT_EXIST,
+    ResponseCode.SUBSCRIPTION_NOT_LATEST,
+    ResponseCode.FILTER_DATA_NOT_EXIST,
+    ResponseCode.FILTER_DATA_NOT_LATEST,
+)
+_STORED = (Found, NothingNew)
+"""Answers of a broker that has stored the offset that rode on the pull."""
+
+
+class Pulls(Protocol):
+    """One queue's pulls, as the client makes them. An answer is always a value; only cancellation is raised."""
+
+    def pull(self, offset: int, committable: Callable[[], int], *, alone: bool = False) -> Awaitable[PullResult]: ...
+
+
+class TakesChunks(Protocol):
+    """A crew, of tasks or of threads."""
+
+    def offer(self, chunk: Chunk) -> None: ...
+    def runs(self, window: Window) -> int: ...
+
+
+class GroupSide(Protocol):
+    """What an owned queue needs of its group."""
+
+    counts: Counts
+
+    def left(self, queue: PullLoop, ended: int, *, is_late: bool = False) -> None: ...
+    def uncommon(self, queue: PullLoop, chunk: Chunk, index: int, result: object, started: float) -> None: ...
+    def not_a_member(self, queue: MessageQueue) -> None: ...
+
+
+class PullLoop:
+    """One owned queue: its flow, its bell and its loop. Chunks carry it as their `run`."""
+
+    def __init__(
+        self,
+        flow: QueueFlow,
+        *,
+        pulls: Pulls,
+        crew: TakesChunks,
+        call: Callable[[Message], Any],
+        find_start: Callable[[], Awaitable[Start]],
+        offsets: OffsetTable,
+        group: GroupSide,
+        group_name: str,
+        clock: Clock,
+        rates: Rates | None = None,
+        skipping: Skipping | None = None,
+        progress: QueueProgress | None = None,
+        pacing: Pacing | None = None,
+        batch: int = 1,
+        judged: Callable[[Message, object], object] = lambda _, result: result,
+        told: Told = NOBODY,
+    ) -> None:
+        self.flow = flow
+        self.queue = flow.queue
+        self.call = call
+        self.crew = crew
+        self.judged = judged
+        """What a result that is not plain success comes to, before it is decided: a body that could not be read."""
+        self.bell = Wakeup()
+        """Rung when there may be room again."""
+        self.quiet = Wakeup()
+        """Rung when something ends while the queue is being retired."""
+        self._pulls = pulls
+        self._find_start = find_start
+        self._offsets = offsets
+        self._group = group
+        self.group_name = group_name
+        self._clock = clock
+        self._trouble: str | None = None
+        """The failing state that was logged; None while all is well."""
+        self._waits_for_heartbeat = False
+        self._skipping = skipping
+        self.progress = progress
+        """What has ended above a gap is kept; None where the group keeps none."""
+        self._pacing, self._batch = pacing, batch
+        self._rode = 0
+        """The offset that rode on the pull under way; 0 where none did."""
+        self.lost = 0
+        """Handled messages that come again because their lease was lost before their offset was confirmed."""
+        self.waits_for_rate = False
+        """What was pulled waits until the group's `rate` lets it go."""
+        self._told, self._held_for = told, ""
+        self._skipped = 0
+        """Since messages began to be skipped; 0 while none are."""
+        now = clock.monotonic()
+        self.rates = rates or Rates(int(now * 1000))
+        """The topic's; where nobody shares them, the queue's own."""
+        self.pulled_at = self.left_at = now
+        """When it was last asked for messages, and when a worker last left some (seconds, monotonic)."""
+
+    async def run(self) -> None:
+        """Until the flow says to leave, or the task is cancelled because the queue was taken away."""
+        flow, now_ms = self.flow, self._clock.monotonic_ms
+        self.bell = Wakeup()  # a loop that was cancelled a moment ago may still have to wake from the old one
+        while True:
+            step = flow.next_step(now_ms())
+            if type(step) is Pull:
+                if self.progress is not None and self.progress.is_moved(flow.window):
+                    if not await self.progress.start_over(flow.window):
+                        await asyncio.sleep(limits.FLUSH_MS / 1000)
+                    continue
+                await self._pull(step)
+            elif type(step) is Wait:
+                if self._told.queue_held is not None:
+                    self._tell_held(flow.held_because or "")
+                await self.bell.wait(None if step.until_ms is None else (step.until_ms + 1) / 1000)
+            elif type(step) is Position:
+                await self._position()
+            else:
+                return
+
+    def hold(self, reason: str) -> None:
+        """Stop pulling until `flow.release_hold`. Told at once: the pull that is under way may last a while yet."""
+        self.flow.hold(reason)
+        self._tell_held(reason)
+
+    def _tell_held(self, reason: str) -> None:
+        if reason and reason != self._held_for and self._told.queue_held is not None:
+            self._told.queue_held(self.group_name, self.queue, reason)
+        self._held_for = reason
+
+    async def _pull(self, pull: Pull) -> None:
+        asked = self.pulled_at = self._clock.monotonic()
+        self._held_for = ""
+        result = await self._asked(pull)
+        flow = self.flow
+        window = flow.window
+        now = self._clock.monotonic()
+        now_ms = int(now * 1000)
+        if type(result) is Found:
+            self.rates.pulled(now_ms, len(result.messages), (now - asked) * 1000)
+            if self._skipping is not None:
+                result = self._without_skipped(result, pull.offset, self._skipping)
+            if self._pacing is not None and self._pacing.bucket is not None and result.messages:
+                await self._paced(result, self._pacing)
+                return
+            if self.progress is not None and self.progress.passing is not None:
+                result = self.progress.cut(result)
+        chunk = flow.pulled(result, now_ms)
+        if chunk is not None:
+            self.crew.offer(chunk)
+        elif type(result) is Damaged:
+            self._damaged(result, pull.offset)
+        elif type(result) is Failed:
+            self._offsets.untold(self.queue)
+            if result.code in NOT_A_MEMBER:
+                # Refused again after its heartbeat it stands back, as after any failure.
+                self._waits_for_heartbeat = self._trouble is None
+                self._group.not_a_member(self.queue)
+        elif flow.has_position and flow.window is not window:
+            # A broker that has lost its log names 0, which must not wipe out what it has stored.
+            self._offsets.begin(self.queue, flow.next_offset, stored=None if flow.next_offset else 0)
+            if self._trouble != "pulls bring nothing on":  # else it is moved to and fro, which is said once
+                log.warning(
+                    "queue moved by its broker",
+                    group=self.group_name, queue=str(self.queue), offset=pull.offset, to=flow.next_offset,
+                )  # fmt: skip
+        if flow.failure is not None or self._trouble is not None:
+            self._name_failure()
+
+    async def _asked(self, pull: Pull) -> PullResult:
+        self._rode, window = 0, self.flow.window
+        result = await self._pulls.pull(pull.offset, self._riding, alone=pull.alone)
+        if self._rode and type(result) in _STORED:
+            window.confirmed(self._rode)
+        return result
+
+    def _damaged(self, result: Damaged, offset: int) -> None:
+        """Nothing of the pull was handed out. The flow has put it off, or left the record behind."""
+        self._offsets.untold(self.queue)
+        to = self.flow.next_offset
+        if to == offset:
+            return
+        self._group.counts.damaged += 1
+        log.error(
+            "damaged record skipped",
+            group=self.group_name, topic=self.queue.topic, broker=self.queue.broker, queue=str(self.queue),
+            offset=offset, to=to, reason=result.reason,
+        )  # fmt: skip
+
+    async def _paced(self, result: Found, pacing: Pacing) -> None:
+        """Take in a pull's answer bit by bit. Whoever takes the queue away ends this, as it ends a pull."""
+        flow = self.flow
+        for portion in pacing.portions(result, flow.next_offset, self._batch):
+            self.waits_for_rate = True
+            try:
+                await pacing.turn(len(portion.messages))
+            finally:
+                self.waits_for_rate = False
+            if self.progress is not None and self.progress.passing is not None:
+                portion = self.progress.cut(portion)  # noqa: PLW2901 - what it stands for is the same
+            chunk = flow.pulled(portion, self._clock.monotonic_ms())
+            if chunk is not None:
+                self.crew.offer(chunk)
+            if flow.failure is not None or self._trouble is not None:
+                self._name_failure()
+            if flow.next_offset != portion.next_offset:
+                return
+
+    def introduced(self) -> None:
+        """The broker has heard who we are: a pull that was refused for want of it is made again at once."""
+        if self._waits_for_heartbeat:
+            self._waits_for_heartbeat = False
+            self.flow.try_again()
+            self.bell.ring()
+
+    def _without_skipped(self, result: Found, offset: int, skipping: Skipping) -> Found:
+        """Cut off what the group does not want to handle; logged on entering and on leaving."""
+        cut = skipping.cut(result, offset, self._clock.now_ms())
+        if cut is None:
+            if self._skipped:
+                log.info(
+                    "skipping ended",
+                    group=self.group_name, queue=str(self.queue), offset=offset, skipped=self._skipped,
+                )  # fmt: skip
+                self._skipped = 0
+            return result
+        if not self._skipped:
+            log.warning(
+                "messages are skipped",
+                group=self.group_name, queue=str(self.queue), offset=offset, reason=cut.reason,
+            )  # fmt: skip
+        self._skipped += cut.count
+        log.debug(
+            "messages skipped",
+            group=self.group_name, queue=str(self.queue), begin=offset, end=offset + cut.count, reason=cut.reason,
+        )  # fmt: skip
+        return cut.found
+
+    def _riding(self) -> int:
+        """The offset that rides on a pull, asked for when its frame is written; a pull that fails takes it back.
+
+        Nothing rides before there is progress: what was stored when we began may have been raised since, by a commit
+        that was still on its way.
+        """
+        offset = self._offsets.unconfirmed(self.queue)
+        if not offset:
+            return 0  # also where 0 is to be stored: that does not ride
+        if self.progress is not None and self.progress.fence.epoch is not None:
+            return 0  # a pull carries no epoch
+        self._offsets.told(self.queue, offset)
+        self._rode = offset
+        return offset
+
+    async def _position(self) -> None:
+        trouble: Trouble = "pull failed"
+        try:
+            if self.progress is not None:
+                await self.progress.handed_over()
+            start = doubt_settled(await self._find_start(), self.flow.doubted, is_back=self.flow.is_sent_back)
+            if self.flow.stays_after_doubt(start.stored):
+                log.info("queue stays", group=self.group_name, queue=str(self.queue), reason=start.reason)
+                return
+            trouble = "queue not begun"
+            if self.progress is not None and not await self.progress.begin(start.offset, start.stored):
+                return
+        except FrameworkError as error:
+            trouble = "broker away" if is_said(error) else trouble
+            self.flow.position_refused(str(error), self._clock.monotonic_ms(), trouble)
+            self._name_failure()
+            return
+        self.flow.positioned(start.offset, start.end)
+        self._offsets.begin(self.queue, start.offset, stored=start.stored)
+        self.lost = 0
+        self._name_failure()
+        log.info(
+            "queue positioned",
+            group=self.group_name, queue=str(self.queue), offset=start.offset, reason=start.reason,
+        )  # fmt: skip
+
+    def _name_failure(self) -> None:
+        """Log on entering and on leaving the failing state, not while in it."""
+        flow = self.flow
+        trouble = None if flow.failure is None else flow.trouble
+        if trouble == self._trouble:
+            return
+        if trouble is None:
+            # Of a queue that has begun at last it is said where it begins.
+            told = log.debug if self._trouble in {"broker away", "queue not begun"} else log.info
+            told("pull recovered", group=self.group_name, queue=str(self.queue))
+        elif trouble == "broker away":
+            log.debug("pull failed", group=self.group_name, queue=str(self.queue), reason=flow.failure)
+        elif trouble == "record damaged":
+            log.error(
+                trouble,
+                group=self.group_name, topic=self.queue.topic, broker=self.queue.broker, queue=str(self.queue),
+                offset=flow.next_offset, reason=flow.failure, then="skip" if flow.damage.skips else "hold",
+            )  # fmt: skip
+        else:
+            log.warning(trouble, group=self.group_name, queue=str(self.queue), reason=flow.failure)
+        self._trouble = trouble
+
+    def reset(self, offset: int) -> None:
+        """Drop what was pulled and go on from `offset`. The caller ends `run` at once and starts it again."""
+        self.flow.reset(offset)
+        self._offsets.begin(self.queue, offset, stored=None)
+        self._name_failure()
+
+    # As the run of its chunks
+
+    def left(self, chunk: Chunk, ended: int) -> None:
+        """A worker leaves a chunk. Once a chunk, not once a message."""
+        window: Window = chunk.window
+        if window.is_closed:
+            self._group.left(self, ended, is_late=True)
+            return
+        if self._told.after_chunk is not None:
+            self._summarise(chunk, ended)
+        if chunk.low >= chunk.count:
+            committable = window.settle()
+            if chunk.end > committable:
+                window.release(chunk)
+            if window is self.flow.window:
+                self._offsets.advance(self.queue, committable)
+            if self.flow.held_because is not None:
+                self.bell.ring()
+        now = self.left_at = self._clock.monotonic()
+        self.rates.handled(int(now * 1000), ended, chunk.spent * 1000)
+        chunk.spent = 0.0
+        self._group.left(self, ended)
+
+    def _summarise(self, chunk: Chunk, ended: int) -> None:
+        """Before anything is let go of: a chunk that ended before this is behind what may be committed, or empty."""
+        is_over = chunk.low >= chunk.count and chunk.end > chunk.window.committable
+        size = chunk.size if is_over else 0
+        if self._told.after_chunk is not None and (ended or size or chunk.spent):
+            self._told.after_chunk(ChunkSummary(self.group_name, self.queue, ended, chunk.spent * 1000, size))
+
+    def uncommon(self, chunk: Chunk, index: int, result: object, started: float) -> None:
+        self._group.uncommon(self, chunk, index, result, started)
+
+    def late(self, chunk: Chunk, count: int) -> None:
+        self._group.left(self, count, is_late=True)
+
+    @property
+    def position(self) -> Window | None:
+        """The window of what was pulled; None before the queue has a position."""
+        return self.flow.window if self.flow.has_position else None
+
+    @property
+    def running(self) -> int:
+        """Handlers that run on this queue's messages now."""
+        return self.crew.runs(self.flow.window) if self.flow.has_position else 0
+
+    def __repr__(self) -> str:
+        return f"<PullLoop {self.flow}>"
+
+
+def divide_bounds(owned: Mapping[MessageQueue, PullLoop], whole: FlowLimits) -> None:
+    """A topic's bounds among its owned queues, whose number may have changed; who waited for room looks again."""
+    counts = Counter(queue.topic for queue in owned)
+    shares = {topic: whole.of_one(queues) for topic, queues in counts.items()}
+    for queue, pull in owned.items():
+        pull.flow.bounds = shares[queue.topic]
+        if pull.flow.held_because is not None:
+            pull.bell.ring()

@@ -1,0 +1,1 @@
+"""The simulated machine room: virtual time, network, disks and processes."""

@@ -1,0 +1,174 @@
+"""Many seeds over several processes: `python -m framework.testing.swarm --seeds 300 --base 0 --jobs 2` (make sim).
+
+Results go to stdout, the last line in the form that CONTRACTS names; progress goes to stderr. Seeds that once failed
+are run first, for ever. Over the seeds of a CI run every fault kind and every mark must have come up, or the generator
+is blind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import hashlib
+import os
+import platform
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+
+from framework.testing.swarm.expected_marks import EXPECTED
+from framework.testing.swarm.faults.kinds import NAMES
+from framework.testing.swarm.simulation import SECONDS, Verdict, draw, play, replay_command
+
+CI_SEEDS = 300
+"""From so many seeds on, a kind or a mark that never came up is a failure."""
+SHOWN_MAX = 5
+PROGRESS_EACH = 25
+KEPT_SEEDS = "tests/simulation/failing_seeds.txt"
+
+
+@dataclass(slots=True)
+class Result:
+    """All verdicts together."""
+
+    seeds: int
+    base: int
+    failed: list[Verdict] = field(default_factory=list)
+    virtual_s: float = 0.0
+    steps: int = 0
+    fired: Counter[str] = field(default_factory=Counter)
+    marks: Counter[str] = field(default_factory=Counter)
+    traces: dict[int, str] = field(default_factory=dict)
+
+    def add(self, verdict: Verdict) -> None:
+        self.virtual_s += verdict.virtual_s
+        self.steps += verdict.steps
+        self.fired += verdict.fired
+        self.marks += verdict.marks
+        self.traces[verdict.plan.seed] = verdict.trace
+        if not verdict.is_ok:
+            self.failed.append(verdict)
+
+    @property
+    def never_fired(self) -> list[str]:
+        return [name for name in NAMES if not self.fired[name]]
+
+    @property
+    def never_reached(self) -> list[str]:
+        return [mark for mark in EXPECTED if not self.marks[mark]]
+
+    @property
+    def trace(self) -> str:
+        """One hash over the traces of all seeds, in their order."""
+        joined = " ".join(f"{seed}:{trace}" for seed, trace in sorted(self.traces.items()))
+        return hashlib.blake2b(joined.encode(), digest_size=8).hexdigest()
+
+    def last_line(self, wall_s: float) -> str:
+        return (
+            f"sim: seeds={self.seeds} base={self.base} failed={len(self.failed)} virtual_s={self.virtual_s:.0f} "
+            f"wall_s={wall_s:.0f} kinds={len(NAMES) - len(self.never_fired)}/{len(NAMES)} "
+            f"sometimes={len(EXPECTED) - len(self.never_reached)}/{len(EXPECTED)} trace={self.trace}"
+        )
+
+
+def run_seed(seed: int, seconds: float = SECONDS) -> Verdict:
+    """One seed as the swarm runs it."""
+    verdict, _ = play(draw(seed, seconds=seconds))
+    gc.collect()  # the collector is off during a run; what it left is cheap to find before the next
+    return verdict
+
+
+def run_seeds(seeds: Sequence[int], *, jobs: int = 1, seconds: float = SECONDS) -> Iterator[Verdict]:
+    """The verdicts, in the order of the seeds."""
+    gc.collect()
+    gc.freeze()  # what is loaded by now is looked at no more
+    run = partial(run_seed, seconds=seconds)
+    if jobs <= 1:
+        yield from map(run, seeds)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("fork")) as pool:
+        yield from pool.map(run, seeds)
+
+
+def kept_seeds(path: Path) -> list[int]:
+    """The seeds in the file: one a line, with a word on why after a #."""
+    if not path.exists():
+        return []
+    words = (line.partition("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines())
+    return [int(word) for word in words if word]
+
+
+def complaints(result: Result) -> Iterator[str]:
+    """What is wrong with the run, failures first, each with the line that repeats it."""
+    for verdict in result.failed:
+        yield f"seed {verdict.plan.seed} failed on Python {platform.python_version()}: {verdict.plan}"
+        for violation in verdict.violations[:SHOWN_MAX]:
+            yield f"  {violation}"
+        yield replay_command(verdict.plan)
+    if result.seeds >= CI_SEEDS:
+        yield from (f"fault kind {name!r} never fired in {result.seeds} seeds" for name in result.never_fired)
+        yield from (f"mark {mark!r} was never reached in {result.seeds} seeds" for mark in result.never_reached)
+
+
+def swarm(
+    seeds: int,
+    base: int,
+    jobs: int,
+    *,
+    first: Iterable[int] = (),
+    seconds: float = SECONDS,
+    tell: Callable[[int, int, Verdict], None] | None = None,
+) -> Result:
+    """Run them all; `tell(done, of, verdict)` after each."""
+    tell = tell or no_progress
+    result = Result(seeds, base)
+    order = list(dict.fromkeys((*first, *range(base, base + seeds))))
+    for done, verdict in enumerate(run_seeds(order, jobs=jobs, seconds=seconds), start=1):
+        result.add(verdict)
+        tell(done, len(order), verdict)
+    return result
+
+
+def no_progress(done: int, count: int, verdict: Verdict) -> None:
+    """Nobody watches."""
+
+
+def to_stderr(done: int, count: int, verdict: Verdict) -> None:
+    """A line now and then, and one for each failure at once."""
+    if not verdict.is_ok:
+        sys.stderr.write(f"{done}/{count}: {verdict.plan.seed} failed: {verdict.violations[0]}\n")
+    elif done % PROGRESS_EACH == 0:
+        sys.stderr.write(f"{done}/{count}\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Run many simulated clusters, each from its own seed.")
+    parser.add_argument("--seeds", type=int, default=CI_SEEDS, help="how many")
+    parser.add_argument("--base", type=int, default=0, help="the first one")
+    parser.add_argument("--jobs", type=int, default=0, help="processes; 0: one a processor")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="virtual seconds a seed")
+    parser.add_argument("--kept", type=Path, default=Path(KEPT_SEEDS), help="seeds that once failed, run first")
+    parser.add_argument("--counts", action="store_true", help="also how often each fault kind and mark came up")
+    options = parser.parse_args(arguments)
+    began = time.monotonic()
+    jobs = options.jobs or os.cpu_count() or 1
+    first = kept_seeds(options.kept)
+    result = swarm(options.seeds, options.base, jobs, first=first, seconds=options.seconds, tell=to_stderr)
+    if options.counts:
+        for name, count in (*sorted(result.fired.items()), *sorted(result.marks.items())):
+            sys.stdout.write(f"{count:8} {name}\n")
+    wrong = list(complaints(result))
+    for line in wrong:
+        sys.stdout.write(f"{line}\n")
+    sys.stdout.write(f"{result.last_line(time.monotonic() - began)}\n")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

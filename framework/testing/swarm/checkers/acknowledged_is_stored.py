@@ -1,0 +1,28 @@
+"""Truth: what a producer was told is stored is where it was said to be, after whatever crash, and offsets are dense."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from framework.testing.errors import Violation
+from framework.testing.swarm.history import History, Sent
+
+NAME = "acknowledged is stored"
+
+
+def acknowledged_is_stored(history: History) -> Iterator[Violation]:
+    """INVARIANTS E1 and E4. Asked of the brokers' own logs, at the end."""
+    if not history.stored:
+        return
+    end = history.facts[-1].at if history.facts else 0.0
+    for sent in history.of(Sent):
+        if sent.at < history.excused_until:
+            continue
+        there = history.stored.get(sent.queue, {}).get(sent.offset)
+        if there != sent.message_id:
+            found = f"{there} is there" if there else "nothing is there"
+            yield Violation(NAME, f"{sent.message_id} at {sent.queue} offset {sent.offset}: {found}", sent.at)
+    for queue, messages in sorted(history.stored.items()):
+        missing = [offset for offset in range(len(messages)) if offset not in messages]
+        if missing:
+            yield Violation(NAME, f"{queue} has {len(messages)} messages but none at offset {missing[0]}", end)

@@ -1,0 +1,42 @@
+"""Truth: whoever takes a queue begins where its group had got to, whatever became of the question for that offset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from framework.testing.errors import Violation
+from framework.testing.swarm.history import Acquired, Committed, History, Remade, Reset
+
+NAME = "begins where it was"
+ASKED_S = 20.0
+"""How long ago the offset may have been answered: the process was stopped meanwhile, or its line held the answer up."""
+
+
+def begins_where_it_was(history: History) -> Iterator[Violation]:
+    """INVARIANTS C4: a question that failed is no reset to the beginning or the end.
+
+    What the broker has is looked at when the queue is taken. It may have been answered a little earlier, as what was
+    stored before one of the commits since. Where nothing was stored then, it is the policy that says where to begin.
+    """
+    commits: dict[tuple[str, str], list[Committed]] = {}
+    moved: dict[str, float] = {}
+    """Group or topic -> when an administrator last moved it or made it anew."""
+    for fact in history.facts:
+        match fact:
+            case Committed():
+                commits.setdefault((fact.group, str(fact.queue)), []).append(fact)
+            case Reset():
+                moved[fact.group] = fact.at
+            case Remade():
+                moved[fact.topic] = fact.at
+            case Acquired(stored=int(stored), is_moved=False):
+                topic = fact.queue.partition("@")[0]
+                if fact.at < max(moved.get(fact.group, -ASKED_S), moved.get(topic, -ASKED_S)) + ASKED_S:
+                    continue
+                recent = [each for each in commits.get((fact.group, fact.queue), ()) if each.at > fact.at - ASKED_S]
+                before = {each.before for each in recent}
+                if None not in before and fact.offset not in {stored, *before, *(each.offset for each in recent)}:
+                    what = f"{fact.who} began {fact.queue} for {fact.group} at {fact.offset}"
+                    yield Violation(NAME, f"{what}, and {stored} was stored", fact.at)
+            case _:
+                pass

@@ -1,0 +1,33 @@
+"""Truth: a handler that takes longer than its group's limit is given up then, not sooner and not much later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from framework.testing.errors import Violation
+from framework.testing.swarm.history import Fault, Finished, History, Started
+
+NAME = "expired in time"
+LATE_S = 0.1
+HOLDS = ("stop", "block")
+"""Faults under which a process does nothing for a while, so that its timers are late, too."""
+
+
+def expired_in_time(history: History) -> Iterator[Violation]:
+    """INVARIANTS T2: at the limit + 100 ms at the latest, counted from the handler's own start."""
+    if not history.limits:
+        return
+    is_held = any(fact.kind in HOLDS for fact in history.of(Fault))
+    begun: dict[tuple[str, str, str, int], list[float]] = {}
+    """Several where a queue was moved back while a handler still ran: which of them ends is then not to be told."""
+    for fact in history.facts:
+        if type(fact) is Started and fact.group in history.limits:
+            begun.setdefault((fact.who, fact.group, str(fact.queue), fact.offset), []).append(fact.at)
+        elif type(fact) is Finished and fact.group in history.limits:
+            limit, starts = history.limits[fact.group], begun[fact.who, fact.group, str(fact.queue), fact.offset]
+            ran = fact.at - (starts.pop(0) if fact.outcome == "expired" else starts.pop())
+            said = f"{fact.who}: {fact.offset} of {fact.queue} for {fact.group}"
+            if fact.outcome == "expired" and ran < limit:
+                yield Violation(NAME, f"{said} was given up after {ran:.3f} s of {limit:g}", fact.at)
+            elif ran > limit + LATE_S and not is_held:
+                yield Violation(NAME, f"{said} ran {ran:.3f} s, and was to be given up after {limit:g}", fact.at)

@@ -1,0 +1,49 @@
+"""The facts without what ends too late to change anything.
+
+A handler that runs on while its queue is taken anew, or its topic is made anew, ends for nobody: its result is thrown
+away, and its offset may be another message's by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from framework.testing.swarm.history import Acquired, Fact, Finished, History, Remade, Started
+
+Place = tuple[str, ...]
+"""What is taken or made anew: a process's queue of a group, or a topic."""
+
+
+def in_one_taking(history: History) -> Iterator[Fact]:
+    """Without ends of handlers that began before their process last took the queue."""
+    return _in_time(history, lambda fact: (fact.who, fact.group, str(fact.queue)))
+
+
+def in_one_life(history: History) -> Iterator[Fact]:
+    """Without ends of handlers that began before their topic was last made anew."""
+    return _in_time(history, lambda fact: (fact.queue.topic,))
+
+
+def _in_time(history: History, place_of: Callable[[Finished], Place]) -> Iterator[Fact]:
+    begun: dict[Place, list[float]] = {}
+    """Several where a queue was moved back while a handler still ran: the first is taken to end first."""
+    anew: dict[Place, float] = {}
+    for fact in history.facts:
+        match fact:
+            case Started():
+                begun.setdefault(_message_of(fact), []).append(fact.at)
+            case Acquired():
+                anew[fact.who, fact.group, fact.queue] = fact.at
+            case Remade():
+                anew[(fact.topic,)] = fact.at
+            case Finished():
+                since = begun.get(_message_of(fact))
+                if since and since.pop(0) < anew.get(place_of(fact), 0.0):
+                    continue
+            case _:
+                pass
+        yield fact
+
+
+def _message_of(fact: Started | Finished) -> Place:
+    return fact.who, fact.group, str(fact.queue), fact.message_id

@@ -1,0 +1,39 @@
+"""Truth: a paused group starts nothing, nor does one that was made smaller while more are at work than asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from framework.testing.errors import Violation
+from framework.testing.swarm.history import Finished, History, Resized, Started
+
+NAME = "no more than asked"
+LATE_S = 4.0
+"""How late a thread may begin with what it was given before: worker threads are slow in some runs."""
+
+
+def no_more_than_asked(history: History) -> Iterator[Violation]:
+    """INVARIANTS G2, from the moment on at which a process is told.
+
+    How many are at work is counted where each handler takes one message and ends by itself: not of batches, of lines
+    (an orderly group runs one a queue), or where handlers are given up, or are tried again in place beside the crew.
+    """
+    told: dict[tuple[str, str], Resized] = {}
+    at_work: dict[tuple[str, str], int] = {}
+    uncounted = history.batched | set(history.orderly) | set(history.limits) | history.broadcasting
+    for fact in history.facts:
+        if type(fact) is Resized:
+            told[fact.who, fact.group] = fact
+        elif type(fact) is Finished:
+            at_work[fact.who, fact.group] = at_work.get((fact.who, fact.group), 0) - 1
+        elif type(fact) is Started:
+            key = (fact.who, fact.group)
+            at_work[key] = at_work.get(key, 0) + 1
+            asked = told.get(key)
+            if asked is None or (fact.group in history.threaded and fact.at <= asked.at + LATE_S):
+                continue
+            said = f"{fact.who} started {fact.queue} {fact.offset} for {fact.group}"
+            if not asked.size:
+                yield Violation(NAME, f"{said}, which is paused", fact.at)
+            elif at_work[key] > asked.size and fact.group not in uncounted:
+                yield Violation(NAME, f"{said} as the {at_work[key]}th at once, and {asked.size} may", fact.at)

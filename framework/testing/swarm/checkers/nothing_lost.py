@@ -1,0 +1,43 @@
+"""Truth: every message whose send was acknowledged is finished at least once in each group, or is a dead letter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from framework.testing.errors import Violation
+from framework.testing.swarm.checkers.former_life import skipped
+from framework.testing.swarm.checkers.room_again import Rooms
+from framework.testing.swarm.history import Finished, History, Sent, Skipped
+
+NAME = "nothing lost"
+
+
+def nothing_lost(history: History) -> Iterator[Violation]:
+    """INVARIANTS C1. Meaningful once everything was to be handled. What a group's rules skip is settled (`skips by
+    rule`), what its strategy leaves without an owner is not its own (`only who is named`), and of broadcasting groups
+    each member is asked (`everybody is told`). What a broker dropped unseen is excused (`no silent drop`).
+    """
+    if not history.is_drained:
+        return
+    finished = {(fact.group, fact.message_id) for fact in history.of(Finished) if fact.is_ok}
+    unwanted = {
+        (fact.group, fact.queue, offset) for fact in history.of(Skipped) for offset in range(fact.begin, fact.end)
+    }
+    former, rooms = skipped(history), Rooms()
+    for fact in history.facts:
+        rooms.hear(fact)
+    for sent in history.of(Sent):
+        if sent.at < history.excused_until:
+            continue
+        for group in history.groups:
+            key, queue = (group, sent.message_id), str(sent.queue)
+            if group in history.broadcasting or not history.reads(group, sent.queue.topic):
+                continue
+            if (group, queue, sent.offset) in unwanted or history.is_nobodys(group, queue):
+                continue
+            if sent.offset < former.get((group, sent.queue), 0):
+                continue
+            if key not in finished and key not in history.dead_letters and key not in rooms.unseen:
+                yield Violation(
+                    NAME, f"group {group} never finished {sent.message_id} ({sent.queue} {sent.offset})", sent.at
+                )

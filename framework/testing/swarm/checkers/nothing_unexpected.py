@@ -1,0 +1,16 @@
+"""Truth: no loop, task or process ends by an error that nobody had foreseen, whatever happens around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from framework.testing.errors import Violation
+from framework.testing.swarm.history import History, Unexpected
+
+NAME = "nothing unexpected"
+
+
+def nothing_unexpected(history: History) -> Iterator[Violation]:
+    """Supervision would start most of them again; the error is a mistake of ours all the same."""
+    for fact in history.of(Unexpected):
+        yield Violation(NAME, f"{fact.who}: {fact.what}", fact.at)

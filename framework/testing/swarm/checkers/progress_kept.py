@@ -1,0 +1,124 @@
+"""Truths about what is kept above a gap (INVARIANTS section 3): INV-3, INV-3b and INV-3c."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from framework.model.queue import MessageQueue
+from framework.testing.errors import Violation
+from framework.testing.swarm.checkers.late_ends import in_one_life, in_one_taking
+from framework.testing.swarm.history import (
+    Acquired,
+    Asked,
+    Copied,
+    Finished,
+    History,
+    Kept,
+    PassedOver,
+    Remade,
+    Reset,
+    Skipped,
+    Started,
+    ThrownAway,
+)
+
+Key = tuple[str, str]
+"""Group and queue."""
+
+
+def passed_over_was_finished(history: History) -> Iterator[Violation]:
+    """INV-3c: no message is passed over that no handler of the group has finished.
+
+    What ends late of a topic's former life is no end of what has those offsets now.
+    """
+    ended: dict[Key, set[int]] = {}
+    failed: dict[Key, dict[int, str]] = {}
+    copied: set[tuple[str, str]] = set()
+    for fact in in_one_life(history):
+        if type(fact) is Finished:
+            key = (fact.group, str(fact.queue))
+            if fact.is_ok:
+                ended.setdefault(key, set()).add(fact.offset)
+            else:
+                failed.setdefault(key, {})[fact.offset] = fact.message_id
+        elif type(fact) is Copied:
+            copied.add((fact.group, fact.message_id))
+        elif type(fact) is Skipped:
+            ended.setdefault((fact.group, fact.queue), set()).update(range(fact.begin, fact.end))
+        elif type(fact) is Remade:
+            for offsets in (ended, failed):
+                for key in [key for key in offsets if key[1].startswith(f"{fact.topic}@")]:
+                    del offsets[key]
+        elif type(fact) is PassedOver:
+            key = (fact.group, fact.queue)
+            for offset in fact.offsets:
+                is_copied = (fact.group, failed.get(key, {}).get(offset, "")) in copied
+                if offset not in ended.get(key, ()) and not is_copied:
+                    what = f"{fact.who} passed over {offset} of {fact.queue} for {fact.group}"
+                    yield Violation("passed over was finished", f"{what}; nobody had finished it", fact.at)
+
+
+def a_flush_covers_what_ended(history: History) -> Iterator[Violation]:
+    """INV-3b: when a flush succeeds, everything that its owner had finished before it was built is durable.
+
+    Of what it has started since it took the queue: whatever still runs from before has its result thrown away.
+    """
+    ended: dict[tuple[str, str, str], dict[int, float]] = {}
+    for fact in in_one_taking(history):
+        if type(fact) is Finished and fact.is_ok:
+            ended.setdefault((fact.who, fact.group, str(fact.queue)), {})[fact.offset] = fact.at
+        elif type(fact) is Acquired:
+            ended.pop((fact.who, fact.group, fact.queue), None)
+        elif type(fact) is Kept:
+            mine = ended.get((fact.who, fact.group, fact.queue), {})
+            for offset, at in sorted(mine.items()):
+                if at < fact.built and offset > fact.low and not _covers(fact.ranges, offset):
+                    what = f"{fact.who} kept {fact.queue} for {fact.group} above {fact.low}"
+                    yield Violation(
+                        "a flush covers what ended", f"{what} without {offset}, which ended at {at:.3f}s", fact.at
+                    )
+
+
+def what_was_kept_is_not_repeated(history: History) -> Iterator[Violation]:
+    """INV-3: no delivery of a message whose end was durable before the acquisition read what was kept.
+
+    An administrator may move a group back, or make a topic anew; and what is not believed any more is repeated, where
+    a broker lost a commit or a late one of a former owner moved the offset back. What was kept in doubt of it is
+    thrown away, which the acquisition says.
+    """
+    kept: dict[Key, Kept] = {}
+    asked: dict[tuple[str, str, str], Kept | None] = {}
+    owned: dict[tuple[str, str, str], Kept | None] = {}
+    for fact in history.facts:
+        match fact:
+            case Kept():
+                before = kept.get((fact.group, fact.queue))
+                if before is None or fact.epoch >= before.epoch:
+                    kept[fact.group, fact.queue] = fact
+            case Asked():
+                asked[fact.who, fact.group, fact.queue] = kept.get((fact.group, fact.queue))
+            case ThrownAway():
+                asked.pop((fact.who, fact.group, fact.queue), None)
+                kept.pop((fact.group, fact.queue), None)
+            case Acquired():
+                key = (fact.who, fact.group, fact.queue)
+                owned[key] = asked.pop(key, None)
+            case Reset() | Remade():
+                kept.clear()
+                asked.clear()
+                owned.clear()
+            case Started():
+                mine = owned.get((fact.who, fact.group, str(fact.queue)))
+                if mine is not None and _covers(mine.ranges, fact.offset):
+                    what = f"{fact.who} started {fact.offset} of {MessageQueue(*fact.queue)} for {fact.group}"
+                    yield Violation(
+                        "what was kept is not repeated",
+                        f"{what}; {mine.who} had kept its end at {mine.at:.3f}s",
+                        fact.at,
+                    )
+            case _:
+                pass
+
+
+def _covers(ranges: tuple[tuple[int, int], ...], offset: int) -> bool:
+    return any(begin <= offset < end for begin, end in ranges)

@@ -1,0 +1,54 @@
+"""Truth: nobody divides queues without a member that is alive and that a broker of the topic has heard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from framework.testing.errors import Violation
+from framework.testing.swarm.checkers.little_moves import OF_PROCESSES
+from framework.testing.swarm.history import Fault, History, Life, Reassigned
+
+NAME = "who is heard counts"
+ASKED_IN = OF_PROCESSES | frozenset(
+    {
+        "one-broker-restart", "partial-route", "power-cut", "clock", "more-queues", "fewer-queues", "offsets-reset",
+        "topic-remade", "wipe-write-permission", "broker-permission", "retry-permission", "no-retry-queues", "pause",
+        "resize", "subscribe-anew", "unsubscribe",
+    }
+)  # fmt: skip
+"""Kinds of fault by which nobody is cut off from a broker that others reach, or held."""
+LEFT_OUT_MAX_S = 25.0
+"""How long a name server leaves a broker out at most."""
+SETTLED_S = 3.0
+"""Since when a member must have had queues of the group: whoever divides then has heard of it."""
+
+
+def who_is_heard_counts(history: History) -> Iterator[Violation]:
+    """INVARIANTS B1 and B2 while a broker is started anew, or a name server: its list holds only who has come back.
+
+    So nobody takes a queue away from a member of which another broker knows. Who began while a name server left one out
+    has never heard of that one, nor it of him.
+    """
+    if not {fact.kind for fact in history.of(Fault)} <= ASKED_IN:
+        return
+    since: dict[tuple[str, str], float] = {}
+    misled = _misled(history)
+    for fact in history.of(Reassigned):
+        if fact.group in history.broadcasting or fact.who in misled:
+            continue
+        others = fact.heard - {fact.who} - misled
+        missed = {who for who in others if since.get((fact.group, who), fact.at) < fact.at - SETTLED_S}
+        since.setdefault((fact.group, fact.who), fact.at)
+        if fact.counted < len(missed) + 1:
+            what = f"{fact.who} divided {fact.group} among {fact.counted}"
+            yield Violation(NAME, f"{what}, while brokers list {', '.join(sorted(missed))} beside it", fact.at)
+
+
+def _misled(history: History) -> set[str]:
+    """The processes that began while a broker was left out of routes."""
+    begun = [fact.at for fact in history.of(Fault) if fact.kind == "partial-route"]
+    return {
+        fact.who
+        for fact in history.of(Life)
+        if fact.event == "started" and any(at <= fact.at <= at + LEFT_OUT_MAX_S for at in begun)
+    }

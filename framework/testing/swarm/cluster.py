@@ -1,0 +1,402 @@
+"""Cluster: brokers, applications and producers on one thread, in virtual time, from one seed. All of it shipped code.
+
+Only the event loop and each process's World are simulated. It owns the machines and their lives; what goes wrong is
+`faults/`'s, what is asked of it `workload.py`'s, what must hold `checkers/`'.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from functools import cached_property
+from typing import Any, TypeVar
+
+from framework import marks
+from framework.broker.server import Broker
+from framework.broker.settings import BrokerSettings
+from framework.client.producer import Producer
+from framework.declare import Consumer
+from framework.errors import ConfigurationError, FrameworkError
+from framework.hooks.host import PluginHost
+from framework.model.message import Message
+from framework.model.queue import MessageQueue
+from framework.runtime.app import App
+from framework.settings.schema import AppSettings
+from framework.settings.schema import Cluster as ClusterSettings
+from framework.testing.errors import Violation
+from framework.testing.sim.machine import Machine
+from framework.testing.sim.network import SimNetwork
+from framework.testing.sim.node import Node
+from framework.testing.sim.run import run_on
+from framework.testing.sim.virtual_loop import NOWHERE, Policy, VirtualLoop
+from framework.testing.sim.world import sim_world
+from framework.testing.swarm import broker_view, disk_view, expectations, ownership
+from framework.testing.swarm.checkers.each_queue_has_one_owner import each_queue_has_one_owner
+from framework.testing.swarm.checkers.only_who_is_named import only_who_is_named
+from framework.testing.swarm.handling import handlers
+from framework.testing.swarm.history import Strange, place_of
+from framework.testing.swarm.recorder import Recorder, hear_logs
+from framework.testing.swarm.wiretap import Wiretap
+from framework.testing.swarm.workload import DELAYS_MS, Workload
+
+T = TypeVar("T")
+BROKER_HOST = "127.0.1.1"
+"""A loopback address, so that the broker asks for no credentials, and not the one that means a machine itself."""
+BROKER_PORT = 9876
+WALL_SKEW_MAX_MS = 50
+SEND_AGAIN_S = 0.2
+RESTART_S = 2.0
+"""How soon a process that refused to start is tried again."""
+CONSUMERS = Callable[["Cluster"], Sequence[Consumer[..., Any]]]
+
+
+class Cluster:
+    """See the module. `run(scenario)` plays one scenario and ends the world."""
+
+    def __init__(
+        self,
+        seed: int = 0,
+        *,
+        apps: int = 2,
+        brokers: int = 1,
+        policy: Policy = "shuffle",
+        workload: Workload | None = None,
+        consumers: CONSUMERS | None = None,
+        settings: AppSettings | None = None,
+        broker_settings: BrokerSettings | None = None,
+        plugins: PluginHost | None = None,
+        mutants: Collection[str] = (),
+    ) -> None:
+        self.seed = seed
+        self.workload = workload or Workload()
+        self.loop = VirtualLoop(seed, policy=policy)
+        self.network = SimNetwork(self.loop)
+        self.recorder = Recorder(self.loop)
+        self.history = self.recorder.history
+        self.wiretap = Wiretap(self.recorder.copied)
+        self.network.tap = self.wiretap
+        self.broker = Machine("broker", BROKER_HOST)
+        self.apps: list[Machine] = []
+        for _ in range(apps):
+            self.add_app()
+        self.producer = Machine("producer", "10.0.0.2")
+        self.broker.job_delay_max = self.workload.sync_s
+        self._logical_brokers = brokers
+        self._mutants = frozenset(mutants)
+        self._consumers = consumers or self._usual_consumers
+        self._given_settings = settings
+        self._plugins = plugins or PluginHost(discover=lambda: ())
+        """One host for all where none is given: the built-in ones keep no state, and loading takes time."""
+        self.broker_names = expectations.broker_names(self.workload, brokers)
+        self._broker_settings = broker_settings or BrokerSettings(
+            names=tuple(self.broker_names),
+            delays_ms=DELAYS_MS,
+            topic_queues=self.workload.queues,
+            keeps_locks=False,  # as RocketMQ's brokers, which forget them: harder on members
+        )
+        self.on_app: Callable[[App], None] = _leave_alone
+        """Told of each application before it runs."""
+        self.producing: Producer | None = None
+        self.is_healed = False
+        """The fault phase is over; handlers behave from here on."""
+        self.recorder.name_of = lambda peer: self.network.callers.get(peer, peer)
+        self.recorder.holder_of = self.holder_of
+        self.recorder.stored_of = self._stored_of
+        self.recorder.end_of = self._end_of
+        self.recorder.is_half_open = lambda who: self.network.is_half_open(who, BROKER_HOST)
+        self.recorder.heard_of = self._heard_of
+        self._members: dict[str, str] = {}
+        """Client id -> the life of a process that had it."""
+        expectations.describe(self.history, self.workload, self._broker_settings, self.broker_names, self.apps)
+        if self.workload.is_named:
+            self.history.grace_s = self.settings.app.grace / 1000
+
+    def __repr__(self) -> str:
+        alive = [machine.name for machine in self.machines if machine.is_alive]
+        return f"<Cluster seed={self.seed} at {self.loop.now:.3f}s: {', '.join(alive)}>"
+
+    @property
+    def machines(self) -> list[Machine]:
+        return [self.broker, *self.apps, self.producer]
+
+    def add_app(self) -> Machine:
+        """One machine more for an application; nothing runs on it yet."""
+        number = len(self.apps) + 1
+        self.apps.append(Machine(f"app-{number}", f"10.0.0.{10 + number}"))
+        self.apps[-1].disk.on_replace = self.recorder.saved
+        return self.apps[-1]
+
+    # -- one run
+
+    def run(self, scenario: Callable[[Cluster], Coroutine[Any, Any, T]]) -> T:
+        """Play the scenario to its end. Marks and safeguards are the whole process's, so one cluster runs at a time."""
+        hear_logs()
+        marks.install(self.recorder.reached, lambda name: name not in self._mutants)
+        try:
+            return run_on(self.loop, self._play(scenario))
+        finally:
+            marks.install()
+            for machine in self.machines:
+                machine.disk.close()
+
+    async def _play(self, scenario: Callable[[Cluster], Awaitable[T]]) -> T:
+        for machine in self.machines:
+            machine.skew_ms = int(self.loop.streams.application.between(-WALL_SKEW_MAX_MS, WALL_SKEW_MAX_MS))
+        try:
+            return await scenario(self)
+        finally:
+            self._look_back()
+
+    def _look_back(self) -> None:
+        """What only the end can tell: what the brokers have, and what nobody expected."""
+        facts = self.history.facts
+        for at, who, what in self.wiretap.strange:
+            facts.append(Strange(at, who, what))
+        if self.broker.broker is not None and self.broker.is_alive:
+            broker_view.look_back(self.broker.broker, self.history, self.workload.topics, self.broker.skew_ms)
+        for complaint in self.loop.complaints:
+            self.recorder.unexpected("the event loop", f"{complaint.get('message')}: {complaint.get('exception')!r}")
+
+    # -- processes
+
+    async def start(self) -> None:
+        """The broker first, then every application, then a producer that is ready to send."""
+        await self.start_broker()
+        for machine in self.apps:
+            self.start_app(machine)
+        await self.start_producer()
+
+    async def start_broker(self) -> None:
+        """One process with all logical brokers; what its disk has is there again."""
+        machine = self.broker
+        node = self._begin(machine)
+        machine.broker = Broker(
+            sim_world(self.network, node, machine.disk),
+            host=machine.host,
+            port=BROKER_PORT,
+            brokers=self._logical_brokers,
+            settings=self._broker_settings,
+            open_database=lambda: machine.disk.open_database("broker"),
+            handlers=self._plugins.broker_handlers,
+        )
+        self.recorder.watch(machine.broker)
+        machine.task = self.loop.spawn(node, machine.broker.start(), name=f"{node.name} start")
+        await machine.task
+
+    def start_app(self, machine: Machine) -> None:
+        node = self._begin(machine)
+        world = sim_world(self.network, node, machine.disk)
+        settings = self.settings
+        if self.workload.is_named:
+            named = settings.app.model_copy(update={"instance": machine.instance})
+            settings = settings.model_copy(update={"app": named})
+        machine.app = App(settings, self.consumers(), world=world, plugins=self._plugins)
+        self._members[machine.app.member] = node.name
+        self.on_app(machine.app)
+        machine.task = self.loop.spawn(node, self._live(machine, machine.app), name=f"{node.name} run")
+
+    async def _live(self, machine: Machine, app: App) -> None:
+        """The process's main function: run, and be gone."""
+        node = machine.node
+        assert node is not None
+        try:
+            await app.run()
+        except ConfigurationError as error:
+            if any(each is not machine and each.is_alive and each.instance == machine.instance for each in self.apps):
+                self.recorder.life(node.name, f"refused: {error}")
+            elif "retryQueueNums" in str(error):  # an administrator's mistake: whoever runs the process tries again
+                self.recorder.life(node.name, f"refused: {error}")
+                self.later(RESTART_S, lambda: self._start_again(machine, node))
+            else:
+                self.recorder.unexpected(node.name, f"ended by {error!r}")
+        except Exception as error:  # noqa: BLE001  # border: the process's
+            self.recorder.unexpected(node.name, f"ended by {error!r}")
+        else:
+            self.recorder.life(node.name, "left")
+        self.loop.kill(node, silently=False)
+        machine.disk.crash()  # what it had locked is free
+
+    def _start_again(self, machine: Machine, ended: Node) -> None:
+        if machine.node is ended and not machine.is_leaving:
+            self.start_app(machine)
+
+    async def start_producer(self) -> None:
+        node = self._begin(self.producer)
+        self.producing = Producer(
+            name_servers=self.name_servers, timeout="5s", world=sim_world(self.network, node, self.producer.disk)
+        )
+        await self.loop.spawn(node, self.producing.start(), name="producer start")
+
+    def _begin(self, machine: Machine) -> Node:
+        node = machine.next_life()
+        node.on_log = self.recorder.said
+        self.network.power_on(machine.host)
+        self.recorder.life(node.name, "started")
+        return node
+
+    def crash(self, machine: Machine) -> None:
+        """SIGKILL: no step more. The system closes its connections; its disk keeps what was committed."""
+        assert machine.node is not None, f"{machine!r} was never started"
+        self.loop.kill(machine.node, silently=False)
+        machine.disk.crash()
+        self.recorder.life(machine.node.name, "crashed")
+
+    def power_cut(self, machine: Machine) -> None:
+        """The machine is gone without a word; its disk keeps what was synced."""
+        assert machine.node is not None, f"{machine!r} was never started"
+        self.loop.kill(machine.node, silently=True)
+        self.network.power_off(machine.host)
+        machine.disk.power_cut()
+        self.recorder.life(machine.node.name, "lost power")
+
+    def leave(self, machine: Machine) -> None:
+        """SIGTERM: the application drains and ends; see `machine.task`."""
+        assert machine.node is not None, f"{machine!r} was never started"
+        assert machine.app is not None, f"{machine!r} runs no application"
+        machine.is_leaving = True
+        self.recorder.life(machine.node.name, "asked to leave")
+        self.loop.spawn(machine.node, machine.app.stop(), name=f"{machine.node.name} stop")
+
+    def later(self, seconds: float, act: Callable[[], object]) -> None:
+        """Do something in the world itself, whichever process asked for it."""
+        self.loop.call_later(seconds, act, context=NOWHERE)
+
+    # -- what applications are
+
+    @property
+    def name_servers(self) -> str:
+        return f"{BROKER_HOST}:{BROKER_PORT}"
+
+    @cached_property
+    def settings(self) -> AppSettings:
+        """What applications run with; of settings that were given all but the way to the cluster is kept."""
+        reached = ClusterSettings(name_servers=(self.name_servers,))
+        if self._given_settings is not None:
+            return self._given_settings.model_copy(update={"cluster": reached})
+        workload = self.workload
+        consumers = {
+            load.name: expectations.consumer_settings(workload, load, self.broker_names, self.apps)
+            for load in workload.groups
+        }
+        return AppSettings.model_validate(
+            {"app": {"drain": workload.drain, **workload.app}, "cluster": reached, "consumers": consumers}
+        )
+
+    def consumers(self) -> Sequence[Consumer[..., Any]]:
+        """What an application that starts now consumes with."""
+        return self._consumers(self)
+
+    def _usual_consumers(self, _: Cluster) -> Sequence[Consumer[..., Any]]:
+        return handlers(
+            self.workload, self.recorder, self.loop.streams.application, lambda: self.is_healed, self._is_last
+        )
+
+    def _is_last(self, message: Message) -> bool:
+        """Whether nothing lies behind it in its queue, as far as can be told now."""
+        broker = self.broker.broker
+        if not self.broker.is_alive or broker is None:
+            return True
+        return broker_view.end_of(broker, message.queue) <= message.queue_offset + 1
+
+    def holder_of(self, group: str, queue: MessageQueue) -> str:
+        """The process that has the queue's lock at its broker; empty for none."""
+        broker = self.broker.broker
+        if not self.broker.is_alive or broker is None:
+            return ""
+        now_ms = int(self.loop.now * 1000)
+        holders = [node.locks.holder(group, queue, now_ms) for node in broker.nodes if node.name == queue.broker]
+        return next((self._members[holder] for holder in holders if holder is not None), "")
+
+    def _heard_of(self, group: str, topic: str) -> frozenset[str]:
+        broker = self.broker.broker
+        if not self.broker.is_alive or broker is None:
+            return frozenset()
+        alive = {machine.node.name for machine in self.apps if machine.is_steady and machine.node is not None}
+        listed = (node.members.client_ids(group) for node in broker.nodes if topic in node.rules.topics)
+        return frozenset(self._members[member] for each in listed for member in each) & alive
+
+    def _end_of(self, queue: str) -> int | None:
+        broker = self.broker.broker
+        return broker_view.end_of(broker, place_of(queue)) if self.broker.is_alive and broker else None
+
+    def _stored_of(self, group: str, queue: str) -> int | None:
+        broker = self.broker.broker
+        return broker_view.stored_offset(broker, group, queue) if self.broker.is_alive and broker is not None else None
+
+    # -- sending
+
+    async def send(self, count: int, *, topic: str | None = None, period_s: float = 0.0) -> int:
+        """Send so many messages, spread over about that long; how many were acknowledged."""
+        node = self.producer.node
+        assert node is not None, "start() the cluster first"
+        topics = self.workload.topics if topic is None else (topic,)
+        return await self.loop.spawn(node, self._send_all(topics, count, period_s), name="sending")
+
+    async def _send_all(self, topics: Sequence[str], count: int, period_s: float) -> int:
+        chance = self.loop.streams.application
+        acknowledged = 0
+        for number in range(count):
+            topic = chance.pick(topics) if len(topics) > 1 else topics[0]
+            acknowledged += await self._send_one(topic, number)
+            if period_s:
+                await asyncio.sleep(chance.between(0.0, 2 * period_s / count))
+        return acknowledged
+
+    async def _send_one(self, topic: str, number: int) -> bool:
+        assert self.producing is not None
+        try:
+            result = await self.producing.send(topic, f"message {number}", keys=f"key-{number}")
+        except FrameworkError:
+            await asyncio.sleep(SEND_AGAIN_S)
+            return False
+        self.recorder.sent(result.message_id, result.queue, result.queue_offset)
+        return True
+
+    # -- questions
+
+    def is_drained(self) -> bool:
+        """Every message of every group is finished and committed, and none waits for its time."""
+        broker = self.broker.broker
+        return (
+            self.broker.is_alive
+            and broker is not None
+            and not broker_view.left(broker, self.history)
+            and not any(disk_view.left(self))
+        )
+
+    async def drain(self, seconds: float) -> None:
+        """Demand progress: within so long everything must be drained."""
+        until = self.loop.now + seconds
+        while not self.is_drained():
+            if self.loop.now > until:
+                broker = self.broker.broker
+                left = [*broker_view.left(broker, self.history), *disk_view.left(self)] if broker else ["no broker"]
+                raise Violation("progress", f"not drained {seconds:g}s after healing: {'; '.join(left)}", self.loop.now)
+            await asyncio.sleep(0.25)
+        self.history.is_drained = True
+
+    async def settle(self, seconds: float) -> None:
+        """Let every group come to rest, for so long at most; then note who owns what."""
+        until = self.loop.now + seconds
+        while True:
+            self.history.members, self.history.owners = ownership.picture(self)
+            unsettled = [*each_queue_has_one_owner(self.history), *only_who_is_named(self.history)]
+            if self.loop.now > until or not unsettled:
+                return
+            await asyncio.sleep(0.25)
+
+    async def wait_until(self, at: float) -> None:
+        """Let the virtual clock reach this second."""
+        if at > self.loop.now:
+            await asyncio.sleep(at - self.loop.now)
+
+    async def leave_all(self) -> None:
+        """End every application in order, one after the other."""
+        for machine in self.apps:
+            if machine.is_steady and machine.task is not None:
+                self.leave(machine)
+                await machine.task
+
+
+def _leave_alone(_: App) -> None:
+    """Nobody wants to be told."""

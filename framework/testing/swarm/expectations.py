@@ -1,0 +1,82 @@
+"""Expectations: what a workload comes to for an application's settings, and what checkers must know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from framework.broker.settings import BrokerSettings
+from framework.testing.sim.machine import Machine
+from framework.testing.swarm import allotment
+from framework.testing.swarm.history import History
+from framework.testing.swarm.workload import KEYS, UNEVEN, GroupLoad, Workload
+
+
+def broker_names(workload: Workload, count: int) -> list[str]:
+    """What the logical brokers are called."""
+    usual = [f"broker-{letter}" for letter in "abcdefghijklmnop"[:count]]
+    return [*workload.broker_names[:count], *usual[len(workload.broker_names) :]]
+
+
+def consumer_settings(
+    workload: Workload, load: GroupLoad, brokers: Sequence[str], machines: Sequence[Machine]
+) -> dict[str, Any]:
+    """One group's."""
+    members = [f"{machine.instance if workload.is_named else machine.host}@" for machine in machines]
+    chosen: dict[str, Any] = {
+        "concurrency": load.concurrency,
+        "max_retries": workload.max_retries,
+        "pull_batch": workload.pull_batch,
+        "start": "first",
+        "explicit_ack": load.explicit_ack,
+    }
+    if not load.broadcasting:  # there nothing is divided, and each keeps its own offsets
+        chosen["progress"] = load.progress
+        chosen["allocation"] = allotment.options(load.allocation, workload.topic, brokers, members)
+    if load.timeout_s:
+        chosen["timeout"] = f"{load.timeout_s:g}s"
+    if load.skip_older_s:
+        chosen["skip_older_than"] = f"{load.skip_older_s:g}s"
+    if load.skip_backlog:
+        chosen["skip_backlog_over"] = load.skip_backlog
+    return {**chosen, **workload.settings}
+
+
+def describe(
+    history: History,
+    workload: Workload,
+    broker_settings: BrokerSettings,
+    brokers: Sequence[str],
+    machines: Sequence[Machine],
+) -> None:
+    """Tell the checkers what this run is like."""
+    loads = workload.groups
+    names = [machine.name for machine in machines]
+    history.groups = [load.name for load in loads]
+    if workload.second_topic:
+        history.topics = {load.name: set(load.topics(workload)) for load in loads}
+    history.limited = {load.name for load in loads if load.timeout_s}
+    history.orderly = {load.name: KEYS if load.orderly == "key" else 1 for load in loads if load.orderly}
+    history.batched = {load.name for load in loads if load.batch}
+    history.by_hand = {load.name for load in loads if load.by_hand}
+    history.threaded = {load.name for load in loads if not load.is_async}
+    history.keeping = {
+        load.name for load in loads if load.progress != "none" and not (load.orderly or load.broadcasting)
+    }
+    history.announcing = {load.name for load in loads if load.progress not in {"none", "auto"}}
+    history.uneven = {load.name for load in loads if load.allocation in UNEVEN}
+    history.broadcasting = {load.name for load in loads if load.broadcasting}
+    history.skips = {
+        load.name: (load.skip_older_s, load.skip_backlog) for load in loads if load.skip_older_s or load.skip_backlog
+    }
+    by_name = [load for load in loads if load.allocation in allotment.BY_NAME and not load.broadcasting]
+    history.allotted = {
+        load.name: allotment.allotted(load.allocation, load.topics(workload), brokers, names) for load in by_name
+    }
+    history.strict = {load.name for load in by_name if load.allocation in allotment.STRICT}
+    history.delays_ms = tuple(broker_settings.delays_ms)
+    history.max_retries = workload.max_retries
+    history.sync_s = workload.sync_s
+    history.places = {load.name: load.concurrency for load in loads}
+    history.is_protected = workload.is_named or bool(workload.app.get("protect"))
+    history.limits = {load.name: load.timeout_s for load in loads if load.timeout_s}

@@ -1,0 +1,63 @@
+"""What befalls one of two brokers: it is started anew, or a name server that was has not heard of it yet.
+
+Strikes of fault kinds in `kinds.py`. All logical brokers are one process, so one's restart is what its peers see of
+it: its connections are reset, new ones refused for a while, and it has forgotten its members and its locks.
+"""
+
+from __future__ import annotations
+
+from framework.broker.intercept import Interceptor
+from framework.broker.locks import Locks
+from framework.broker.name_server import route_of
+from framework.broker.node import Node
+from framework.broker.request import Request
+from framework.testing.swarm.checkers.who_is_heard_counts import LEFT_OUT_MAX_S
+from framework.testing.swarm.faults.nemesis import Nemesis, Struck
+from framework.wire.codes import RequestCode, ResponseCode
+from framework.wire.command import Command
+from framework.wire.fields import from_fields
+from framework.wire.requests.route import RouteRequest
+
+
+def restart_one(nemesis: Nemesis) -> Struck:
+    node, seconds = _one_of_them(nemesis), nemesis.chance.between(0.1, 6.0)
+    if node is None:
+        return None
+    restart(nemesis, node, seconds)
+    return "broker", f"{node.name} was started anew, back after {seconds:.1f}s"
+
+
+def restart(nemesis: Nemesis, node: Node, seconds: float) -> None:
+    port = int(node.address.rpartition(":")[2])
+    nemesis.network.refuse(nemesis.broker_host, seconds, port)
+    nemesis.network.break_connections(nemesis.broker_host, 1.0, port)
+    if not node.settings.keeps_locks:
+        node.locks = Locks()
+
+
+def leave_out_of_routes(nemesis: Nemesis) -> Struck:
+    node, seconds = _one_of_them(nemesis), nemesis.chance.between(5.0, LEFT_OUT_MAX_S)
+    broker = nemesis.cluster.broker.broker
+    if node is None or broker is None:
+        return None
+    nemesis.for_a_while(seconds, broker.intercept(without(node)))
+    return "broker", f"the name server has not heard of {node.name} for {seconds:.1f}s"
+
+
+def without(node: Node) -> Interceptor:
+    """Routes as a name server tells them to which this broker has not registered yet."""
+
+    def answer(request: Request) -> Command:
+        topic = from_fields(RouteRequest, request.command.fields).topic
+        route = route_of([each for each in request.node.neighbours() if each is not node], topic)
+        if route is None:
+            return Command(ResponseCode.TOPIC_NOT_EXIST, remark="not registered yet")
+        return Command(ResponseCode.SUCCESS, body=route.encode())
+
+    return Interceptor(code=RequestCode.GET_ROUTEINFO_BY_TOPIC, answer=answer, times=None)
+
+
+def _one_of_them(nemesis: Nemesis) -> Node | None:
+    """Drawn even where there is only one, so that the stream stays in step."""
+    draw, nodes = nemesis.chance.random(), nemesis.logical_brokers
+    return nodes[int(draw * len(nodes))] if len(nodes) > 1 else None

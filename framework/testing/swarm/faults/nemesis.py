@@ -1,0 +1,192 @@
+"""Nemesis: does a seed's faults to a cluster, one after the other, and then heals everything.
+
+Swarm testing (Groce et al.): a run draws a few kinds of fault, not all at once, so that each gets room. What a kind
+does stands in `kinds.py`; here are when, to whom, how often, and the way back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from framework.broker.node import Node
+from framework.broker.store.topics import PERM_READ_WRITE
+from framework.broker.switches import PERMISSION
+from framework.model.reserved import retry_topic
+from framework.testing.sim.machine import Machine
+from framework.testing.sim.virtual_loop import NOWHERE
+from framework.testing.swarm.administrator import Administrator
+from framework.testing.swarm.cluster import BROKER_HOST, Cluster
+
+if TYPE_CHECKING:
+    from framework.runtime.app import App
+    from framework.testing.sim.node import Node as Process
+    from framework.testing.swarm.faults.kinds import FaultKind
+
+Struck = tuple[str, str] | None
+"""Who was struck and how, for the timeline; None where there was nobody."""
+
+PAUSE_MIN_S, PAUSE_MAX_S = 0.5, 6.0
+KINDS_MAX = 5
+
+
+class Nemesis:
+    """One a run. All its chance comes from the stream of faults."""
+
+    def __init__(self, cluster: Cluster, kinds: Sequence[FaultKind]) -> None:
+        self.cluster = cluster
+        self.loop = cluster.loop
+        self.network = cluster.network
+        self.chance = cluster.loop.streams.faults
+        self.kinds = tuple(kinds)
+        self.struck: Counter[str] = Counter()
+        self.administrator = Administrator(cluster)
+        self.queues_most = cluster.workload.queues
+        """How many queues the topic has ever had: messages may lie in all of them."""
+        self._undo: dict[int, Callable[[], object]] = {}
+        """What is still to be taken back, by number; taken back by a timer or by healing."""
+        self.words: dict[Process, deque[Callable[[App], object]]] = {}
+        """What operators have told a process that it has not heard yet, oldest first."""
+
+    def __repr__(self) -> str:
+        return f"<Nemesis {', '.join(kind.name for kind in self.kinds) or 'idle'}>"
+
+    @property
+    def fired(self) -> Counter[str]:
+        """How often each kind has really happened."""
+        fired = Counter(self.struck)
+        for kind in self.kinds:
+            if kind.seen is not None:
+                fired[kind.name] = kind.seen(self.cluster)
+        return fired
+
+    # -- the fault phase
+
+    async def run(self, seconds: float) -> None:
+        """Strike now and then, until so much time has passed."""
+        until = self.loop.now + seconds
+        for kind in self.kinds:
+            if kind.prepare is not None:
+                kind.prepare(self)
+                self.cluster.recorder.fault(kind.name, "the network", "from now on")
+        strikes = [kind for kind in self.kinds if kind.strike is not None]
+        while self.loop.now < until:
+            await asyncio.sleep(min(self.chance.between(PAUSE_MIN_S, PAUSE_MAX_S), until - self.loop.now + 0.001))
+            if strikes and self.loop.now < until:
+                self.strike(self.chance.pick(strikes))
+
+    def strike(self, kind: FaultKind) -> None:
+        """Do it once, if there is anybody to do it to."""
+        assert kind.strike is not None, f"{kind.name} is weather, it does not strike"
+        struck = kind.strike(self)
+        if struck is not None:
+            who, detail = struck
+            self.struck[kind.name] += 1
+            self.cluster.recorder.fault(kind.name, who, detail)
+
+    # -- what kinds use
+
+    def steady_app(self) -> Machine | None:
+        """One that is alive and not leaving; drawn even where there is none, so that the stream stays in step."""
+        draw = self.chance.random()
+        steady = [machine for machine in self.cluster.apps if machine.is_steady]
+        return steady[int(draw * len(steady))] if steady else None
+
+    @property
+    def logical_brokers(self) -> list[Node]:
+        """Those of the process that runs; none where it does not."""
+        machine = self.cluster.broker
+        return machine.broker.nodes if machine.is_alive and machine.broker is not None else []
+
+    @property
+    def broker_host(self) -> str:
+        return BROKER_HOST
+
+    def revive(self, machine: Machine, after_s: float) -> None:
+        """Start a dead application again, unless somebody has."""
+        self.cluster.later(after_s, lambda: self._start_app(machine))
+
+    def _start_app(self, machine: Machine) -> None:
+        if not machine.is_alive:
+            self.cluster.start_app(machine)
+
+    def revive_broker(self, after_s: float) -> None:
+        self.loop.create_task(self._revive_broker(after_s), name="revive broker", context=NOWHERE)
+
+    async def _revive_broker(self, after_s: float) -> None:
+        await asyncio.sleep(after_s)
+        if not self.cluster.broker.is_alive:
+            await self.cluster.start_broker()
+
+    def send_away(self, machine: Machine, back_after_s: float) -> None:
+        """Let it leave in order, and come back."""
+        self.cluster.leave(machine)
+        self.loop.create_task(self._come_back(machine, back_after_s), name="come back", context=NOWHERE)
+
+    async def _come_back(self, machine: Machine, after_s: float) -> None:
+        assert machine.task is not None
+        await machine.task
+        await asyncio.sleep(after_s)
+        self._start_app(machine)
+
+    def for_a_while(self, seconds: float, undo: Callable[[], object]) -> None:
+        """Take it back after so long, or when everything is healed."""
+        number = self.loop.next_number()
+        self._undo[number] = undo
+        self.cluster.later(seconds, lambda: self._take_back(number))
+
+    def _take_back(self, number: int) -> None:
+        undo = self._undo.pop(number, None)
+        if undo is not None:
+            undo()
+
+    def in_the_world(self, steps: Callable[[], object], after_s: float) -> None:
+        self.cluster.later(after_s, steps)
+
+    def open_for_writing(self) -> None:
+        """Brokers and retry topics that were closed take what is sent back again."""
+        for node in self.logical_brokers:
+            if not node.switches.is_writable:
+                node.switches.put(PERMISSION, str(PERM_READ_WRITE))
+            for name in self.cluster.history.groups:
+                group, topic = node.rules.groups.get(name), node.rules.topics.get(retry_topic(name))
+                if group is not None and not group.retry_queues:
+                    node.rules.put_group(replace(group, retry_queues=1))
+                    self.cluster.recorder.room_again(node.name, name)
+                if topic is not None and not topic.is_writable:
+                    node.rules.add(replace(topic, perm=PERM_READ_WRITE))
+
+    # -- the way back
+
+    async def heal(self) -> None:
+        """Everything works again and everybody is there; from here on progress is demanded."""
+        self.cluster.is_healed = True
+        for number in list(self._undo):
+            self._take_back(number)
+        self.network.heal()
+        self.cluster.wiretap.stop_stealing()
+        if not self.cluster.broker.is_alive:
+            await self.cluster.start_broker()
+        self._mend_topic()
+        self.open_for_writing()
+        for machine in self.cluster.apps:
+            if not machine.is_alive:
+                self.cluster.start_app(machine)
+        for machine in self.cluster.machines:  # now that all run: a step that nobody is there to see is time
+            machine.skew_ms = 0
+            if machine.node is not None:
+                machine.node.skew_ms = 0
+        self.cluster.recorder.fault("healed", "everybody")
+
+    def _mend_topic(self) -> None:
+        """Readable and writable, with every queue that ever was: what is taken back while a broker is down is not."""
+        broker = self.cluster.broker.broker
+        assert broker is not None, "it was just started"
+        for node in broker.nodes:
+            topic = node.rules.topics.get(self.cluster.workload.topic)
+            if topic is not None:
+                most = max(self.queues_most, topic.read_queues)
+                node.rules.add(replace(topic, perm=PERM_READ_WRITE, read_queues=most, write_queues=most))

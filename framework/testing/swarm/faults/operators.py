@@ -1,0 +1,179 @@
+"""What operators do while everybody works: brokers closed for writing, groups paused, resized and subscribed anew.
+
+Each is a strike of a fault kind in `kinds.py`, and is taken back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from framework.broker.intercept import Interceptor
+from framework.broker.node import Node as LogicalBroker
+from framework.broker.request import Request
+from framework.broker.store.topics import PERM_READ
+from framework.broker.switches import PERMISSION
+from framework.model.reserved import retry_topic
+from framework.runtime.app import App
+from framework.testing.sim.machine import Machine
+from framework.testing.sim.node import Node
+from framework.testing.swarm.faults.nemesis import Nemesis, Struck
+from framework.testing.swarm.wiretap import NOTHING_KEPT
+from framework.wire.codes import RequestCode, ResponseCode
+from framework.wire.command import Command
+
+STOCK = 0.5
+"""How often a broker without retry queues is as RocketMQ's, which say yes and keep nothing; the box refuses."""
+ONE = 0.5
+"""How often only one of several brokers is closed: then there is another road for what failed."""
+
+
+def close_brokers(nemesis: Nemesis) -> Struck:
+    """`brokerPermission=4`: every send-back is refused, and plain sends of what is not in order still pass."""
+    seconds, struck = nemesis.chance.between(2.0, 15.0), _brokers(nemesis)
+    if not struck:
+        return None
+    for node in struck:
+        node.switches.put(PERMISSION, str(PERM_READ))
+    nemesis.for_a_while(seconds, nemesis.open_for_writing)
+    return "broker", f"{len(struck)} closed for writing for {seconds:.1f}s"
+
+
+def close_retry_topics(nemesis: Nemesis) -> Struck:
+    """Neither a send-back nor a plain send gets a copy in there."""
+    seconds, struck = nemesis.chance.between(2.0, 15.0), _brokers(nemesis)
+    if not struck:
+        return None
+    for node in struck:
+        for group in nemesis.cluster.history.groups:
+            topic = node.rules.topics.get(retry_topic(group))
+            if topic is not None:
+                node.rules.add(replace(topic, perm=PERM_READ))
+    nemesis.for_a_while(seconds, nemesis.open_for_writing)
+    return "broker", f"no retry topic of {len(struck)} may be written to for {seconds:.1f}s"
+
+
+def take_retry_queues(nemesis: Nemesis) -> Struck:
+    """`retryQueueNums=0`: a send-back is refused; a copy that is sent as a message still has a queue to lie in.
+
+    Or, as by stock brokers, it is answered with success and kept by nobody.
+    """
+    seconds, struck = nemesis.chance.between(2.0, 15.0), _brokers(nemesis)
+    is_stock, broker = nemesis.chance.happens(STOCK), nemesis.cluster.broker.broker
+    if not struck or broker is None:
+        return None
+    if is_stock:
+        yes = Command(ResponseCode.SUCCESS, remark=NOTHING_KEPT)
+        code = RequestCode.CONSUMER_SEND_MSG_BACK
+        swallow = Interceptor(code=code, answer=yes, times=None, when=partial(_swallowed, nemesis))
+        nemesis.for_a_while(seconds, broker.intercept(swallow))
+    for node in struck:
+        for name in nemesis.cluster.history.groups:
+            group = node.rules.groups.get(name)
+            if group is not None:
+                node.rules.put_group(replace(group, retry_queues=0))
+    nemesis.for_a_while(seconds, nemesis.open_for_writing)
+    how = ", and it says yes to what is sent back" if is_stock else ""
+    return "broker", f"no group of {len(struck)} has retry queues for {seconds:.1f}s{how}"
+
+
+def _swallowed(nemesis: Nemesis, request: Request) -> bool:
+    fields = request.command.fields
+    group = request.node.rules.groups.get(fields["group"])
+    if group is None or group.retry_queues > 0:
+        return False
+    nemesis.cluster.recorder.swallowed(fields["group"], fields["originMsgId"])
+    return True
+
+
+def _brokers(nemesis: Nemesis) -> list[LogicalBroker]:
+    is_one, draw = nemesis.chance.happens(ONE), nemesis.chance.random()
+    nodes = nemesis.logical_brokers
+    return [nodes[int(draw * len(nodes))]] if is_one and nodes else nodes
+
+
+# -- groups
+
+
+def pause(nemesis: Nemesis) -> Struck:
+    seconds = nemesis.chance.between(0.5, 10.0)
+    found = _group_of_somebody(nemesis)
+    if found is None:
+        return None
+    machine, node, group = found
+    _tell(nemesis, machine, node, group, 0)
+    nemesis.for_a_while(seconds, partial(_tell_again, nemesis, machine, node, group))
+    return machine.name, f"{group} paused for {seconds:.1f}s"
+
+
+def resize(nemesis: Nemesis) -> Struck:
+    seconds, size = nemesis.chance.between(0.5, 10.0), nemesis.chance.pick((1, 2, 12))
+    found = _group_of_somebody(nemesis)
+    if found is None:
+        return None
+    machine, node, group = found
+    _tell(nemesis, machine, node, group, size)
+    nemesis.for_a_while(seconds, partial(_tell_again, nemesis, machine, node, group))
+    return machine.name, f"{group} runs {size} handlers at once for {seconds:.1f}s"
+
+
+def subscribe_anew(nemesis: Nemesis) -> Struck:
+    """One member hands its topic to a handler anew: it leaves its queues as for another, and takes them again."""
+    found = _group_of_somebody(nemesis)
+    if found is None:
+        return None
+    machine, node, group = found
+
+    def subscribed(app: App) -> None:
+        for consumer in app.consumers:
+            if consumer.spec.group == group:
+                app.subscribe(consumer)
+
+    as_process(nemesis, node, machine, subscribed)
+    return machine.name, f"{group} subscribes anew"
+
+
+def _group_of_somebody(nemesis: Nemesis) -> tuple[Machine, Node, str] | None:
+    """One that runs there already."""
+    machine, draw = nemesis.steady_app(), nemesis.chance.random()
+    if machine is None or machine.app is None or machine.node is None:
+        return None
+    groups = [each.group for each in machine.app.snapshot().groups]
+    return (machine, machine.node, groups[int(draw * len(groups))]) if groups else None
+
+
+def _tell_again(nemesis: Nemesis, machine: Machine, node: Node, group: str) -> None:
+    """What it was started with: whoever was started again meanwhile has it already."""
+    load = next(load for load in nemesis.cluster.workload.groups if load.name == group)
+    _tell(nemesis, machine, node, group, load.concurrency)
+
+
+def _tell(nemesis: Nemesis, machine: Machine, node: Node, group: str, size: int) -> None:
+    def told(app: App) -> None:
+        if size:
+            app.resize(group, size)
+            app.resume(group)
+        else:
+            app.pause(group)
+        nemesis.cluster.recorder.resized(group, size)
+
+    as_process(nemesis, node, machine, told)
+
+
+def as_process(nemesis: Nemesis, node: Node, machine: Machine, act: Callable[[App], object]) -> None:
+    """In this life of it, as a step of its own.
+
+    Steps overtake each other, and a process that is stopped may be told to pause and to go on before it hears either.
+    An operator's second word comes after his first, so each step takes the oldest.
+    """
+    words = nemesis.words.setdefault(node, deque())
+    words.append(act)
+
+    def step() -> None:
+        word = words.popleft()
+        if machine.node is node and machine.is_steady and machine.app is not None:
+            word(machine.app)
+
+    nemesis.loop.call_soon(step, context=node.context)

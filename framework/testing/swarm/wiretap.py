@@ -1,0 +1,145 @@
+"""Wiretap: reads the frames that pass between processes, and may steal an answer.
+
+It pairs each answer with its request on the same connection, so that it can say whose answer came twice or unasked, and
+tells the recorder when a broker confirmed the copy of a failed message. Of a frame's header it reads three numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+
+from framework.model.message import UNIQUE_KEY
+from framework.model.reserved import RETRY_PREFIX
+from framework.testing.sim.streams import Stream
+from framework.testing.sim.transport import SimTransport
+from framework.wire import frame, properties
+from framework.wire.codes import RequestCode, request_name
+
+_CODE = re.compile(rb'"code":(-?\d+)').search
+_FLAG = re.compile(rb'"flag":(\d+)').search
+_NUMBER = re.compile(rb'"opaque":(-?\d+)').search
+ANSWER = 1
+ONE_WAY = 2
+STRANGE_MAX = 100
+NOTHING_KEPT = "kept by nobody"
+"""Remark of an answer: a broker says yes to a send-back as a stock one does that has no room for it."""
+
+_RECORD_HEAD = 88
+"""Of a stored message, as far as its body's length; behind that come the body, and the length of its topic."""
+
+OnCopy = Callable[[str, str], None]
+
+
+class Wiretap:
+    """Fits `SimNetwork.tap`."""
+
+    def __init__(self, on_copy: OnCopy) -> None:
+        self.strange: list[tuple[float, str, str]] = []
+        """(when, who, what) of answers that nobody was waiting for."""
+        self.stolen = 0
+        self._on_copy = on_copy
+        self._asked: dict[tuple[int, int], int] = {}
+        """(asking end, number) -> code of the request; removed by its answer."""
+        self._copies: dict[tuple[int, int], tuple[str, str]] = {}
+        self._steal_from = ""
+        self._steal_codes: Collection[int] = ()
+        self._steal_left = 0
+        self.damaged = 0
+        self._damaging, self._damage_share = "", 0.0
+        self._damage_chance: Stream | None = None
+
+    def steal(self, host: str, count: int, codes: Collection[int] = ()) -> None:
+        """Swallow the next answers that leave this host (to requests of these codes) and break their connections."""
+        self._steal_from, self._steal_left, self._steal_codes = host, count, codes
+
+    def damage(self, host: str, share: float, chance: Stream) -> None:
+        """Damage so many of the pulls that this host answers from now on, each in its first record."""
+        self._damaging, self._damage_share, self._damage_chance = host, share, chance
+
+    def stop_damaging(self) -> None:
+        self._damage_share = 0.0
+
+    def stop_stealing(self) -> None:
+        self._steal_left = 0
+
+    def __call__(self, transport: SimTransport, data: bytes) -> bytes:
+        """What goes on its way: the same, damaged, or nothing."""
+        at, end = 0, len(data)
+        passes = True
+        while at + frame.PREFIX_BYTES <= end:
+            length = int.from_bytes(data[at : at + 4])
+            word = int.from_bytes(data[at + 4 : at + 8])
+            header = data[at + 8 : at + 8 + (word & 0xFFFFFF)]
+            if self._damage_share and transport.here == self._damaging and self._is_pulled(transport, header):
+                body_at = at + 8 + (word & 0xFFFFFF)
+                data = data[:body_at] + self._one_byte_off(data[body_at : at + 4 + length]) + data[at + 4 + length :]
+            if not self._frame(transport, header, data[at + 4 : at + 4 + length]):
+                passes = False
+            at += 4 + length
+        return data if passes else b""
+
+    def _is_pulled(self, transport: SimTransport, header: bytes) -> bool:
+        """Whether this answers a pull with messages."""
+        code, flag, number = _CODE(header), _FLAG(header), _NUMBER(header)
+        if code is None or flag is None or number is None or not int(flag[1]) & ANSWER or int(code[1]):
+            return False
+        return self._asked.get((transport.peer.trace_number, int(number[1]))) == RequestCode.PULL_MESSAGE
+
+    def _one_byte_off(self, body: bytes) -> bytes:
+        """In the first record, where a length, a checksum or a magic number tells: no reader could see the rest."""
+        chance = self._damage_chance
+        if chance is None or len(body) < _RECORD_HEAD or not chance.happens(self._damage_share):
+            return body
+        topic_at = _RECORD_HEAD + int.from_bytes(body[_RECORD_HEAD - 4 : _RECORD_HEAD])
+        at = chance.pick((*range(12), *range(_RECORD_HEAD - 4, topic_at + 1)))
+        self.damaged += 1
+        return body[:at] + bytes((body[at] ^ 1 << chance.below(8),)) + body[at + 1 :]
+
+    def _frame(self, transport: SimTransport, header: bytes, whole: bytes) -> bool:
+        code, flag, number = _CODE(header), _FLAG(header), _NUMBER(header)
+        if code is None or flag is None or number is None:
+            return True  # a compact header: its sender is not ours
+        bits, opaque = int(flag[1]), int(number[1])
+        if bits & ONE_WAY:
+            return True
+        if bits & ANSWER:
+            return self._answer(transport, opaque, int(code[1]), is_true=NOTHING_KEPT.encode() not in header)
+        self._asked[transport.trace_number, opaque] = int(code[1])
+        if int(code[1]) == RequestCode.CONSUMER_SEND_MSG_BACK:
+            fields = frame.decode(whole).fields
+            self._copies[transport.trace_number, opaque] = fields["group"], fields["originMsgId"]
+        elif int(code[1]) == RequestCode.SEND_MESSAGE_V2 and b'"%RETRY%' in header:
+            self._look_for_burial(transport, opaque, whole)
+        return True
+
+    def _look_for_burial(self, transport: SimTransport, opaque: int, whole: bytes) -> None:
+        """A plain send to a retry topic is a copy as well: an orderly group's dead letter, or a send-back's other road.
+
+        `b` is the topic, `i` the properties.
+        """
+        fields = frame.decode(whole).fields
+        message_id = properties.decode(fields["i"])[UNIQUE_KEY]
+        self._copies[transport.trace_number, opaque] = fields["b"].removeprefix(RETRY_PREFIX), message_id
+
+    def _answer(self, transport: SimTransport, opaque: int, answer: int, *, is_true: bool) -> bool:
+        key = (transport.peer.trace_number, opaque)
+        code = self._asked.pop(key, None)
+        if code is None:
+            if len(self.strange) < STRANGE_MAX:
+                what = f"an answer with code {answer} to request {opaque}, which was answered before or never asked"
+                self.strange.append((transport.loop.now, transport.node.name, what))
+            return True
+        copy = self._copies.pop(key, None)
+        if copy is not None and answer == 0 and is_true:
+            self._on_copy(*copy)
+        return not (self._steal_left and self._steals(transport, code))
+
+    def _steals(self, transport: SimTransport, code: int) -> bool:
+        if transport.here != self._steal_from or (self._steal_codes and code not in self._steal_codes):
+            return False
+        self._steal_left -= 1
+        self.stolen += 1
+        transport.loop.note("stolen", request_name(code))
+        transport.break_off()
+        return True

@@ -1,0 +1,40 @@
+"""Crews: how many handlers run at once, whenever that was said."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from framework.net.real_world import real_world
+from framework.net.task_tree import TaskTree
+from framework.runtime.group.crews import Crews
+
+
+@pytest.mark.parametrize("is_started", [False, True])
+@pytest.mark.parametrize("size", [1, 2, 5, 0])
+def test_a_changed_size_is_the_number_of_workers(size: int, *, is_started: bool) -> None:
+    """Settings may change while an application is on its way up: each place has one worker all the same."""
+
+    async def scenario() -> int:
+        handling = SimpleNamespace(batching=None, is_async=True)
+        plan: Any = SimpleNamespace(
+            name="billing", concurrency=2, expiry=None, timeout_ms=None, told=SimpleNamespace(delivery_stuck=None),
+            handling={"orders": handling},
+        )  # fmt: skip
+        tree = TaskTree(on_error=lambda *_: None)
+        before = len(asyncio.all_tasks())
+        crews = Crews(plan, plan.handling["orders"], real_world(), tree)
+        if is_started:
+            crews.start()
+        crews.adopt(plan, size)
+        if not is_started:
+            crews.start()
+        await asyncio.sleep(0.05)
+        employed = len(asyncio.all_tasks()) - before
+        await tree.close()
+        return employed
+
+    assert size == asyncio.run(scenario())

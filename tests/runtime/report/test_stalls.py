@@ -1,0 +1,83 @@
+"""A handler that blocks the event loop is named while it does, once a stall."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from structlog.testing import capture_logs
+
+from framework import Message, consumer
+from framework.net.real_world import real_world
+from framework.runtime.report.stalls import StallWatch
+from tests.runtime.test_app import box, run, running, send, until
+
+
+class Hands:
+    """A clock and a watchman that are moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def now_ms(self) -> int:
+        return self.monotonic_ms()
+
+    def monotonic_ms(self) -> int:
+        return int(self.now * 1000)
+
+    def watch(self, look: Callable[[], None], seconds: float) -> Callable[[], None]:
+        return lambda: None
+
+
+def looked(*steps: float) -> list[str]:
+    """What is said by one look after each of these steps of time, while the loop never beats."""
+
+    async def story() -> None:
+        hands = Hands()
+        watch = StallWatch(hands, 1.0)
+        watch.start(hands)
+        for step in steps:
+            hands.now += step
+            watch.look()
+        watch.stop()
+
+    with capture_logs() as lines:
+        asyncio.run(story())
+    return [line["event"].partition(":")[0] for line in lines]
+
+
+def test_a_stall_is_one_line_however_long_it_lasts() -> None:
+    assert [] == looked(0.3, 0.3, 0.3)
+    assert ["event loop blocked"] == looked(*[0.3] * 20)
+
+
+def test_a_process_that_was_stopped_as_a_whole_blames_nobody() -> None:
+    assert [] == looked(0.3, 3_600.0)
+
+
+def test_a_handler_that_blocks_the_loop_is_named_with_its_place() -> None:
+    @consumer(topic="orders", group="billing")
+    async def bill(message: Message) -> None:
+        time.sleep(2.5)  # noqa: ASYNC251 - which is what is to be noticed
+
+    async def scenario() -> None:
+        async with box() as broker:
+            await send(broker, "orders", "x")
+            async with running(broker, bill) as app:
+                await until(lambda: app.counts.handled == 1)
+                await asyncio.sleep(0.6)
+
+    with capture_logs() as lines:
+        run(scenario)
+    said = [line for line in lines if line["event"].startswith("event loop")]
+    assert ["event loop blocked", "event loop runs again"] == [line["event"].partition(":")[0] for line in said][:2]
+    assert "worker billing" == said[0]["task"]
+    assert ".bill(runtime/report/test_stalls.py:" in said[0]["place"]
+
+
+def test_only_the_real_world_has_a_watchman() -> None:
+    assert real_world().watchman is not None

@@ -1,0 +1,97 @@
+"""Which messages a handler's answer is, and what comes of sending them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pytest
+from pydantic import BaseModel
+
+from framework import Ack, Drop, Message, RetryLater
+from framework.errors import BrokerUnreachable, ConfigurationError
+from framework.services.call.publishing import messages_of, published
+
+
+class Invoice(BaseModel):
+    number: int
+
+
+@dataclass
+class Step:
+    article: str
+
+
+class Pair(NamedTuple):
+    first: int
+    second: int
+
+
+@pytest.mark.parametrize(
+    ("answer", "bodies"),
+    [
+        ("text", [b"text"]),
+        (b"bytes", [b"bytes"]),
+        ({"a": 1}, [b'{"a":1}']),
+        (Invoice(number=3), [b'{"number":3}']),
+        (Step("tea"), [b'{"article":"tea"}']),
+        (Pair(1, 2), [b"[1,2]"]),
+        (["one", {"two": 2}], [b"one", b'{"two":2}']),
+        ((), []),
+        (Message("invoices", "own", keys="7"), [b"own"]),
+    ],
+    ids=repr,
+)
+def test_an_answer_is_one_message_or_a_list_is_several(answer: object, bodies: list[bytes]) -> None:
+    messages = messages_of(answer, ("invoices",))
+
+    assert bodies == [message.body for message in messages]
+    assert all(message.topic == "invoices" for message in messages)
+
+
+@pytest.mark.parametrize(
+    ("answer", "topics", "complaint"),
+    [
+        (Message("letters", "x"), ("invoices",), "a message for 'letters' was returned, and @publishes names invoices"),
+        ("x", ("invoices", "letters"), "return Message(topic, body)"),
+        (3, ("invoices",), "a int was returned, which is no body"),
+        ([None], ("invoices",), "a NoneType was returned"),
+        pytest.param(object(), ("invoices",), "a object cannot be published", id="object"),
+    ],
+    ids=repr,
+)
+def test_what_is_no_message_is_said(answer: object, topics: tuple[str, ...], complaint: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=re.escape(complaint)):
+        messages_of(answer, topics)
+
+
+def result_of(answer: object, error: Exception | None = None) -> tuple[object, list[bytes]]:
+    sent: list[bytes] = []
+
+    async def send(message: Message) -> None:
+        if error is not None and sent:
+            raise error
+        sent.append(message.body)
+
+    return asyncio.run(published(answer, ("invoices",), send)), sent
+
+
+def test_an_outcome_or_nothing_sends_nothing() -> None:
+    answers: list[Any] = [None, Drop("me"), RetryLater("1s"), Ack()]
+    assert [(answer, []) for answer in answers] == [result_of(answer) for answer in answers]
+
+
+def test_all_are_sent_in_order_before_it_is_success() -> None:
+    assert (Ack(), [b"1", b"2"]) == result_of(["1", "2"])
+
+
+def test_a_send_that_fails_is_another_try() -> None:
+    result, sent = result_of(["1", "2"], BrokerUnreachable("broker-a: gone"))
+    assert (RetryLater(reason="publishing to invoices failed: broker-a: gone"), [b"1"]) == (result, sent)
+
+
+def test_a_message_that_cannot_be_sent_as_it_is_is_an_error_of_the_handler_s() -> None:
+    with pytest.raises(ConfigurationError, match="too large"):
+        result_of(["1", "2"], ConfigurationError("too large"))

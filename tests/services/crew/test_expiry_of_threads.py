@@ -1,0 +1,154 @@
+"""Handlers on threads, and batches, that are over their limit."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from framework.core.expiry import held
+from framework.hooks.builtin.expiry.send_back import SendBack
+from framework.model.delivery import Delivery
+from framework.model.message import Message
+from framework.net.real_clock import RealClock
+from framework.net.real_world import RealWorkers
+from framework.net.task_tree import TaskTree
+from framework.services.call.batch_calls import Batching
+from framework.services.crew.batches import BatchCrew
+from framework.services.crew.expiry import Expiry
+from framework.services.crew.run import RUNNING
+from framework.services.crew.threads import ThreadCrew
+from tests.services.crew.test_expiry import now, sleep_long
+from tests.services.parts import Books, end, start
+
+
+class Loops:
+    """A plain handler that is in an endless loop for some messages, until it is let go."""
+
+    def __init__(self, *endless: int) -> None:
+        self.endless = frozenset(endless)
+        self.let_go = threading.Event()
+        self.runs: Counter[int] = Counter()
+
+    def __call__(self, message: Message) -> None:
+        self.runs[message.queue_offset] += 1
+        while message.queue_offset in self.endless and not self.let_go.is_set():
+            time.sleep(0.01)
+
+
+async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    deadline = now() + seconds
+    while not condition():
+        assert now() < deadline, "not in time"
+        await asyncio.sleep(0.01)
+
+
+def test_as_many_threads_in_endless_loops_as_there_are_and_the_group_goes_on() -> None:
+    async def story() -> None:
+        loops = Loops(0, 5, 6, 30)
+        books = Books(loops)
+        crew = ThreadCrew(4, RealClock(), RealWorkers())
+        expiry = Expiry("billing", (crew,), RealClock(), SendBack(), 300)
+        watching = start(expiry.run())
+        for _ in range(4):
+            crew.offer(books.admit(10))
+        await until(lambda: books.window.settle() == 40)
+        assert dict.fromkeys(range(40), 1) == loops.runs
+        assert [0, 5, 6, 30] == sorted(offset for offset, _ in books.uncommon_ends)
+        assert (4, 0, 0) == (len(crew.fenced), crew.missing, books.lates)
+        assert 0 == crew.runs(books.window)
+        loops.let_go.set()
+        await until(lambda: not crew.fenced)
+        assert (36, 4) == (books.ended, books.lates), "each counted once, wherever it was brought home"
+        crew.offer(books.admit(5))
+        await until(lambda: books.window.settle() == 45)
+        assert 4 == len(crew.slots)
+        await end(watching)
+
+    asyncio.run(story())
+
+
+def test_more_threads_that_hang_than_may_be_replaced_stand_still_and_come_back() -> None:
+    async def story() -> None:
+        loops = Loops(*range(6))
+        books = Books(loops)
+        crew = ThreadCrew(2, RealClock(), RealWorkers())
+        watching = start(Expiry("billing", (crew,), RealClock(), SendBack(), 200).run())
+        crew.offer(books.admit(8))
+        await until(lambda: len(crew.fenced) == 4)
+        await asyncio.sleep(0.3)
+        assert (4, 2, 4) == (len(crew.fenced), crew.missing, sum(loops.runs.values()))
+        loops.let_go.set()
+        await until(lambda: books.window.settle() == 8)
+        await until(lambda: not crew.fenced)
+        assert (0, 4) == (crew.missing, books.lates)
+        await end(watching)
+
+    asyncio.run(story())
+
+
+def test_a_thread_may_ask_for_more_time_and_is_told_when_it_is_too_late() -> None:
+    async def story() -> None:
+        said: list[tuple[bool, bool]] = []
+
+        def work(message: Message) -> None:
+            delivery = Delivery("billing", message, 0.0, held(RUNNING.get(), RealClock().monotonic))
+            if message.queue_offset == 0:
+                assert delivery.extend("60s")
+            time.sleep(0.6)
+            said.append((delivery.is_expired, delivery.extend("1s")))
+
+        books = Books(work)
+        crew = ThreadCrew(2, RealClock(), RealWorkers())
+        watching = start(Expiry("billing", (crew,), RealClock(), SendBack(), 200).run())
+        crew.offer(books.admit(1))
+        crew.offer(books.admit(1))
+        await until(lambda: len(said) == 2)
+        await until(lambda: books.ended + books.lates == 2)
+        assert {(False, True), (True, False)} == set(said)
+        assert (1, 1) == (books.ended, books.lates)
+        await end(watching)
+
+    asyncio.run(story())
+
+
+# Batches
+
+
+def batch_crew(call: Callable[[Any], Any], size: int, *, is_async: bool, tree: TaskTree, workers: Any) -> BatchCrew:
+    batching = Batching(call, is_async, 4, 10)
+    return BatchCrew("billing", size, batching, clock=RealClock(), workers=workers, tree=tree)
+
+
+def test_a_batch_that_hangs_is_given_up_message_by_message_and_others_go_on() -> None:
+    async def story(*, is_async: bool) -> tuple[int, int, int, int]:
+        let_go, tree = threading.Event(), TaskTree()
+
+        def called(messages: list[Message]) -> list[object]:
+            while messages[0].queue_offset == 0 and not let_go.is_set():
+                time.sleep(0.01)
+            return [None] * len(messages)
+
+        async def awaited(messages: list[Message]) -> list[object]:
+            await asyncio.sleep(3_600 if messages[0].queue_offset == 0 else 0)
+            return [None] * len(messages)
+
+        books = Books(sleep_long)  # never called: the crew has a call of its own
+        crew = batch_crew(awaited if is_async else called, 1, is_async=is_async, tree=tree, workers=RealWorkers())
+        watching = start(Expiry("billing", (crew,), RealClock(), SendBack(), 200).run())
+        crew.offer(books.admit(10))
+        await until(lambda: books.window.settle() == 10)
+        assert 0 == crew.runs(books.window)
+        hanging = len(crew.fenced)
+        let_go.set()
+        await until(lambda: not crew.fenced)
+        assert 0 == crew.missing
+        await end(watching)
+        await tree.close()
+        return hanging, len(books.uncommon_ends), books.ended, books.lates
+
+    assert (1, 4, 6, 4) == asyncio.run(story(is_async=False))
+    assert (0, 4, 6, 0) == asyncio.run(story(is_async=True))

@@ -1,0 +1,164 @@
+"""When a store that nobody has named is put to use, and what that costs until then."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+
+from framework.core import limits
+from framework.errors import BrokerUnreachable
+from framework.model.queue import MessageQueue
+from framework.services.offsets.progress_use import Use
+from tests.services.offsets.progress_scene import END, LOW, Broker, Owner, stuck_at_low
+from tests.services.parts import QUEUE, play, play_logged
+
+OTHERS = [MessageQueue("orders", "broker-a", number) for number in range(64)]
+
+
+@dataclass
+class NameServer:
+    """Knows the topic or not, and answers after a while."""
+
+    knows: bool = False
+    takes_s: float = 0.01
+    refusal: BrokerUnreachable | None = None
+    asked: int = 0
+    files: list[MessageQueue] = field(default_factory=list)
+    changes: int = 1
+
+    async def route(self) -> bool:
+        self.asked += 1
+        await asyncio.sleep(self.takes_s)
+        if self.refusal is not None:
+            raise self.refusal
+        return self.knows
+
+    async def has_file(self, queue: MessageQueue) -> bool:
+        return queue in self.files
+
+    @property
+    def use(self) -> Use:
+        return Use("billing", self.route, self.has_file, lambda: self.changes, lambda: ("topic", ""))
+
+
+def test_all_queues_of_one_change_of_the_members_are_one_question() -> None:
+    async def story() -> None:
+        names = NameServer()
+        use = names.use
+        assert [False] * 64 == await asyncio.gather(*map(use.looked, OTHERS))
+        assert not await use.looked(QUEUE)
+        assert 1 == names.asked
+        names.changes, names.knows = 2, True
+        assert [True] * 64 == await asyncio.gather(*map(use.looked, OTHERS))
+        assert await use.looked(QUEUE)
+        assert 2 == names.asked
+
+    play(story)
+
+
+@pytest.mark.parametrize("takes_s", [0.01, 3600.0])
+def test_a_name_server_that_says_nothing_holds_no_queue_up(takes_s: float) -> None:
+    """Nobody knows then whether there are records: so an owner that is moved asks before it goes on."""
+
+    async def story() -> None:
+        names = NameServer(takes_s=takes_s, refusal=BrokerUnreachable("no answer"))
+        broker = Broker(offset=LOW)
+        await stuck_at_low(broker)
+        owner = Owner(broker, use=names.use)
+        await owner.progress.handed_over()
+        await owner.begin()
+        assert asyncio.get_running_loop().time() <= limits.LOOK_SECONDS + 0.1
+        assert () == owner.passed
+
+        owner.goes_on_at(5)
+        assert not await owner.progress.start_over(owner.window)
+        names.takes_s, names.refusal, names.knows = 0.01, None, True
+        assert await owner.progress.start_over(owner.window)
+        broker.offset = LOW
+        assert () == (await Owner(broker).begin()).passed, "what was to be handled anew is not skipped"
+
+    play(story)
+
+
+def test_a_queue_that_was_cancelled_while_it_asked_leaves_the_question_to_others() -> None:
+    async def story() -> None:
+        names = NameServer(knows=True)
+        use = names.use
+        first = asyncio.get_running_loop().create_task(use.looked(QUEUE))
+        await asyncio.sleep(0.005)
+        first.cancel()
+        assert await use.looked(OTHERS[0])
+
+    play(story)
+
+
+def test_only_what_waits_for_two_seconds_is_kept() -> None:
+    async def story() -> None:
+        broker = Broker(offset=0)
+        broker.append(*range(100))
+        owner = await Owner(broker, use=NameServer().use).begin()
+        owner.pull(100)
+        for at in range(0, 60, 20):  # a gap at each look, and each time another one
+            owner.end(*range(at), *range(at + 1, at + 20))
+            await owner.progress.flush(owner.window, owner.bell)
+        assert not broker.places
+        assert 0 == broker.offset
+
+        for _ in range(2):
+            owner.end(*range(61, 100))
+            await owner.progress.flush(owner.window, owner.bell)
+        await owner.progress.flush(owner.window, owner.bell)
+        assert ((41, 60), (61, 100)) == (await Owner(broker).begin()).passed
+
+    _, lines = play_logged(story)
+    (line,) = [line for line in lines if line["event"] == "progress is kept from now on"]
+    assert ("info", "topic") == (line["log_level"], line["store"])
+
+
+def test_what_ended_two_seconds_ago_is_kept_though_another_message_is_the_lowest_by_now() -> None:
+    """Long handlers side by side: each low end is a new one, and what is above them waits all the same."""
+
+    async def story() -> None:
+        broker = Broker(offset=0)
+        broker.append(*range(30))
+        owner = await Owner(broker, use=NameServer().use).begin()
+        owner.pull(30)
+        owner.end(20)
+        for ended in range(3):
+            await owner.progress.flush(owner.window, owner.bell)
+            owner.end(ended)
+        assert 2 == broker.offset
+        assert ((20, 21),) == (await Owner(broker).begin()).passed
+
+    play(story)
+
+
+def test_a_queue_without_a_gap_is_left_without_a_word() -> None:
+    async def story() -> None:
+        broker = Broker(offset=LOW)
+        broker.append(*range(END))
+        owner = await Owner(broker, use=NameServer().use).begin()
+        owner.pull(END)
+        owner.end(LOW)
+        await owner.progress.release(owner.window)
+        assert not broker.places
+
+    play(story)
+
+
+def test_an_owner_of_before_takes_over_nothing_that_it_has_not_seen() -> None:
+    """It has begun without the records; when it writes its own, those of before count no more."""
+
+    async def story() -> None:
+        broker = Broker()
+        await stuck_at_low(broker)
+        owner = await Owner(broker, use=NameServer().use).begin()
+        owner.pull(END)
+        owner.end(LOW + 5)
+        for _ in range(3):
+            await owner.progress.flush(owner.window, owner.bell)
+        assert ((LOW + 5, LOW + 6),) == (await Owner(broker).begin()).passed
+
+    play(story)

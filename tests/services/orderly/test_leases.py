@@ -1,0 +1,179 @@
+"""Orderly queues under their leases: nothing starts without one, and what ends after one changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from framework import marks
+from framework.model.message import Message
+from framework.model.outcome import Suspend
+from tests.services.orderly.order_scene import Q1, Scene, now
+from tests.services.parts import play
+
+
+def test_nothing_starts_when_the_lease_has_run_out() -> None:
+    ran: list[int] = []
+
+    async def handle(message: Message) -> None:
+        ran.append(message.queue_offset)
+        await asyncio.sleep(10)
+
+    async def main() -> None:
+        scene = Scene(handle)
+        scene.take()
+        scene.bring(10)
+        await asyncio.sleep(60)
+        assert (2, 1) == (scene.committable(), scene.late), (
+            "the third ended after the lease: its result changes nothing"
+        )
+
+    play(main)
+    assert [0, 1, 2] == ran
+
+
+def late_end(*, is_noticed: bool) -> tuple[int, int]:
+    """(handled, late) of a message whose handler ends after its lease: taken away, or run out before anybody saw it."""
+
+    async def handle(_: Message) -> None:
+        await asyncio.sleep(30)
+
+    async def main() -> tuple[int, int]:
+        scene = Scene(handle)
+        scene.take()
+        scene.bring(1)
+        await asyncio.sleep(1)
+        if is_noticed:
+            scene.lose()
+        await asyncio.sleep(40)
+        return scene.counts.handled, scene.late
+
+    return play(main)
+
+
+@pytest.mark.parametrize("is_noticed", [True, False])
+def test_a_result_after_a_lost_lease_changes_nothing(is_noticed: bool) -> None:
+    assert (0, 1) == late_end(is_noticed=is_noticed)
+
+
+def test_without_the_safeguard_it_would_count() -> None:
+    """So that the mutant is one."""
+    marks.install(holds=lambda name: name != "a late result changes nothing")
+    try:
+        assert (1, 0) == late_end(is_noticed=False)
+    finally:
+        marks.install()
+
+
+def test_a_new_lease_waits_for_the_handler_that_still_runs_from_the_old_one() -> None:
+    """At most one handler a queue in a process, whatever happened to its lease."""
+    at_work: list[int] = []
+    ran: list[tuple[float, int]] = []
+
+    async def handle(message: Message) -> None:
+        assert not at_work
+        at_work.append(message.queue_offset)
+        ran.append((now(), message.queue_offset))
+        await asyncio.sleep(5)
+        at_work.clear()
+
+    async def main() -> None:
+        scene = Scene(handle)
+        scene.take()
+        scene.bring(2)
+        await asyncio.sleep(1)
+        scene.lose()
+        await asyncio.sleep(1)
+        scene.lock()
+        scene.bring(2)
+        assert 1 == scene.orderly.runs(scene.pulls[Q1].flow.window)
+        await asyncio.sleep(20)
+        assert (2, 1) == (scene.committable(), scene.late)
+
+    play(main)
+    assert [0, 0, 1] == [offset for _, offset in ran]
+    assert ran[1][0] >= 5
+
+
+def test_a_queue_that_was_left_with_a_running_handler_and_comes_back_waits_for_it() -> None:
+    at_work: list[int] = []
+
+    async def handle(message: Message) -> None:
+        assert not at_work
+        at_work.append(message.queue_offset)
+        await asyncio.sleep(5)
+        at_work.clear()
+
+    async def main() -> None:
+        scene = Scene(handle)
+        pull = scene.take()
+        scene.bring(1)
+        await asyncio.sleep(1)
+        pull.flow.revoke()
+        pull.flow.released()
+        scene.orderly.leave(Q1)
+        assert scene.orderly.is_busy(Q1)
+        scene.take()
+        scene.bring(1)
+        await asyncio.sleep(20)
+        assert (1, 1) == (scene.committable(), scene.late)
+
+    play(main)
+
+
+def test_what_ends_while_its_queue_is_given_back_counts() -> None:
+    async def handle(_: Message) -> None:
+        await asyncio.sleep(5)
+
+    async def main() -> None:
+        scene = Scene(handle)
+        pull = scene.take()
+        scene.bring(3)
+        await asyncio.sleep(1)
+        pull.flow.revoke()
+        await pull.quiet.wait(now() + 30)
+        assert (1, 1, 0) == (scene.committable(), scene.counts.handled, scene.late)
+        assert not scene.orderly.is_busy(Q1)
+        scene.orderly.leave(Q1)
+        assert not scene.orderly.is_busy(Q1)
+
+    play(main)
+
+
+def test_what_fails_while_its_queue_is_given_back_is_the_next_owner_s() -> None:
+    async def handle(_: Message) -> Suspend:
+        await asyncio.sleep(5)
+        return Suspend()
+
+    async def main() -> None:
+        scene = Scene(handle, max_retries=0)
+        pull = scene.take()
+        scene.bring(3)
+        await asyncio.sleep(1)
+        pull.flow.revoke()
+        assert await pull.quiet.wait(now() + 30)
+        assert (0, []) == (scene.committable(), scene.buried)
+
+    play(main)
+
+
+def test_a_queue_that_was_moved_meanwhile_does_not_wait_out_the_old_pause() -> None:
+    ran: list[tuple[float, int]] = []
+
+    async def handle(message: Message) -> Suspend | None:
+        ran.append((now(), message.queue_offset))
+        return Suspend("30s") if message.queue_offset == 0 else None
+
+    async def main() -> None:
+        scene = Scene(handle)
+        pull = scene.take()
+        scene.bring(1)
+        await asyncio.sleep(1)
+        pull.flow.reset(100)
+        scene.bring(1)
+        await asyncio.sleep(1)
+        assert 101 == scene.committable()
+
+    play(main)
+    assert [0, 100] == [offset for _, offset in ran]

@@ -1,0 +1,117 @@
+"""Where a queue begins: stored beats policy, and a failure is never "nothing stored"."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError, Refused
+from framework.model.queue import MessageQueue
+from framework.services.queue.position import First, Last, Since, Start, StartPolicy, find_start
+from tests.services.parts import QUEUE, play
+
+NOW_MS = 1_700_000_000_000
+HALF_AN_HOUR_MS = 1_800_000
+
+
+class Brokers:
+    """A queue that holds 10 to 90; offset 40 was stored half an hour before now."""
+
+    def __init__(self, stored: int | FrameworkError | None = None, *, lies: int | None = None) -> None:
+        self._stored, self._lies = stored, lies
+        self.asked: list[object] = []
+
+    async def query_offset(self, group: str, queue: MessageQueue) -> int | None:
+        assert ("billing", QUEUE) == (group, queue)
+        if isinstance(self._stored, FrameworkError):
+            raise self._stored
+        return self._stored
+
+    async def min_offset(self, queue: MessageQueue) -> int:
+        self.asked.append("min")
+        return 10 if self._lies is None else self._lies
+
+    async def max_offset(self, queue: MessageQueue) -> int:
+        self.asked.append("max")
+        return 90 if self._lies is None else self._lies
+
+    async def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        self.asked.append(timestamp_ms)
+        return 40 if self._lies is None else self._lies
+
+
+def find(brokers: Brokers, policy: StartPolicy) -> Callable[[], Awaitable[Start]]:
+    return lambda: find_start(brokers, "billing", QUEUE, policy, NOW_MS)
+
+
+def found(brokers: Brokers, policy: StartPolicy) -> Start:
+    async def story() -> Start:
+        return await find(brokers, policy)()
+
+    return play(story)
+
+
+POLICIES: list[StartPolicy] = [First(), Last(), Since(age_ms=HALF_AN_HOUR_MS), Since(at_ms=5)]
+
+
+@pytest.mark.parametrize(
+    ("expected", "asked", "policy"),
+    [
+        (Start(10, "nothing stored, policy first -> 10", None, 90), ["max", "min"], First()),
+        (Start(90, "nothing stored, policy last -> 90", None, 90), ["max"], Last()),
+        (
+            Start(40, "nothing stored, policy the last 30m -> 40", None, 90),
+            ["max", NOW_MS - HALF_AN_HOUR_MS],
+            Since(age_ms=HALF_AN_HOUR_MS),
+        ),
+        (
+            Start(40, "nothing stored, policy since 1600000000000 -> 40", None, 90),
+            ["max", 1_600_000_000_000],
+            Since(1_600_000_000_000),
+        ),
+        (Start(40, "nothing stored, policy since 0 -> 40", None, 90), ["max", 0], Since(at_ms=0)),
+    ],
+)
+def test_a_group_never_seen_begins_where_its_policy_says(
+    expected: Start, asked: list[object], policy: StartPolicy
+) -> None:
+    brokers = Brokers(None)
+
+    assert expected == found(brokers, policy)
+    assert asked == brokers.asked
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+@pytest.mark.parametrize("stored", [0, 55, 1_000_000])
+def test_what_is_stored_beats_every_policy(policy: StartPolicy, stored: int) -> None:
+    """The end is asked for all the same: who begins there has nothing to catch up on."""
+    brokers = Brokers(stored)
+
+    assert Start(stored, f"stored {stored}", stored, 90) == found(brokers, policy)
+    assert ["max"] == brokers.asked
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+@pytest.mark.parametrize(
+    "error",
+    [BrokerUnreachable("no answer"), Refused(1, "system error", request="query offset", peer="127.0.0.1:1")],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_query_that_failed_is_never_taken_for_nothing_stored(policy: StartPolicy, error: FrameworkError) -> None:
+    """Whoever does so begins at the end after a time-out, and loses everything between."""
+    brokers = Brokers(error)
+
+    with pytest.raises(type(error)):
+        found(brokers, policy)
+    assert [] == brokers.asked
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+@pytest.mark.parametrize(
+    "brokers", [Brokers(-1), Brokers(-2), Brokers(None, lies=-1)], ids=["stored", "stored -2", "asked"]
+)
+def test_an_offset_below_zero_is_the_brokers_error(brokers: Brokers, policy: StartPolicy) -> None:
+    """Named and asked again; never pulled with, never committed."""
+    with pytest.raises(ProtocolError, match=r"orders@broker-a:3: the broker names offset -\d"):
+        found(brokers, policy)

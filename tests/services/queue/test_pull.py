@@ -1,0 +1,422 @@
+"""PullLoop: does what its flow says, and hands over what comes."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+
+import pytest
+
+from framework.client.fences import Fence
+from framework.core.budget import Budget
+from framework.core.chunk import Chunk
+from framework.core.flow_control import FlowLimits
+from framework.core.offsets import OffsetTable
+from framework.core.queue_flow import QueueFlow, QueueState
+from framework.core.window import Window
+from framework.errors import BrokerUnreachable, FrameworkError
+from framework.model.message import Message
+from framework.model.pulled import Failed, Found, NothingNew, OffsetIllegal, PullResult
+from framework.model.queue import MessageQueue
+from framework.services.crew.run import Counts
+from framework.services.queue.pacing import Pacing
+from framework.services.queue.position import Start
+from framework.services.queue.pull import PullLoop
+from tests.services.parts import PLENTY, QUEUE, LoopClock, end, messages_from, play, play_logged, start, told, turns
+
+BEHIND, AHEAD = OffsetIllegal(40, 7, 40), OffsetIllegal(500, 500, 900)
+NOTHING_STORED = Start(7, "nothing stored, policy first -> 7", None)
+
+
+class Script:
+    """Answers pulls from a list; then it is a long poll that nothing ends."""
+
+    def __init__(self, *answers: PullResult) -> None:
+        self.answers = list(answers)
+        self.asked: list[tuple[int, int]] = []
+        self.asked_at: list[float] = []
+        self.abandoned = 0
+
+    async def pull(self, offset: int, committable: Callable[[], int], *, alone: bool = False) -> PullResult:
+        self.asked.append((offset, committable()))
+        self.asked_at.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(0)
+        if self.answers:
+            return self.answers.pop(0)
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            self.abandoned += 1
+        raise AssertionError("nobody answers a long poll here")
+
+
+class Taken:
+    """A crew that only collects."""
+
+    def __init__(self) -> None:
+        self.chunks: list[Chunk] = []
+
+    def offer(self, chunk: Chunk) -> None:
+        self.chunks.append(chunk)
+
+    def runs(self, window: Window) -> int:
+        return sum(chunk.window is window for chunk in self.chunks)
+
+
+class Group:
+    def __init__(self) -> None:
+        self.counts = Counts()
+        self.ended = 0
+        self.uncommon_ends: list[tuple[int, object]] = []
+        self.not_a_member_calls = 0
+
+    def left(self, queue: PullLoop, ended: int, *, is_late: bool = False) -> None:
+        self.ended += ended
+
+    def uncommon(self, queue: PullLoop, chunk: Chunk, index: int, result: object, started: float) -> None:
+        self.uncommon_ends.append((index, result))
+
+    def not_a_member(self, queue: MessageQueue) -> None:
+        self.not_a_member_calls += 1
+
+
+class Fixture:
+    """One owned queue whose group has 100 stored."""
+
+    def __init__(
+        self,
+        *answers: PullResult,
+        bounds: FlowLimits | None = None,
+        starts: tuple[Start | Exception, ...] = (),
+        pacing: Pacing | None = None,
+        batch: int = 1,
+    ) -> None:
+        self.script = Script(*answers)
+        self.crew = Taken()
+        self.group = Group()
+        self.offsets = OffsetTable()
+        self.budget = Budget(PLENTY)
+        self._starts = list(starts) or [Start(100, "stored 100", 100)]
+        self.flow = QueueFlow(QUEUE, self.budget, bounds or FlowLimits(), jitter=0.0)
+        self.loop = PullLoop(
+            self.flow, pulls=self.script, crew=self.crew, call=handle, find_start=self._find_start,
+            offsets=self.offsets, group=self.group, group_name="billing", clock=LoopClock(),
+            pacing=pacing, batch=batch,
+        )  # fmt: skip
+        self.flow.run = self.loop
+        self.task = start(self.loop.run())
+
+    async def _find_start(self) -> Start:
+        await asyncio.sleep(0)
+        found = self._starts.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def finish(self, chunk: Chunk) -> None:
+        """All of it, by one worker, in order."""
+        chunk.next = chunk.low = chunk.count
+        self.loop.left(chunk, chunk.count)
+
+
+async def handle(_: Message) -> None:
+    return
+
+
+def found(first: int, count: int, *, size: int = 100) -> Found:
+    return Found(messages_from(first, count), size, first + count, 0, 10_000)
+
+
+def test_pulls_follow_each_other_from_the_stored_offset_and_chunks_go_to_the_crew() -> None:
+    async def story() -> None:
+        it = Fixture(found(100, 3), NothingNew(110, 0, 110), found(110, 2))
+        await asyncio.sleep(1)
+        await end(it.task)
+
+        assert [(100, 0), (103, 0), (110, 0), (112, 0)] == it.script.asked
+        assert [(100, 103), (110, 112)] == [(chunk.begin, chunk.end) for chunk in it.crew.chunks]
+        assert all(chunk.run is it.loop for chunk in it.crew.chunks)
+        assert 2 == it.loop.running
+
+    _, lines = play_logged(story)
+    assert [("queue positioned", "billing", "orders@broker-a:3", 100, "stored 100")] == told(
+        lines, "group", "queue", "offset", "reason"
+    )
+
+
+def test_what_is_committable_rides_on_the_next_pull_and_is_then_clean() -> None:
+    async def story() -> None:
+        it = Fixture(found(100, 3), found(103, 3), bounds=FlowLimits(messages_max=2))
+        await turns()
+        assert [(100, 0)] == it.script.asked
+        it.finish(it.crew.chunks[0])
+        assert [(QUEUE, 103)] == it.offsets.dirty()
+        await turns()
+        assert [(100, 0), (103, 103)] == it.script.asked
+        assert [] == it.offsets.dirty()
+        await end(it.task)
+
+    play(story)
+
+
+def test_a_failed_pull_takes_back_that_its_offset_was_told() -> None:
+    """It may never have arrived, and where traffic ends there is no next pull for a while."""
+
+    async def story() -> None:
+        it = Fixture(found(100, 3), Failed("connection lost"), bounds=FlowLimits(messages_max=2))
+        await turns()
+        it.finish(it.crew.chunks[0])
+        await asyncio.sleep(0.1)
+        assert [(100, 0), (103, 103)] == it.script.asked
+        assert [(QUEUE, 103)] == it.offsets.dirty()
+        await end(it.task)
+
+    play(story)
+
+
+def test_failures_stand_back_and_are_named_on_entering_and_on_leaving() -> None:
+    async def story() -> list[float]:
+        it = Fixture(Failed("connection lost"), Failed("connection lost"), NothingNew(100, 0, 100))
+        await asyncio.sleep(10)
+        await end(it.task)
+        return it.script.asked_at
+
+    instants, lines = play_logged(story)
+    waits = [after - before for before, after in itertools.pairwise(instants)]
+    assert [0.5, 1.0, 0.0] == [round(wait, 1) for wait in waits]
+    assert ["queue positioned", "pull failed", "pull recovered"] == [line["event"] for line in lines]
+    assert [("pull failed", "connection lost")] == told(lines[1:], "reason")
+
+
+def test_a_broker_that_does_not_know_us_gets_a_heartbeat() -> None:
+    """24: no such subscription, 25: an older one. No other failure is mended by a heartbeat."""
+
+    async def story() -> int:
+        it = Fixture(Failed("no subscription", 24), Failed("old subscription", 25), Failed("busy", 2), Failed("gone"))
+        await asyncio.sleep(20)
+        await end(it.task)
+        assert 5 == len(it.script.asked)
+        return it.group.not_a_member_calls
+
+    assert 2 == play(story)
+
+
+def test_a_heartbeat_that_was_heard_lets_one_pull_go_at_once() -> None:
+    """One: who is refused again although it was heard stands back, or the two would go round as fast as they can."""
+
+    async def story() -> list[float]:
+        it = Fixture(*[Failed("no subscription", 24)] * 3, NothingNew(100, 0, 100))
+        it.loop.introduced()
+        for _ in range(50):
+            await asyncio.sleep(0.1)
+            it.loop.introduced()
+        await end(it.task)
+        return it.script.asked_at
+
+    waits = [after - before for before, after in itertools.pairwise(play(story))]
+    assert [0.1, 1.0, 2.0] == [round(wait, 1) for wait in waits[:3]]
+
+
+def test_what_was_doubted_and_stands_goes_on_with_all_it_holds() -> None:
+    async def story() -> None:
+        it = Fixture(
+            found(100, 3), OffsetIllegal(0, 0, 0), NothingNew(103, 0, 103),
+            starts=(Start(100, "stored 100", 100), Start(100, "stored 100", 100)),
+        )  # fmt: skip
+        await turns()
+        (chunk,) = it.crew.chunks
+        it.finish(chunk)
+        assert [100, 103, 103, 103] == [offset for offset, _ in it.script.asked]
+        assert 103 == it.offsets.committable(QUEUE)
+        await end(it.task)
+
+    _, lines = play_logged(story)
+    assert [("queue stays", "moved by its broker to 0, but stored 100")] == told(lines[1:], "reason")
+
+
+def test_a_position_that_cannot_be_had_is_named_and_asked_again_and_nothing_is_pulled_meanwhile() -> None:
+    async def story() -> None:
+        it = Fixture(starts=(BrokerUnreachable("broker-a gives no answer"), Start(7, "stored 7", 7)))
+        await asyncio.sleep(0.4)
+        assert [] == it.script.asked
+        assert it.offsets.committable(QUEUE) is None
+        await asyncio.sleep(0.2)
+        assert [(7, 0)] == it.script.asked
+        await end(it.task)
+
+    _, lines = play_logged(story)
+    assert ["pull failed", "pull recovered", "queue positioned"] == [line["event"] for line in lines]
+    assert ("pull failed", "broker-a gives no answer") in told(lines, "reason")
+
+
+def test_a_queue_that_lacks_its_first_record_is_named_as_what_it_is() -> None:
+    """No pull has failed: it was a record of progress that a broker refused."""
+    refusals = [FrameworkError("its first record of progress could not be written: SEND_MESSAGE_V2 (310) refused")]
+
+    class Progress:
+        passing, fence = None, Fence()
+
+        async def handed_over(self) -> None: ...
+        async def begin(self, offset: int, stored: int | None) -> bool:
+            if refusals:
+                raise refusals.pop()
+            return True
+
+        def is_moved(self, window: object) -> bool:
+            return False
+
+    async def story() -> None:
+        it = Fixture(starts=(Start(7, "stored 7", 7), Start(7, "stored 7", 7)))
+        it.loop.progress = Progress()  # type: ignore[assignment]  # as much of it as this takes
+        await asyncio.sleep(2)
+        await end(it.task)
+
+    _, lines = play_logged(story)
+    assert ["queue not begun", "pull recovered", "queue positioned"] == [line["event"] for line in lines]
+    assert "first record of progress could not be written: SEND_MESSAGE_V2" in lines[0]["reason"]
+
+
+def test_a_queue_moved_by_its_broker_goes_on_from_there_and_says_so() -> None:
+    async def story() -> None:
+        it = Fixture(found(100, 3), OffsetIllegal(40, 40, 160), found(40, 2))
+        await turns()
+        old, new = it.crew.chunks
+        it.finish(old)
+        assert 40 == it.offsets.committable(QUEUE), "what was held lies outside of the broker's range"
+        it.finish(new)
+        assert 42 == it.offsets.committable(QUEUE)
+        await end(it.task)
+        assert [(100, 0), (103, 0), (40, 40), (42, 40)] == it.script.asked
+
+    _, lines = play_logged(story)
+    assert [("queue moved by its broker", 103, 40)] == told(lines, "offset", "to")
+
+
+@pytest.mark.parametrize(
+    ("answer", "asked_again", "begins", "reason"),
+    [
+        (BEHIND, Start(101, "stored 101", 101), 101, "moved by its broker to 40, but stored 101"),
+        # A topic made again has no offsets: what lies below 40 is not what was read, and none of it is to be skipped.
+        (BEHIND, NOTHING_STORED, 7, "moved by its broker to 40, but nothing stored, policy first -> 7"),
+        (AHEAD, NOTHING_STORED, 500, "moved by its broker to 500, and nothing stored"),
+    ],
+)
+def test_what_the_master_has_stored_stands_above_an_offset_that_is_far_away(
+    answer: OffsetIllegal, asked_again: Start, begins: int, reason: str
+) -> None:
+    async def story() -> None:
+        it = Fixture(
+            found(100, 3), answer, found(begins, 2),
+            starts=(Start(100, "stored 100", 100), asked_again),
+        )  # fmt: skip
+        await turns()
+        _, new = it.crew.chunks
+        it.finish(new)
+        assert begins + 2 == it.offsets.committable(QUEUE)
+        await end(it.task)
+        assert [100, 103, begins, begins + 2] == [offset for offset, _ in it.script.asked]
+
+    _, lines = play_logged(story)
+    assert [("queue positioned", 100, "stored 100"), ("queue positioned", begins, reason)] == told(
+        lines, "offset", "reason"
+    )
+
+
+def test_a_full_queue_pulls_again_when_a_chunk_has_ended() -> None:
+    async def story() -> None:
+        it = Fixture(found(100, 2), found(102, 2), found(104, 2), bounds=FlowLimits(messages_max=3))
+        await turns()
+        assert [(100, 0), (102, 0)] == it.script.asked
+        assert "count" == it.flow.held_because
+        it.finish(it.crew.chunks[1])
+        await turns()
+        assert 3 == len(it.script.asked), "behind the gap, but its messages are let go"
+        it.finish(it.crew.chunks[0])
+        await turns()
+        assert (106, 104) == it.script.asked[-1]
+        await end(it.task)
+
+    play(story)
+
+
+def test_a_retired_queue_ends_its_loop_where_it_waits_for_room() -> None:
+    async def story() -> None:
+        it = Fixture(found(100, 4), bounds=FlowLimits(messages_max=3))
+        await turns()
+        it.flow.revoke()
+        it.loop.bell.ring()
+        await turns()
+        assert it.task.done()
+        assert it.task.exception() is None
+
+    play(story)
+
+
+def test_a_queue_retired_during_a_long_poll_hands_over_nothing_that_comes_late() -> None:
+    async def story() -> None:
+        it = Fixture(found(100, 2))
+        await turns()
+        assert 2 == len(it.script.asked)
+        it.flow.revoke()
+        it.task.cancel()
+        await turns()
+        assert it.task.cancelled()
+        assert 1 == it.script.abandoned
+        assert 1 == len(it.crew.chunks)
+
+    play(story)
+
+
+def test_an_answer_that_crosses_the_retiring_is_dropped() -> None:
+    async def story() -> None:
+        answered = asyncio.Event()
+
+        class Late(Script):
+            async def pull(self, offset: int, committable: Callable[[], int], *, alone: bool = False) -> PullResult:
+                self.asked.append((offset, committable()))
+                await answered.wait()
+                return found(100, 2)
+
+        it = Fixture()
+        it.script.pull = Late().pull  # type: ignore[method-assign]  # this one only
+        await turns()
+        it.flow.revoke()
+        answered.set()
+        await turns()
+        assert [] == it.crew.chunks
+        assert it.task.done()
+        assert QueueState.RETIRING is it.flow.state
+        assert 0 == it.budget.used
+
+    play(story)
+
+
+def test_the_end_of_a_chunk_moves_the_offset_and_is_counted_once() -> None:
+    async def story() -> None:
+        it = Fixture(found(100, 3))
+        await turns()
+        (chunk,) = it.crew.chunks
+        chunk.next, chunk.low = 3, 2
+        it.loop.left(chunk, 2)
+        assert (2, 100) == (it.group.ended, it.offsets.committable(QUEUE)), "an unfinished chunk is read when flushed"
+        chunk.low = 3
+        it.loop.left(chunk, 1)
+        it.loop.left(chunk, 0)
+        assert (3, 103) == (it.group.ended, it.offsets.committable(QUEUE))
+        assert 0 == it.budget.used
+        it.loop.uncommon(chunk, 1, "a result", 0.0)
+        assert [(1, "a result")] == it.group.uncommon_ends
+        await end(it.task)
+
+    play(story)
+
+
+def test_its_repr_is_its_flows() -> None:
+    async def story() -> str:
+        it = Fixture()
+        await end(it.task)
+        assert 0 == it.loop.running
+        return repr(it.loop)
+
+    assert "<PullLoop <QueueFlow orders@broker-a:3 positioning next=0 window=None>>" == play(story)
