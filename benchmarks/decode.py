@@ -18,7 +18,7 @@ from pathlib import Path
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.wire import compression, frame
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.connection import Connection
 from framework.wire.fields import command_for, from_fields
 from framework.wire.requests.pull import SUSPEND, PullAnswer, PullRequest, PullTemplate, read_progress
@@ -54,7 +54,7 @@ def records(count: int, body: bytes, sys_flag: int = 0) -> bytes:
 def cases(body_bytes: int) -> list[Case]:
     body = bytes(range(256)) * (body_bytes // 256) + bytes(range(body_bytes % 256))
     small, large = records(SMALL, body), records(LARGE, body)
-    codec = compression.Codec.ZLIB
+    codec = compression.Compression.ZLIB
     squeezed = records(LARGE, compression.compress(body, codec), codec.sys_flag)
     messages = decode(large, QUEUE)
     source = messages[0]._source  # noqa: SLF001  # the benchmark looks under the lid
@@ -108,12 +108,12 @@ def pull_request() -> PullRequest:
     )  # fmt: skip
 
 
-def pull_answer(body: bytes) -> Command:
+def pull_answer(body: bytes) -> RemotingCommand:
     fields = {
         "suggestWhichBrokerId": "0", "nextBeginOffset": "123488", "minOffset": "0", "maxOffset": "12345678",
         "topicSysFlag": "0", "groupSysFlag": "0",
     }  # fmt: skip
-    return Command(0, fields, body, number=7, flag=1, remark="FOUND")
+    return RemotingCommand(0, fields, body, number=7, flag=1, remark="FOUND")
 
 
 def sample(case: Case) -> float:

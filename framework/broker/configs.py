@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from framework.broker.request import Refusal
 from framework.broker.store.tables import SavedTable
-from framework.broker.store.topics import PERM_INHERIT, PERM_READ_WRITE, ConsumerGroup, Topic
+from framework.broker.store.topics import PERM_INHERIT, PERM_READ_WRITE, StoredGroup, Topic
 from framework.broker.topic_rules import QUEUES_MAX, TopicRules, check_topic_name
 from framework.errors import shorten
 from framework.wire.bodies.config import DataVersion, GroupConfig, GroupRetryPolicy, TopicConfig
@@ -60,7 +60,7 @@ def _attributes(known: dict[str, str], changes: str) -> dict[str, str]:
     return attributes
 
 
-def group_config(group: ConsumerGroup) -> GroupConfig:
+def group_config(group: StoredGroup) -> GroupConfig:
     kept = GroupConfig(name=group.name) if group.kept == "{}" else GroupConfig.decode(group.kept.encode())
     return replace(
         kept, name=group.name, consume_enable=group.may_consume, consume_broadcast_enable=group.may_broadcast,
@@ -73,7 +73,7 @@ def put_group(rules: TopicRules, config: GroupConfig) -> None:
     """Make a group or change it, or a Refusal. What nobody here acts on is kept as it came."""
     known = rules.groups.get(config.name)
     rules.put_group(
-        ConsumerGroup(
+        StoredGroup(
             name=config.name,
             may_consume=config.consume_enable,
             may_broadcast=config.consume_broadcast_enable,
@@ -86,7 +86,7 @@ def put_group(rules: TopicRules, config: GroupConfig) -> None:
     )
 
 
-def version_of(table: SavedTable[str, Topic] | SavedTable[str, ConsumerGroup], started_ms: int) -> DataVersion:
+def version_of(table: SavedTable[str, Topic] | SavedTable[str, StoredGroup], started_ms: int) -> DataVersion:
     """Which state of a table this is, for whoever reads it page by page."""
     return DataVersion(timestamp=started_ms, counter=table.changes)
 

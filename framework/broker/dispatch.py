@@ -17,11 +17,11 @@ from framework.broker.request import AfterCommit, Answer, Handler, Hold, InSteps
 from framework.errors import FrameworkError, ProtocolError, RecordDamaged, StoreError
 from framework.marks import sometimes
 from framework.wire.codes import ResponseCode, request_name
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 
 log = structlog.get_logger()
 
-Verify = Callable[[Command, str], str | None]
+Verify = Callable[[RemotingCommand, str], str | None]
 """Why a request from this peer is not served; None where it is."""
 
 
@@ -81,7 +81,7 @@ class Dispatch:
     ) -> None:
         """Do what a handler's word means; `over` is called when nothing of it is left to do."""
         match self._decided(request, decide):
-            case Command() as answer:
+            case RemotingCommand() as answer:
                 request.answer(answer)
             case Hold() as hold:
                 request.node.holds.park(request, hold)
@@ -149,7 +149,7 @@ class Dispatch:
             request.answer(replacement)
 
 
-def _after(word: AfterCommit, result: Any, error: FrameworkError | None) -> Command:
+def _after(word: AfterCommit, result: Any, error: FrameworkError | None) -> RemotingCommand:
     if error is None:
         return word.answer(result)
     if isinstance(error, Refusal):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from framework.broker.request import Request
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 
 
 class Lost(Enum):
@@ -24,7 +24,7 @@ class Interceptor:
     """What happens to requests of one code. The first that matches wins, in the order in which they were added."""
 
     code: int
-    answer: Callable[[Request], Command] | Command | None = None
+    answer: Callable[[Request], RemotingCommand] | RemotingCommand | None = None
     """Instead of the handler's."""
     lose: Lost | None = None
     delay_ms: int = 0
@@ -38,7 +38,7 @@ class Interceptor:
     def is_spent(self) -> bool:
         return self.times is not None and self.hits >= self.times
 
-    def replacement(self, request: Request) -> Command | None:
+    def replacement(self, request: Request) -> RemotingCommand | None:
         """The answer that stands in for the handler's."""
         return self.answer(request) if callable(self.answer) else self.answer
 

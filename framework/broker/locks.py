@@ -18,7 +18,7 @@ LOCK_LIFE_MS = 60_000
 LOCKS_MAX = 50_000
 
 
-class Locks:
+class QueueLocks:
     """One table a logical broker; time is an argument, of a clock that only goes forward.
 
     Without a table nothing outlives the process, as in RocketMQ.

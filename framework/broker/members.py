@@ -50,7 +50,7 @@ class Member:
         return self.counts_at is None
 
 
-class Group:
+class MemberGroup:
     """One group with at least one member."""
 
     __slots__ = (
@@ -78,20 +78,20 @@ class Members:
     """All groups of one logical broker."""
 
     def __init__(self, timers: Timers, admission: Admission | None = None, *, bytes_max: int = 1 << 25) -> None:
-        self.arrived: Callable[[Group], None] | None = None
+        self.arrived: Callable[[MemberGroup], None] | None = None
         """Told of a group that has one member more, or other topics."""
-        self.departed: Callable[[Group], None] | None = None
+        self.departed: Callable[[MemberGroup], None] | None = None
         """Told of a group that has one member less."""
         self._timers = timers
         self._admission = admission or Admission(timers, 0, 0)
-        self._groups: dict[str, Group] = {}
+        self._groups: dict[str, MemberGroup] = {}
         self._producers: dict[str, dict[Client, Member]] = {}
         self._bytes_max = bytes_max
         self.bytes = 0
         """About what is kept of heartbeats."""
         self._scan: Timer | None = None
 
-    def find(self, group: str) -> Group | None:
+    def find(self, group: str) -> MemberGroup | None:
         return self._groups.get(group)
 
     def client_ids(self, group: str) -> list[str]:
@@ -102,7 +102,7 @@ class Members:
     def producers(self, group: str) -> list[Member]:
         return list(self._producers.get(group, {}).values())
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[MemberGroup]:
         return list(self._groups.values())
 
     def member(self, group: str, client_id: str) -> Member | None:
@@ -137,7 +137,7 @@ class Members:
         A Refusal of what is more than may be kept of all heartbeats; one that says no more than before never is.
         """
         told = None if subscriptions is None else {each.topic: each for each in subscriptions}
-        found = self._groups.get(group) or Group(group)
+        found = self._groups.get(group) or MemberGroup(group)
         weight = found.weight if told is None else sum(map(_weight, told.values()))
         self._grow((0 if client in found.members else _ENTRY_BYTES + len(client_id)) + weight - found.weight)
         self._groups[group] = found
@@ -211,7 +211,7 @@ class Members:
             self._scan.cancel()
             self._scan = None
 
-    def _came(self, group: Group, client: Client, client_id: str, language: int, version: int) -> Member:
+    def _came(self, group: MemberGroup, client: Client, client_id: str, language: int, version: int) -> Member:
         known = group.members.get(client)
         if known is not None:  # the connection goes by another name now
             self._went(group, known)
@@ -223,7 +223,7 @@ class Members:
             self._watch(group)
         return member
 
-    def _watch(self, group: Group) -> None:
+    def _watch(self, group: MemberGroup) -> None:
         """See to it that newcomers count in time, those together whose times lie together."""
         if group.admits is not None:
             group.admits.cancel()
@@ -234,14 +234,14 @@ class Members:
             last = max(at for at in times if at <= first + TOGETHER_S)
             group.admits = self._timers.call_later(max(last - self._timers.time(), 0), self._admit, group, last)
 
-    def _admit(self, group: Group, until: float) -> None:
+    def _admit(self, group: MemberGroup, until: float) -> None:
         for member in group.members.values():
             if member.counts_at is not None and member.counts_at <= until:
                 member.counts_at = None
         self._watch(group)
         self._tell(self.arrived, group)
 
-    def _went(self, group: Group, member: Member) -> None:
+    def _went(self, group: MemberGroup, member: Member) -> None:
         self._admission.went(group.name, member.client_id)
 
     def _grow(self, by: int) -> None:
@@ -254,7 +254,7 @@ class Members:
         self.bytes += by
 
     @staticmethod
-    def _tell(callback: Callable[[Group], None] | None, group: Group) -> None:
+    def _tell(callback: Callable[[MemberGroup], None] | None, group: MemberGroup) -> None:
         if callback is not None:
             callback(group)
 

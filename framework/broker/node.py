@@ -11,15 +11,15 @@ from typing import TypeVar
 from framework.broker.admission import Admission
 from framework.broker.delays import Delays
 from framework.broker.holds import Holds
-from framework.broker.locks import LOCK_LIFE_MS, Locks
+from framework.broker.locks import LOCK_LIFE_MS, QueueLocks
 from framework.broker.members import Members
 from framework.broker.notices import Notices
-from framework.broker.rates import Rate
+from framework.broker.rates import Throughput
 from framework.broker.request import Client, Request
 from framework.broker.retention import Retention
 from framework.broker.settings import BrokerSettings
 from framework.broker.store.offsets import Offsets
-from framework.broker.store.progress import Progress
+from framework.broker.store.progress import ProgressRecords
 from framework.broker.store.queue_locks import load_locks
 from framework.broker.store.queues import Queue
 from framework.broker.store.store import Store
@@ -75,9 +75,9 @@ class Node:
             load_topics(connection, name), load_groups(connection, name), settings, self.switches, name
         )
         self.offsets = Offsets(connection, name)
-        self.progress = Progress(connection, name, store.values)
+        self.progress = ProgressRecords(connection, name, store.values)
         locks = load_locks(connection, name) if settings.keeps_locks else None
-        self.locks = Locks(locks, now_ms=world.clock.monotonic_ms())
+        self.locks = QueueLocks(locks, now_ms=world.clock.monotonic_ms())
         saved = (self.offsets.table, self.offsets.resets, self.offsets.rewinds, self.progress.table)
         for table in (self.rules.topics, self.rules.groups, *saved, locks):
             if table is not None:
@@ -85,13 +85,13 @@ class Node:
         self.started_ms, self.began_ms = world.clock.now_ms(), world.clock.monotonic_ms()
         self.is_write_wiped = False
         """Whether the name server shows none of our topics as writable."""
-        self.puts = Rate()
+        self.puts = Throughput()
         """How many messages came."""
-        self.stored: dict[str, Rate] = {}
+        self.stored: dict[str, Throughput] = {}
         """The same by topic."""
         self.pulled: dict[tuple[str, str, int], int] = {}
         """Where each group was last told to go on in each queue; of many, the last that were new."""
-        self.rates: dict[tuple[str, str], Rate] = {}
+        self.rates: dict[tuple[str, str], Throughput] = {}
         """How many messages each group was given of each topic; of many, the last that were new."""
         self.members = Members(
             timers,
@@ -125,7 +125,7 @@ class Node:
         """A group was given messages by one pull."""
         rate = self.rates.get((group, topic))
         if rate is None:
-            rate = Rate()
+            rate = Throughput()
             _keep(self.rates, (group, topic), rate)
         rate.add(count, size, 1, self.timers.time())
 
@@ -133,7 +133,7 @@ class Node:
         """Messages were committed to a queue of ours."""
         rate = self.stored.get(queue.topic)
         if rate is None:
-            rate = self.stored[queue.topic] = Rate()
+            rate = self.stored[queue.topic] = Throughput()
         count, size, now_s = len(rows), sum([len(row[-1]) for row in rows]), self.timers.time()
         rate.add(count, size, count, now_s)
         self.puts.add(count, size, count, now_s)

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from framework.broker.members import BROADCASTING, Group
+from framework.broker.members import BROADCASTING, MemberGroup
 from framework.broker.timers import Timer, Timers
 from framework.wire.codes import RequestCode
-from framework.wire.command import ONE_WAY_BIT, Command
+from framework.wire.command import ONE_WAY_BIT, RemotingCommand
 
 # What changes this soon after a notice shares the next one: well within the tenth of a second that members may wait.
 TOGETHER_S = 0.08
@@ -33,7 +33,9 @@ class _Due:
 class Notices:
     """One a logical broker. `is_wanted` says whether a group's settings allow notices."""
 
-    def __init__(self, timers: Timers, find: Callable[[str], Group | None], is_wanted: Callable[[str], bool]) -> None:
+    def __init__(
+        self, timers: Timers, find: Callable[[str], MemberGroup | None], is_wanted: Callable[[str], bool]
+    ) -> None:
         self._timers = timers
         self._find = find
         self._is_wanted = is_wanted
@@ -43,12 +45,12 @@ class Notices:
         self._departed: dict[str, float] = {}
         """When it was last told of a departure."""
 
-    def arrived(self, group: Group) -> None:
+    def arrived(self, group: MemberGroup) -> None:
         """Tell all members, the newcomer too."""
         if self._is_told(group):
             self._tell(group.name, self._told.get(group.name), is_departure=False)
 
-    def departed(self, group: Group) -> None:
+    def departed(self, group: MemberGroup) -> None:
         """Tell all that are left."""
         if self._is_told(group):
             self._tell(group.name, self._departed.get(group.name), is_departure=True)
@@ -61,7 +63,7 @@ class Notices:
         self._told.clear()
         self._departed.clear()
 
-    def _is_told(self, group: Group) -> bool:
+    def _is_told(self, group: MemberGroup) -> bool:
         return group.message_model != BROADCASTING and self._is_wanted(group.name)
 
     def _tell(self, name: str, before: float | None, *, is_departure: bool) -> None:
@@ -94,4 +96,6 @@ class Notices:
         if is_departure:
             self._departed[name] = self._told[name]
         for client in list(group.members):
-            client.send(Command(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": name}, flag=ONE_WAY_BIT))
+            client.send(
+                RemotingCommand(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": name}, flag=ONE_WAY_BIT)
+            )

@@ -11,7 +11,7 @@ from framework.broker.handlers import HANDLERS
 from framework.broker.request import Answer, Handler, Request, refuse
 from framework.model.box import BoxAnswer, BoxHandler, BoxRequest
 from framework.wire.codes import ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 
 
 def table_with(given: Mapping[int, BoxHandler] | None) -> Mapping[int, Handler]:
@@ -30,7 +30,7 @@ def _before(own: Handler | None, plugged: BoxHandler) -> Handler:
             BoxRequest(command.code, dict(command.fields), command.body, request.client.peer, request.node.name)
         )
         if isinstance(answer, BoxAnswer):
-            return Command(answer.code, dict(answer.fields), answer.body, remark=answer.remark)
+            return RemotingCommand(answer.code, dict(answer.fields), answer.body, remark=answer.remark)
         if own is not None:
             return own(request)
         if answer is not None:

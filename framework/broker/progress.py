@@ -6,7 +6,7 @@ from framework.broker.node import Node
 from framework.broker.store.queues import Queue
 from framework.broker.store.topics import Topic
 from framework.model.queue import MessageQueue
-from framework.wire.bodies.progress import ConsumeStats, QueueProgress
+from framework.wire.bodies.progress import ConsumeStats, OffsetWrapper
 
 
 def topics_of(node: Node, group: str) -> list[str]:
@@ -30,7 +30,7 @@ def numbers_of(topic: Topic) -> range:
 
 def stats(node: Node, group: str, topics: list[str]) -> ConsumeStats:
     """A group's progress in these topics."""
-    offsets: dict[MessageQueue, QueueProgress] = {}
+    offsets: dict[MessageQueue, OffsetWrapper] = {}
     rate = 0.0
     for name in topics:
         topic = node.rules.topics.get(name)
@@ -43,12 +43,12 @@ def stats(node: Node, group: str, topics: list[str]) -> ConsumeStats:
     return ConsumeStats(offsets=offsets, consume_tps=rate)
 
 
-def _queue_progress(node: Node, group: str, topic: str, number: int) -> QueueProgress:
+def _queue_progress(node: Node, group: str, topic: str, number: int) -> OffsetWrapper:
     queue = node.queue(topic, number)
     committed = node.offsets.get(group, topic, number)
     end = 0 if queue is None else queue.end
     start = committed if committed is not None else 0
-    return QueueProgress(
+    return OffsetWrapper(
         broker_offset=end,
         consumer_offset=start,
         pull_offset=max(node.pulled.get((group, topic, number), 0), start),

@@ -14,7 +14,7 @@ import structlog
 from framework.broker.request import Client, Request, refuse
 from framework.broker.settings import BrokerSettings
 from framework.wire.codes import RequestCode, ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 
 log = structlog.get_logger()
 
@@ -30,7 +30,7 @@ _KEPT_SHARE = 4  # one in so many
 WRITE_BYTES = 2500
 
 
-def cost_of(command: Command) -> int:
+def cost_of(command: RemotingCommand) -> int:
     """About how many bytes of memory a request holds until it is answered. Its texts are there twice."""
     return WRITE_BYTES + len(command.body) + 2 * sum(map(getsizeof, command.fields.values()))
 
@@ -46,7 +46,7 @@ class Quotas:
         self._writes = _Limit("requests wait for the disk", settings.writes_max, settings.channels_max)
         self._bytes = _Limit("bytes of requests wait for the disk", settings.write_bytes_max, settings.channels_max)
 
-    def refusal(self, request: Request) -> Command | None:
+    def refusal(self, request: Request) -> RemotingCommand | None:
         """The answer to a request that there is no room for."""
         if self._writes.is_far(self.writes) and self._bytes.is_far(self.write_bytes):
             return None
@@ -105,5 +105,5 @@ class _Limit:
         """Whether one more may come of a connection that has so much there."""
         return held < self._most and own < self._little
 
-    def refusal(self) -> Command:
+    def refusal(self) -> RemotingCommand:
         return refuse(ResponseCode.SYSTEM_BUSY, f"[OVERLOAD] {self._what}, {self._most} at most; try again later")

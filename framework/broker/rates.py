@@ -20,7 +20,7 @@ class Sum(NamedTuple):
         return Sum(self.messages + other.messages, self.bytes + other.bytes, self.times + other.times)
 
 
-class Rate:
+class Throughput:
     """Counted by ten seconds for the last minute, by the minute for a day. It stands in the way of every pull."""
 
     __slots__ = ("_bytes", "_messages", "_minute", "_minutes", "_tick", "_ticks", "_times", "all", "all_bytes")

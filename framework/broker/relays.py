@@ -10,7 +10,7 @@ from functools import partial
 
 from framework.broker.request import Answered, Relay, Request
 from framework.errors import FrameworkError
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 
 # The connection's own time-out, which would end it: long after ours, when heartbeats have shown that it lives.
 _CHANNEL_TIMEOUT_MS = 600_000
@@ -25,7 +25,7 @@ class _Relaying:
     def __init__(self, request: Request, word: Relay) -> None:
         self._request = request
         self._word = word
-        self._answers: list[Command | None] = [None] * len(word.asked)
+        self._answers: list[RemotingCommand | None] = [None] * len(word.asked)
         self._missing = len(word.asked)
         self._is_over = False
 
@@ -45,7 +45,7 @@ class _Relaying:
     def _answered(self, number: int, answered: Answered) -> None:
         self._heard(number, _result(answered))
 
-    def _heard(self, number: int, answer: Command | None) -> None:
+    def _heard(self, number: int, answer: RemotingCommand | None) -> None:
         self._answers[number] = answer
         self._missing -= 1
         if self._missing == 0:
@@ -58,7 +58,7 @@ class _Relaying:
             self._request.answer(self._word.answer(self._answers))
 
 
-def _result(answered: Answered) -> Command | None:
+def _result(answered: Answered) -> RemotingCommand | None:
     """The member's answer; None where its connection ended first."""
     if answered.cancelled() or answered.exception() is not None:
         return None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from framework.errors import FrameworkError
 from framework.model.sql92 import Expression
 from framework.wire.codes import ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 
 if TYPE_CHECKING:
     from framework.broker.node import Node
@@ -26,7 +26,7 @@ class Answered(Protocol):
     def add_done_callback(self, callback: Callable[[Any], object], /) -> None: ...
     def cancelled(self) -> bool: ...
     def exception(self) -> BaseException | None: ...
-    def result(self) -> Command: ...
+    def result(self) -> RemotingCommand: ...
 
 
 class Client(Protocol):
@@ -34,10 +34,10 @@ class Client(Protocol):
 
     @property
     def peer(self) -> str: ...
-    def send(self, command: Command) -> None: ...
-    def answer(self, request: Command, answer: Command) -> None: ...
+    def send(self, command: RemotingCommand) -> None: ...
+    def answer(self, request: RemotingCommand, answer: RemotingCommand) -> None: ...
     def close(self, reason: str) -> None: ...
-    def request_now(self, command: Command, *, timeout_ms: int) -> Answered: ...
+    def request_now(self, command: RemotingCommand, *, timeout_ms: int) -> Answered: ...
     def attend(self, work: Generator[None, None, None]) -> None:
         """Go on with this, a step a turn, until it ends or the connection does, which closes it."""
 
@@ -53,7 +53,7 @@ class Request:
 
     __slots__ = ("client", "command", "is_answer_lost", "node", "was_held")
 
-    def __init__(self, command: Command, client: Client, node: Node) -> None:
+    def __init__(self, command: RemotingCommand, client: Client, node: Node) -> None:
         self.command = command
         self.client = client
         self.node = node
@@ -62,7 +62,7 @@ class Request:
         self.is_answer_lost = False
         """Whether an interceptor lets nobody hear of what was done."""
 
-    def answer(self, answer: Command) -> None:
+    def answer(self, answer: RemotingCommand) -> None:
         """Send the answer, unless none was asked for."""
         if not self.is_answer_lost:
             self.client.answer(self.command, answer)
@@ -76,9 +76,9 @@ class AfterCommit:
     """Write, and answer only when it is on disk."""
 
     change: Change
-    answer: Callable[[Any], Command]
+    answer: Callable[[Any], RemotingCommand]
     """Makes the answer from the change's result."""
-    refused: Callable[[FrameworkError], Command] | None = None
+    refused: Callable[[FrameworkError], RemotingCommand] | None = None
     """Makes it from the error where the store failed; else code 1."""
 
 
@@ -99,9 +99,9 @@ class Hold:
 class Relay:
     """Ask members of a group, and answer with what they say."""
 
-    asked: tuple[tuple[Client, Command], ...]
+    asked: tuple[tuple[Client, RemotingCommand], ...]
     timeout_ms: int
-    answer: Callable[[list[Command | None]], Command]
+    answer: Callable[[list[RemotingCommand | None]], RemotingCommand]
     """Makes the answer from theirs, in the order asked; None for whoever said nothing in time."""
 
 
@@ -114,7 +114,7 @@ class InSteps:
     """Those that write wait for each other, and so do those that read: each holds more than many may at once."""
 
 
-Answer: TypeAlias = "Command | AfterCommit | Hold | Relay | InSteps"
+Answer: TypeAlias = "RemotingCommand | AfterCommit | Hold | Relay | InSteps"
 Handler: TypeAlias = Callable[[Request], Answer]
 
 
@@ -128,14 +128,14 @@ class Refusal(FrameworkError):
         self.fields = fields
 
 
-def ok(fields: dict[str, str] | None = None, body: bytes = b"", *, remark: str | None = None) -> Command:
-    return Command(ResponseCode.SUCCESS, fields, body, remark=remark)
+def ok(fields: dict[str, str] | None = None, body: bytes = b"", *, remark: str | None = None) -> RemotingCommand:
+    return RemotingCommand(ResponseCode.SUCCESS, fields, body, remark=remark)
 
 
-def when_saved(answer: Command | None = None) -> AfterCommit:
+def when_saved(answer: RemotingCommand | None = None) -> AfterCommit:
     """For changes to tables that are written along with every group: answer when the next one is on disk."""
     return AfterCommit(lambda _: None, lambda _: answer or ok())
 
 
-def refuse(code: int, remark: str, fields: Mapping[str, str] | None = None) -> Command:
-    return Command(code, dict(fields) if fields else None, remark=remark)
+def refuse(code: int, remark: str, fields: Mapping[str, str] | None = None) -> RemotingCommand:
+    return RemotingCommand(code, dict(fields) if fields else None, remark=remark)

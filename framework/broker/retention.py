@@ -11,7 +11,7 @@ import structlog
 
 from framework.broker.settings import BrokerSettings
 from framework.broker.store import expired
-from framework.broker.store.expired import Bounds, Cut
+from framework.broker.store.expired import Bounds, ExpiryStep
 from framework.broker.store.store import Store
 from framework.broker.store.writer import Transaction
 from framework.broker.timers import Timer, Timers
@@ -42,7 +42,7 @@ class Retention:
         self._due_s = 0.0
         self._is_running = False
         self._is_forced = False
-        self._cut: Cut | None = None
+        self._cut: ExpiryStep | None = None
         self._place = 0
         self._removed_bytes = 0
 
@@ -92,13 +92,13 @@ class Retention:
             return Bounds(_EVER_MS, end - self._settings.log_kept_bytes)
         return Bounds(self._clock.now_ms() - self._settings.kept_ms, end)
 
-    def _step(self, transaction: Transaction) -> Cut | None:
+    def _step(self, transaction: Transaction) -> ExpiryStep | None:
         """Remove what the last step has put out of reach, and put some more there."""
         if self._cut is not None:
             expired.remove(transaction, self._cut)
         return expired.choose(transaction, self._store.queues, self._place, self._bounds(), self._waiting)
 
-    def _stepped(self, cut: Cut | None, error: FrameworkError | None) -> None:
+    def _stepped(self, cut: ExpiryStep | None, error: FrameworkError | None) -> None:
         if error is not None:
             self._is_running = False  # the next look begins anew, with whatever this round has left
             log.warning("old messages not removed yet", reason=str(error))

@@ -26,7 +26,7 @@ from framework.model.message import DELAY_LEVEL, KEYS, TAGS, UNIQUE_KEY
 from framework.model.reserved import DEAD_LETTER_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
 from framework.wire import properties as texts
 from framework.wire.codes import ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.ids import offset_message_id
 from framework.wire.requests.send import SendRequest, SendRequestV2
 from framework.wire.stored import Record
@@ -274,7 +274,7 @@ def retry_or_dead_letter(request: Request, sent: Sent) -> Sent:
     return replace(sent, topic=DEAD_LETTER_PREFIX + name, number=0)
 
 
-def send(request: Request, sent: Sent) -> AfterCommit | Command:
+def send(request: Request, sent: Sent) -> AfterCommit | RemotingCommand:
     """One message: 10 and 310."""
     node = request.node
     try:
@@ -297,14 +297,14 @@ def send(request: Request, sent: Sent) -> AfterCommit | Command:
         return refuse(refusal.code, refusal.remark, ANSWER_EXTRAS)
     key = message.properties[UNIQUE_KEY]
 
-    def answer(planned: Planned) -> Command:
+    def answer(planned: Planned) -> RemotingCommand:
         written(node, planned)
         return send_answer(node, [planned.stored], number, key)
 
     return AfterCommit(change, answer, store_failed)
 
 
-def send_answer(node: Node, stored: list[Stored], number: int, key: str | None) -> Command:
+def send_answer(node: Node, stored: list[Stored], number: int, key: str | None) -> RemotingCommand:
     """What a producer is told: the ids in the log, the queue and the first offset."""
     host = offset_message_id(host_of(node.address), 0)[:-16]
     fields = {
@@ -318,6 +318,6 @@ def send_answer(node: Node, stored: list[Stored], number: int, key: str | None) 
     return ok(fields)
 
 
-def store_failed(error: FrameworkError) -> Command:
+def store_failed(error: FrameworkError) -> RemotingCommand:
     """The store is full or failing: not sent, ask another broker or again."""
     return refuse(ResponseCode.SERVICE_NOT_AVAILABLE, f"service not available now: {error}", ANSWER_EXTRAS)

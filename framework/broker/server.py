@@ -38,7 +38,7 @@ from framework.net.tls import TlsOptions, server_context
 from framework.net.turns import Turns
 from framework.ports import World
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.connection import Limits
 
 log = structlog.get_logger()
@@ -220,7 +220,7 @@ class Broker:
         limits, settings = Limits(), self._settings
         is_shared = port > 0 and port + VIP_DISTANCE in self._ports
 
-        def on_request(channel: Served, command: Command) -> None:
+        def on_request(channel: Served, command: RemotingCommand) -> None:
             meant = (self._named(command) or node) if is_shared else node
             self._dispatch.serve(Request(command, channel, meant))
 
@@ -242,7 +242,7 @@ class Broker:
             with_vip=with_vip,
         )
 
-    def _named(self, command: Command) -> Node | None:
+    def _named(self, command: RemotingCommand) -> Node | None:
         """The logical broker that a request names, where one port is that of two."""
         is_short = command.code in {RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE}
         name = command.fields.get("n" if is_short else "bname")

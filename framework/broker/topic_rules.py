@@ -9,7 +9,7 @@ from __future__ import annotations
 from framework.broker.delays import TIMER_TOPIC
 from framework.broker.request import Refusal
 from framework.broker.settings import BrokerSettings
-from framework.broker.store.topics import PERM_INHERIT, PERM_READ_WRITE, ConsumerGroup, GroupTable, Topic, TopicTable
+from framework.broker.store.topics import PERM_INHERIT, PERM_READ_WRITE, GroupTable, StoredGroup, Topic, TopicTable
 from framework.broker.switches import Switches
 from framework.errors import bare, shorten
 from framework.model.reserved import (
@@ -142,7 +142,7 @@ class TopicRules:
         """Those that the broker made for itself."""
         return list(self._own)
 
-    def put_group(self, group: ConsumerGroup) -> None:
+    def put_group(self, group: StoredGroup) -> None:
         """Make a group, or replace its settings."""
         check_group_name(group.name)
         if group.name not in self.groups and len(self.groups) >= self._settings.groups_max:
@@ -152,7 +152,7 @@ class TopicRules:
             )
         self.groups.put(group.name, group)
 
-    def group(self, name: str) -> ConsumerGroup:
+    def group(self, name: str) -> StoredGroup:
         """The group's settings; made with the usual ones where nobody made it, else 26."""
         found = self.groups.get(name)
         if found is not None:
@@ -167,6 +167,6 @@ class TopicRules:
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
                 f"subscription group [{name}] not made: the quota of {self._settings.groups_max} groups is used up",
             )
-        made = ConsumerGroup(name=name)
+        made = StoredGroup(name=name)
         self.groups.put(name, made)
         return made

@@ -47,7 +47,7 @@ Advance = Callable[[int, int], None]
 
 
 @dataclass(slots=True)
-class Counts:
+class TransferCounts:
     """What was written, and what was left where it is."""
 
     topics: int = 0
@@ -57,7 +57,7 @@ class Counts:
     left_out: dict[str, int] = field(default_factory=dict)
 
 
-class Section(NamedTuple):
+class ExportSection(NamedTuple):
     """A topic in the file."""
 
     broker: str
@@ -76,7 +76,7 @@ class _Out:
     def line(self, values: dict[str, Any]) -> None:
         self.put(json.dumps(values).encode() + b"\n")
 
-    def begin(self, section: Section) -> None:
+    def begin(self, section: ExportSection) -> None:
         topic = section.topic
         self.line(
             {
@@ -89,7 +89,7 @@ class _Out:
         self.line({"messages": messages, "crc32": self._checksum})
 
 
-def export(database: Database, stream: BinaryIO, *, only: frozenset[str], advance: Advance) -> Counts:
+def export(database: Database, stream: BinaryIO, *, only: frozenset[str], advance: Advance) -> TransferCounts:
     """Write topics of a store that is whole. RecordDamaged names the first message that is not."""
     queues = Queues(database.writing)
     log = Log(database.reading, queues)
@@ -101,7 +101,7 @@ def export(database: Database, stream: BinaryIO, *, only: frozenset[str], advanc
     }
     _check_known(only, {name for _, name in topics})
     chosen = {key: topic for key, topic in topics.items() if _is_chosen(key[1], only)}
-    counts = Counts()
+    counts = TransferCounts()
     for queue in queues.all():
         count = queue.end - queue.low
         if (queue.broker, queue.topic) in chosen:
@@ -111,7 +111,7 @@ def export(database: Database, stream: BinaryIO, *, only: frozenset[str], advanc
     out = _Out(stream)
     out.line({"format": FORMAT, "version": VERSION})
     for (broker, name), topic in chosen.items():
-        out.begin(Section(broker, topic))
+        out.begin(ExportSection(broker, topic))
         counts.topics += 1
         for queue in queues.of_topic(broker, name):
             at = queue.low
@@ -127,7 +127,7 @@ def export(database: Database, stream: BinaryIO, *, only: frozenset[str], advanc
     return counts
 
 
-def export_salvaged(folder: Path, stream: BinaryIO, *, only: frozenset[str], advance: Advance) -> Counts:
+def export_salvaged(folder: Path, stream: BinaryIO, *, only: frozenset[str], advance: Advance) -> TransferCounts:
     """Write what can be found in a damaged store; nothing in its folder is touched."""
     lock = lock_folder(folder)
     try:
@@ -148,7 +148,7 @@ def _salvaged(
     stream: BinaryIO,
     only: frozenset[str],
     advance: Advance,
-) -> Counts:
+) -> TransferCounts:
     found: dict[int, salvage.Row] = {}
     for row in salvage.rows(pages):
         queue = None if known is None else known.get(row.queue)
@@ -157,7 +157,7 @@ def _salvaged(
         if not is_gone and (row.message not in found or row.place > found[row.message].place):
             found[row.message] = row
         advance(row.page, pages.count)
-    counts = Counts()
+    counts = TransferCounts()
     sections: dict[tuple[str, str], list[tuple[salvage.Row, int]]] = {}
     ends: dict[int, tuple[int, int]] = {}
     for message in sorted(found):
@@ -176,7 +176,7 @@ def _salvaged(
     out.line({"format": FORMAT, "version": VERSION})
     for (broker, topic), rows in sorted(sections.items()):
         numbers = max(number for _, number in rows) + 1
-        out.begin(Section(broker, Topic(name=topic, read_queues=numbers, write_queues=numbers)))
+        out.begin(ExportSection(broker, Topic(name=topic, read_queues=numbers, write_queues=numbers)))
         counts.topics += 1
         for row, _ in rows:
             data = salvage.record(pages, row)
@@ -263,7 +263,7 @@ class _In:
         return data, record
 
 
-def read(stream: BinaryIO, name: str) -> Iterator[Section | Incoming]:
+def read(stream: BinaryIO, name: str) -> Iterator[ExportSection | Incoming]:
     """The topics and messages of a file. ConfigurationError for one that is damaged, cut short or no export."""
     source = _In(stream, name)
     head = source.line()
@@ -282,9 +282,9 @@ def read(stream: BinaryIO, name: str) -> Iterator[Section | Incoming]:
         raise ConfigurationError(f"{name}: damaged: not what its checksum says; export it again")
 
 
-def _section(values: dict[str, Any], name: str) -> Section:
+def _section(values: dict[str, Any], name: str) -> ExportSection:
     try:
-        return Section(
+        return ExportSection(
             str(values["broker"]),
             Topic(
                 name=str(values["topic"]), read_queues=int(values["read_queues"]),

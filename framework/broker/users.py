@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from framework.broker.rules import ACTIONS, ANY, KINDS, Network, Rule, User, refusal
 from framework.broker.wants import wants_of
 from framework.errors import ConfigurationError, ProtocolError, bare, nearest, shorten
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.signing import ACCESS_KEY, verify
 
 _USER_KEYS = ("password", "type", "rules")
@@ -31,7 +31,7 @@ class Users:
     def all(self) -> list[User]:
         return list(self._users.values())
 
-    def refusal(self, command: Command, peer: str) -> str | None:
+    def refusal(self, command: RemotingCommand, peer: str) -> str | None:
         """Why the request is not served; None where it is."""
         name = command.fields.get(ACCESS_KEY)
         if not name:

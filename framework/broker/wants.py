@@ -13,7 +13,7 @@ from framework.model.reserved import RETRY_PREFIX
 from framework.wire.bodies.group import AssignmentQuery, LockBatch
 from framework.wire.bodies.heartbeat import CheckClientConfig, Heartbeat, SubscriptionData
 from framework.wire.codes import RequestCode as Code
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 
 DEFAULT_TOPIC = "TBW102"  # asked for by producers of topics that are still to be made; it holds nothing
 
@@ -75,7 +75,7 @@ _READS_CLUSTER = frozenset(
 )  # fmt: skip
 
 
-def wants_of(command: Command, cluster: str) -> list[Want]:
+def wants_of(command: RemotingCommand, cluster: str) -> list[Want]:
     """Everything that must be allowed. Raises ProtocolError for a body that cannot be read."""
     body = _BY_BODY.get(command.code)
     if body is not None:
@@ -100,7 +100,7 @@ def _group(name: str, actions: tuple[str, ...]) -> Want:
     return Want(GROUP, name.removeprefix(RETRY_PREFIX), actions)
 
 
-def _heartbeat(command: Command) -> list[Want]:
+def _heartbeat(command: RemotingCommand) -> list[Want]:
     """Producers may always say that they are there; it is their sends that are looked at."""
     wants: list[Want] = []
     for consumer in Heartbeat.decode(command.body).consumers:
@@ -112,27 +112,27 @@ def _joined(group: str, subscriptions: Iterable[SubscriptionData]) -> list[Want]
     return [_group(group, (SUB,)), *(_topic(each.topic, (SUB,)) for each in subscriptions)]
 
 
-def _check(command: Command) -> list[Want]:
+def _check(command: RemotingCommand) -> list[Want]:
     check = CheckClientConfig.decode(command.body)
     return _joined(check.group, [check.subscription])
 
 
-def _divided(command: Command) -> list[Want]:
+def _divided(command: RemotingCommand) -> list[Want]:
     asked = AssignmentQuery.decode(command.body)
     return [_group(asked.group, (SUB,)), _topic(asked.topic, (SUB,))]
 
 
-def _lock(command: Command) -> list[Want]:
+def _lock(command: RemotingCommand) -> list[Want]:
     batch = LockBatch.decode(command.body)
     return [_group(batch.group, (SUB,)), *(_topic(queue.topic, (SUB,)) for queue in batch.queues)]
 
 
-def _unregister(command: Command) -> list[Want]:
+def _unregister(command: RemotingCommand) -> list[Want]:
     group = command.fields.get("consumerGroup")
     return [_group(group, (SUB,))] if group else []
 
 
-_BY_BODY: dict[int, Callable[[Command], list[Want]]] = {
+_BY_BODY: dict[int, Callable[[RemotingCommand], list[Want]]] = {
     Code.HEART_BEAT: _heartbeat,
     Code.CHECK_CLIENT_CONFIG: _check,
     Code.QUERY_ASSIGNMENT: _divided,

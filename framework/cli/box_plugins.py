@@ -32,7 +32,7 @@ def handlers_of(names: Sequence[str], clock: Clock) -> Mapping[int, BoxHandler] 
         return None
     from framework.hooks.host import PluginHost, installed
     from framework.runtime.build.collect import importable
-    from framework.settings.schema import AppSettings, Plugins
+    from framework.settings.schema import AppSettings, PluginsSettings
 
     known = {entry.name for entry in installed()}
     local = tuple(name for name in names if name not in known)
@@ -41,7 +41,7 @@ def handlers_of(names: Sequence[str], clock: Clock) -> Mapping[int, BoxHandler] 
         if name.isidentifier() and find_spec(name) is None:
             hint = nearest(name, known) or f"; installed: {', '.join(sorted(known)) or 'none'}"
             raise ConfigurationError(f"no plugin {name!r} is installed, and there is no such module{hint}")
-    settings = AppSettings(plugins=Plugins(only=tuple(name for name in names if name in known), local=local))
+    settings = AppSettings(plugins=PluginsSettings(only=tuple(name for name in names if name in known), local=local))
     host = PluginHost(settings.plugins, settings)
     host.calls.now = clock.monotonic
     for name in names:

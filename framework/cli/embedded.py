@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from framework.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from framework.settings.schema import Cluster
+    from framework.settings.schema import ClusterSettings
 
 
 @asynccontextmanager
-async def embedded(cluster: Cluster, *, alone: bool) -> AsyncIterator[None]:
+async def embedded(cluster: ClusterSettings, *, alone: bool) -> AsyncIterator[None]:
     """Within, the broker listens, if the settings ask for one. `alone`: nobody but this process needs its locks.
 
     A data folder or an address that is taken: StoreError, OSError.

@@ -50,7 +50,7 @@ examples:
 """
 
 
-class Parser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
     """argparse with the nearest right name, and without taking `--worker` for `--workers`."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
@@ -85,7 +85,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    parser = Parser(prog="framework-app", description=_DESCRIPTION, epilog=_EXAMPLES)
+    parser = CommandParser(prog="framework-app", description=_DESCRIPTION, epilog=_EXAMPLES)
     parser.add_argument("--version", action="version", version=f"framework-app {__version__}")
     parser.add_argument("command", metavar="COMMAND", help="one of those above")
     if not arguments or arguments[0].startswith("-"):
@@ -105,13 +105,13 @@ def _run(arguments: list[str]) -> int:
     return code
 
 
-def _command(name: str, description: str | None) -> Parser:
-    command = Parser(prog=f"framework-app {name}", description=(description or "").strip())
+def _command(name: str, description: str | None) -> CommandParser:
+    command = CommandParser(prog=f"framework-app {name}", description=(description or "").strip())
     command.add_argument("--debug", action="store_true", help="show tracebacks, and log at level debug")
     return command
 
 
-def _parsed(command: Parser, arguments: list[str]) -> argparse.Namespace:
+def _parsed(command: CommandParser, arguments: list[str]) -> argparse.Namespace:
     parsed, unknown = command.parse_known_args(arguments)
     if unknown:
         option = unknown[0].partition("=")[0]
@@ -119,7 +119,7 @@ def _parsed(command: Parser, arguments: list[str]) -> argparse.Namespace:
     return parsed
 
 
-def _of_a_plugin(name: str, arguments: list[str], parser: Parser) -> int:
+def _of_a_plugin(name: str, arguments: list[str], parser: CommandParser) -> int:
     """A command that is none of ours: the settings say which plugins there are, and one of those may have it."""
     from framework.cli import plugin_commands
 

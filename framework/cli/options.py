@@ -85,14 +85,14 @@ def number(least: int, most: int) -> Callable[[str], int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Application:
+class AppOptions:
     """What a command line describes, before anything runs."""
 
     settings: AppSettings
     file: Path | None
 
 
-def loaded(arguments: argparse.Namespace) -> Application:
+def loaded(arguments: argparse.Namespace) -> AppOptions:
     """Settings from file, overlays, environment and options. Raises ConfigurationMistakes."""
     findings = Findings()
     application = gathered(arguments, findings)
@@ -101,7 +101,7 @@ def loaded(arguments: argparse.Namespace) -> Application:
     return application
 
 
-def gathered(arguments: argparse.Namespace, findings: Findings) -> Application:
+def gathered(arguments: argparse.Namespace, findings: Findings) -> AppOptions:
     """The same with what is wrong noted, and left out."""
     from framework.settings.sources import Override, gather, override
 
@@ -113,7 +113,7 @@ def gathered(arguments: argparse.Namespace, findings: Findings) -> Application:
         overrides.append(Override(("cluster", "wait_broker"), arguments.wait_broker, "--wait-broker"))
     if arguments.debug:
         overrides.append(Override(("logging", "level"), "debug", "--debug"))
-    application = Application(gather(file, findings, overlays=arguments.overlay, overrides=overrides), file)
+    application = AppOptions(gather(file, findings, overlays=arguments.overlay, overrides=overrides), file)
     arguments.hidden = application.settings.hidden  # for what is said of mistakes that are found later
     return application
 

@@ -29,14 +29,14 @@ def loaded(arguments: list[str]) -> tuple[AppSettings, PluginHost]:
     from framework.hooks.host import PluginHost
     from framework.runtime.build.collect import importable
     from framework.runtime.logs import setup
-    from framework.settings.schema import Logging
+    from framework.settings.schema import LoggingSettings
 
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     first.add_argument("--debug", action="store_true")
     add_options(first)
     known, _ = first.parse_known_args(arguments)
     settings = options.loaded(known).settings
-    for_logs = settings.model_copy(update={"logging": Logging(level="debug" if known.debug else "warning")})
+    for_logs = settings.model_copy(update={"logging": LoggingSettings(level="debug" if known.debug else "warning")})
     setup.configure(for_logs)
     importable(Path.cwd())  # plugins of the application lie beside its settings
     host = PluginHost(settings.plugins, settings, tolerant=True)

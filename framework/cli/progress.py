@@ -7,7 +7,7 @@ import sys
 _WIDTH = 30
 
 
-class Progress:
+class ProgressLine:
     """One line that is drawn over; only as often as it would look different."""
 
     def __init__(self, what: str) -> None:

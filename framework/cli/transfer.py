@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from framework.cli import output
 from framework.cli.exit_codes import ExitCode
-from framework.cli.progress import Progress
+from framework.cli.progress import ProgressLine
 from framework.errors import ConfigurationError, FrameworkError, RecordDamaged, StoreError, shorten
 
 if TYPE_CHECKING:
     from framework.broker.store.store import Store
-    from framework.broker.transfer import Counts, Incoming
+    from framework.broker.transfer import Incoming, TransferCounts
 
 _GROUP = 500
 
@@ -57,7 +57,7 @@ def _export(arguments: argparse.Namespace) -> ExitCode:
     if not folder.is_dir():
         raise StoreError(f"data folder {folder}: there is none")
     draft = arguments.file.with_name(f"{arguments.file.name}.new")
-    progress = Progress("exporting")
+    progress = ProgressLine("exporting")
     try:
         draft.unlink(missing_ok=True)  # what a killed export left, with whatever mode it had
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as stream:
@@ -77,7 +77,7 @@ def _export(arguments: argparse.Namespace) -> ExitCode:
     return ExitCode.CLEAN
 
 
-def _export_whole(folder: Path, stream: Any, only: frozenset[str], progress: Progress) -> Counts:
+def _export_whole(folder: Path, stream: Any, only: frozenset[str], progress: ProgressLine) -> TransferCounts:
     from framework.broker import transfer
     from framework.broker.store.database import open_folder
 
@@ -88,7 +88,7 @@ def _export_whole(folder: Path, stream: Any, only: frozenset[str], progress: Pro
         database.close()
 
 
-def _summary(counts: Counts, *, is_salvage: bool) -> str:
+def _summary(counts: TransferCounts, *, is_salvage: bool) -> str:
     line = f"exported: topics={counts.topics} messages={counts.messages}"
     if is_salvage:
         share = counts.messages / counts.expected if counts.expected else 1.0
@@ -101,7 +101,7 @@ def _summary(counts: Counts, *, is_salvage: bool) -> str:
 def _import(path: Path, folder: Path) -> ExitCode:
     from framework.broker import transfer
 
-    progress = Progress("importing")
+    progress = ProgressLine("importing")
     total = transfer.check(path)
     try:
         topics, messages = asyncio.run(_bring_in(path, folder, total, progress))
@@ -111,11 +111,11 @@ def _import(path: Path, folder: Path) -> ExitCode:
     return ExitCode.CLEAN
 
 
-async def _bring_in(path: Path, folder: Path, total: int, progress: Progress) -> tuple[int, int]:
+async def _bring_in(path: Path, folder: Path, total: int, progress: ProgressLine) -> tuple[int, int]:
     from framework.broker.store.database import open_folder
     from framework.broker.store.store import Store
     from framework.broker.store.topics import TopicTable, load_topics
-    from framework.broker.transfer import Section, read
+    from framework.broker.transfer import ExportSection, read
     from framework.net.real_world import real_world
 
     world, loop = real_world(), asyncio.get_running_loop()
@@ -126,7 +126,7 @@ async def _bring_in(path: Path, folder: Path, total: int, progress: Progress) ->
     try:
         with path.open("rb") as stream:
             for each in read(stream, str(path)):
-                if isinstance(each, Section):
+                if isinstance(each, ExportSection):
                     if each.broker not in tables:
                         tables[each.broker] = load_topics(store.database.writing, each.broker)
                         store.writer.attach(tables[each.broker])

@@ -6,13 +6,13 @@ import resource
 import sys
 from pathlib import Path
 
-from framework.services.crew.run import Counts
-from framework.settings.schema import Workers
+from framework.services.crew.run import MessageCounts
+from framework.settings.schema import WorkersSettings
 
 _PAGES = Path("/proc/self/statm")
 
 
-def worn(counts: Counts, limits: Workers) -> str | None:
+def worn(counts: MessageCounts, limits: WorkersSettings) -> str | None:
     """Why this process should be replaced; None while it need not."""
     ended = counts.handled + counts.retried + counts.dead_lettered + counts.dropped
     if limits.max_messages is not None and ended >= limits.max_messages:

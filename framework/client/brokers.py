@@ -42,7 +42,7 @@ from framework.wire.bodies.heartbeat import Heartbeat
 from framework.wire.bodies.progress import AllConsumerOffsets
 from framework.wire.bodies.route import MASTER
 from framework.wire.codes import ResponseCode, request_name
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.fields import command_for, from_fields
 from framework.wire.ids import parse_offset_message_id
 from framework.wire.requests.group import HeartbeatAnswer, HeartbeatRequest, MembersRequest, UnregisterRequest
@@ -393,19 +393,19 @@ class Brokers:
     async def _ask(
         self,
         queue: MessageQueue,
-        request: Command,
+        request: RemotingCommand,
         *,
         ok: tuple[int, ...] = (ResponseCode.SUCCESS,),
         timeout_ms: int | None = None,
         purpose: Purpose = "requests",
-    ) -> Command:
+    ) -> RemotingCommand:
         address = await self._address(queue)
         answer = await self._request(address, request, timeout_ms, purpose)
         return raise_for(answer, request.code, queue.broker, ok)
 
     async def _request(
-        self, address: str, request: Command, timeout_ms: int | None = None, purpose: Purpose = "requests"
-    ) -> Command:
+        self, address: str, request: RemotingCommand, timeout_ms: int | None = None, purpose: Purpose = "requests"
+    ) -> RemotingCommand:
         try:
             return await self._pool.request(
                 address, request, timeout_ms=timeout_ms or self._timeout_ms, purpose=purpose
@@ -423,7 +423,7 @@ class Brokers:
         return address
 
 
-def _commit(group: str, queue: MessageQueue, offset: int, epoch: int | None) -> Command:
+def _commit(group: str, queue: MessageQueue, offset: int, epoch: int | None) -> RemotingCommand:
     assert offset >= 0, f"offset {offset} of {queue} is none"
     return command_for(
         UpdateOffsetRequest(
@@ -437,7 +437,7 @@ def _commit(group: str, queue: MessageQueue, offset: int, epoch: int | None) -> 
     )
 
 
-def _offset_in(answer: Command, request: object, queue: MessageQueue) -> int:
+def _offset_in(answer: RemotingCommand, request: object, queue: MessageQueue) -> int:
     """The offset of an answer, or ProtocolError: below 0 it would be pulled with, absurdly high it would skip all."""
     offset = from_fields(OffsetAnswer, answer.fields).offset
     if not 0 <= offset <= OFFSET_MAX:

@@ -19,7 +19,7 @@ from framework.model.subscription import Subscription
 from framework.net.channel import Channel
 from framework.net.pool import Pool
 from framework.ports import World
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 
 
 class Cluster:
@@ -30,7 +30,7 @@ class Cluster:
         world: World,
         options: ClusterOptions,
         *,
-        on_request: Callable[[Channel, Command], None] | None = None,
+        on_request: Callable[[Channel, RemotingCommand], None] | None = None,
         on_connected: Callable[[str], None] | None = None,
         on_disconnected: Callable[[str], None] | None = None,
     ) -> None:

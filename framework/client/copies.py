@@ -13,8 +13,8 @@ from framework.model.message import DELAY_LEVEL, ORIGIN_MESSAGE_ID, RETRY_TOPIC,
 from framework.model.reserved import AUTO_CREATE_TOPIC, RETRY_PREFIX, retry_topic
 from framework.wire import properties
 from framework.wire.codes import ResponseCode
-from framework.wire.command import Command
-from framework.wire.compression import Codec, compress
+from framework.wire.command import RemotingCommand
+from framework.wire.compression import Compression, compress
 from framework.wire.fields import command_for
 from framework.wire.requests.send import SendRequestV2
 
@@ -37,7 +37,7 @@ _MISLEADING_PREFIX = "TIMER_"
 
 def dead_letter(
     message: Message, group: str, broker: str, number: int = 0, words: LastWords | None = None, origin: str = ""
-) -> Command:
+) -> RemotingCommand:
     """The send that ends among the dead letters: its attempts are above the maximum that it names.
 
     So the broker has no choice, and creates the group's dead-letter topic where it has none. What it says of its end
@@ -53,7 +53,9 @@ def dead_letter(
     return _send(message, group, texts, broker, number, most)
 
 
-def retry(message: Message, group: str, broker: str, number: int, *, delay_level: int, max_retries: int) -> Command:
+def retry(
+    message: Message, group: str, broker: str, number: int, *, delay_level: int, max_retries: int
+) -> RemotingCommand:
     """The send that comes back after a delay, one attempt on; without a level the next one of the ladder.
 
     Past the maximum the broker makes a dead letter of it, as it does of what is sent back.
@@ -81,12 +83,14 @@ def _texts(message: Message) -> dict[str, str]:
     return texts
 
 
-def _send(message: Message, group: str, texts: dict[str, str], broker: str, number: int, max_retries: int) -> Command:
+def _send(
+    message: Message, group: str, texts: dict[str, str], broker: str, number: int, max_retries: int
+) -> RemotingCommand:
     body, sys_flag = message.body, 0
     if len(body) > COMPRESS_ABOVE:
-        small = compress(body, Codec.ZLIB)
+        small = compress(body, Compression.ZLIB)
         if len(small) < len(body):
-            body, sys_flag = small, Codec.ZLIB.sys_flag
+            body, sys_flag = small, Compression.ZLIB.sys_flag
     header = SendRequestV2(
         producer_group=PRODUCER,
         topic=retry_topic(group),

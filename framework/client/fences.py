@@ -11,7 +11,7 @@ import asyncio
 from framework.errors import Superseded
 from framework.model.queue import MessageQueue
 from framework.wire.codes import ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 
 
 class Fence:
@@ -30,7 +30,7 @@ class Fence:
     def raise_to(self, epoch: int) -> None:
         self.epoch, self.is_refused, self.stored = epoch, False, -1
 
-    def passed(self, answer: Command, epoch: int | None, queue: MessageQueue) -> Command:
+    def passed(self, answer: RemotingCommand, epoch: int | None, queue: MessageQueue) -> RemotingCommand:
         """The answer to a request under this epoch; Superseded where it was refused for that."""
         if answer.code != ResponseCode.BOX_EPOCH_OUTDATED:
             return answer
@@ -38,10 +38,10 @@ class Fence:
             self.is_refused = True
         raise Superseded(f"{queue}: another member has taken the queue since epoch {epoch}")
 
-    def watch(self, answer: asyncio.Future[Command], epoch: int, queue: MessageQueue, offset: int) -> None:
+    def watch(self, answer: asyncio.Future[RemotingCommand], epoch: int, queue: MessageQueue, offset: int) -> None:
         """Hear of a commit that nobody waits for."""
 
-        def done(ended: asyncio.Future[Command]) -> None:
+        def done(ended: asyncio.Future[RemotingCommand]) -> None:
             if ended.cancelled() or ended.exception() is not None:
                 return  # not sent, or not answered: the next flush says it again
             try:

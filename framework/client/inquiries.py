@@ -15,7 +15,7 @@ from framework.wire.bodies.config import KeyValues
 from framework.wire.bodies.connections import ConsumerConnections
 from framework.wire.bodies.heartbeat import CheckClientConfig, SubscriptionData
 from framework.wire.bodies.running import RunningInfo
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.fields import command_for
 from framework.wire.requests.admin import BrokerRuntimeRequest, ConsumerConnectionsRequest
 from framework.wire.requests.group import CheckClientConfigRequest
@@ -61,7 +61,7 @@ class Inquiries:
         """The masters', whose clocks date what is stored."""
         return self._routes.masters()
 
-    async def _ask(self, topic: str, request: Command) -> Command:
+    async def _ask(self, topic: str, request: RemotingCommand) -> RemotingCommand:
         if not self._routes.brokers_of(topic):
             await self._routes.queues(topic)
         last: FrameworkError | None = None

@@ -15,7 +15,7 @@ from framework.net.channel import raise_for
 from framework.net.pool import Pool
 from framework.wire.bodies.route import MASTER
 from framework.wire.codes import RequestCode, ResponseCode, request_name
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.fields import command_for, from_fields
 from framework.wire.requests.progress import (
     ProgressAnswer,
@@ -61,7 +61,7 @@ class KeptProgress:
         self._fences.of(self._group, queue).passed(answer, epoch, queue)
         raise_for(answer, RequestCode.BOX_UPDATE_PROGRESS, queue.broker)
 
-    async def _ask(self, queue: MessageQueue, request: Command) -> Command:
+    async def _ask(self, queue: MessageQueue, request: RemotingCommand) -> RemotingCommand:
         address = self._routes.find(queue.broker, MASTER)
         if address is None:
             await self._routes.refresh(queue.topic)

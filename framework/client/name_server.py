@@ -18,7 +18,7 @@ from framework.net.pool import Pool
 from framework.ports import Chance
 from framework.wire.bodies.route import TopicRoute
 from framework.wire.codes import ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.fields import command_for
 from framework.wire.requests.route import RouteRequest
 
@@ -50,7 +50,7 @@ class NameServer:
         except ProtocolError as error:
             raise ProtocolError(f"route of {topic}: {error.reason}", peer=server) from error
 
-    async def _ask(self, request: Command) -> tuple[Command, str]:
+    async def _ask(self, request: RemotingCommand) -> tuple[RemotingCommand, str]:
         """The first answer that is one, and who gave it."""
         last: FrameworkError | None = None
         first = self._chosen

@@ -24,8 +24,8 @@ from framework.model.reserved import (
 )
 from framework.wire import batch, properties
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
-from framework.wire.compression import Codec, compress
+from framework.wire.command import RemotingCommand
+from framework.wire.compression import Compression, compress
 from framework.wire.fields import command_for
 from framework.wire.requests.send import SendRequestV2
 
@@ -79,7 +79,7 @@ class Outgoing:
     """As they were given: what a trace tells of them."""
     is_batch: bool = False
 
-    def request(self, group: str, queue: MessageQueue) -> Command:
+    def request(self, group: str, queue: MessageQueue) -> RemotingCommand:
         """The send to one queue."""
         header = SendRequestV2(
             producer_group=group,
@@ -105,7 +105,7 @@ def prepare(
     now_ms: int,
     *,
     delay_level: int = 0,
-    codec: Codec = Codec.ZLIB,
+    codec: Compression = Compression.ZLIB,
     compress_above: int = COMPRESS_ABOVE,
     namespace: str = "",
 ) -> Outgoing:
@@ -129,7 +129,7 @@ def prepare_batch(messages: Sequence[Message], keys: Sequence[str], now_ms: int,
     topic = wrap(namespace, messages[0].topic)
     if topic.startswith(RETRY_PREFIX):
         raise ConfigurationError(f"batch to {topic}: retry topics take single messages only")
-    parts: list[batch.Part] = []
+    parts: list[batch.BatchedMessage] = []
     for message, key in zip(messages, keys, strict=True):
         if wrap(namespace, message.topic) != topic:
             raise ConfigurationError(
@@ -138,7 +138,7 @@ def prepare_batch(messages: Sequence[Message], keys: Sequence[str], now_ms: int,
         texts = _checked(topic, message, key)
         if DELAY_LEVEL in texts:
             raise ConfigurationError(f"batch to {topic}: brokers take no delay in a batch; send the message alone")
-        parts.append(batch.Part(message.body, texts))
+        parts.append(batch.BatchedMessage(message.body, texts))
     body = batch.encode(parts)
     if len(body) > BODY_BYTES_MAX:
         raise ConfigurationError(

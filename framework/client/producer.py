@@ -32,8 +32,8 @@ from framework.net.tls import TlsOptions
 from framework.ports import World
 from framework.wire.bodies.route import MASTER
 from framework.wire.codes import ResponseCode
-from framework.wire.command import Command
-from framework.wire.compression import Codec
+from framework.wire.command import RemotingCommand
+from framework.wire.compression import Compression
 from framework.wire.fields import from_fields
 from framework.wire.ids import UniqueKeys
 from framework.wire.requests.send import SendAnswer
@@ -329,7 +329,7 @@ class Producer:
         return f"<Producer {self._group} by {self._shared or self._own or 'nothing yet'}>"
 
 
-_CODECS = {"zlib": Codec.ZLIB, "lz4": Codec.LZ4, "zstd": Codec.ZSTD}
+_CODECS = {"zlib": Compression.ZLIB, "lz4": Compression.LZ4, "zstd": Compression.ZSTD}
 
 
 def _timeout_ms(timeout: str | float) -> int:
@@ -339,7 +339,7 @@ def _timeout_ms(timeout: str | float) -> int:
         raise ConfigurationError(f"timeout: {error}") from error
 
 
-def _results(outgoing: Outgoing, queue: MessageQueue, answer: Command, topic: str) -> list[SendResult]:
+def _results(outgoing: Outgoing, queue: MessageQueue, answer: RemotingCommand, topic: str) -> list[SendResult]:
     """One a message. A batch lies in one queue at consecutive offsets, its offset ids joined by commas."""
     header = from_fields(SendAnswer, answer.fields)
     place = MessageQueue(topic, queue.broker, header.queue_id)

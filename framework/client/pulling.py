@@ -24,7 +24,7 @@ from framework.net.pool import Pool
 from framework.wire import stored
 from framework.wire.bodies.route import MASTER
 from framework.wire.codes import RequestCode, ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.requests.pull import SUBSCRIPTION, SUSPEND, PullRequest, PullTemplate, read_progress
 
 log = structlog.get_logger()
@@ -105,7 +105,7 @@ class Puller:
         except ProtocolError as error:
             return Failed(f"{self._queue} at offset {offset}: {error}")
 
-    async def _ask(self, offset: int, committable: Callable[[], int], count: int) -> Command:
+    async def _ask(self, offset: int, committable: Callable[[], int], count: int) -> RemotingCommand:
         address = self._routes.find(self._queue.broker, self._broker_id)
         if address is None:
             address = await self._find_another()
@@ -134,7 +134,7 @@ class Puller:
         self._broker_id = min(replicas)
         return replicas[self._broker_id]
 
-    def _read(self, answer: Command, offset: int, count: int) -> PullResult:
+    def _read(self, answer: RemotingCommand, offset: int, count: int) -> PullResult:
         code = answer.code
         if code != _FOUND and code not in _NOTHING and code != _MOVED:
             self._broker_id = MASTER
@@ -198,6 +198,6 @@ class Puller:
         return f"<Puller {self._queue} by replica {self._broker_id}>"
 
 
-def _suggested(answer: Command) -> int:
+def _suggested(answer: RemotingCommand) -> int:
     text = answer.fields.get("suggestWhichBrokerId", "0")
     return int(text) if text != "0" and text.isdecimal() and len(text) < 10 else MASTER

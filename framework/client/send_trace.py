@@ -11,7 +11,7 @@ from framework.model.message import DELAY_LEVEL, KEYS, TAGS
 from framework.model.namespaces import unwrap
 from framework.ports import World
 from framework.wire import trace
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.fields import from_fields
 from framework.wire.properties import decode
 from framework.wire.requests.send import SendAnswer
@@ -25,7 +25,7 @@ class SendTrace:
         self.tracer = Tracer(topic, world.workers.call_soon)
 
     def stored(
-        self, outgoing: Outgoing, results: list[SendResult], address: str, answer: Command, began_ms: int
+        self, outgoing: Outgoing, results: list[SendResult], address: str, answer: RemotingCommand, began_ms: int
     ) -> None:
         """A broker has stored these; nothing is told where it wrote no region, or turned traces off."""
         header = from_fields(SendAnswer, answer.fields)

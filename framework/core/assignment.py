@@ -15,7 +15,7 @@ from framework.model.queue import MessageQueue
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class AssignmentChange:
     """What one round changes for one topic."""
 
     gained: tuple[MessageQueue, ...]
@@ -55,7 +55,7 @@ class Assignment:
     def __init__(self) -> None:
         self._owned: dict[str, tuple[MessageQueue, ...]] = {}
 
-    def put(self, topic: str, wanted: Sequence[MessageQueue]) -> Change:
+    def put(self, topic: str, wanted: Sequence[MessageQueue]) -> AssignmentChange:
         """Make `wanted` the owned queues of the topic and answer what that changes."""
         before = self._owned.get(topic, ())
         now = tuple(sorted(wanted))
@@ -64,8 +64,8 @@ class Assignment:
         else:
             self._owned.pop(topic, None)
         if now != before and not marks.safeguard("queues that stay are left alone"):
-            return Change(gained=now, lost=before)
-        return Change(
+            return AssignmentChange(gained=now, lost=before)
+        return AssignmentChange(
             gained=tuple(queue for queue in now if queue not in before),
             lost=tuple(queue for queue in before if queue not in now),
         )

@@ -10,7 +10,7 @@ from framework.core.retry import SendBack, Settle, Stay, decide_in_order
 from framework.model.outcome import Outcome
 
 
-def decide_alone(outcome: Outcome, attempt: int, max_retries: int) -> Settle | Stay:
+def decide_broadcasting(outcome: Outcome, attempt: int, max_retries: int) -> Settle | Stay:
     """`attempt` is 1 on first delivery."""
     decision = decide_in_order(outcome, attempt, max_retries)
     return Settle("dropped") if isinstance(decision, SendBack) else decision

@@ -114,7 +114,7 @@ def due(slot: Slot, limit: float | None) -> float | None:
     return max(over, extended[1]) if extended is not None and extended[0] == member else over
 
 
-class Held:
+class RunningHandler:
     """One running handler as its `Delivery` sees it: has it expired, and may it have more time?"""
 
     __slots__ = ("_member", "_now", "_slot")
@@ -149,12 +149,12 @@ class SlotDelivery(Delivery):
         self.epoch = None if window is None else window.epoch
 
     @property
-    def running(self) -> Held:
-        return Held(self._slot, (self._chunk, self._index), self._now)
+    def running(self) -> RunningHandler:
+        return RunningHandler(self._slot, (self._chunk, self._index), self._now)
 
 
-def held(slot: Slot | None, now: Callable[[], float]) -> Held | None:
+def held(slot: Slot | None, now: Callable[[], float]) -> RunningHandler | None:
     """What a delivery that begins in this slot knows of it."""
     if slot is None or slot.chunk is None:
         return None
-    return Held(slot, (slot.chunk, slot.index), now)
+    return RunningHandler(slot, (slot.chunk, slot.index), now)

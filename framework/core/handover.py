@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from framework import marks
-from framework.core.ranges import Record
+from framework.core.ranges import ProgressRecord
 
 
-def awaited(last: Record | None, member: str, members: Collection[str]) -> str | None:
+def awaited(last: ProgressRecord | None, member: str, members: Collection[str]) -> str | None:
     """Whose word to wait for before the queue is begun; None where nobody has to give it.
 
     A member that is not listed any more is dead, or has left, which it does after it has released everything. What is

@@ -40,7 +40,7 @@ class OffsetTable:
         if offset > self._committable.get(queue, -1) and queue in self._committable:
             self._committable[queue] = offset
 
-    def told(self, queue: MessageQueue, offset: int) -> None:
+    def mark_sent(self, queue: MessageQueue, offset: int) -> None:
         """The broker was sent this offset. One that has moved on meanwhile stays dirty."""
         if queue in self._told:
             if not marks.safeguard("what moved during a flush stays dirty"):
@@ -53,7 +53,7 @@ class OffsetTable:
         """The broker answered that it holds this offset."""
         if queue in self._confirmed:
             self._confirmed[queue] = max(self._confirmed[queue], offset)
-            self.told(queue, offset)
+            self.mark_sent(queue, offset)
 
     def held(self, queue: MessageQueue) -> int:
         """What the broker is known to hold; -1 where that is nothing."""
@@ -70,7 +70,7 @@ class OffsetTable:
         """
         return offset != known and (offset > 0 or self._confirmed[queue] < 0)
 
-    def untold(self, queue: MessageQueue) -> None:
+    def mark_unsent(self, queue: MessageQueue) -> None:
         """What was sent may not have arrived, or not have stayed: send it again."""
         if queue in self._told:
             self._told[queue] = -1

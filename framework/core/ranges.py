@@ -116,7 +116,7 @@ def joined(ranges: Sequence[Range], begin: int, end: int) -> tuple[Range, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ProgressRecord:
     """One queue's finished ranges, as a store keeps them. An empty one says: what was kept before counts no more."""
 
     queue: MessageQueue
@@ -148,7 +148,7 @@ class Record:
         return json.dumps(text, separators=(",", ":")).encode()
 
 
-def within_limit(record: Record) -> tuple[Record, bytes]:
+def within_limit(record: ProgressRecord) -> tuple[ProgressRecord, bytes]:
     """The record and its bytes; folded to an empty one where they would be too many, so that a flush never fails."""
     content = record.encode()
     if len(content) <= limits.RECORD_BYTES_MAX:
@@ -158,7 +158,7 @@ def within_limit(record: Record) -> tuple[Record, bytes]:
     return folded, folded.encode()
 
 
-def decode(content: bytes, queue: MessageQueue) -> Record:
+def decode(content: bytes, queue: MessageQueue) -> ProgressRecord:
     """The record of this queue, or StoreError with what is wrong."""
     if len(content) > 2 * limits.RECORD_BYTES_MAX:
         raise StoreError(f"progress of {queue}: {len(content)} bytes are none of ours")
@@ -167,7 +167,9 @@ def decode(content: bytes, queue: MessageQueue) -> Record:
         if text["v"] != FORMAT or MessageQueue(text["topic"], text["broker"], text["queue"]) != queue:
             raise StoreError(f"progress of {queue}: a record of something else")
         owner, is_released = str(text.get("owner", "")), text.get("released") is True
-        return Record(queue, int(text["epoch"]), _finished(text) if "runs" in text else None, owner, is_released)
+        return ProgressRecord(
+            queue, int(text["epoch"]), _finished(text) if "runs" in text else None, owner, is_released
+        )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise StoreError(f"progress of {queue}: not a record ({shorten(error)})") from None
 

@@ -24,7 +24,7 @@ class SkipRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class SkipResult:
     """An answer without its beginning, how many offsets that was, and why."""
 
     found: Found
@@ -42,7 +42,7 @@ class Skipping:
         self.total = 0
         """Offsets, those of messages that a filter would have left out among them."""
 
-    def cut(self, found: Found, begin: int, now_ms: int) -> Cut | None:
+    def cut(self, found: Found, begin: int, now_ms: int) -> SkipResult | None:
         """What is left of an answer to a pull from `begin`; None where nothing is skipped."""
         to, reason = begin, ""
         backlog, age_ms = self.rules.backlog_over, self.rules.older_than_ms
@@ -60,7 +60,7 @@ class Skipping:
         self.total += to - begin
         left = [message for message in found.messages if message.queue_offset >= to]
         following = max(found.next_offset, to)
-        return Cut(Found(left, found.size, following, found.min_offset, found.max_offset), to - begin, reason)
+        return SkipResult(Found(left, found.size, following, found.min_offset, found.max_offset), to - begin, reason)
 
 
 def _first_since(messages: list[Message], since_ms: int, end: int) -> int:

@@ -16,7 +16,7 @@ import structlog
 from framework.core import limits
 from framework.errors import shorten
 from framework.hooks.contexts import Around
-from framework.hooks.listeners import Told, one_call
+from framework.hooks.listeners import Listeners, one_call
 from framework.hooks.theirs import discard, theirs, told_nothing
 from framework.hooks.verdict import Skip
 from framework.model.delivery import Delivery
@@ -69,7 +69,7 @@ class Calls:
         self._started = tuple(by_hook.get("app_started", ()))
         self._stopping = tuple(by_hook.get("app_stopping", ()))
         self.asked = tuple((each.function, each) for each in by_hook.get("before_consume", ()))
-        """`before_consume` in calling order, for whoever calls them in place: see `services/watched.py`."""
+        """`before_consume` in calling order, for whoever calls them in place: see `services/call/in_place.py`."""
         self.told = tuple((each.function, each, each.takes) for each in by_hook.get("after_consume", ()))
         """`after_consume` likewise, in the opposite order."""
         self.before: tuple[Callable[[Delivery], Drop | RetryLater | None], ...] = (
@@ -83,7 +83,7 @@ class Calls:
         self.after: tuple[Callable[[Delivery, Outcome, float, Kind], None], ...] = (
             (self._telling(),) if self.told else ()
         )
-        self.beside = Told(lambda hook: one_call(self.contained, tuple(by_hook.get(hook, ()))))
+        self.beside = Listeners(lambda hook: one_call(self.contained, tuple(by_hook.get(hook, ()))))
         """What happens beside deliveries; each is None where nobody listens."""
 
     def app_started(self, app: object) -> None:

@@ -21,7 +21,7 @@ def _nobody(_: str) -> None:
     return None
 
 
-class Told:
+class Listeners:
     """One an application."""
 
     __slots__ = ("after_chunk", "assignment_changed", "delivery_stuck", "offsets_committed", "queue_held")
@@ -40,7 +40,7 @@ class Told:
         return f"<Told {', '.join(heard) or 'nobody'}>"
 
 
-NOBODY = Told()
+NOBODY = Listeners()
 
 
 def one_call(each: Callable[..., Any], those: Sequence[Any]) -> Tell | None:

@@ -30,7 +30,7 @@ from framework import marks
 from framework.errors import BrokerUnreachable, ConnectionLost, ProtocolError, Refused, RequestTimedOut
 from framework.net.address import text_of
 from framework.wire.codes import RequestCode, ResponseCode, request_name
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.connection import Connection, Limits
 
 log = structlog.get_logger()
@@ -46,8 +46,8 @@ STRAYS_MAX = 2048  # between two looks of the timer: more than could ever have b
 
 DEFAULT_LIMITS = Limits()
 
-Sign = Callable[[Command], None]
-Answered = asyncio.Future[Command]
+Sign = Callable[[RemotingCommand], None]
+Answered = asyncio.Future[RemotingCommand]
 
 
 class _Deadline(NamedTuple):
@@ -65,7 +65,7 @@ class Channel:
         *,
         limits: Limits = DEFAULT_LIMITS,
         sign: Sign | None = None,
-        on_request: Callable[[Channel, Command], None] | None = None,
+        on_request: Callable[[Channel, RemotingCommand], None] | None = None,
         on_open: Callable[[Channel], None] | None = None,
         stall_bytes_min: int = STALL_BYTES_MIN,
     ) -> None:
@@ -102,7 +102,7 @@ class Channel:
         self._is_write_paused = False
         self._waiting_to_write: deque[asyncio.Future[None]] = deque()
 
-    async def request(self, command: Command, *, timeout_ms: int) -> Command:
+    async def request(self, command: RemotingCommand, *, timeout_ms: int) -> RemotingCommand:
         """The answer, whatever its code. Raises ConnectionLost or RequestTimedOut."""
         left_ms = await self._room_to_write(command, timeout_ms) if self._is_write_paused else timeout_ms
         future = self.request_now(command, timeout_ms=left_ms)
@@ -113,7 +113,7 @@ class Channel:
             if future.cancelled():
                 self._forget(number)
 
-    def request_now(self, command: Command, *, timeout_ms: int) -> Answered:
+    def request_now(self, command: RemotingCommand, *, timeout_ms: int) -> Answered:
         """The answer's future; it fails with ConnectionLost or RequestTimedOut. For small frames: it never waits."""
         if not self.is_open:
             raise ConnectionLost(f"{self.peer}: {self.close_reason or 'not connected yet'}")
@@ -155,7 +155,7 @@ class Channel:
         """Whether requests are signed, so that ready-made frames won't do."""
         return self._sign is not None
 
-    def send(self, command: Command) -> None:
+    def send(self, command: RemotingCommand) -> None:
         """A one-way: never answered, and dropped where the channel has ended."""
         if not self.is_open:
             return
@@ -163,7 +163,7 @@ class Channel:
             self._sign(command)
         self._write(self._wire.one_way(command))
 
-    def answer(self, request: Command, answer: Command) -> None:
+    def answer(self, request: RemotingCommand, answer: RemotingCommand) -> None:
         """Answer a request of the peer's; dropped where the channel has ended or nobody wants an answer."""
         if self._transport is None or self.close_reason is not None:
             return
@@ -177,7 +177,7 @@ class Channel:
         if not self._transport.is_closing():  # asyncio has a line of the log for each write behind a connection's end
             self._transport.write(data)
 
-    async def _room_to_write(self, command: Command, timeout_ms: int) -> int:
+    async def _room_to_write(self, command: RemotingCommand, timeout_ms: int) -> int:
         """Wait while the peer reads too slowly; answers how much of the time-out is left."""
         loop = self._loop
         until = loop.time() + timeout_ms / 1000
@@ -292,7 +292,7 @@ class Channel:
         self._read_at, self.has_heard = self._loop.time(), True
         self._bytes_read += count
 
-    def _obey(self, future: Answered | None, command: Command) -> None:
+    def _obey(self, future: Answered | None, command: RemotingCommand) -> None:
         """Take a frame. An answer is given on though the channel has ended: nobody else would end the wait for it."""
         if future is None:
             if self.close_reason is None:
@@ -312,17 +312,17 @@ class Channel:
         elif self._wire.is_mid_frame and self._timer_at > (until := self._read_at + STALL_SECONDS):
             self._arm(until)
 
-    def _take_request(self, command: Command) -> None:
+    def _take_request(self, command: RemotingCommand) -> None:
         if self.on_request is None:
             remark = f" request type {command.code} not supported"
-            self.answer(command, Command(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark))
+            self.answer(command, RemotingCommand(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark))
             return
         try:
             self.on_request(self, command)
         except Exception as error:  # border: whoever serves requests; one bad request must not end the connection
             log.exception("request failed", peer=self.peer, request=request_name(command.code))
             remark = f"{type(error).__name__} in {request_name(command.code)}"
-            self.answer(command, Command(ResponseCode.SYSTEM_ERROR, remark=remark))
+            self.answer(command, RemotingCommand(ResponseCode.SYSTEM_ERROR, remark=remark))
 
     def eof_received(self) -> bool | None:
         return None  # the transport closes itself; a half-closed peer is of no use
@@ -442,8 +442,8 @@ def _fail(future: Answered, error: BrokerUnreachable) -> None:
 
 
 def raise_for(
-    answer: Command, request: RequestCode | int, peer: str, ok: tuple[int, ...] = (ResponseCode.SUCCESS,)
-) -> Command:
+    answer: RemotingCommand, request: RequestCode | int, peer: str, ok: tuple[int, ...] = (ResponseCode.SUCCESS,)
+) -> RemotingCommand:
     """The answer itself where its code is one of `ok`, else Refused with the broker's remark, shortened."""
     if answer.code in ok:
         return answer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,7 @@ class Credentials:
     secret_key: str = field(repr=False)
     security_token: str | None = field(default=None, repr=False)
 
-    def sign(self, command: Command) -> None:
+    def sign(self, command: RemotingCommand) -> None:
         """Add the signature's fields. Whatever is added to the command afterwards breaks it."""
         from framework.wire.signing import sign  # only where a cluster wants it
 

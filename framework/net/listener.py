@@ -13,7 +13,7 @@ from framework.net.served import House, Served
 from framework.net.turns import Turns
 from framework.ports import Listening, World
 from framework.wire.codes import ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.connection import Limits
 
 log = structlog.get_logger()
@@ -40,7 +40,7 @@ class Listener:
         host: str,
         port: int,
         *,
-        on_request: Callable[[Served, Command], None],
+        on_request: Callable[[Served, RemotingCommand], None],
         on_open: Callable[[Served], None] | None = None,
         on_closed: Callable[[Served], None] | None = None,
         tls: Any = None,
@@ -149,10 +149,12 @@ class Listener:
         def close_in(seconds: float) -> None:
             self._refused[channel] = asyncio.get_running_loop().call_later(seconds, channel.close, reason)
 
-        def tell(_: Any, command: Command) -> None:
-            channel.answer(command, Command(ResponseCode.SYSTEM_BUSY, remark=f"[OVERLOAD] {reason}; try again later"))
+        def tell(_: Any, command: RemotingCommand) -> None:
+            channel.answer(
+                command, RemotingCommand(ResponseCode.SYSTEM_BUSY, remark=f"[OVERLOAD] {reason}; try again later")
+            )
 
-        def tell_first(_: Any, command: Command) -> None:
+        def tell_first(_: Any, command: RemotingCommand) -> None:
             tell(_, command)
             if not command.is_one_way:
                 channel.on_request = tell

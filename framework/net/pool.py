@@ -29,7 +29,7 @@ from framework.net.task_tree import TaskTree
 from framework.net.tls import TlsOptions, client_context, handshake_trouble
 from framework.ports import World
 from framework.wire.codes import ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.connection import Limits
 
 log = structlog.get_logger()
@@ -85,7 +85,7 @@ class Pool:
         allow: Iterable[str] = (),
         trusted: Iterable[str] = (),
         limits: Limits = DEFAULT_LIMITS,
-        on_request: Callable[[Channel, Command], None] | None = None,
+        on_request: Callable[[Channel, RemotingCommand], None] | None = None,
         on_connected: Callable[[str], None] | None = None,
         on_disconnected: Callable[[str], None] | None = None,
     ) -> None:
@@ -151,8 +151,8 @@ class Pool:
         return link
 
     async def request(
-        self, address: str, command: Command, *, timeout_ms: int, purpose: Purpose = "requests"
-    ) -> Command:
+        self, address: str, command: RemotingCommand, *, timeout_ms: int, purpose: Purpose = "requests"
+    ) -> RemotingCommand:
         """The answer, whatever its code; sent once more on a fresh connection where the peer says to go away."""
         channel = await self.channel(address, purpose)
         answer = await channel.request(command, timeout_ms=timeout_ms)

@@ -17,7 +17,7 @@ from framework.errors import ProtocolError
 from framework.net.channel import Answered, Channel
 from framework.net.turns import Turns
 from framework.wire.codes import ResponseCode
-from framework.wire.command import Command, Excessive
+from framework.wire.command import Excessive, RemotingCommand
 
 Work: TypeAlias = Generator[None, None, None]
 
@@ -128,7 +128,7 @@ class Served(Channel, asyncio.BufferedProtocol):
         """Where in the first of these the rest begins."""
         self._inbox_bytes = 0
         self._is_unfinished = False
-        self._commands: deque[tuple[Answered | None, Command]] = deque()
+        self._commands: deque[tuple[Answered | None, RemotingCommand]] = deque()
         self._works: deque[Work] = deque()
         self._collected_bytes = 0
         self._written = self._taken_in = 0
@@ -235,9 +235,9 @@ class Served(Channel, asyncio.BufferedProtocol):
         if self.close_reason is None:
             self._after_reading()
 
-    def _take_request(self, command: Command) -> None:
+    def _take_request(self, command: RemotingCommand) -> None:
         if type(command) is Excessive:
-            self.answer(command, Command(ResponseCode.MESSAGE_ILLEGAL, remark=command.reason))
+            self.answer(command, RemotingCommand(ResponseCode.MESSAGE_ILLEGAL, remark=command.reason))
         else:
             super()._take_request(command)
 
@@ -249,7 +249,7 @@ class Served(Channel, asyncio.BufferedProtocol):
 
     # Out
 
-    def answer(self, request: Command, answer: Command) -> None:
+    def answer(self, request: RemotingCommand, answer: RemotingCommand) -> None:
         if self._transport is None or self.close_reason is not None:
             return
         data = self._wire.answer(request, answer)

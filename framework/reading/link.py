@@ -17,7 +17,7 @@ from framework.net.address import Address, AllowList
 from framework.net.real_clock import RealClock
 from framework.net.tls import handshake_trouble
 from framework.wire.codes import request_name
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.connection import Connection, Limits
 
 CONNECT_SECONDS = 3.0  # as the Java client
@@ -25,7 +25,7 @@ RECEIVE_BYTES = 512 * 1024  # twice the answer that a pull asks for
 # A broker of ours puts its 1,024 messages into one answer, which with large bodies exceeds a stock broker's.
 LIMITS = Limits(frame_bytes_max=64 * 1024 * 1024)
 
-Sign = Callable[[Command], None]
+Sign = Callable[[RemotingCommand], None]
 
 _monotonic = RealClock.monotonic
 
@@ -45,17 +45,17 @@ class Link:
     ) -> None:
         self.peer = str(address)
         self._wire: Connection[int] = Connection(LIMITS)
-        self._answers: dict[int, Command] = {}
+        self._answers: dict[int, RemotingCommand] = {}
         """Answers that came while another one was waited for."""
         self._sign = sign
         self._socket = _connected(address, context, server_name, allow, connect_seconds)
         self.is_open = True
 
-    def request(self, command: Command, *, timeout_ms: int) -> Command:
+    def request(self, command: RemotingCommand, *, timeout_ms: int) -> RemotingCommand:
         """The answer, whatever its code. ConnectionLost, RequestTimedOut or ProtocolError, and the link has ended."""
         return self.answer(self.ask(command, timeout_ms=timeout_ms), timeout_ms=timeout_ms)
 
-    def ask(self, command: Command, *, timeout_ms: int) -> tuple[int, int]:
+    def ask(self, command: RemotingCommand, *, timeout_ms: int) -> tuple[int, int]:
         """Send a request, to be answered later: its number and code are what `answer` wants."""
         if not self.is_open:
             raise ConnectionLost(f"{self.peer}: the connection has ended")
@@ -75,7 +75,7 @@ class Link:
             raise ConnectionLost(f"{self.peer}: {_words(error)}") from error
         return command.number, command.code
 
-    def answer(self, asked: tuple[int, int], *, timeout_ms: int) -> Command:
+    def answer(self, asked: tuple[int, int], *, timeout_ms: int) -> RemotingCommand:
         """The answer to what was asked."""
         number, code = asked
         until = _monotonic() + timeout_ms / 1000

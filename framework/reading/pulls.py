@@ -17,7 +17,7 @@ from framework.reading.reach import Reach
 from framework.reading.settings import ReaderSettings
 from framework.wire.bodies.route import MASTER
 from framework.wire.codes import RequestCode, ResponseCode, request_name
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.requests.pull import LITE_PULL, SUBSCRIPTION, PullRequest, PullTemplate, read_progress
 
 BATCH_BYTES = 4 * 1024 * 1024  # asked for; a stock broker answers with at most 256 KiB
@@ -128,7 +128,7 @@ class Pulls:
             f"{self._queue} from offset {offset}: {attempts} attempts failed; the last: {last}"
         ) from last
 
-    def _answered(self, offset: int, end: int, *, fresh: bool) -> tuple[Link, Command]:
+    def _answered(self, offset: int, end: int, *, fresh: bool) -> tuple[Link, RemotingCommand]:
         timeout_ms = self._settings.request_timeout_ms
         under_way, self._ahead = self._ahead, None
         if under_way is not None:
@@ -155,13 +155,13 @@ class Pulls:
             return  # the next pull finds the link ended, and says so if another does not help
         self._ahead = (link, asked, offset)
 
-    def _command(self, offset: int, end: int) -> Command:
+    def _command(self, offset: int, end: int) -> RemotingCommand:
         command = self._template.command(offset, None)
         command.code = int(RequestCode.LITE_PULL_MESSAGE)
         command.fields["maxMsgNums"] = str(min(self._settings.batch, end - offset))
         return command
 
-    def _read(self, answer: Command, offset: int, end: int) -> Pulled | None:
+    def _read(self, answer: RemotingCommand, offset: int, end: int) -> Pulled | None:
         """What the answer says; None where it says nothing and must be asked for again."""
         code = answer.code
         if code not in (ResponseCode.SUCCESS, ResponseCode.PULL_OFFSET_MOVED, *_NOTHING):
@@ -200,6 +200,6 @@ class Pulls:
             under_way[0].forget(under_way[1])
 
 
-def _suggested(answer: Command) -> int:
+def _suggested(answer: RemotingCommand) -> int:
     text = answer.fields.get("suggestWhichBrokerId", "0")
     return int(text) if text != "0" and text.isdecimal() and len(text) < 10 else MASTER

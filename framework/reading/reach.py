@@ -19,7 +19,7 @@ from framework.reading.link import Link, Sign
 from framework.reading.settings import ReaderSettings
 from framework.wire.bodies.route import MASTER, TopicRoute
 from framework.wire.codes import ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.fields import command_for
 from framework.wire.requests.route import RouteRequest
 
@@ -42,7 +42,9 @@ class Reach:
 
     # Name servers
 
-    def ask_name_server(self, request: Command, ok: tuple[int, ...] = (ResponseCode.SUCCESS,)) -> Command:
+    def ask_name_server(
+        self, request: RemotingCommand, ok: tuple[int, ...] = (ResponseCode.SUCCESS,)
+    ) -> RemotingCommand:
         """The first answer that is one. Else the last refusal, or BrokerUnreachable with the names of all."""
         failed: list[str] = []
         refused: Refused | None = None
@@ -112,7 +114,7 @@ class Reach:
             )
         return link
 
-    def request(self, address: str, request: Command) -> Command:
+    def request(self, address: str, request: RemotingCommand) -> RemotingCommand:
         """The answer, whatever its code; once more on a fresh link where the peer went away without blame."""
         timeout_ms = self._settings.request_timeout_ms
         fields = dict(request.fields)  # signing adds some, which must not be signed again

@@ -27,7 +27,7 @@ from framework.wire import stored
 from framework.wire.bodies.config import GroupConfig
 from framework.wire.bodies.route import TopicList
 from framework.wire.codes import RequestCode, ResponseCode, request_name
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.fields import command_for, from_fields
 from framework.wire.requests.admin import GroupConfigRequest
 from framework.wire.requests.offset import (
@@ -172,7 +172,7 @@ class Reader:
             name = request_name(RequestCode.CONSUMER_SEND_MSG_BACK)
             raise Refused(ResponseCode.NO_PERMISSION, remark, request=name, peer=queue.broker)
 
-    def _ask_for(self, group: str, queue: MessageQueue, offset: int, request: Command) -> None:
+    def _ask_for(self, group: str, queue: MessageQueue, offset: int, request: RemotingCommand) -> None:
         """What a broker does only for a group that it knows: it makes one (where it may) when somebody first pulls."""
         fields = dict(request.fields)
         try:
@@ -184,7 +184,9 @@ class Reader:
             request.fields = fields
             self._ask(queue, request)
 
-    def _ask(self, queue: MessageQueue, request: Command, *, ok: Sequence[int] = (ResponseCode.SUCCESS,)) -> Command:
+    def _ask(
+        self, queue: MessageQueue, request: RemotingCommand, *, ok: Sequence[int] = (ResponseCode.SUCCESS,)
+    ) -> RemotingCommand:
         """Ask the queue's master; again by a fresh route where it does not answer."""
         fields = dict(request.fields)
         last: BrokerUnreachable | None = None
@@ -200,10 +202,10 @@ class Reader:
         assert last is not None, "there is at least one attempt"
         raise BrokerUnreachable(f"{queue}: {1 + self.settings.retries} attempts failed; the last: {last}") from last
 
-    def _at_once(self, asked: Mapping[MessageQueue, Command]) -> dict[MessageQueue, Command]:
+    def _at_once(self, asked: Mapping[MessageQueue, RemotingCommand]) -> dict[MessageQueue, RemotingCommand]:
         """Success alone, without a second attempt: who is missing is asked again by itself, which tells why."""
         self.drop_dead()
-        found: dict[MessageQueue, Command] = {}
+        found: dict[MessageQueue, RemotingCommand] = {}
         silent: set[str] = set()
         timeout_ms = self.settings.request_timeout_ms
         waiting = iter(asked.items())
@@ -326,7 +328,7 @@ def _following(found: Columns, since: int, next_offset: int) -> int:
     return (said if least <= said < next_offset else least) + 1
 
 
-def _commit_of(group: str, queue: MessageQueue, offset: int) -> Command:
+def _commit_of(group: str, queue: MessageQueue, offset: int) -> RemotingCommand:
     if not 0 <= offset <= OFFSET_MAX:
         raise ConfigurationError(f"commit of {queue}: offset {offset} is none")
     header = UpdateOffsetRequest(
@@ -339,7 +341,7 @@ def _commit_of(group: str, queue: MessageQueue, offset: int) -> Command:
     return command_for(header)
 
 
-def _offset_in(answer: Command, queue: MessageQueue) -> int:
+def _offset_in(answer: RemotingCommand, queue: MessageQueue) -> int:
     offset = from_fields(OffsetAnswer, answer.fields).offset
     if not 0 <= offset <= OFFSET_MAX:
         raise ProtocolError(f"{queue}: answered with offset {shorten(offset)}", peer=queue.broker)

@@ -17,7 +17,7 @@ from framework.wire.bodies.running import DirectResult, RunningInfo
 STACKS_SECONDS = 1.0
 
 
-class AskedApp:
+class AppAdministration:
     """One per application; `groups` and `snapshot` are asked each time, for groups come to be after it."""
 
     def __init__(
@@ -35,9 +35,9 @@ class AskedApp:
         if found is not None:
             found.members_changed()
 
-    def group(self, name: str) -> AskedGroup | None:
+    def group(self, name: str) -> GroupAdministration | None:
         found = self._find(name)
-        return None if found is None else AskedGroup(found, self._world)
+        return None if found is None else GroupAdministration(found, self._world)
 
     def running_info(self, group: str, *, with_stacks: bool) -> RunningInfo:
         return running_info(self._snapshot(), group, stacks=self._last_stacks() if with_stacks else None)
@@ -53,7 +53,7 @@ class AskedApp:
         return next((group for group in self._groups() if group.plan.name == name), None)
 
 
-class AskedGroup:
+class GroupAdministration:
     """One group of it, for the time of one request."""
 
     def __init__(self, group: ConsumerGroup, world: World) -> None:

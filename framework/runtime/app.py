@@ -21,7 +21,7 @@ from framework.net.library_logs import log_as_a_library
 from framework.net.real_world import real_world
 from framework.net.task_tree import TaskTree
 from framework.ports import World
-from framework.runtime.administration import AskedApp
+from framework.runtime.administration import AppAdministration
 from framework.runtime.build.collect import unknown_groups
 from framework.runtime.build.connect import Patience, cluster_options
 from framework.runtime.build.plans import group_plans
@@ -44,7 +44,7 @@ from framework.services.call.publishing import Means
 from framework.services.call.resources import Resources
 from framework.services.call.trace import ConsumeTrace
 from framework.services.clocks import AlignedClock
-from framework.services.crew.run import Counts
+from framework.services.crew.run import MessageCounts
 from framework.services.inbound import Inbound
 from framework.services.standstill import Standstill
 from framework.settings.changes import Kind, changes, taken_over
@@ -115,7 +115,7 @@ class App:
 
     # Life
 
-    async def run(self) -> Counts:
+    async def run(self) -> MessageCounts:
         """Consume until `stop` is called, then drain; answers what became of messages (`counts`). It ended cleanly
         where nothing is `abandoned` or `unconfirmed`. Cancelling it stops at once, without draining.
         """
@@ -136,7 +136,7 @@ class App:
         self._taken.take(self.settings, self.consumers, self.plugins)
         admin = self.settings.admin
         inbound = Inbound(
-            AskedApp(lambda: self._groups, self.snapshot, self.world),
+            AppAdministration(lambda: self._groups, self.snapshot, self.world),
             tree,
             may_reset=admin.reset,
             may_consume=admin.direct,
@@ -345,7 +345,7 @@ class App:
         return self._membership.joining.member(self.worker)
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> MessageCounts:
         """What became of messages, all groups together."""
         return total([*(group.counts for group in self._groups), *self._taken.counts])
 

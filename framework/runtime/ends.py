@@ -11,7 +11,7 @@ from collections.abc import Callable
 import structlog
 
 from framework import marks
-from framework.core.broadcasting import decide_alone
+from framework.core.broadcasting import decide_broadcasting
 from framework.core.chunk import Chunk
 from framework.core.results import result_of
 from framework.core.retry import SendBack, Settle, Stay, cut_short, decide
@@ -21,7 +21,7 @@ from framework.ports import Clock
 from framework.runtime.group.broadcasting import Broadcasting
 from framework.runtime.group.plan import GroupPlan, Handling
 from framework.runtime.reports import GroupReports
-from framework.services.crew.run import Counts
+from framework.services.crew.run import MessageCounts
 from framework.services.outcome import unopened
 from framework.services.outcome.settle import Parked, Settler
 from framework.services.queue.pull import PullLoop
@@ -29,16 +29,16 @@ from framework.services.queue.pull import PullLoop
 log = structlog.get_logger()
 
 
-class Ends:
+class Outcomes:
     """One per group."""
 
     def __init__(
         self,
         plan: Callable[[], GroupPlan],
         *,
-        counts: Counts,
+        counts: MessageCounts,
         settler: Settler,
-        holder: unopened.Held,
+        holder: unopened.Unopened,
         alone: Broadcasting | None,
         reports: GroupReports,
         clock: Clock,
@@ -48,7 +48,7 @@ class Ends:
         self._reports, self._clock, self._handling_of = reports, clock, handling_of
         self._is_cut_told = False
 
-    def uncommon(self, queue: PullLoop, chunk: Chunk, index: int, result: object, started: float) -> None:
+    def not_success(self, queue: PullLoop, chunk: Chunk, index: int, result: object, started: float) -> None:
         """Not plain success: name the outcome, decide, carry out."""
         if chunk.window.is_closed:
             marks.sometimes("a handler ended after its queue was gone")
@@ -63,7 +63,7 @@ class Ends:
         elapsed_ms = (self._clock.monotonic() - started) * 1000
         end = result_of(result)
         outcome = end.outcome
-        decide_here = decide if self._alone is None else decide_alone
+        decide_here = decide if self._alone is None else decide_broadcasting
         decision: Settle | SendBack | Stay = decide_here(outcome, message.attempt, plan.max_retries)
         self._counts.add_kind(end.kind)
         if end.error is not None:

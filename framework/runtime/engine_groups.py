@@ -22,7 +22,7 @@ from framework.net.task_tree import TaskTree
 from framework.ports import Workers
 from framework.runtime.build.collect import max_retries_of
 from framework.runtime.report.counting import EngineFigures
-from framework.services.crew.run import Counts
+from framework.services.crew.run import MessageCounts
 from framework.settings.schema import AppSettings
 
 log = structlog.get_logger()
@@ -124,7 +124,7 @@ class TakenGroups:
         return [each.asked(lambda taken: taken.idle_ms, 0) for each in self._groups]
 
     @property
-    def counts(self) -> list[Counts]:
+    def counts(self) -> list[MessageCounts]:
         """What became of messages, a group each; nothing of one whose engine fails to say."""
         return [_counts(each) for each in self._groups]
 
@@ -166,8 +166,8 @@ class TakenGroups:
         )
 
 
-def _counts(group: _Group) -> Counts:
-    counts = Counts()
+def _counts(group: _Group) -> MessageCounts:
+    counts = MessageCounts()
     try:
         told = group.taken.counts
         counts.handled, counts.retried, counts.dead_lettered = (

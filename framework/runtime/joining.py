@@ -26,7 +26,7 @@ from framework.net.task_tree import TaskTree
 from framework.ports import World
 from framework.runtime.life import Life
 from framework.services.rebalance import RebalanceLoop
-from framework.settings.schema import Application
+from framework.settings.schema import ApplicationSettings
 from framework.wire.bodies.running import ATTENDANCE, HOST, SESSION, STARTED_AT, RunningInfo
 
 log = structlog.get_logger()
@@ -37,20 +37,20 @@ AGAIN_S = 30.0  # a connection that broke without a word stays listed for up to 
 ABSENT_MAX = 1_000
 
 
-class Group(Protocol):
+class JoiningGroup(Protocol):
     """What joining needs of a group."""
 
     plan: Any
     rebalance: RebalanceLoop
 
 
-G = TypeVar("G", bound=Group)
+G = TypeVar("G", bound=JoiningGroup)
 
 
 class Joining:
     """One per application."""
 
-    def __init__(self, app: Application, world: World) -> None:
+    def __init__(self, app: ApplicationSettings, world: World) -> None:
         self._app, self._world = app, world
         self.host = f"{world.identity.host} (process {world.identity.process})"
         self.session = world.chance.token(6).hex()
@@ -96,7 +96,7 @@ class Joining:
         held = [group for group in groups if group.plan.name in self.held]
         return [group for group in groups if group not in held], held
 
-    async def _look_at(self, cluster: Cluster, group: Group, member: str) -> None:
+    async def _look_at(self, cluster: Cluster, group: JoiningGroup, member: str) -> None:
         name, topic = group.plan.name, group.plan.subscriptions[0].topic
         try:
             listed = await cluster.brokers.members(name, topic)
@@ -160,7 +160,7 @@ class Joining:
 
     # After
 
-    async def doubled(self, cluster: Cluster, group: Group, member: str) -> None:
+    async def doubled(self, cluster: Cluster, group: JoiningGroup, member: str) -> None:
         """Our name is listed twice: whoever is not the one that the broker finds by it has to go."""
         name, now = group.plan.name, self._world.clock.monotonic()
         if now - self._asked_at.get(name, -AGAIN_S) < AGAIN_S:
@@ -189,7 +189,7 @@ class Joining:
         )
 
 
-async def _give_back(cluster: Cluster, group: Group, member: str) -> None:
+async def _give_back(cluster: Cluster, group: JoiningGroup, member: str) -> None:
     """Unlock what a former life of this name may have left locked: the others have its queues, and wait for that."""
     if not marks.safeguard("a name gives back its locks before it waits"):
         return
@@ -203,7 +203,7 @@ async def _give_back(cluster: Cluster, group: Group, member: str) -> None:
             log.debug("locks not given back", group=group.plan.name, topic=topic, reason=str(error))
 
 
-async def _share(cluster: Cluster, group: Group, member: str, others: Sequence[str]) -> list[str]:
+async def _share(cluster: Cluster, group: JoiningGroup, member: str, others: Sequence[str]) -> list[str]:
     """The queues that would be this member's."""
     found: list[str] = []
     for each in group.plan.subscriptions:

@@ -29,7 +29,7 @@ from framework.runtime.watching import start_census, start_clocks, start_rooms
 from framework.services.census import CensusLoop
 from framework.services.clocks import AlignedClock
 from framework.services.heartbeat import HeartbeatLoop
-from framework.services.queue.pull import Pulls
+from framework.services.queue.pull import QueuePulls
 from framework.services.room_watch import RoomWatch
 from framework.services.supervise import supervise
 from framework.settings.schema import AppSettings
@@ -82,7 +82,7 @@ class Membership:
         supervise(tree, "routes", cluster.routes.run, self._world.chance)
 
     def _group(self, plan: GroupPlan) -> ConsumerGroup:
-        def pulls(subscription: Subscription, queue: MessageQueue) -> Pulls:
+        def pulls(subscription: Subscription, queue: MessageQueue) -> QueuePulls:
             return self.cluster.puller(plan.name, subscription, queue, batch=plan.pull_batch)
 
         return ConsumerGroup(

@@ -19,7 +19,7 @@ from framework.net.wakeup import Wakeup
 from framework.runtime.app import App
 from framework.runtime.build.connect import check_keys, check_tls
 from framework.runtime.logs import setup
-from framework.settings.changes import Change, Kind, changes
+from framework.settings.changes import Kind, SettingChange, changes
 from framework.settings.schema import AppSettings
 from framework.settings.sources import has_content, read
 
@@ -104,7 +104,7 @@ class Reload:
         return tuple(_state(path) for path in self._files)
 
 
-def _refusals(refused: Iterable[Change], settings: AppSettings) -> list[ConfigurationError]:
+def _refusals(refused: Iterable[SettingChange], settings: AppSettings) -> list[ConfigurationError]:
     why = "no reload opens a door or brings other code; restart, or take it back"
     return [ConfigurationError(f"{change}: {why}", place=settings.place(*change.path)) for change in refused]
 

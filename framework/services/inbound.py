@@ -22,7 +22,7 @@ from framework.services.direct import message_in
 from framework.wire.bodies.progress import ClientOffsets, ResetOffsets
 from framework.wire.bodies.running import DirectResult, RunningInfo
 from framework.wire.codes import RequestCode, ResponseCode, request_name
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.fields import from_fields
 from framework.wire.requests.inbound import (
     ClientStatusRequest,
@@ -42,7 +42,7 @@ SPENT_MS_OF_ONE, SPENT_MS_OF_ALL = 50.0, 100.0
 PEERS_MAX = 1_024
 
 
-class AskedGroup(Protocol):
+class AdministeredGroup(Protocol):
     """A group of ours, as administrators may ask for it."""
 
     def progress(self, topic: str) -> Mapping[MessageQueue, int]:
@@ -59,15 +59,15 @@ class AskedGroup(Protocol):
         ...
 
 
-class Asked(Protocol):
+class AdministeredApp(Protocol):
     """The application, as brokers may ask for it."""
 
     def members_changed(self, group: str) -> None: ...
-    def group(self, name: str) -> AskedGroup | None: ...
+    def group(self, name: str) -> AdministeredGroup | None: ...
     def running_info(self, group: str, *, with_stacks: bool) -> RunningInfo: ...
 
 
-class Refusal(Exception):
+class NotServed(Exception):
     """Why a request is not served; it becomes the answer."""
 
     def __init__(self, code: int, remark: str) -> None:
@@ -76,7 +76,7 @@ class Refusal(Exception):
         self.remark = remark
 
 
-Handler = Callable[[Channel, Command], Command | None]
+Handler = Callable[[Channel, RemotingCommand], RemotingCommand | None]
 
 
 class Inbound:
@@ -84,7 +84,9 @@ class Inbound:
     message that is consumed directly: that takes as long as its handler.
     """
 
-    def __init__(self, asked: Asked, tree: TaskTree, *, may_reset: bool = True, may_consume: bool = True) -> None:
+    def __init__(
+        self, asked: AdministeredApp, tree: TaskTree, *, may_reset: bool = True, may_consume: bool = True
+    ) -> None:
         self._asked, self._tree = asked, tree
         self._may_reset, self._may_consume = may_reset, may_consume
         self._consuming = 0
@@ -100,14 +102,14 @@ class Inbound:
             RequestCode.CONSUME_MESSAGE_DIRECTLY: self._consume_directly,
         }
 
-    def __call__(self, channel: Channel, command: Command) -> None:
+    def __call__(self, channel: Channel, command: RemotingCommand) -> None:
         """Called by the channel, on its hot path: never awaits, never raises for what a broker sent."""
         handler = self._table.get(command.code)
         name = request_name(command.code)
         if handler is None:
             log.debug("request refused", peer=channel.peer, code=command.code)
             remark = f"{name} is not supported by this client"
-            channel.answer(command, Command(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark))
+            channel.answer(command, RemotingCommand(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark))
             return
         if command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
             self._members_changed(channel, command)  # it asks nothing, costs nothing, and must not be missed
@@ -137,7 +139,7 @@ class Inbound:
             found = self._of_peer[peer] = Allowance(COUNT_OF_ONE, SPENT_MS_OF_ONE, now_ms)
         return found
 
-    def _refuse(self, channel: Channel, command: Command, name: str) -> None:
+    def _refuse(self, channel: Channel, command: RemotingCommand, name: str) -> None:
         """Said on entering and on leaving: a line a request would cost more than most answers."""
         if channel.peer not in self._refused:
             log.warning(
@@ -146,30 +148,34 @@ class Inbound:
                 f"of all brokers together {COUNT_OF_ALL} and {SPENT_MS_OF_ALL:g} ms",
             )  # fmt: skip
         self._refused[channel.peer] = self._refused.get(channel.peer, 0) + 1
-        channel.answer(command, Command(ResponseCode.SYSTEM_BUSY, remark=f"too many requests; {name} was not done"))
+        channel.answer(
+            command, RemotingCommand(ResponseCode.SYSTEM_BUSY, remark=f"too many requests; {name} was not done")
+        )
 
-    def _answer(self, handler: Handler, channel: Channel, command: Command, name: str) -> Command | None:
+    def _answer(
+        self, handler: Handler, channel: Channel, command: RemotingCommand, name: str
+    ) -> RemotingCommand | None:
         try:
             return handler(channel, command)
-        except Refusal as refusal:
+        except NotServed as refusal:
             log.warning("request refused", request=name, peer=channel.peer, reason=refusal.remark)
-            return Command(refusal.code, remark=refusal.remark)
+            return RemotingCommand(refusal.code, remark=refusal.remark)
         except ProtocolError as error:
             log.warning("request refused", request=name, peer=channel.peer, reason=error.reason)
-            return Command(ResponseCode.SYSTEM_ERROR, remark=error.reason)
+            return RemotingCommand(ResponseCode.SYSTEM_ERROR, remark=error.reason)
         except Exception as error:  # border: a broker's question must not end the connection it came by
             log.exception("request failed", request=name, peer=channel.peer)
-            return Command(ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__} in {name}")
+            return RemotingCommand(ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__} in {name}")
 
     # The requests
 
-    def _members_changed(self, _: Channel, command: Command) -> None:
+    def _members_changed(self, _: Channel, command: RemotingCommand) -> None:
         self._asked.members_changed(command.fields.get("consumerGroup", ""))
 
-    def _reset(self, channel: Channel, command: Command) -> Command:
+    def _reset(self, channel: Channel, command: RemotingCommand) -> RemotingCommand:
         header = from_fields(ResetClientOffsetRequest, command.fields)
         if not self._may_reset:
-            raise Refusal(ResponseCode.NO_PERMISSION, f"resetting {header.group} is forbidden here (admin.reset)")
+            raise NotServed(ResponseCode.NO_PERMISSION, f"resetting {header.group} is forbidden here (admin.reset)")
         wanted = ResetOffsets.decode(command.body).offsets
         moved = self._group(header.group).reset(header.topic, wanted)
         log.warning(
@@ -177,15 +183,15 @@ class Inbound:
             peer=channel.peer, group=header.group, topic=header.topic,
             queues={str(queue): offset for queue, offset in moved.items()}, not_ours=len(wanted) - len(moved),
         )  # fmt: skip
-        return Command(ResponseCode.SUCCESS)
+        return RemotingCommand(ResponseCode.SUCCESS)
 
-    def _status(self, channel: Channel, command: Command) -> Command:
+    def _status(self, channel: Channel, command: RemotingCommand) -> RemotingCommand:
         header = from_fields(ClientStatusRequest, command.fields)
         offsets = self._group(header.group).progress(header.topic)
         log.info("offsets shown to an administrator", peer=channel.peer, group=header.group, topic=header.topic)
-        return Command(ResponseCode.SUCCESS, body=ClientOffsets(offsets=offsets).encode())
+        return RemotingCommand(ResponseCode.SUCCESS, body=ClientOffsets(offsets=offsets).encode())
 
-    def _running_info(self, channel: Channel, command: Command) -> Command:
+    def _running_info(self, channel: Channel, command: RemotingCommand) -> RemotingCommand:
         header = from_fields(RunningInfoRequest, command.fields)
         self._group(header.consumer_group)
         info = self._asked.running_info(header.consumer_group, with_stacks=header.jstack_enable)
@@ -193,24 +199,26 @@ class Inbound:
             "running info shown to an administrator or a member",  # nobody says which
             peer=channel.peer, group=header.consumer_group, stacks=header.jstack_enable,
         )  # fmt: skip
-        return Command(ResponseCode.SUCCESS, body=info.encode())
+        return RemotingCommand(ResponseCode.SUCCESS, body=info.encode())
 
-    def _consume_directly(self, channel: Channel, command: Command) -> None:
+    def _consume_directly(self, channel: Channel, command: RemotingCommand) -> None:
         header = from_fields(ConsumeDirectlyRequest, command.fields)
         name = header.consumer_group
         if not self._may_consume:
-            raise Refusal(ResponseCode.NO_PERMISSION, f"consuming directly in {name} is forbidden here (admin.direct)")
+            raise NotServed(
+                ResponseCode.NO_PERMISSION, f"consuming directly in {name} is forbidden here (admin.direct)"
+            )
         if self._consuming >= DIRECT_MAX:
-            raise Refusal(ResponseCode.SYSTEM_BUSY, f"{DIRECT_MAX} messages are being consumed directly; ask again")
+            raise NotServed(ResponseCode.SYSTEM_BUSY, f"{DIRECT_MAX} messages are being consumed directly; ask again")
         group = self._group(name)
         message = message_in(command.body, header.broker_name or "")
         if not group.can_handle(message):
-            raise Refusal(ResponseCode.SYSTEM_ERROR, f"group {name} has no handler for topic {message.topic} here")
+            raise NotServed(ResponseCode.SYSTEM_ERROR, f"group {name} has no handler for topic {message.topic} here")
         self._consuming += 1
         self._tree.start(self._answer_later(channel, command, name, group, message), name=f"consume directly {name}")
 
     async def _answer_later(
-        self, channel: Channel, command: Command, name: str, group: AskedGroup, message: Message
+        self, channel: Channel, command: RemotingCommand, name: str, group: AdministeredGroup, message: Message
     ) -> None:
         try:
             result = await group.consume_directly(message)
@@ -221,10 +229,10 @@ class Inbound:
             peer=channel.peer, group=name, topic=message.topic, message_id=message.message_id,
             queue=str(message.queue), offset=message.queue_offset, result=result.result, elapsed_ms=result.spent_ms,
         )  # fmt: skip
-        channel.answer(command, Command(ResponseCode.SUCCESS, body=result.encode()))
+        channel.answer(command, RemotingCommand(ResponseCode.SUCCESS, body=result.encode()))
 
-    def _group(self, name: str) -> AskedGroup:
+    def _group(self, name: str) -> AdministeredGroup:
         group = self._asked.group(name)
         if group is None:
-            raise Refusal(ResponseCode.SYSTEM_ERROR, f"The Consumer Group <{name}> not exist in this consumer")
+            raise NotServed(ResponseCode.SYSTEM_ERROR, f"The Consumer Group <{name}> not exist in this consumer")
         return group

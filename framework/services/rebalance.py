@@ -17,7 +17,7 @@ import structlog
 
 from framework import marks
 from framework.core import limits
-from framework.core.assignment import Assignment, Change, allocate
+from framework.core.assignment import Assignment, AssignmentChange, allocate
 from framework.core.attendance import Attendance
 from framework.core.backoff import Backoff
 from framework.core.rolls import Roll, Rolls
@@ -58,7 +58,7 @@ class RebalanceLoop:
         brokers: KnowsMembers,
         clock: Clock,
         chance: Chance,
-        changed: Callable[[str, Change], None],
+        changed: Callable[[str, AssignmentChange], None],
         offered: Callable[[str, list[MessageQueue]], None],
         not_a_member: Callable[[], None],
         doubled: Callable[[], object] = lambda: None,

@@ -58,7 +58,7 @@ GUARDS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SettingChange:
     """One value that differs. Secrets show as stars."""
 
     path: tuple[str, ...]
@@ -80,9 +80,9 @@ class Change:
         return "none" if value is None else spelled(value, self.path, self.field)
 
 
-def changes(before: AppSettings, after: AppSettings) -> list[Change]:
+def changes(before: AppSettings, after: AppSettings) -> list[SettingChange]:
     """Every value that differs, in the order of the schema; a group that is named nowhere has the defaults."""
-    found: list[Change] = []
+    found: list[SettingChange] = []
     hidden = before.hidden.joined(after.hidden)
     for section in type(before).model_fields:
         old, new = getattr(before, section), getattr(after, section)
@@ -96,7 +96,7 @@ def changes(before: AppSettings, after: AppSettings) -> list[Change]:
 
 def _parts(
     before: Any, after: Any, path: tuple[str, ...], hidden: Hidden, field: FieldInfo | None = None
-) -> Iterator[Change]:
+) -> Iterator[SettingChange]:
     if before == after:
         return
     if isinstance(before, BaseModel) and type(before) is type(after):
@@ -106,10 +106,10 @@ def _parts(
     if path[: len(PLUGINS)] == PLUGINS:
         yield from _of_plugins(before, after, path, hidden)
         return
-    yield Change(path, before, after, _kind(path, after), field)
+    yield SettingChange(path, before, after, _kind(path, after), field)
 
 
-def _of_plugins(before: Any, after: Any, path: tuple[str, ...], hidden: Hidden) -> Iterator[Change]:
+def _of_plugins(before: Any, after: Any, path: tuple[str, ...], hidden: Hidden) -> Iterator[SettingChange]:
     """Key by key: they are plain values, and one secret among them must not hide, or show, with all the others."""
     old, new = ({} if each is None else each for each in (before, after))
     if isinstance(old, Mapping) and isinstance(new, Mapping) and (old or new):
@@ -117,7 +117,7 @@ def _of_plugins(before: Any, after: Any, path: tuple[str, ...], hidden: Hidden) 
             if old.get(key) != new.get(key):
                 yield from _of_plugins(old.get(key), new.get(key), (*path, key), hidden)
         return
-    yield Change(path, hidden.shown(before, path), hidden.shown(after, path), _kind(path, after))
+    yield SettingChange(path, hidden.shown(before, path), hidden.shown(after, path), _kind(path, after))
 
 
 def _kind(path: tuple[str, ...], after: Any) -> Kind:
@@ -129,7 +129,7 @@ def _kind(path: tuple[str, ...], after: Any) -> Kind:
     return Kind.RESTART
 
 
-def taken_over(running: AppSettings, wanted: list[Change]) -> AppSettings:
+def taken_over(running: AppSettings, wanted: list[SettingChange]) -> AppSettings:
     """The running settings with the live ones of these changes in them; the others are not in force, so not in here."""
     settings = running
     for change in wanted:
@@ -138,7 +138,7 @@ def taken_over(running: AppSettings, wanted: list[Change]) -> AppSettings:
     return settings
 
 
-def _with(settings: AppSettings, change: Change) -> AppSettings:
+def _with(settings: AppSettings, change: SettingChange) -> AppSettings:
     section, *_, field = change.path
     if section == "consumers":
         group = change.path[1]

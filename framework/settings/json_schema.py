@@ -38,7 +38,7 @@ def json_schema(plugins: Mapping[str, type[BaseModel]] | None = None) -> Json:
     """The whole, as `framework-app config schema` prints it; `plugins` are the models of those that have settings."""
     generated = _described(AppSettings)
     definitions = generated["$defs"]
-    of_plugins = definitions["Plugins"]["properties"]["settings"]
+    of_plugins = definitions["PluginsSettings"]["properties"]["settings"]
     for name, model in sorted((plugins or {}).items()):
         found = _described_plugin(name, model)
         definitions |= found.pop("$defs", {})

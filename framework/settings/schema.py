@@ -38,7 +38,7 @@ from framework.settings.secret import Secret
 from framework.settings.units import Duration, Size
 
 
-class Part(BaseModel):
+class Section(BaseModel):
     """What all parts have in common: frozen, and a key nobody knows is a mistake."""
 
     model_config = ConfigDict(
@@ -75,7 +75,7 @@ def _is_collection(field: FieldInfo | None) -> bool:
     return get_origin(kind) in {tuple, Mapping}
 
 
-class Application(Part):
+class ApplicationSettings(Section):
     name: str = "app"
     """What this application is called in logs."""
     handlers: Texts = ()
@@ -98,7 +98,7 @@ class Application(Part):
     """Join within this time after the start, drawn, and take queues when it is over: 2s where dozens start at once."""
 
 
-class Workers(Part):
+class WorkersSettings(Section):
     max_messages: Annotated[int, Field(ge=1)] | None = None
     """Messages after which a process of `run` drains and another takes its place, one after the other. Empty: never."""
     max_memory: Annotated[Size, Field(ge=1 << 24)] | None = None
@@ -109,7 +109,7 @@ class Workers(Part):
         return self.max_messages is not None or self.max_memory is not None
 
 
-class Credentials(Part):
+class CredentialsSettings(Section):
     access_key: str = ""
     """The key that names us. Empty: requests are not signed."""
     secret_key: Secret = Secret("")
@@ -120,7 +120,7 @@ class Credentials(Part):
     """A YAML file with access_key, secret_key and security_token, beside this file unless absolute."""
 
 
-class Tls(Part):
+class TlsSettings(Section):
     enabled: bool = False
     """Speak TLS to name servers and brokers. There is no falling back to plain."""
     verify: bool = True
@@ -137,7 +137,7 @@ class Tls(Part):
     """The name that certificates must carry, where it is not the address that was dialled."""
 
 
-class Cluster(Part):
+class ClusterSettings(Section):
     name_servers: Annotated[Addresses, Field(min_length=1)] = ("127.0.0.1:9876",)
     """Name servers, host:port. One after the other is tried."""
     embedded: bool = False
@@ -159,13 +159,13 @@ class Cluster(Part):
     """Send brokers of 5.1 and later a fingerprint instead of all subscriptions, while nothing has changed."""
     wait_broker: Duration | None = None
     """How long a start waits for a cluster that is down. Empty: for ever."""
-    credentials: Credentials = Credentials()
+    credentials: CredentialsSettings = CredentialsSettings()
     """Signed requests (ACL)."""
-    tls: Tls = Tls()
+    tls: TlsSettings = TlsSettings()
     """Encryption."""
 
 
-class ConsumerSettings(Part):
+class ConsumerSettings(Section):
     concurrency: Annotated[int, Field(ge=1, le=CONCURRENCY_MAX)] = 20
     """Handlers running at once in this process: tasks for async handlers, threads for others."""
     paused: bool = False
@@ -227,7 +227,7 @@ class ConsumerSettings(Part):
     """The topic of the traces. Brokers have the default one where traceTopicEnable is set, or topics are created."""
 
 
-class Broadcasting(Part):
+class BroadcastingSettings(Section):
     folder: Annotated[str, Field(min_length=1)] = "~/.framework-app/offsets"
     """Where broadcasting groups keep their offsets. It must outlive the process: in a container, a volume."""
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]*$")] = ""
@@ -236,25 +236,25 @@ class Broadcasting(Part):
     """A Java client's folder, ~/.rocketmq_offsets/CLIENT_ID: a group without a file of ours begins where it was."""
 
 
-class Progress(Part):
+class ProgressSettings(Section):
     folder: Annotated[str, Field(min_length=1)] = "~/.framework-app/progress"
     """Where `progress: local` keeps its files, and `auto` and `topic` where there may be no topic. It must outlive the
     process, and processes of one machine share it."""
 
 
-class Once(Part):
+class OnceSettings(Section):
     folder: Annotated[str, Field(min_length=1)] = "~/.framework-app/once"
     """Where `once_store: sqlite` keeps its files, one a group. It must outlive the process, and processes share it."""
 
 
-class Admin(Part):
+class AdminSettings(Section):
     reset: bool = True
     """Let administrators move a group's offsets by asking us. Brokers of 5.2 and later move them without asking."""
     direct: bool = True
     """Let administrators have our handlers run one message at once (mqadmin queryMsgById -g -d, the Dashboard)."""
 
 
-class Logging(Part):
+class LoggingSettings(Section):
     level: Level = "info"
     """The lowest level that is written: debug, info, warning or error."""
     levels: Mapping[str, Level] = Field(default_factory=dict)
@@ -264,7 +264,7 @@ class Logging(Part):
     """console for people, json for collectors. Both go to stderr."""
 
 
-class Plugins(Part):
+class PluginsSettings(Section):
     block: Texts = ()
     """Installed plugins that are not loaded; not even imported."""
     only: Texts | None = None
@@ -283,34 +283,36 @@ def alike(one: str, other: str) -> bool:
 class AppSettings(BaseSettings):
     """Everything that a settings file says. `AppSettings()` is what no file at all means."""
 
-    model_config = SettingsConfigDict(  # as `Part`; a TypedDict of another type, so that it cannot be taken over whole
-        frozen=True,
-        extra="forbid",
-        validate_default=True,
-        use_attribute_docstrings=True,
-        hide_input_in_errors=True,
-        arbitrary_types_allowed=True,
+    model_config = (
+        SettingsConfigDict(  # as `Section`; a TypedDict of another type, so that it cannot be taken over whole
+            frozen=True,
+            extra="forbid",
+            validate_default=True,
+            use_attribute_docstrings=True,
+            hide_input_in_errors=True,
+            arbitrary_types_allowed=True,
+        )
     )
 
-    app: Application = Application()
+    app: ApplicationSettings = ApplicationSettings()
     """The application as a whole."""
-    workers: Workers = Workers()
+    workers: WorkersSettings = WorkersSettings()
     """The processes of `framework-app run`."""
-    cluster: Cluster = Cluster()
+    cluster: ClusterSettings = ClusterSettings()
     """Where the messages are."""
     consumers: Mapping[GroupName, ConsumerSettings] = Field(default_factory=dict)
     """{group: settings}; a group that is not named here runs with the defaults."""
-    broadcasting: Broadcasting = Broadcasting()
+    broadcasting: BroadcastingSettings = BroadcastingSettings()
     """Consumers with broadcasting=True, which keep their offsets on this machine."""
-    progress: Progress = Progress()
+    progress: ProgressSettings = ProgressSettings()
     """The machine's part of `consumers.GROUP.progress`."""
-    once: Once = Once()
+    once: OnceSettings = OnceSettings()
     """The machine's part of `consumers.GROUP.once_store`."""
-    admin: Admin = Admin()
+    admin: AdminSettings = AdminSettings()
     """What administrators may ask of this process, by way of a broker."""
-    logging: Logging = Logging()
+    logging: LoggingSettings = LoggingSettings()
     """What is logged."""
-    plugins: Plugins = Plugins()
+    plugins: PluginsSettings = PluginsSettings()
     """Which plugins are loaded."""
 
     _places: Places = PrivateAttr(default_factory=dict)

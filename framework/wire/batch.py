@@ -28,7 +28,7 @@ _SIZE_MIN = BODY_AT + _SHORT.size
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BatchedMessage:
     """One message of a batch."""
 
     body: bytes
@@ -36,12 +36,12 @@ class Part:
     flag: int = 0
 
 
-def encode(parts: Iterable[Part]) -> bytes:
+def encode(parts: Iterable[BatchedMessage]) -> bytes:
     """The batch's body."""
     return b"".join([_encode_part(part) for part in parts])
 
 
-def _encode_part(part: Part) -> bytes:
+def _encode_part(part: BatchedMessage) -> bytes:
     properties = texts.encode(part.properties).encode()
     size = _SIZE_MIN + len(part.body) + len(properties)
     if not -0x8000_0000 <= part.flag <= 0x7FFF_FFFF:
@@ -50,9 +50,9 @@ def _encode_part(part: Part) -> bytes:
     return b"".join((head, part.body, _SHORT.pack(len(properties)), properties))
 
 
-def decode(data: bytes) -> list[Part]:
+def decode(data: bytes) -> list[BatchedMessage]:
     """The messages in their order, or ProtocolError."""
-    return [Part(body_at(data, at), properties_at(data, at), flag_at(data, at)) for at in positions(data)]
+    return [BatchedMessage(body_at(data, at), properties_at(data, at), flag_at(data, at)) for at in positions(data)]
 
 
 def cut(data: bytes) -> list[tuple[bytes, bytes, int]]:

@@ -11,7 +11,7 @@ OUR_VERSION = 477
 OUR_VERSION_NAME = "V5_3_2"
 
 
-class Command:
+class RemotingCommand:
     """A frame's content. `fields` is the extension map: every value a text, as RocketMQ has it.
 
     A plain slotted class and mutable: one is made a frame, and signing adds fields to it.
@@ -50,9 +50,9 @@ class Command:
         return bool(self.flag & ONE_WAY_BIT)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Command):
+        if not isinstance(other, RemotingCommand):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in Command.__slots__)
+        return all(getattr(self, name) == getattr(other, name) for name in RemotingCommand.__slots__)
 
     __hash__ = None  # type: ignore[assignment]  # mutable: a command is never a key
 
@@ -61,12 +61,12 @@ class Command:
         return f"<Command {kind} code={self.code} number={self.number} fields={self.fields} body={len(self.body)}B>"
 
 
-class Excessive(Command):
+class Excessive(RemotingCommand):
     """A request that is beyond a limit. Its body was read past, so that it can be answered and the connection go on."""
 
     __slots__ = ("reason",)
 
-    def __init__(self, command: Command, reason: str) -> None:
+    def __init__(self, command: RemotingCommand, reason: str) -> None:
         super().__init__(
             command.code, command.fields, number=command.number, flag=command.flag, remark=command.remark,
             language=command.language, version=command.version,

@@ -32,7 +32,7 @@ _STEP = 1024 * 1024
 _ZSTD_STEP = 256
 
 
-class Codec(IntEnum):
+class Compression(IntEnum):
     """The values are those of sysFlag's type bits."""
 
     LZ4 = 1
@@ -45,16 +45,16 @@ class Codec(IntEnum):
         return COMPRESSED | self << TYPE_SHIFT
 
 
-_CODECS = {0: Codec.ZLIB, 1: Codec.LZ4, 2: Codec.ZSTD, 3: Codec.ZLIB}
-_MODULES = {Codec.LZ4: ("lz4.frame", "lz4"), Codec.ZSTD: ("zstandard", "zstandard")}
+_CODECS = {0: Compression.ZLIB, 1: Compression.LZ4, 2: Compression.ZSTD, 3: Compression.ZLIB}
+_MODULES = {Compression.LZ4: ("lz4.frame", "lz4"), Compression.ZSTD: ("zstandard", "zstandard")}
 
 
-def compress(body: bytes, codec: Codec, level: int = LEVEL) -> bytes:
+def compress(body: bytes, codec: Compression, level: int = LEVEL) -> bytes:
     """The body as it is stored; BodyUnavailable where the codec's package is missing."""
-    if codec is Codec.ZLIB:
+    if codec is Compression.ZLIB:
         return zlib.compress(body, level)
     module = _module(codec)
-    if codec is Codec.LZ4:
+    if codec is Compression.LZ4:
         data: bytes = module.compress(body, compression_level=level)
     else:
         data = module.ZstdCompressor(level=level).compress(body)
@@ -98,48 +98,48 @@ def _zlib_steps(body: bytes) -> Iterator[bytes]:
             part = opener.decompress(data, _STEP)
             data = opener.unconsumed_tail
             if not part and not data and not opener.eof:
-                raise _truncated(Codec.ZLIB, body)
+                raise _truncated(Compression.ZLIB, body)
             yield part
     except zlib.error as error:
-        raise _malformed(Codec.ZLIB, body, error) from error
-    _refuse_trailing(Codec.ZLIB, opener.unused_data)
+        raise _malformed(Compression.ZLIB, body, error) from error
+    _refuse_trailing(Compression.ZLIB, opener.unused_data)
 
 
 def _lz4_steps(body: bytes) -> Iterator[bytes]:
-    opener = _module(Codec.LZ4).LZ4FrameDecompressor()
+    opener = _module(Compression.LZ4).LZ4FrameDecompressor()
     data = body
     try:
         while not opener.eof:
             part = opener.decompress(data, _STEP)
             data = b""
             if not part and opener.needs_input and not opener.eof:
-                raise _truncated(Codec.LZ4, body)
+                raise _truncated(Compression.LZ4, body)
             yield part
     except (RuntimeError, EOFError) as error:
-        raise _malformed(Codec.LZ4, body, error) from error
-    _refuse_trailing(Codec.LZ4, opener.unused_data or b"")
+        raise _malformed(Compression.LZ4, body, error) from error
+    _refuse_trailing(Compression.LZ4, opener.unused_data or b"")
 
 
 def _zstd_steps(body: bytes) -> Iterator[bytes]:
-    zstandard = _module(Codec.ZSTD)
+    zstandard = _module(Compression.ZSTD)
     # A frame's header may ask for a window of gigabytes; no body that we accept needs more than the limit.
     opener = zstandard.ZstdDecompressor(max_window_size=INFLATED_BYTES_MAX).decompressobj()
     at = 0
     try:
         while not opener.eof:
             if at >= len(body):
-                raise _truncated(Codec.ZSTD, body)
+                raise _truncated(Compression.ZSTD, body)
             yield opener.decompress(body[at : at + _ZSTD_STEP])
             at += _ZSTD_STEP
     except zstandard.ZstdError as error:
-        raise _malformed(Codec.ZSTD, body, error) from error
-    _refuse_trailing(Codec.ZSTD, opener.unused_data + body[at:])
+        raise _malformed(Compression.ZSTD, body, error) from error
+    _refuse_trailing(Compression.ZSTD, opener.unused_data + body[at:])
 
 
-_STEPS = {Codec.ZLIB: _zlib_steps, Codec.LZ4: _lz4_steps, Codec.ZSTD: _zstd_steps}
+_STEPS = {Compression.ZLIB: _zlib_steps, Compression.LZ4: _lz4_steps, Compression.ZSTD: _zstd_steps}
 
 
-def _module(codec: Codec) -> Any:
+def _module(codec: Compression) -> Any:
     name, package = _MODULES[codec]
     try:
         return import_module(name)
@@ -149,14 +149,14 @@ def _module(codec: Codec) -> Any:
         ) from error
 
 
-def _truncated(codec: Codec, body: bytes) -> BodyUndecodable:
+def _truncated(codec: Compression, body: bytes) -> BodyUndecodable:
     return BodyUndecodable(f"body of {len(body)} bytes is {codec.name.lower()}, and ends too early")
 
 
-def _malformed(codec: Codec, body: bytes, error: Exception) -> BodyUndecodable:
+def _malformed(codec: Compression, body: bytes, error: Exception) -> BodyUndecodable:
     return BodyUndecodable(f"body of {len(body)} bytes is not {codec.name.lower()}: {shorten(str(error))}")
 
 
-def _refuse_trailing(codec: Codec, rest: bytes) -> None:
+def _refuse_trailing(codec: Compression, rest: bytes) -> None:
     if rest:
         raise BodyUndecodable(f"{len(rest)} bytes follow the end of the {codec.name.lower()} body")

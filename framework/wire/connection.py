@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 from framework.errors import BrokerUnreachable, ConfigurationError, ConnectionLost, ProtocolError
 from framework.wire import frame
 from framework.wire.codes import request_name
-from framework.wire.command import ANSWER_BIT, ONE_WAY_BIT, Command, Excessive
+from framework.wire.command import ANSWER_BIT, ONE_WAY_BIT, Excessive, RemotingCommand
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ class Connection(Generic[T]):
 
     # Out
 
-    def request(self, command: Command, token: T) -> bytes:
+    def request(self, command: RemotingCommand, token: T) -> bytes:
         """Number the command and remember who waits. The frame's bytes are the caller's to write."""
         command.number = self.next_number()
         data = self._encode(command)
@@ -85,13 +85,13 @@ class Connection(Generic[T]):
             )
         self._waiting[number] = token
 
-    def one_way(self, command: Command) -> bytes:
+    def one_way(self, command: RemotingCommand) -> bytes:
         """A command that is never answered."""
         command.number = self.next_number()
         command.flag |= ONE_WAY_BIT
         return self._encode(command)
 
-    def answer(self, request: Command, answer: Command) -> bytes:
+    def answer(self, request: RemotingCommand, answer: RemotingCommand) -> bytes:
         """The answer's bytes; none where the request asked for no answer."""
         if request.flag & ONE_WAY_BIT:
             return b""
@@ -99,7 +99,7 @@ class Connection(Generic[T]):
         answer.flag |= ANSWER_BIT
         return self._encode(answer)
 
-    def _encode(self, command: Command) -> bytes:
+    def _encode(self, command: RemotingCommand) -> bytes:
         data = frame.encode(command, binary=self._binary)
         if len(data) - 4 > self._limits.frame_bytes_max:
             raise ConfigurationError(
@@ -110,14 +110,14 @@ class Connection(Generic[T]):
 
     # In
 
-    def receive_data(self, data: bytes) -> list[tuple[T | None, Command]]:
+    def receive_data(self, data: bytes) -> list[tuple[T | None, RemotingCommand]]:
         """What `data` completes: (token, answer), or (None, request or one-way). Half a frame is kept for later.
 
         A ProtocolError ends the connection; whoever waits is still there for `close` to name.
         """
         if self._end is not None:
             raise ProtocolError(f"data after the end of the connection: {self._end}")
-        commands: list[Command] = []
+        commands: list[RemotingCommand] = []
         try:
             at = self._resume(data, 0, commands) if self.is_mid_frame else 0
             self._read(data, at, commands)
@@ -128,7 +128,7 @@ class Connection(Generic[T]):
         # Matched only now: had a later frame been bad, no waiting token may have been taken out for an earlier one.
         return self._match(commands)
 
-    def _read(self, data: bytes, at: int, commands: list[Command]) -> None:
+    def _read(self, data: bytes, at: int, commands: list[RemotingCommand]) -> None:
         """Whole frames are cut straight out of `data`; what remains begins the buffer."""
         limits = self._limits
         size = len(data)
@@ -153,7 +153,7 @@ class Connection(Generic[T]):
             self._buffer += data[at:]
             self._need = self._judge_start()
 
-    def _resume(self, data: bytes, at: int, commands: list[Command]) -> int:
+    def _resume(self, data: bytes, at: int, commands: list[RemotingCommand]) -> int:
         """Go on with the frame in the buffer; answer where in `data` the next one begins.
 
         Only what this frame lacks is taken, and its bytes are looked at again only when the next decision is due, so
@@ -179,13 +179,13 @@ class Connection(Generic[T]):
                 self._need = self._judge_start()
         return self._read_past(data, at, commands)
 
-    def _begin_to_skip(self, command: Command) -> None:
+    def _begin_to_skip(self, command: RemotingCommand) -> None:
         reason, self._excess = self._excess, ""
         if command.is_answer:
             raise ProtocolError(reason)  # who waits for it needs an end, and not this
         self._skip = self._need, Excessive(command, reason)
 
-    def _read_past(self, data: bytes, at: int, commands: list[Command]) -> int:
+    def _read_past(self, data: bytes, at: int, commands: list[RemotingCommand]) -> int:
         assert self._skip is not None
         left, command = self._skip
         step = min(left, len(data) - at)
@@ -217,7 +217,7 @@ class Connection(Generic[T]):
             return 4 + int(length)
         return frame.PREFIX_BYTES + header_size
 
-    def _take_frame(self) -> Command:
+    def _take_frame(self) -> RemotingCommand:
         """What the buffer holds: a whole frame, or one without its body, of which `_need` then says how large it is."""
         buffer = self._buffer
         self._buffer = bytearray()
@@ -227,8 +227,8 @@ class Connection(Generic[T]):
         self._need = 4 + length - body_at
         return frame.open_header(word >> 24, bytes(view[8:body_at]), bytes(view[body_at:]))
 
-    def _match(self, commands: list[Command]) -> list[tuple[T | None, Command]]:
-        matched: list[tuple[T | None, Command]] = []
+    def _match(self, commands: list[RemotingCommand]) -> list[tuple[T | None, RemotingCommand]]:
+        matched: list[tuple[T | None, RemotingCommand]] = []
         for command in commands:
             if not command.flag & ANSWER_BIT:
                 matched.append((None, command))

@@ -27,7 +27,7 @@ from typing import (
 )
 
 from framework.errors import ProtocolError, shorten
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 
 H = TypeVar("H")
 
@@ -58,10 +58,10 @@ def value_class(kind: type[H]) -> type[H]:
     return dataclass(slots=True, kw_only=True, eq=False, repr=False)(kind)
 
 
-def command_for(header: object, body: bytes = b"", *, code: int | None = None) -> Command:
+def command_for(header: object, body: bytes = b"", *, code: int | None = None) -> RemotingCommand:
     """A request of this header. Its class says which code, unless several requests share the header (`code`)."""
     known: int = type(header).CODE if code is None else code  # type: ignore[attr-defined]  # every request header has one
-    return Command(known, to_fields(header), body)
+    return RemotingCommand(known, to_fields(header), body)
 
 
 def to_fields(header: object) -> dict[str, str]:

@@ -14,7 +14,7 @@ from struct import Struct
 from framework.errors import ConfigurationError, ProtocolError, shorten
 from framework.wire import header_compact, header_json
 from framework.wire.codes import request_name
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 
 FRAME_BYTES_MAX = 16 * 1024 * 1024  # RocketMQ's com.rocketmq.remoting.frameMaxLength
 HEADER_BYTES_MAX = 64 * 1024  # twice the 32 KiB of properties that a send may carry in its header
@@ -27,7 +27,7 @@ _LENGTHS = Struct(">II")
 _HEADER_LENGTH_MAX = 0xFF_FFFF
 
 
-def encode(command: Command, *, binary: bool = False) -> bytes:
+def encode(command: RemotingCommand, *, binary: bool = False) -> bytes:
     """The whole frame, its length in front."""
     header = header_compact.encode(command) if binary else header_json.encode(command)
     return assemble(header, command.body, binary=binary, code=command.code)
@@ -44,7 +44,7 @@ def assemble(header: bytes, body: bytes, *, binary: bool = False, code: int = 0)
     return b"".join((_LENGTHS.pack(4 + size + len(body), encoding | size), header, body))
 
 
-def decode(frame: bytes | memoryview, *, header_bytes_max: int = HEADER_BYTES_MAX) -> Command:
+def decode(frame: bytes | memoryview, *, header_bytes_max: int = HEADER_BYTES_MAX) -> RemotingCommand:
     """The command of one frame without its first four bytes. Raises ProtocolError."""
     size = len(frame)
     check_length(size, FRAME_BYTES_MAX, b"")
@@ -53,7 +53,7 @@ def decode(frame: bytes | memoryview, *, header_bytes_max: int = HEADER_BYTES_MA
     return open_header(word >> 24, bytes(frame[4 : 4 + header_size]), bytes(frame[4 + header_size :]))
 
 
-def open_header(encoding: int, header: bytes, body: bytes) -> Command:
+def open_header(encoding: int, header: bytes, body: bytes) -> RemotingCommand:
     """The command, by the header encoding that the frame names (checked before)."""
     if encoding == JSON:
         return header_json.decode(header, body)

@@ -15,7 +15,7 @@ from struct import Struct
 
 from framework.errors import ConfigurationError, ProtocolError, shorten
 from framework.wire.codes import Language, request_name
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 
 INT16_MIN = -0x8000
 INT16_MAX = 0x7FFF
@@ -26,7 +26,7 @@ _INT16 = Struct(">h")
 _LANGUAGES = len(Language)
 
 
-def encode(command: Command) -> bytes:
+def encode(command: RemotingCommand) -> bytes:
     """The header's bytes. What does not fit the layout is a ConfigurationError that says so."""
     if not INT16_MIN <= command.code <= INT16_MAX:
         raise ConfigurationError(
@@ -55,7 +55,7 @@ def _pair(name: str, text: str) -> bytes:
     return b"".join((_INT16.pack(len(key)), key, _INT32.pack(len(value)), value))
 
 
-def decode(header: bytes, body: bytes) -> Command:
+def decode(header: bytes, body: bytes) -> RemotingCommand:
     """The command that header and body make. Of a key given twice the last wins, as in Java."""
     size = len(header)
     if size < _PREFIX.size + _INT32.size:
@@ -73,7 +73,7 @@ def decode(header: bytes, body: bytes) -> Command:
         fields = _pairs(header, at + 4, end)
     except UnicodeDecodeError as error:
         raise ProtocolError(f"binary header holds {shorten(error.object)}, which is not UTF-8") from error
-    return Command(
+    return RemotingCommand(
         code,
         fields,
         body,

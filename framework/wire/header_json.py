@@ -13,14 +13,14 @@ from typing import Any, NoReturn
 from framework.errors import ConfigurationError, ProtocolError, shorten
 from framework.wire import fastjson
 from framework.wire.codes import Language, request_name
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 
 _LANGUAGE_NAMES = tuple(language.name for language in Language)
 _LANGUAGE_BY_NAME = {language.name: int(language) for language in Language}
 _quoted = fastjson.quoted
 
 
-def encode(command: Command) -> bytes:
+def encode(command: RemotingCommand) -> bytes:
     """The header's bytes. A text with a lone surrogate has no UTF-8 form: ConfigurationError."""
     number, remark = command.number, command.remark
     text = (
@@ -46,7 +46,7 @@ def language_name(code: int) -> str:
     return _LANGUAGE_NAMES[code] if 0 <= code < len(_LANGUAGE_NAMES) else "OTHER"
 
 
-def decode(header: bytes, body: bytes) -> Command:
+def decode(header: bytes, body: bytes) -> RemotingCommand:
     """The command that header and body make, read as RocketMQ reads it (`wire/fastjson.py`).
 
     Unknown keys are ignored, of a key given twice the last wins, and what is absent is 0: writers in other languages
@@ -70,7 +70,7 @@ def decode(header: bytes, body: bytes) -> Command:
         raise ProtocolError(f"JSON header is followed by {shorten(text[end:])}")
     if "\\ud" in text or "\\uD" in text:
         _refuse_lone_surrogates(fields, remark)
-    return Command(
+    return RemotingCommand(
         fastjson.int32_of("code", values.get("code")),
         fields,
         body,

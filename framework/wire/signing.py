@@ -12,14 +12,14 @@ from hmac import HMAC, compare_digest
 
 from framework.errors import ConfigurationError
 from framework.wire.codes import request_name
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 
 ACCESS_KEY = "AccessKey"
 SECURITY_TOKEN = "SecurityToken"  # noqa: S105  # a field's name, not a secret
 SIGNATURE = "Signature"
 
 
-def sign(command: Command, access_key: str, secret_key: str, token: str | None = None) -> None:
+def sign(command: RemotingCommand, access_key: str, secret_key: str, token: str | None = None) -> None:
     """Add access key, token and signature to the command's fields. Nothing may be added after it."""
     command.fields[ACCESS_KEY] = access_key
     if token:
@@ -32,7 +32,7 @@ def sign(command: Command, access_key: str, secret_key: str, token: str | None =
         ) from error
 
 
-def verify(command: Command, secret_key: str) -> bool:
+def verify(command: RemotingCommand, secret_key: str) -> bool:
     """Whether the command carries the signature that this secret makes; in constant time."""
     try:
         given = command.fields.get(SIGNATURE, "").encode()
@@ -42,7 +42,7 @@ def verify(command: Command, secret_key: str) -> bool:
     return compare_digest(expected, given)
 
 
-def signature(command: Command, secret_key: str) -> str:
+def signature(command: RemotingCommand, secret_key: str) -> str:
     """base64 of HMAC-SHA1, which is what the protocol asks for."""
     fields = command.fields
     values = [fields[name] for name in sorted(fields, key=_utf16) if name != SIGNATURE]

@@ -22,7 +22,7 @@ from framework.model.box import BoxHandler
 from framework.model.reserved import SCHEDULE_TOPIC
 from framework.ports import World
 from framework.wire.codes import RequestCode
-from framework.wire.command import ONE_WAY_BIT, Command
+from framework.wire.command import ONE_WAY_BIT, RemotingCommand
 from framework.wire.fields import to_fields
 from framework.wire.requests.pull import PullRequest
 from framework.wire.requests.send import SendBackRequest, SendRequestV2
@@ -94,15 +94,15 @@ class BrokerLab(Lab):
         delays.start()
         self.client = FakeClient()
 
-    def request(self, command: Command) -> Request:
+    def request(self, command: RemotingCommand) -> Request:
         return Request(command, self.client, self.node)
 
-    def ask(self, command: Command, client: FakeClient | None = None) -> None:
+    def ask(self, command: RemotingCommand, client: FakeClient | None = None) -> None:
         """Send a request; the answer, if any, is at the client."""
         self.dispatch.serve(Request(command, client or self.client, self.node))
         self.timers.turn()
 
-    def answer(self, command: Command, client: FakeClient | None = None) -> Command:
+    def answer(self, command: RemotingCommand, client: FakeClient | None = None) -> RemotingCommand:
         """Send a request that is answered at once."""
         client = client or self.client
         before = len(client.answers)
@@ -110,7 +110,7 @@ class BrokerLab(Lab):
         assert len(client.answers) == before + 1, "no answer yet"
         return client.answers[-1]
 
-    def send(self, topic: str = "t", body: bytes = b"hello", **changes: Any) -> Command:
+    def send(self, topic: str = "t", body: bytes = b"hello", **changes: Any) -> RemotingCommand:
         return self.answer(send_command(topic, body, **changes))
 
     def records(self, topic: str, number: int = 0) -> list[Record]:
@@ -122,7 +122,7 @@ class BrokerLab(Lab):
         return decode_records(b"".join(found.records))
 
 
-def send_command(topic: str = "t", body: bytes = b"hello", **changes: Any) -> Command:
+def send_command(topic: str = "t", body: bytes = b"hello", **changes: Any) -> RemotingCommand:
     header = SendRequestV2(
         **{
             "producer_group": "p",
@@ -136,10 +136,10 @@ def send_command(topic: str = "t", body: bytes = b"hello", **changes: Any) -> Co
             **changes,
         }
     )
-    return Command(RequestCode.SEND_MESSAGE_V2, to_fields(header), body)
+    return RemotingCommand(RequestCode.SEND_MESSAGE_V2, to_fields(header), body)
 
 
-def pull_command(offset: int, topic: str = "t", group: str = "g", **changes: Any) -> Command:
+def pull_command(offset: int, topic: str = "t", group: str = "g", **changes: Any) -> RemotingCommand:
     """A pull that brings its own subscription and does not wait."""
     header = PullRequest(
         **{
@@ -156,15 +156,15 @@ def pull_command(offset: int, topic: str = "t", group: str = "g", **changes: Any
             **changes,
         }
     )
-    return Command(RequestCode.PULL_MESSAGE, to_fields(header))
+    return RemotingCommand(RequestCode.PULL_MESSAGE, to_fields(header))
 
 
-def send_back_command(record: Record, group: str = "g", level: int = 0, **changes: Any) -> Command:
+def send_back_command(record: Record, group: str = "g", level: int = 0, **changes: Any) -> RemotingCommand:
     header = SendBackRequest(offset=record.commit_log_offset, group=group, delay_level=level, **changes)
-    return Command(RequestCode.CONSUMER_SEND_MSG_BACK, to_fields(header))
+    return RemotingCommand(RequestCode.CONSUMER_SEND_MSG_BACK, to_fields(header))
 
 
-def one_way(command: Command) -> Command:
+def one_way(command: RemotingCommand) -> RemotingCommand:
     command.flag |= ONE_WAY_BIT
     return command
 

@@ -6,19 +6,19 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from framework.errors import ConnectionLost
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 
 
 class FakeAnswered:
     """What the client was asked; a test says what it answers."""
 
-    def __init__(self, command: Command) -> None:
+    def __init__(self, command: RemotingCommand) -> None:
         self.command = command
         self._callbacks: list[Callable[[Any], object]] = []
-        self._answer: Command | None = None
+        self._answer: RemotingCommand | None = None
         self._error: BaseException | None = None
 
-    def say(self, answer: Command) -> None:
+    def say(self, answer: RemotingCommand) -> None:
         self._answer = answer
         self._end()
 
@@ -35,7 +35,7 @@ class FakeAnswered:
     def exception(self) -> BaseException | None:
         return self._error
 
-    def result(self) -> Command:
+    def result(self) -> RemotingCommand:
         assert self._answer is not None
         return self._answer
 
@@ -49,20 +49,20 @@ class FakeClient:
 
     def __init__(self, peer: str = "127.0.0.1:50000") -> None:
         self.peer = peer
-        self.sent: list[Command] = []
-        self.answers: list[Command] = []
+        self.sent: list[RemotingCommand] = []
+        self.answers: list[RemotingCommand] = []
         self.asked: list[FakeAnswered] = []
         self.closed: str | None = None
         self.is_proven = False
 
-    def send(self, command: Command) -> None:
+    def send(self, command: RemotingCommand) -> None:
         self.sent.append(command)
 
-    def answer(self, request: Command, answer: Command) -> None:
+    def answer(self, request: RemotingCommand, answer: RemotingCommand) -> None:
         if not request.is_one_way:
             self.answers.append(answer)
 
-    def request_now(self, command: Command, *, timeout_ms: int) -> FakeAnswered:
+    def request_now(self, command: RemotingCommand, *, timeout_ms: int) -> FakeAnswered:
         if self.closed is not None:
             raise ConnectionLost(f"{self.peer}: {self.closed}")
         answered = FakeAnswered(command)

@@ -9,7 +9,7 @@ import pytest
 
 from framework.broker.users import Users, users_in
 from framework.settings.document import parsed
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.signing import sign
 from tests.broker.broker_lab import BrokerLab
 
@@ -42,8 +42,8 @@ def lab() -> BrokerLab:
     return BrokerLab(verify=users.refusal, users=users)
 
 
-def asked(lab: BrokerLab, code: int, user: str = "root", **fields: str) -> Command:
-    command = Command(code, dict(fields))
+def asked(lab: BrokerLab, code: int, user: str = "root", **fields: str) -> RemotingCommand:
+    command = RemotingCommand(code, dict(fields))
     sign(command, user, f"secret of {user}")
     return lab.answer(command)
 
@@ -99,7 +99,7 @@ def test_a_change_is_refused_with_the_file_to_edit(lab: BrokerLab, code: int) ->
 
 @pytest.mark.parametrize("code", range(3001, 3011))
 def test_without_a_file_there_are_no_users_and_it_says_so(code: int) -> None:
-    answer = BrokerLab().answer(Command(code, {"username": "x", "subject": "User:x"}))
+    answer = BrokerLab().answer(RemotingCommand(code, {"username": "x", "subject": "User:x"}))
 
     assert answer.code == 1
     assert "without --auth" in str(answer.remark)

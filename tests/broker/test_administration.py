@@ -17,7 +17,7 @@ from framework.wire.bodies.config import GroupConfig, GroupConfigList, KeyValues
 from framework.wire.bodies.progress import ConsumeStats, ConsumeTimeSpan, TopicStats
 from framework.wire.bodies.route import TopicRoute
 from framework.wire.codes import RequestCode, ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.fields import to_fields
 from framework.wire.requests.admin import UpdateTopicRequest
 from framework.wire.requests.query import QueryMessageRequest
@@ -27,15 +27,15 @@ from tests.broker.broker_lab import BrokerLab, pull_command, send_back_command, 
 GROUP = "readers"
 
 
-def ask(lab: BrokerLab, code: int, body: bytes = b"", /, **fields: str) -> Command:
-    return lab.answer(Command(code, fields, body))
+def ask(lab: BrokerLab, code: int, body: bytes = b"", /, **fields: str) -> RemotingCommand:
+    return lab.answer(RemotingCommand(code, fields, body))
 
 
 def make_topic(lab: BrokerLab, name: str = "t", *, queues: int = 1, perm: int = 6, order: bool = False) -> None:
     header = UpdateTopicRequest(
         topic=name, default_topic="TBW102", read_queue_nums=queues, write_queue_nums=queues, perm=perm, order=order
     )
-    assert lab.answer(Command(RequestCode.UPDATE_AND_CREATE_TOPIC, to_fields(header))).code == 0
+    assert lab.answer(RemotingCommand(RequestCode.UPDATE_AND_CREATE_TOPIC, to_fields(header))).code == 0
 
 
 def make_group(lab: BrokerLab, name: str = GROUP, **settings: Any) -> None:
@@ -46,7 +46,7 @@ def make_group(lab: BrokerLab, name: str = GROUP, **settings: Any) -> None:
 def query(lab: BrokerLab, key: str, *, topic: str = "t", unique: bool = False, **changes: int) -> list[bytes]:
     wish = {"max_num": 32, "begin_timestamp": 0, "end_timestamp": 1 << 62, **changes}
     header = QueryMessageRequest(topic=topic, key=key, by_unique_key=unique, **wish)
-    answer = lab.answer(Command(RequestCode.QUERY_MESSAGE, to_fields(header)))
+    answer = lab.answer(RemotingCommand(RequestCode.QUERY_MESSAGE, to_fields(header)))
     if answer.code == ResponseCode.QUERY_NOT_FOUND:
         return []
     assert answer.code == 0
@@ -137,7 +137,7 @@ def test_a_deletion_that_was_cut_short_is_finished_by_the_next_broker(tmp_path: 
     lab = BrokerLab(database=open_folder(tmp_path / "data"))
     for _ in range(600):
         lab.send()
-    lab.dispatch.serve(lab.request(Command(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "t"})))
+    lab.dispatch.serve(lab.request(RemotingCommand(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "t"})))
     lab.timers.step()
     lab.store.close()
 
@@ -197,7 +197,7 @@ def test_a_reset_survives_a_restart_and_ends_held_pulls(tmp_path: Path) -> None:
     make_group(lab)
     lab.ask(pull_command(1, group=GROUP, sys_flag=6, suspend_timeout_millis=15_000))
     assert len(lab.node.holds) == 1
-    reset = Command(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, {"topic": "t", "group": GROUP, "timestamp": "0"})
+    reset = RemotingCommand(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, {"topic": "t", "group": GROUP, "timestamp": "0"})
     lab.ask(reset)
     lab.ask(reset)
     assert [answer.code for answer in lab.client.answers if answer.remark == "OFFSET_RESET"] == [21]
@@ -358,7 +358,7 @@ def test_each_switch_is_acted_on() -> None:
     assert len(lab.client.answers) == answered, "not at once, or clients would ask thousands of times a second"
     lab.timers.advance(1)
     assert lab.client.answers[-1].code == ResponseCode.PULL_NOT_FOUND
-    lite = Command(RequestCode.LITE_PULL_MESSAGE, held.fields)
+    lite = RemotingCommand(RequestCode.LITE_PULL_MESSAGE, held.fields)
     assert lab.answer(lite).code == ResponseCode.NO_PERMISSION
     ask(lab, RequestCode.UPDATE_BROKER_CONFIG, b"litePullMessageEnable=true")
     lab.ask(lite)

@@ -13,7 +13,7 @@ from framework.wire.bodies.group import RequestMode
 from framework.wire.bodies.progress import AllConsumerOffsets, BrokerConsumeStats, CorrectionOffsets
 from framework.wire.bodies.route import GroupList, TopicList
 from framework.wire.codes import RequestCode, ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from tests.broker.broker_lab import ADDRESS, BrokerLab, pull_command, texts
 from tests.broker.test_administration import GROUP, ask, commit, make_group, make_topic
 from tests.broker.test_relays import join
@@ -31,7 +31,7 @@ def scene() -> BrokerLab:
     return lab
 
 
-def topics(answer: Command) -> tuple[str, ...]:
+def topics(answer: RemotingCommand) -> tuple[str, ...]:
     return TopicList.decode(answer.body).topics
 
 

@@ -9,7 +9,7 @@ from framework.wire.bodies.connections import ConsumerConnections
 from framework.wire.bodies.group import ConsumerList
 from framework.wire.bodies.heartbeat import ConsumerData, Heartbeat, SubscriptionData
 from framework.wire.codes import RequestCode, ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from tests.broker.broker_lab import BrokerLab
 from tests.broker.client_lab import FakeClient
 
@@ -26,14 +26,14 @@ class _Group:
             consume_from="CONSUME_FROM_LAST_OFFSET", subscriptions=(SubscriptionData(topic="t"),),
         )  # fmt: skip
         body = Heartbeat(client_id=client_id, consumers=(data,)).encode()
-        assert self.lab.answer(Command(RequestCode.HEART_BEAT, body=body), client).code == 0
+        assert self.lab.answer(RemotingCommand(RequestCode.HEART_BEAT, body=body), client).code == 0
 
     def listed(self) -> list[str]:
-        answer = self.lab.answer(Command(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "g"}))
+        answer = self.lab.answer(RemotingCommand(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "g"}))
         return [] if answer.code != 0 else list(ConsumerList.decode(answer.body).consumer_ids)
 
     def shown(self) -> list[str]:
-        answer = self.lab.answer(Command(RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": "g"}))
+        answer = self.lab.answer(RemotingCommand(RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": "g"}))
         return [each.client_id for each in ConsumerConnections.decode(answer.body).connections]
 
 
@@ -189,6 +189,6 @@ def test_a_newcomer_that_leaves_holds_up_nobody() -> None:
 def test_a_group_of_newcomers_only_has_no_list_yet() -> None:
     group = _Group()
     group.heartbeat(FakeClient(), "a")
-    answer = group.lab.answer(Command(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "g"}))
+    answer = group.lab.answer(RemotingCommand(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "g"}))
 
     assert answer.code == ResponseCode.SYSTEM_ERROR

@@ -10,11 +10,11 @@ from framework.broker.store import delayed, dropped
 from framework.broker.store.database import open_folder
 from framework.errors import StoreError
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from tests.broker.broker_lab import BrokerLab, send_command, texts
 
 LARGE = 4_000_000
-DELETE = Command(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "t"})
+DELETE = RemotingCommand(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "t"})
 
 
 @pytest.fixture

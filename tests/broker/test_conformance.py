@@ -16,7 +16,7 @@ from framework.wire.bodies.group import ConsumerList, LockBatch, LockedQueues
 from framework.wire.bodies.heartbeat import CheckClientConfig, ConsumerData, Heartbeat, ProducerData, SubscriptionData
 from framework.wire.bodies.route import ClusterInfo, TopicRoute
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.fields import command_for
 from framework.wire.requests.admin import UpdateTopicRequest
 from framework.wire.requests.group import HeartbeatRequest, MembersRequest, UnregisterRequest
@@ -26,12 +26,14 @@ from tests.broker.broker_lab import ADDRESS, BrokerLab, pull_command
 from tests.broker.client_lab import FakeClient
 
 
-def heartbeat(client_id: str = "c", group: str = "g", topic: str = "t", version: int = 1, **changes: Any) -> Command:
+def heartbeat(
+    client_id: str = "c", group: str = "g", topic: str = "t", version: int = 1, **changes: Any
+) -> RemotingCommand:
     consumer = ConsumerData(group=group, subscriptions=(SubscriptionData(topic=topic, version=version),), **changes)
     return command_for(HeartbeatRequest(), Heartbeat(client_id=client_id, consumers=(consumer,)).encode())
 
 
-def route(topic: str, *, version: int, accept: bool | None = None) -> Command:
+def route(topic: str, *, version: int, accept: bool | None = None) -> RemotingCommand:
     command = command_for(RouteRequest(topic=topic, accept_standard_json_only=accept))
     command.version = version
     return command
@@ -66,7 +68,7 @@ def test_a_topic_is_routable_as_soon_as_a_send_has_made_it() -> None:
 
 
 def test_the_cluster_s_json_has_no_quotes_round_integers_whoever_asks() -> None:
-    answer = BrokerLab().answer(Command(RequestCode.GET_BROKER_CLUSTER_INFO))
+    answer = BrokerLab().answer(RemotingCommand(RequestCode.GET_BROKER_CLUSTER_INFO))
 
     assert b"{0:" in answer.body
     info = ClusterInfo.decode(answer.body)
@@ -156,7 +158,7 @@ def test_a_group_that_cannot_be_is_skipped_and_the_heartbeat_answered_0() -> Non
 
 
 def test_a_heartbeat_that_is_none_is_refused_with_what_is_wrong() -> None:
-    answer = BrokerLab().answer(Command(RequestCode.HEART_BEAT, body=b'{"clientID": 5}'))
+    answer = BrokerLab().answer(RemotingCommand(RequestCode.HEART_BEAT, body=b'{"clientID": 5}'))
 
     assert (answer.code, "clientID" in str(answer.remark)) == (1, True)
 
@@ -258,7 +260,7 @@ def test_filters_are_checked_and_sql_can_be_switched_off() -> None:
     def check(kind: str, expression: str = "a > 5") -> tuple[int, str]:
         subscription = SubscriptionData(topic="t", expression=expression, expression_type=kind)
         body = CheckClientConfig(client_id="c", group="g", subscription=subscription).encode()
-        answer = lab.answer(Command(RequestCode.CHECK_CLIENT_CONFIG, body=body))
+        answer = lab.answer(RemotingCommand(RequestCode.CHECK_CLIENT_CONFIG, body=body))
         return answer.code, answer.remark or ""
 
     assert check("TAG") == check("") == check("SQL92") == (0, "")

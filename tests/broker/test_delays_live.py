@@ -17,7 +17,7 @@ from framework.broker.settings import BrokerSettings
 from framework.net.real_world import real_world
 from framework.wire import frame
 from framework.wire.codes import ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.requests.pull import SUBSCRIPTION, SUSPEND
 from framework.wire.stored import Record, decode_records
 from tests.broker.broker_lab import pull_command, send_command, texts
@@ -29,7 +29,7 @@ class _Client:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
 
-    async def ask(self, request: Command) -> Command:
+    async def ask(self, request: RemotingCommand) -> RemotingCommand:
         self._writer.write(frame.encode(request))
         return frame.decode(await self._reader.readexactly(int.from_bytes(await self._reader.readexactly(4))))
 

@@ -11,7 +11,7 @@ from framework.broker.handlers import HANDLERS
 from framework.broker.intercept import Interceptor, Lost
 from framework.broker.request import refuse
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.requests.pull import SUBSCRIPTION, SUSPEND
 from framework.wire.signing import sign, verify
 from tests.broker.broker_lab import BrokerLab, pull_command, send_command
@@ -19,7 +19,7 @@ from tests.broker.broker_lab import BrokerLab, pull_command, send_command
 
 @pytest.mark.parametrize("code", [0, 3442, 99_999, 200_050])
 def test_an_unknown_code_is_answered_3_with_its_number(code: int) -> None:
-    answer = BrokerLab().answer(Command(code))
+    answer = BrokerLab().answer(RemotingCommand(code))
 
     assert (answer.code, answer.remark) == (3, f" request type {code} not supported")
 
@@ -94,7 +94,7 @@ def test_the_answer_of_a_held_pull_can_be_lost_too() -> None:
 
 def test_a_handler_s_mistake_is_an_answer_and_not_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(HANDLERS, 424_242, lambda _: 1 // 0)
-    answer = BrokerLab().answer(Command(424_242))
+    answer = BrokerLab().answer(RemotingCommand(424_242))
 
     assert (answer.code, answer.remark) == (1, "ZeroDivisionError in request 424242")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from framework.broker.handlers import HANDLERS
 from framework.broker.switches import NAMES
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from tests.broker.broker_lab import BrokerLab
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +42,7 @@ def test_every_other_request_is_said_not_to_be_there_and_refused_with_its_number
     assert not absent & set(HANDLERS)
     lab = BrokerLab()
     for code in {*(known & absent), 9999}:
-        answer = lab.answer(Command(code))
+        answer = lab.answer(RemotingCommand(code))
         assert (answer.code, answer.remark) == (3, f" request type {code} not supported")
 
 

@@ -9,7 +9,7 @@ from framework.broker.records import encode
 from framework.broker.request import Hold, Request
 from framework.broker.store.queues import Queue
 from framework.model import sql92
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.stored import Record
 from tests.broker.client_lab import FakeClient
 from tests.broker.store_lab import HandClock, HandTimers, fake_record
@@ -23,7 +23,7 @@ class _Lab:
         self.holds = Holds(self.timers, lambda request: self.woken.append((self.clock.ms, request)))
 
     def park(self, timeout_ms: int, *, client: Any = None, number: int = 0, **wish: Any) -> Request:
-        request = Request(Command(11), client or FakeClient(), cast("Any", None))
+        request = Request(RemotingCommand(11), client or FakeClient(), cast("Any", None))
         self.holds.park(request, Hold("t", number, timeout_ms, **wish))
         return request
 

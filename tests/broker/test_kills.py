@@ -19,7 +19,7 @@ import pytest
 from framework.errors import BrokerUnreachable
 from framework.wire import batch
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.fields import to_fields
 from framework.wire.requests.send import SendRequestV2
 from framework.wire.stored import decode_records
@@ -120,12 +120,14 @@ async def _load(
         await asyncio.gather(*(send_on(i % QUEUES) for i in range(SENDERS)))
 
 
-def _sending(name: bytes, size: int, number: int) -> Command:
+def _sending(name: bytes, size: int, number: int) -> RemotingCommand:
     bodies = [b"%s/%d/%d" % (name, i, size) for i in range(size)]
     if size == 1:
         return send_command("t", bodies[0], queue_id=number)
-    return Command(
-        RequestCode.SEND_BATCH_MESSAGE, to_fields(_header(number)), batch.encode([batch.Part(body) for body in bodies])
+    return RemotingCommand(
+        RequestCode.SEND_BATCH_MESSAGE,
+        to_fields(_header(number)),
+        batch.encode([batch.BatchedMessage(body) for body in bodies]),
     )
 
 
@@ -157,6 +159,6 @@ async def _look(address: str, told: dict[bytes, int]) -> int:
     return total
 
 
-async def _pull(channel: Any, number: int, at: int) -> Command:
-    answer: Command = await channel.request(pull_command(at, queue_id=number), timeout_ms=10_000)
+async def _pull(channel: Any, number: int, at: int) -> RemotingCommand:
+    answer: RemotingCommand = await channel.request(pull_command(at, queue_id=number), timeout_ms=10_000)
     return answer

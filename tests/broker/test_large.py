@@ -12,9 +12,9 @@ from framework.broker.store.database import open_folder
 from framework.broker.store.writer import STEP_ROWS, Transaction
 from framework.errors import StoreError
 from framework.wire import batch
-from framework.wire.batch import Part
+from framework.wire.batch import BatchedMessage
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from tests.broker.broker_lab import BrokerLab, send_command
 from tests.broker.client_lab import FakeClient
 
@@ -41,13 +41,13 @@ class _Patient(FakeClient):
         return True
 
 
-def _batch(count: int = COUNT, **changes: Any) -> Command:
+def _batch(count: int = COUNT, **changes: Any) -> RemotingCommand:
     command = send_command(**changes)
-    body = batch.encode(Part(b"%d" % i, {"k": str(i)}) for i in range(count))
-    return Command(RequestCode.SEND_BATCH_MESSAGE, {**command.fields, "m": "true"}, body)
+    body = batch.encode(BatchedMessage(b"%d" % i, {"k": str(i)}) for i in range(count))
+    return RemotingCommand(RequestCode.SEND_BATCH_MESSAGE, {**command.fields, "m": "true"}, body)
 
 
-def _serve(lab: BrokerLab, client: FakeClient, command: Command) -> None:
+def _serve(lab: BrokerLab, client: FakeClient, command: RemotingCommand) -> None:
     lab.dispatch.serve(Request(command, client, lab.node))
 
 
@@ -132,9 +132,9 @@ def test_a_connection_that_ends_meanwhile_lets_the_next_one_begin_and_stores_not
 def test_one_that_is_refused_in_the_middle_stores_nothing_and_lets_the_next_one_begin() -> None:
     lab = BrokerLab()
     bad = _batch()
-    bad.body += batch.encode([Part(b"")])
+    bad.body += batch.encode([BatchedMessage(b"")])
     half = _batch()
-    half.body += batch.encode([Part(b"x", {"TRAN_MSG": "true"})])
+    half.body += batch.encode([BatchedMessage(b"x", {"TRAN_MSG": "true"})])
 
     assert (1, 16) == (lab.answer(bad).code, lab.answer(half).code)
     assert [] == lab.records("t")
@@ -187,7 +187,7 @@ def test_a_query_by_key_reads_some_at_a_time_and_one_query_after_the_other() -> 
         lab.send(body=bytes(100_000), properties="KEYS\x01k\x02")
     fields = {"topic": "t", "key": "k", "maxNum": "64", "beginTimestamp": "0", "endTimestamp": str(1 << 60)}
     for client in (one, two):
-        _serve(lab, client, Command(RequestCode.QUERY_MESSAGE, dict(fields)))
+        _serve(lab, client, RemotingCommand(RequestCode.QUERY_MESSAGE, dict(fields)))
     steps = 0
     while one.turn():
         steps += 1

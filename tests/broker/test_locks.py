@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 
 from framework import marks
-from framework.broker.locks import LOCK_LIFE_MS, LOCKS_MAX, Locks
+from framework.broker.locks import LOCK_LIFE_MS, LOCKS_MAX, QueueLocks
 from framework.broker.settings import BrokerSettings
 from framework.broker.store.database import open_memory
 from framework.model.queue import MessageQueue
 from framework.wire.bodies.group import LockBatch, LockedQueues
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from tests.broker.broker_lab import BrokerLab
 
 ONE, TWO = MessageQueue("t", "broker-a", 0), MessageQueue("t", "broker-a", 1)
 
 
 def test_a_queue_has_one_owner() -> None:
-    locks = Locks()
+    locks = QueueLocks()
 
     assert locks.lock("g", "a", [ONE, TWO], 0) == [ONE, TWO]
     assert locks.lock("g", "b", [ONE, TWO], 1) == []
@@ -26,7 +26,7 @@ def test_a_queue_has_one_owner() -> None:
 
 
 def test_asking_again_renews() -> None:
-    locks = Locks()
+    locks = QueueLocks()
     locks.lock("g", "a", [ONE], 0)
     locks.lock("g", "a", [ONE], LOCK_LIFE_MS)
 
@@ -35,7 +35,7 @@ def test_asking_again_renews() -> None:
 
 
 def test_only_the_owner_unlocks() -> None:
-    locks = Locks()
+    locks = QueueLocks()
     locks.lock("g", "a", [ONE], 0)
     locks.unlock("g", "b", [ONE])
     assert locks.lock("g", "b", [ONE], 1) == []
@@ -45,7 +45,7 @@ def test_only_the_owner_unlocks() -> None:
 
 
 def test_a_group_works_in_order_while_any_of_its_locks_lives() -> None:
-    locks = Locks()
+    locks = QueueLocks()
     assert not locks.is_any_alive("g", 0)
     locks.lock("g", "a", [ONE], 0)
 
@@ -54,7 +54,7 @@ def test_a_group_works_in_order_while_any_of_its_locks_lives() -> None:
 
 
 def test_queues_that_clients_make_up_are_granted_up_to_a_limit() -> None:
-    locks = Locks()
+    locks = QueueLocks()
     many = [MessageQueue("t", "broker-a", number) for number in range(LOCKS_MAX + 5)]
 
     assert len(locks.lock("g", "a", many, 0)) == len(locks) == LOCKS_MAX
@@ -63,7 +63,9 @@ def test_queues_that_clients_make_up_are_granted_up_to_a_limit() -> None:
 
 
 def _ask(lab: BrokerLab, client_id: str, code: int = RequestCode.LOCK_BATCH_MQ) -> tuple[MessageQueue, ...]:
-    answer = lab.answer(Command(code, body=LockBatch(group="g", client_id=client_id, queues=(ONE, TWO)).encode()))
+    answer = lab.answer(
+        RemotingCommand(code, body=LockBatch(group="g", client_id=client_id, queues=(ONE, TWO)).encode())
+    )
     return LockedQueues.decode(answer.body).queues if code == RequestCode.LOCK_BATCH_MQ else ()
 
 
@@ -92,14 +94,14 @@ def test_a_grant_is_answered_when_it_is_on_disk_and_a_renewal_at_once() -> None:
     lab.database.commits_inline = False
     body = LockBatch(group="g", client_id="a", queues=(ONE,)).encode()
     for _ in range(2):
-        lab.ask(Command(RequestCode.LOCK_BATCH_MQ, body=body))
+        lab.ask(RemotingCommand(RequestCode.LOCK_BATCH_MQ, body=body))
     assert lab.client.answers == []
     for _ in range(3):
         lab.workers.work()
         lab.timers.turn()
     assert len(lab.client.answers) == 2
 
-    lab.ask(Command(RequestCode.LOCK_BATCH_MQ, body=body))
+    lab.ask(RemotingCommand(RequestCode.LOCK_BATCH_MQ, body=body))
     assert len(lab.client.answers) == 3
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from framework.broker.filters import Wanted, wanted
-from framework.broker.members import BROADCASTING, Group, Members
+from framework.broker.members import BROADCASTING, MemberGroup, Members
 from framework.broker.notices import Notices
 from framework.wire.codes import RequestCode
 from tests.broker.client_lab import FakeClient
@@ -252,6 +252,6 @@ def test_producers_are_kept_by_connection_too() -> None:
     assert lab.members.producers("producers") == []
 
 
-def _topics(group: Group | None) -> list[str]:
+def _topics(group: MemberGroup | None) -> list[str]:
     assert group is not None
     return sorted(group.wanted)

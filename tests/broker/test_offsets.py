@@ -7,7 +7,7 @@ import pytest
 from framework.broker.handlers import rc_014_query_consumer_offset
 from framework.broker.store.database import open_given
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.fields import command_for
 from framework.wire.requests.offset import (
     EarliestStoreTimeRequest,
@@ -28,11 +28,11 @@ def _lab() -> BrokerLab:
     return lab
 
 
-def _commit(offset: int, topic: str = "t", number: int = 0) -> Command:
+def _commit(offset: int, topic: str = "t", number: int = 0) -> RemotingCommand:
     return command_for(UpdateOffsetRequest(consumer_group="g", topic=topic, queue_id=number, commit_offset=offset))
 
 
-def _query(group: str = "g", topic: str = "t", *, zero: bool | None = None) -> Command:
+def _query(group: str = "g", topic: str = "t", *, zero: bool | None = None) -> RemotingCommand:
     return command_for(QueryOffsetRequest(consumer_group=group, topic=topic, queue_id=0, set_zero_if_not_found=zero))
 
 
@@ -104,7 +104,7 @@ def test_a_group_that_nobody_made_commits_nothing_and_is_not_made_by_asking() ->
     ("command", "code"),
     [(_commit(1, "absent"), 17), (_commit(1, number=99), 29), (_commit(1, number=-1), 29), (_commit(-1), 29)],
 )
-def test_commits_that_are_refused(command: Command, code: int) -> None:
+def test_commits_that_are_refused(command: RemotingCommand, code: int) -> None:
     lab = _lab()
     lab.send()
 
@@ -197,8 +197,8 @@ def test_offsets_by_time() -> None:
 def test_a_message_is_seen_by_its_place() -> None:
     lab = _lab()
     lab.send(body=b"look")
-    found = lab.answer(Command(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": "0"}))
-    absent = lab.answer(Command(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": "5"}))
+    found = lab.answer(RemotingCommand(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": "0"}))
+    absent = lab.answer(RemotingCommand(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": "5"}))
 
     assert (found.code, b"look" in found.body) == (0, True)
     assert (absent.code, absent.remark) == (1, "can not find message by offset: 5")
@@ -208,9 +208,9 @@ def _on_disk(lab: BrokerLab) -> list[int]:
     return [row[0] for row in lab.database.reading.execute("SELECT next_offset FROM offsets").fetchall()]
 
 
-def _committed(lab: BrokerLab, offset: int) -> Command:
+def _committed(lab: BrokerLab, offset: int) -> RemotingCommand:
     fields = {"consumerGroup": "g", "topic": "t", "queueId": "0", "commitOffset": str(offset)}
-    return lab.answer(Command(RequestCode.UPDATE_CONSUMER_OFFSET, fields))
+    return lab.answer(RemotingCommand(RequestCode.UPDATE_CONSUMER_OFFSET, fields))
 
 
 @pytest.mark.parametrize("offset", [-1, -(1 << 63), (1 << 40) + 1, 1 << 62, (1 << 63) - 1])

@@ -10,7 +10,7 @@ from framework import marks
 from framework.broker.acquisitions import RECORD_BYTES_MAX
 from framework.broker.store.database import open_folder
 from framework.wire.codes import RequestCode, ResponseCode
-from framework.wire.command import ONE_WAY_BIT, Command
+from framework.wire.command import ONE_WAY_BIT, RemotingCommand
 from tests.broker.broker_lab import BrokerLab
 
 PLACE = {"consumerGroup": "g", "topic": "t", "queueId": "0"}
@@ -24,26 +24,26 @@ def lab_of(folder: Path | None = None) -> BrokerLab:
 
 
 def take(lab: BrokerLab, content: bytes = b"first", **place: str) -> int:
-    answer = lab.answer(Command(RequestCode.BOX_TAKE_PROGRESS, {**PLACE, **place}, content))
+    answer = lab.answer(RemotingCommand(RequestCode.BOX_TAKE_PROGRESS, {**PLACE, **place}, content))
     assert ResponseCode.SUCCESS == answer.code, answer.remark
     return int(answer.fields["epoch"])
 
 
 def update(lab: BrokerLab, epoch: int, content: bytes = b"later") -> int:
-    return lab.answer(Command(RequestCode.BOX_UPDATE_PROGRESS, {**PLACE, "epoch": str(epoch)}, content)).code
+    return lab.answer(RemotingCommand(RequestCode.BOX_UPDATE_PROGRESS, {**PLACE, "epoch": str(epoch)}, content)).code
 
 
 def read(lab: BrokerLab, **place: str) -> tuple[int, bytes] | None:
-    answer = lab.answer(Command(RequestCode.BOX_QUERY_PROGRESS, {**PLACE, **place}))
+    answer = lab.answer(RemotingCommand(RequestCode.BOX_QUERY_PROGRESS, {**PLACE, **place}))
     if ResponseCode.QUERY_NOT_FOUND == answer.code:
         return None
     assert ResponseCode.SUCCESS == answer.code
     return int(answer.fields["epoch"]), answer.body
 
 
-def commit(lab: BrokerLab, offset: int, epoch: int | None, *, flag: int = 0) -> Command:
+def commit(lab: BrokerLab, offset: int, epoch: int | None, *, flag: int = 0) -> RemotingCommand:
     fields = {**PLACE, "commitOffset": str(offset)} | ({} if epoch is None else {"epoch": str(epoch)})
-    return Command(RequestCode.UPDATE_CONSUMER_OFFSET, fields, flag=flag)
+    return RemotingCommand(RequestCode.UPDATE_CONSUMER_OFFSET, fields, flag=flag)
 
 
 def test_the_last_record_is_read_back_with_its_epoch() -> None:
@@ -110,12 +110,12 @@ def test_records_and_epochs_outlive_a_restart(tmp_path: Path) -> None:
 def test_epochs_rise_though_everything_was_deleted_and_the_clock_was_set_back(tmp_path: Path) -> None:
     lab = lab_of(tmp_path)
     epoch = take(lab)
-    lab.answer(Command(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "t"}))
+    lab.answer(RemotingCommand(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "t"}))
     lab.send("t")
     assert read(lab) is None
     lab.clock.ms -= 3_600_000
     second = take(lab)
-    lab.answer(Command(RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": "g", "cleanOffset": "true"}))
+    lab.answer(RemotingCommand(RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": "g", "cleanOffset": "true"}))
     lab.node.rules.group("g")
     assert read(lab) is None
     lab.store.close()
@@ -148,7 +148,7 @@ def test_a_damaged_record_is_not_believed(tmp_path: Path) -> None:
 def test_of_what_is_not_there_nothing_is_kept(request_code: int, changes: dict[str, str], code: int) -> None:
     lab = lab_of()
 
-    assert code == lab.answer(Command(request_code, {**PLACE, "epoch": "1", **changes})).code
+    assert code == lab.answer(RemotingCommand(request_code, {**PLACE, "epoch": "1", **changes})).code
 
 
 def test_a_record_has_its_limit() -> None:

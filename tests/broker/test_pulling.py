@@ -8,8 +8,8 @@ import pytest
 
 from framework.broker.filters import tag_hash, wanted
 from framework.broker.settings import BrokerSettings
-from framework.broker.store.topics import ConsumerGroup, Topic
-from framework.wire.command import Command
+from framework.broker.store.topics import StoredGroup, Topic
+from framework.wire.command import RemotingCommand
 from framework.wire.requests.pull import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
 from framework.wire.stored import decode_records
 from tests.broker.broker_lab import BrokerLab, pull_command, send_command, texts
@@ -30,7 +30,7 @@ def _low(lab: BrokerLab, low: int) -> None:
     queue.low = low
 
 
-def _bodies(answer: Command) -> list[bytes]:
+def _bodies(answer: RemotingCommand) -> list[bytes]:
     return [record.body for record in decode_records(answer.body)]
 
 
@@ -94,7 +94,7 @@ def test_the_status_table_of_a_queue_nobody_wrote_to(offset: int, code: int) -> 
 def test_what_is_refused_with_which_code(changes: dict[str, Any], code: int) -> None:
     lab = _filled(1)
     lab.node.rules.topics.put("write_only", Topic(name="write_only", perm=2))
-    lab.node.rules.groups.put("shut", ConsumerGroup(name="shut", may_consume=False))
+    lab.node.rules.groups.put("shut", StoredGroup(name="shut", may_consume=False))
 
     assert lab.answer(pull_command(0, **changes)).code == code
 

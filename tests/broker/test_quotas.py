@@ -12,7 +12,7 @@ from framework.broker import node
 from framework.broker.request import Request
 from framework.broker.settings import BrokerSettings
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.requests.pull import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
 from tests.broker.broker_lab import BrokerLab, pull_command, send_command, texts
 from tests.broker.client_lab import FakeClient
@@ -85,8 +85,8 @@ def test_long_polls_of_one_connection_are_bounded() -> None:
     assert other.answers == []
 
 
-def _heartbeat(client_id: str, **parts: Any) -> Command:
-    return Command(RequestCode.HEART_BEAT, None, dumps({"clientID": client_id, **parts}).encode())
+def _heartbeat(client_id: str, **parts: Any) -> RemotingCommand:
+    return RemotingCommand(RequestCode.HEART_BEAT, None, dumps({"clientID": client_id, **parts}).encode())
 
 
 def _producers(*groups: str) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def test_what_long_polls_hold_is_bounded_and_a_body_is_not_held() -> None:
     pull.body = bytes(4_000_000)
     clients = [FakeClient() for _ in range(3)]
     for client in clients:
-        lab.ask(Command(pull.code, dict(pull.fields), pull.body), client)
+        lab.ask(RemotingCommand(pull.code, dict(pull.fields), pull.body), client)
 
     assert [[], [], [2]] == [[answer.code for answer in client.answers] for client in clients]
     waiting = [held.request for holds in lab.node.holds._by_queue.values() for held in holds]
@@ -162,9 +162,9 @@ def test_queues_that_hold_messages_are_bounded_and_those_that_are_there_go_on() 
     assert [0, 0, 2, 0] == codes
 
 
-def _commit(group: str, offset: int, *, number: int = 0) -> Command:
+def _commit(group: str, offset: int, *, number: int = 0) -> RemotingCommand:
     fields = {"consumerGroup": group, "topic": "t", "queueId": str(number), "commitOffset": str(offset)}
-    return Command(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
+    return RemotingCommand(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
 
 
 def test_committed_offsets_are_bounded_and_those_that_are_there_move_on() -> None:
@@ -175,7 +175,7 @@ def test_committed_offsets_are_bounded_and_those_that_are_there_move_on() -> Non
         lab.node.rules.group(group)
     codes = [lab.answer(_commit("g", 1, number=number)).code for number in range(3)]
     by_pull = pull_command(0, group="h", sys_flag=SUBSCRIPTION | COMMIT_OFFSET, commit_offset=1)
-    clone = Command(RequestCode.CLONE_GROUP_OFFSET, {"srcGroup": "g", "destGroup": "h", "topic": "t"})
+    clone = RemotingCommand(RequestCode.CLONE_GROUP_OFFSET, {"srcGroup": "g", "destGroup": "h", "topic": "t"})
 
     assert [0, 0, 2] == codes
     assert 0 == lab.answer(by_pull).code

@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.broker.rates import Rate, Sum
+from framework.broker.rates import Sum, Throughput
 
 
 @given(st.lists(st.tuples(st.integers(0, 400), st.integers(1, 9)), max_size=30), st.integers(0, 200))
 def test_what_is_summed_is_what_was_counted_since(parts: list[tuple[int, int]], later: int) -> None:
-    rate, now = Rate(), 0
+    rate, now = Throughput(), 0
     at: list[tuple[int, int]] = []
     for pause, count in parts:
         now += pause

@@ -10,7 +10,7 @@ from framework.wire.bodies.connections import AllProducers, ConsumerConnections,
 from framework.wire.bodies.heartbeat import ConsumerData, Heartbeat, ProducerData, SubscriptionData
 from framework.wire.bodies.progress import ClientOffsets
 from framework.wire.codes import RequestCode, ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from tests.broker.broker_lab import BrokerLab
 from tests.broker.client_lab import FakeClient
 
@@ -27,12 +27,12 @@ def join(lab: BrokerLab, client_id: str, *, version: int = 477) -> FakeClient:
         producers=(ProducerData(group="makers"),),
         consumers=(ConsumerData(group=GROUP, subscriptions=(subscription,)),),
     )
-    lab.ask(Command(RequestCode.HEART_BEAT, body=heartbeat.encode(), version=version), client)
+    lab.ask(RemotingCommand(RequestCode.HEART_BEAT, body=heartbeat.encode(), version=version), client)
     return client
 
 
 def ask(lab: BrokerLab, code: RequestCode, fields: dict[str, str]) -> None:
-    lab.ask(Command(code, fields))
+    lab.ask(RemotingCommand(code, fields))
 
 
 def test_a_member_s_answer_is_handed_back() -> None:
@@ -42,7 +42,7 @@ def test_a_member_s_answer_is_handed_back() -> None:
     (asked,) = member.asked
     assert lab.client.answers == []
 
-    asked.say(Command(0, {"a": "b"}, b"{}", remark="fine"))
+    asked.say(RemotingCommand(0, {"a": "b"}, b"{}", remark="fine"))
     (answer,) = lab.client.answers
     assert (asked.command.code, asked.command.fields) == (RequestCode.GET_CONSUMER_RUNNING_INFO, RUNNING)
     assert (answer.code, answer.fields, answer.body, answer.remark) == (0, {"a": "b"}, b"{}", "fine")
@@ -58,7 +58,7 @@ def test_a_silent_member_is_waited_for_ten_seconds_and_keeps_its_connection() ->
     lab.timers.advance(1)
     assert [answer.code for answer in lab.client.answers] == [ResponseCode.CONSUME_MSG_TIMEOUT]
     assert member.closed is None
-    member.asked[0].say(Command(0))
+    member.asked[0].say(RemotingCommand(0))
     assert len(lab.client.answers) == 1
 
 
@@ -104,8 +104,8 @@ def test_all_members_are_asked_and_the_silent_are_left_out() -> None:
     first, second, third = join(lab, "one"), join(lab, "other"), join(lab, "the third")
     ask(lab, RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, STATUS)
     offsets = {MessageQueue("t", "broker-a", 0): 7}
-    first.asked[0].say(Command(0, body=ClientOffsets(offsets=offsets).encode()))
-    third.asked[0].say(Command(0, body=b"no offsets"))
+    first.asked[0].say(RemotingCommand(0, body=ClientOffsets(offsets=offsets).encode()))
+    third.asked[0].say(RemotingCommand(0, body=b"no offsets"))
     lab.timers.advance(5_000)
 
     (answer,) = lab.client.answers

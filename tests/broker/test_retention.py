@@ -13,7 +13,7 @@ from framework.broker.store.database import open_folder
 from framework.broker.store.expired import STEP_BYTES, STEP_ROWS
 from framework.ports import DiskUsage
 from framework.wire.codes import RequestCode, ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from tests.broker.broker_lab import BrokerLab, pull_command, send_back_command, texts
 from tests.broker.store_lab import Lab
 
@@ -207,7 +207,7 @@ def test_the_administrator_s_wish_is_done_at_once(tmp_path: Path) -> None:
     lab.timers.advance(48 * HOUR_MS + 60_000)
     assert (0, 1) == bounds(lab)
 
-    lab.answer(Command(RequestCode.DELETE_EXPIRED_COMMITLOG))
+    lab.answer(RemotingCommand(RequestCode.DELETE_EXPIRED_COMMITLOG))
 
     assert ((1, 1), 0) == (bounds(lab), rows(lab))
     lab.store.close()

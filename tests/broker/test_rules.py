@@ -20,7 +20,7 @@ from framework.settings.document import parsed
 from framework.wire.bodies.group import LockBatch
 from framework.wire.bodies.heartbeat import CheckClientConfig, ConsumerData, Heartbeat, ProducerData, SubscriptionData
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.fields import camel
 from framework.wire.signing import sign
 from tests.broker.broker_lab import BrokerLab, pull_command, send_command
@@ -96,7 +96,7 @@ def test_any_action_wanted_is_enough_and_all_that_is_wanted_must_be_allowed() ->
 def _wants(
     code: int, fields: dict[str, str] | None = None, body: bytes = b""
 ) -> list[tuple[str, str, tuple[str, ...]]]:
-    return [(want.kind, want.name, want.actions) for want in wants_of(Command(code, fields, body), "c")]
+    return [(want.kind, want.name, want.actions) for want in wants_of(RemotingCommand(code, fields, body), "c")]
 
 
 def test_what_requests_want() -> None:
@@ -204,7 +204,7 @@ def test_a_broker_serves_each_user_as_far_as_his_rules_go() -> None:
     users = Users(_read(FILE), "DefaultCluster")
     lab = BrokerLab(verify=users.refusal)
 
-    def ask(command: Command, name: str, password: str) -> tuple[int, str | None]:
+    def ask(command: RemotingCommand, name: str, password: str) -> tuple[int, str | None]:
         sign(command, name, password)
         answer = lab.answer(command)
         return int(answer.code), answer.remark
@@ -220,8 +220,8 @@ def test_a_broker_serves_each_user_as_far_as_his_rules_go() -> None:
     assert ask(send_command("orders-secret"), "app", "a") == refused("Topic:orders-secret", "the decision is deny.")
     assert ask(pull_command(0, "orders-1", "billing"), "app", "a")[0] == 0
     assert ask(pull_command(0, "orders-1", "other"), "app", "a") == refused("Group:other")
-    assert ask(Command(26), "app", "a") == refused("Cluster:DefaultCluster")
-    assert ask(Command(34, None, b"no heartbeat"), "app", "a") == (16, "parse authorization context error.")
-    for command in (send_command("other"), pull_command(0, "orders-1", "other"), Command(26)):
+    assert ask(RemotingCommand(26), "app", "a") == refused("Cluster:DefaultCluster")
+    assert ask(RemotingCommand(34, None, b"no heartbeat"), "app", "a") == (16, "parse authorization context error.")
+    for command in (send_command("other"), pull_command(0, "orders-1", "other"), RemotingCommand(26)):
         assert ask(command, "root", "r")[0] == 0
     assert [record.topic for record in lab.records("other")] == ["other"]

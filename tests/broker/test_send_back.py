@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from framework.broker.intercept import Interceptor
-from framework.broker.store.topics import ConsumerGroup, Topic
+from framework.broker.store.topics import StoredGroup, Topic
 from framework.model.delay_levels import DELAYS_MS
 from framework.model.queue import MessageQueue
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.fields import command_for
 from framework.wire.requests.admin import CloneOffsetsRequest
 from framework.wire.stored import Record
@@ -138,12 +138,12 @@ def test_a_wall_clock_set_before_a_restart_lets_no_repetition_through() -> None:
 @pytest.mark.parametrize(
     ("group", "topic", "code"),
     [
-        (ConsumerGroup(name="g", retry_queues=0), None, 16),
-        (ConsumerGroup(name="g"), Topic(name="%RETRY%g", perm=4), 16),
+        (StoredGroup(name="g", retry_queues=0), None, 16),
+        (StoredGroup(name="g"), Topic(name="%RETRY%g", perm=4), 16),
     ],
 )
 def test_what_is_refused_is_refused_before_anything_is_stored(
-    group: ConsumerGroup, topic: Topic | None, code: int
+    group: StoredGroup, topic: Topic | None, code: int
 ) -> None:
     """RocketMQ answers a group without retry queues with success, and drops the message."""
     lab, record = _sent()
@@ -233,7 +233,7 @@ def test_a_copy_that_no_longer_fits_into_a_record_is_refused_as_rocketmq_refuses
 def test_what_would_be_a_hook_of_rocketmq_is_an_interceptor_here() -> None:
     """It answers in the place of the handler, and the handler stores nothing."""
     lab, record = _sent()
-    lab.interceptors.add(Interceptor(code=36, answer=Command(16, remark="not by this group")))
+    lab.interceptors.add(Interceptor(code=36, answer=RemotingCommand(16, remark="not by this group")))
     first, second = (lab.answer(send_back_command(record, level=-1)) for _ in range(2))
 
     assert ((first.code, first.remark), second.code) == ((16, "not by this group"), 0)

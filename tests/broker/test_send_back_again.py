@@ -7,16 +7,16 @@ from collections.abc import Callable
 import pytest
 
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.stored import Record
 from tests.broker.broker_lab import BrokerLab, one_way, pull_command, send_back_command
 
 LEVEL_MS = 10_000  # the first retry's
 
 
-def commit(offset: int, group: str = "g", topic: str = "t") -> Command:
+def commit(offset: int, group: str = "g", topic: str = "t") -> RemotingCommand:
     fields = {"consumerGroup": group, "topic": topic, "queueId": "0", "commitOffset": str(offset)}
-    return Command(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
+    return RemotingCommand(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
 
 
 def lab_with(messages: int) -> tuple[BrokerLab, list[Record]]:

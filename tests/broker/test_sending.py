@@ -116,7 +116,7 @@ def test_what_is_refused_with_which_code(changes: dict[str, Any], code: int) -> 
 def test_half_messages_are_refused_and_nobody_sees_them(changes: dict[str, Any]) -> None:
     """As a transaction producer of Java sends them; the words are those of rejectTransactionMessage."""
     lab = BrokerLab()
-    body = batch.encode([batch.Part(b"half")]) if "batch" in changes else b"half"
+    body = batch.encode([batch.BatchedMessage(b"half")]) if "batch" in changes else b"half"
     answer = lab.send(body=body, **changes)
 
     assert (answer.code, answer.remark) == (
@@ -129,7 +129,7 @@ def test_half_messages_are_refused_and_nobody_sees_them(changes: dict[str, Any])
 
 def test_a_half_message_in_a_batch_refuses_the_whole_batch() -> None:
     lab = BrokerLab()
-    body = batch.encode([batch.Part(b"whole"), batch.Part(b"half", {"TRAN_MSG": "true"})])
+    body = batch.encode([batch.BatchedMessage(b"whole"), batch.BatchedMessage(b"half", {"TRAN_MSG": "true"})])
 
     assert lab.send(body=body, batch=True).code == 16
     assert lab.records("t") == []
@@ -189,7 +189,7 @@ def test_the_topic_quota_is_a_code() -> None:
 def test_a_batch_is_taken_apart_into_consecutive_offsets() -> None:
     lab = BrokerLab()
     lab.send()
-    parts = [batch.Part(b"%d" % i, {UNIQUE_KEY: f"U{i}", TAGS: f"T{i}"}, flag=i) for i in range(3)]
+    parts = [batch.BatchedMessage(b"%d" % i, {UNIQUE_KEY: f"U{i}", TAGS: f"T{i}"}, flag=i) for i in range(3)]
     command = send_command(body=batch.encode(parts), batch=True, properties=texts(WAIT="true", UNIQ_KEY="outer"))
     command.code = RequestCode.SEND_BATCH_MESSAGE
     answer = lab.answer(command)
@@ -208,9 +208,9 @@ def test_a_batch_is_taken_apart_into_consecutive_offsets() -> None:
 @pytest.mark.parametrize(
     ("topic", "body", "code"),
     [
-        ("%RETRY%g", batch.encode([batch.Part(b"x")]), 13),
+        ("%RETRY%g", batch.encode([batch.BatchedMessage(b"x")]), 13),
         ("t", b"no batch", 1),
-        ("t", batch.encode([batch.Part(b"")]), 1),
+        ("t", batch.encode([batch.BatchedMessage(b"")]), 1),
     ],
 )
 def test_batches_that_are_refused_store_nothing(topic: str, body: bytes, code: int) -> None:

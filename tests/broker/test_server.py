@@ -24,7 +24,7 @@ from framework.net.channel import Channel
 from framework.net.credentials import Credentials
 from framework.net.real_world import real_world
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.connection import Connection, Limits
 from framework.wire.fields import command_for
 from framework.wire.requests.offset import MaxOffsetRequest
@@ -46,7 +46,7 @@ async def running(**options: Any) -> AsyncIterator[Broker]:
 
 
 @asynccontextmanager
-async def connected(address: str, sign: Callable[[Command], None] | None = None) -> AsyncIterator[Channel]:
+async def connected(address: str, sign: Callable[[RemotingCommand], None] | None = None) -> AsyncIterator[Channel]:
     host, _, port = address.rpartition(":")
     channel = Channel(address, sign=sign)
     await WORLD.network.connect(channel, host, int(port))
@@ -57,7 +57,7 @@ async def connected(address: str, sign: Callable[[Command], None] | None = None)
         await channel.closed
 
 
-async def _send(channel: Channel, body: bytes, topic: str = "t") -> Command:
+async def _send(channel: Channel, body: bytes, topic: str = "t") -> RemotingCommand:
     return await channel.request(send_command(topic, body), timeout_ms=5000)
 
 
@@ -88,7 +88,7 @@ def test_a_frame_beyond_the_limit_is_answered_with_it_and_the_connection_goes_on
             await WORLD.network.connect(channel, host, int(port))
             with_body = await _send(channel, bytes(1_000_000))
             in_header = await channel.request(
-                Command(RequestCode.GET_MAX_OFFSET, {"topic": "t" * 100_000, "queueId": "0"}), timeout_ms=5000
+                RemotingCommand(RequestCode.GET_MAX_OFFSET, {"topic": "t" * 100_000, "queueId": "0"}), timeout_ms=5000
             )
             assert (13, "frame of 10") == (with_body.code, (with_body.remark or "")[:11])
             assert "exceeds the limit of 263168" in (with_body.remark or "")
@@ -120,7 +120,7 @@ def test_messages_and_offsets_survive_a_restart_on_disk(tmp_path: Path) -> None:
             answers = await asyncio.gather(*(_send(channel, b"%d" % i) for i in range(50)))
             assert sorted(int(answer.fields["queueOffset"]) for answer in answers) == list(range(50))
             broker.nodes[0].rules.group("g")
-            commit = Command(
+            commit = RemotingCommand(
                 RequestCode.UPDATE_CONSUMER_OFFSET,
                 {"consumerGroup": "g", "topic": "t", "queueId": "0", "commitOffset": "7"},
             )
@@ -128,7 +128,9 @@ def test_messages_and_offsets_survive_a_restart_on_disk(tmp_path: Path) -> None:
             await _send(channel, b"last")
         async with running(data=tmp_path / "data") as broker, connected(broker.address) as channel:
             assert len(await _bodies(channel, 0)) == 32
-            query = Command(RequestCode.QUERY_CONSUMER_OFFSET, {"consumerGroup": "g", "topic": "t", "queueId": "0"})
+            query = RemotingCommand(
+                RequestCode.QUERY_CONSUMER_OFFSET, {"consumerGroup": "g", "topic": "t", "queueId": "0"}
+            )
             assert (await channel.request(query, timeout_ms=5000)).fields["offset"] == "7"
 
     asyncio.run(scenario())

@@ -9,7 +9,7 @@ import pytest
 from framework.broker.filters import SQL92, wanted
 from framework.broker.settings import BrokerSettings
 from framework.broker.store.log import SCAN_MAX
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.stored import decode_records
 from tests.broker.broker_lab import BrokerLab, pull_command, texts
 from tests.broker.client_lab import FakeClient
@@ -22,11 +22,11 @@ def _filled(count: int = 10, *, is_strict: bool = False) -> BrokerLab:
     return lab
 
 
-def _pull(lab: BrokerLab, expression: str, offset: int = 0, count: int = 32) -> Command:
+def _pull(lab: BrokerLab, expression: str, offset: int = 0, count: int = 32) -> RemotingCommand:
     return lab.answer(pull_command(offset, expression_type="SQL92", subscription=expression, max_msg_nums=count))
 
 
-def _bodies(answer: Command) -> list[bytes]:
+def _bodies(answer: RemotingCommand) -> list[bytes]:
     return [record.body for record in decode_records(answer.body)]
 
 

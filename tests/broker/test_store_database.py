@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 import framework.broker.store
 from framework.broker.store.database import APPLICATION_ID, FILE_NAME, SCHEMA_VERSION, open_folder
-from framework.broker.store.topics import ConsumerGroup, load_groups
+from framework.broker.store.topics import StoredGroup, load_groups
 from framework.errors import StoreError
 from tests.broker.store_lab import folder_lab
 
@@ -170,7 +170,7 @@ def test_an_older_store_is_brought_up_to_date_and_keeps_what_it_has(tmp_path: Pa
 
     lab = folder_lab(tmp_path)
     assert lab.database.writing.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
-    assert load_groups(lab.database.writing, "broker-a").get("g") == ConsumerGroup(name="g")
+    assert load_groups(lab.database.writing, "broker-a").get("g") == StoredGroup(name="g")
     lab.store.close()
 
 

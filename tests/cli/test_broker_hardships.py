@@ -19,7 +19,7 @@ from framework.broker.store.database import FILE_NAME
 from framework.cli.exit_codes import ExitCode
 from framework.wire import frame
 from framework.wire.codes import ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.stored import decode_records
 from tests.broker.broker_lab import pull_command, send_command
 from tests.cli.processes import ROOT, command
@@ -53,7 +53,7 @@ class Client:
         self._socket = socket.create_connection((host, int(port)), timeout=60)
         self._stream = self._socket.makefile("rb")
 
-    def ask(self, request: Command) -> Command:
+    def ask(self, request: RemotingCommand) -> RemotingCommand:
         self._socket.sendall(frame.encode(request))
         return frame.decode(self._stream.read(int.from_bytes(self._stream.read(4))))
 
@@ -77,7 +77,7 @@ def test_a_disk_that_fills_refuses_sends_serves_reads_and_needs_nothing_but_room
     """A limit on the size of its files, put on the running process and taken away again, as the system's refusal."""
     texts: list[bytes] = []
 
-    def send(client: Client, text: bytes) -> Command:
+    def send(client: Client, text: bytes) -> RemotingCommand:
         answer = client.ask(send_command(body=text))
         if answer.code == ResponseCode.SUCCESS:
             texts.append(text)

@@ -87,7 +87,7 @@ def test_the_schema_is_printed_for_editors_with_what_plugins_may_be_told(
     printed = json.loads(said.out)
     plugins = PluginHost().models
     assert {"audit", "outbox", "spark"} <= plugins.keys()
-    assert {*plugins, "nightly"} == set(printed["$defs"]["Plugins"]["properties"]["settings"]["properties"])
+    assert {*plugins, "nightly"} == set(printed["$defs"]["PluginsSettings"]["properties"]["settings"]["properties"])
     assert json_schema(plugins)["properties"] == printed["properties"]
     assert ["often", "where"] == sorted(printed["$defs"]["nightly"]["properties"])
     assert "left out: " in said.err

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from framework.cli.embedded import embedded
 from framework.cli.exit_codes import ExitCode
 from framework.errors import ConfigurationError
-from framework.settings.schema import Cluster
+from framework.settings.schema import ClusterSettings
 from tests.cli.processes import command
 from tests.cli.test_run import shop
 from tests.interop import probe
@@ -75,7 +75,7 @@ def test_an_address_that_is_taken_is_73(tmp_path: Path) -> None:
     ],
 )
 def test_what_it_cannot_be_is_refused(changes: dict[str, Any], reason: str) -> None:
-    cluster = Cluster.model_validate({"embedded": True, **changes})
+    cluster = ClusterSettings.model_validate({"embedded": True, **changes})
 
     async def start() -> None:
         async with embedded(cluster, alone=True):
@@ -97,7 +97,7 @@ def second_answer(address: str) -> int:
 
 def test_limits_are_those_of_the_settings() -> None:
     address = free_address()
-    cluster = Cluster.model_validate(
+    cluster = ClusterSettings.model_validate(
         {"embedded": True, "name_servers": [address], "embedded_limits": {"connections": "1", "message": "1KiB"}}
     )
 
@@ -118,14 +118,14 @@ def test_limits_are_those_of_the_settings() -> None:
 )
 def test_limits_that_will_not_do_are_mistakes_of_the_settings(limits: dict[str, str], reason: str) -> None:
     with pytest.raises(ValidationError, match=re.escape(reason)):
-        Cluster.model_validate({"embedded": True, "embedded_limits": limits})
+        ClusterSettings.model_validate({"embedded": True, "embedded_limits": limits})
 
 
 def test_nothing_listens_where_none_is_asked_for() -> None:
     address = free_address()
 
     async def within() -> int:
-        async with embedded(Cluster.model_validate({"name_servers": [address]}), alone=True):
+        async with embedded(ClusterSettings.model_validate({"name_servers": [address]}), alone=True):
             return (await asyncio.to_thread(probe.ask, address, probe.GET_CLUSTER))[0]
 
     assert -1 == asyncio.run(within())

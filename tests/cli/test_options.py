@@ -14,7 +14,7 @@ from framework.settings.sources import CONFIG_VARIABLE
 
 
 def parsed(*arguments: str) -> argparse.Namespace:
-    parser = main.Parser()
+    parser = main.CommandParser()
     parser.add_argument("--debug", action="store_true")
     run.add_options(parser)
     return parser.parse_args(main._joined(list(arguments)))

@@ -18,8 +18,8 @@ from framework.cli.children import Child, Children
 from framework.cli.exit_codes import ExitCode
 from framework.cli.supervise import _State
 from framework.cli.wear import memory_bytes, worn
-from framework.services.crew.run import Counts
-from framework.settings.schema import Workers
+from framework.services.crew.run import MessageCounts
+from framework.settings.schema import WorkersSettings
 from tests.cli.processes import Command, command
 
 SHOP = """
@@ -276,15 +276,15 @@ def test_how_long_a_worker_ran_is_known_when_it_has_ended() -> None:
 
 
 def test_a_process_is_worn_by_messages_or_by_memory_and_by_neither_unless_told() -> None:
-    counts = Counts()
+    counts = MessageCounts()
     counts.handled, counts.retried, counts.dead_lettered, counts.dropped = 4, 3, 2, 1
 
-    assert worn(counts, Workers()) is None
-    assert worn(counts, Workers(max_messages=11)) is None
-    assert "10 messages" == worn(counts, Workers(max_messages=10))
+    assert worn(counts, WorkersSettings()) is None
+    assert worn(counts, WorkersSettings(max_messages=11)) is None
+    assert "10 messages" == worn(counts, WorkersSettings(max_messages=10))
     held = memory_bytes()
     assert held > 1 << 20
-    assert worn(counts, Workers(max_memory=held + (1 << 30))) is None
-    reason = worn(counts, Workers(max_memory=1 << 24))
+    assert worn(counts, WorkersSettings(max_memory=held + (1 << 30))) is None
+    reason = worn(counts, WorkersSettings(max_memory=1 << 24))
     assert reason is not None
     assert reason.endswith(" MiB of memory")

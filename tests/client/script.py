@@ -9,14 +9,14 @@ from typing import Any
 from framework.client.cluster import Cluster
 from framework.client.options import ClusterOptions
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.stored import Record, encode_record
 from tests.net.memory import MemoryNetwork, Peer, world_with
 
 NS = "10.0.0.9:9876"
 A = "10.0.0.1:10911"
 B = "10.0.0.2:10911"
-Script = Callable[[Command], Command | None]
+Script = Callable[[RemotingCommand], RemotingCommand | None]
 
 
 def route_of(brokers: dict[str, dict[int, str]], *, read: int = 2, write: int = 2, perm: int = 6) -> bytes:
@@ -51,22 +51,22 @@ class ScriptedCluster:
         self.options = ClusterOptions(**{"name_servers": (NS,), "client_id": "10.0.0.7@1", **options})
         self.client = Cluster(self.world, self.options)
 
-    def name_server(self, peer: Peer, request: Command) -> Command:
+    def name_server(self, peer: Peer, request: RemotingCommand) -> RemotingCommand:
         assert request.code == RequestCode.GET_ROUTEINFO_BY_TOPIC
         route = self.routes.get(request.fields["topic"])
-        return Command(17, remark="No topic route info") if route is None else Command(0, body=route)
+        return RemotingCommand(17, remark="No topic route info") if route is None else RemotingCommand(0, body=route)
 
-    def broker_at(self, address: str) -> Callable[[Peer, Command], Command | None]:
-        def answer(peer: Peer, request: Command) -> Command | None:
+    def broker_at(self, address: str) -> Callable[[Peer, RemotingCommand], RemotingCommand | None]:
+        def answer(peer: Peer, request: RemotingCommand) -> RemotingCommand | None:
             script = self.scripts.get(address)
-            return Command(0) if script is None else script(request)
+            return RemotingCommand(0) if script is None else script(request)
 
         return answer
 
     def both(self, script: Script) -> None:
         self.scripts[A] = self.scripts[B] = script
 
-    def asked(self, address: str, code: int) -> list[Command]:
+    def asked(self, address: str, code: int) -> list[RemotingCommand]:
         return [request for request in self.network.requests(address) if request.code == code]
 
 

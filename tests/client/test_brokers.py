@@ -14,15 +14,15 @@ from framework.wire import stored
 from framework.wire.bodies.group import LockedQueues
 from framework.wire.bodies.heartbeat import Heartbeat
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from tests.client.script import A, B, ScriptedCluster, record, route_of
 from tests.net.memory import virtually
 
 QUEUE = MessageQueue("orders", "a", 1)
 
 
-def offset(value: object) -> Command:
-    return Command(0, {"offset": str(value)})
+def offset(value: object) -> RemotingCommand:
+    return RemotingCommand(0, {"offset": str(value)})
 
 
 def test_offsets_are_asked_of_the_queue_s_own_master() -> None:
@@ -53,7 +53,7 @@ def test_offsets_are_asked_of_the_queue_s_own_master() -> None:
 def test_nothing_stored_is_none_and_no_error() -> None:
     async def story() -> int | None:
         cluster = ScriptedCluster()
-        cluster.scripts[A] = lambda _: Command(22, remark="Not found, maybe this group consumer boot first")
+        cluster.scripts[A] = lambda _: RemotingCommand(22, remark="Not found, maybe this group consumer boot first")
         found = await cluster.client.brokers.query_offset("billing", QUEUE)
         await cluster.client.close()
         return found
@@ -99,7 +99,7 @@ def test_a_commit_is_confirmed_or_one_way_on_the_connection_for_pulls() -> None:
 def test_a_refused_commit_is_raised() -> None:
     async def story() -> None:
         cluster = ScriptedCluster()
-        cluster.scripts[A] = lambda _: Command(26, remark="group missing")
+        cluster.scripts[A] = lambda _: RemotingCommand(26, remark="group missing")
         with pytest.raises(Refused, match=r"UPDATE_CONSUMER_OFFSET \(15\) refused by a: code 26, group missing"):
             await cluster.client.brokers.commit("billing", QUEUE, 7)
         await cluster.client.close()
@@ -123,8 +123,8 @@ def test_a_broker_that_no_route_names_is_looked_for_once_more() -> None:
     assert "5" == virtually(story)
 
 
-def members(*names: str) -> Command:
-    return Command(0, body=json.dumps({"consumerIdList": names}).encode())
+def members(*names: str) -> RemotingCommand:
+    return RemotingCommand(0, body=json.dumps({"consumerIdList": names}).encode())
 
 
 def test_leaving_costs_one_request_s_patience_whatever_hangs() -> None:
@@ -166,7 +166,7 @@ def test_each_broker_s_list_is_told_apart_and_who_lacks_us_is_told_again() -> No
 
         cluster.scripts = {A: lambda _: members("other"), B: lambda _: members("me", "other")}
         found = [await lists()]
-        cluster.scripts[A] = lambda _: Command(1, remark="no such group")
+        cluster.scripts[A] = lambda _: RemotingCommand(1, remark="no such group")
         found.append(await lists())
         cluster.scripts[A] = lambda _: members()
         found.append(await lists())
@@ -209,7 +209,7 @@ def test_members_are_those_of_all_brokers_of_the_topic() -> None:
         brokers = cluster.client.brokers
         cluster.scripts = {A: lambda _: members("m1", "m2"), B: lambda _: members("m3", "m2")}
         seen: list[object] = [await brokers.members("billing", "orders")]
-        cluster.scripts[A] = lambda _: Command(1, remark="no consumer for this group")
+        cluster.scripts[A] = lambda _: RemotingCommand(1, remark="no consumer for this group")
         seen.append(await brokers.members("billing", "orders"))
         await cluster.client.close()
         return seen
@@ -220,7 +220,7 @@ def test_members_are_those_of_all_brokers_of_the_topic() -> None:
 def test_a_group_that_no_broker_knows_is_an_error_and_not_an_empty_list() -> None:
     async def story() -> None:
         cluster = ScriptedCluster()
-        cluster.both(lambda _: Command(1, remark="no consumer for this group"))
+        cluster.both(lambda _: RemotingCommand(1, remark="no consumer for this group"))
         with pytest.raises(Refused, match="no consumer for this group"):
             await cluster.client.brokers.members("billing", "orders")
         cluster.both(lambda _: members())
@@ -236,7 +236,7 @@ def test_a_group_that_no_broker_knows_is_an_error_and_not_an_empty_list() -> Non
 def test_a_heartbeat_goes_by_the_one_connection_that_pulls_do_not_use() -> None:
     async def story() -> tuple[object, int]:
         cluster = ScriptedCluster()
-        cluster.scripts[A] = lambda _: Command(0, {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true"})
+        cluster.scripts[A] = lambda _: RemotingCommand(0, {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true"})
         client = cluster.client
         await client.pool.channel(A, "pulls")
         answer = await client.brokers.heartbeat(A, Heartbeat(client_id="c", producers=(), consumers=()))
@@ -256,11 +256,11 @@ def test_a_heartbeat_goes_by_the_one_connection_that_pulls_do_not_use() -> None:
 
 
 def test_leaving_tells_every_broker_that_is_connected_and_raises_nothing() -> None:
-    async def story() -> list[list[Command]]:
+    async def story() -> list[list[RemotingCommand]]:
         cluster = ScriptedCluster()
         await cluster.client.routes.queues("orders")
         await cluster.client.pool.channel(A)
-        cluster.scripts[A] = lambda _: Command(1, remark="no")
+        cluster.scripts[A] = lambda _: RemotingCommand(1, remark="no")
         await cluster.client.brokers.leave("10.0.0.7@1", ["billing"])
         await cluster.client.close()
         return [cluster.asked(address, RequestCode.UNREGISTER_CLIENT) for address in (A, B)]
@@ -344,11 +344,11 @@ def test_a_connection_tells_its_address_so_that_a_heartbeat_can_follow() -> None
 
 
 def test_locks_are_asked_of_the_queues_own_master_and_only_known_ones_are_believed() -> None:
-    async def story() -> tuple[frozenset[MessageQueue], Command, str]:
+    async def story() -> tuple[frozenset[MessageQueue], RemotingCommand, str]:
         cluster = ScriptedCluster()
         stranger = MessageQueue("orders", "a", 9)
         other = MessageQueue("orders", "a", 0)
-        cluster.scripts[A] = lambda _: Command(0, body=LockedQueues(queues=(QUEUE, stranger)).encode())
+        cluster.scripts[A] = lambda _: RemotingCommand(0, body=LockedQueues(queues=(QUEUE, stranger)).encode())
         held = await cluster.client.brokers.lock("billing", "me@1", [other, QUEUE])
         where = cluster.client.brokers.where(QUEUE)
         await cluster.client.close()
@@ -368,10 +368,10 @@ def test_locks_are_asked_of_the_queues_own_master_and_only_known_ones_are_believ
 
 
 def test_an_unlock_is_confirmed() -> None:
-    async def story() -> Command:
+    async def story() -> RemotingCommand:
         cluster = ScriptedCluster()
         await cluster.client.brokers.unlock("billing", "me@1", [QUEUE])
-        cluster.scripts[A] = lambda _: Command(1, remark="no")
+        cluster.scripts[A] = lambda _: RemotingCommand(1, remark="no")
         with pytest.raises(Refused):
             await cluster.client.brokers.unlock("billing", "me@1", [QUEUE])
         await cluster.client.close()

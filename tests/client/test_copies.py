@@ -16,8 +16,8 @@ from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.wire import properties as texts
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
-from framework.wire.compression import Codec
+from framework.wire.command import RemotingCommand
+from framework.wire.compression import Compression
 from framework.wire.ids import offset_message_id
 from framework.wire.stored import encode_record
 from tests.client.script import A, B, ScriptedCluster, record_of, route_of
@@ -33,7 +33,7 @@ def test_a_dead_letter_is_a_plain_send_past_its_maximum() -> None:
         "orders", b"x" * 10, properties=properties, queue=QUEUE, queue_offset=7, attempt=4, born_ms=1_700_000_000_000
     )
 
-    async def story() -> Command:
+    async def story() -> RemotingCommand:
         cluster = ScriptedCluster()
         await cluster.client.brokers.dead_letter(message, "billing")
         await cluster.client.close()
@@ -52,7 +52,7 @@ def test_a_dead_letter_is_a_plain_send_past_its_maximum() -> None:
 def test_a_long_dead_letter_is_compressed_again() -> None:
     message = Message("orders", b"x" * 10_000, queue=QUEUE, message_id="ID")
 
-    async def story() -> Command:
+    async def story() -> RemotingCommand:
         cluster = ScriptedCluster()
         await cluster.client.brokers.dead_letter(message, "billing")
         await cluster.client.close()
@@ -61,7 +61,7 @@ def test_a_long_dead_letter_is_compressed_again() -> None:
 
     request = virtually(story)
     assert len(request.body) < 1_000
-    assert Codec.ZLIB.sys_flag == int(request.fields["f"])
+    assert Compression.ZLIB.sys_flag == int(request.fields["f"])
 
 
 def test_what_cannot_be_read_is_buried_by_the_broker_s_own_copy() -> None:
@@ -72,7 +72,7 @@ def test_what_cannot_be_read_is_buried_by_the_broker_s_own_copy() -> None:
         def body(self) -> bytes:
             raise BodyUndecodable("truncated")
 
-    async def story() -> Command:
+    async def story() -> RemotingCommand:
         cluster = ScriptedCluster()
         await cluster.client.brokers.dead_letter(Torn("orders", b"", queue=QUEUE, message_id="ID"), "billing")
         await cluster.client.close()
@@ -85,10 +85,10 @@ def test_what_cannot_be_read_is_buried_by_the_broker_s_own_copy() -> None:
 WORDS = LastWords("no such order", "ValueError", 1_700_000_000_123, "10.0.0.7@1")
 
 
-def buried(message: Message, answer: Callable[[Command], Command]) -> list[Command]:
+def buried(message: Message, answer: Callable[[RemotingCommand], RemotingCommand]) -> list[RemotingCommand]:
     """What broker a is asked until it holds the dead letter."""
 
-    async def story() -> list[Command]:
+    async def story() -> list[RemotingCommand]:
         cluster = ScriptedCluster()
         cluster.scripts[A] = answer
         cluster.routes["%RETRY%billing"] = cluster.routes["orders"]
@@ -102,7 +102,7 @@ def buried(message: Message, answer: Callable[[Command], Command]) -> list[Comma
 def test_a_dead_letter_says_why_and_a_sender_s_words_of_that_name_go() -> None:
     properties = {"UNIQ_KEY": "ID", "DEAD_LETTER_REASON": "forged", "DEAD_LETTER_ORIGIN": "made@up:0:0"}
     message = Message("orders", b"x", properties=properties, queue=QUEUE, queue_offset=7, attempt=4)
-    (request,) = buried(message, lambda _: Command(0))
+    (request,) = buried(message, lambda _: RemotingCommand(0))
 
     assert {
         "UNIQ_KEY": "ID", "RETRY_TOPIC": "orders", "ORIGIN_MESSAGE_ID": "ID",
@@ -113,8 +113,8 @@ def test_a_dead_letter_says_why_and_a_sender_s_words_of_that_name_go() -> None:
 
 
 def test_where_the_send_is_refused_the_broker_copies_its_own_record() -> None:
-    def answer(request: Command) -> Command:
-        return Command(16, remark="no") if request.code == RequestCode.SEND_MESSAGE_V2 else Command(0)
+    def answer(request: RemotingCommand) -> RemotingCommand:
+        return RemotingCommand(16, remark="no") if request.code == RequestCode.SEND_MESSAGE_V2 else RemotingCommand(0)
 
     codes = [request.code for request in buried(failed(), answer)]
     assert [RequestCode.SEND_MESSAGE_V2, RequestCode.CONSUMER_SEND_MSG_BACK] == codes[:2]
@@ -137,14 +137,14 @@ def test_the_origin_of_a_retry_is_asked_of_its_broker_and_checked(origin: str, c
     """What the broker does not have any more, or what is another message, names no place."""
     message = failed(queue=RETRIED, properties={"UNIQ_KEY": "ID", "ORIGIN_MESSAGE_ID": HERE})
 
-    def answer(request: Command) -> Command:
+    def answer(request: RemotingCommand) -> RemotingCommand:
         if request.code != RequestCode.VIEW_MESSAGE_BY_ID:
-            return Command(0)
+            return RemotingCommand(0)
         assert "1234" == request.fields["offset"]
         if changes is None:
-            return Command(1, remark="can not find message")
+            return RemotingCommand(1, remark="can not find message")
         fields = {"topic": "orders", "body": b"x", "properties": {"UNIQ_KEY": "ID"}, **changes}
-        return Command(0, body=encode_record(replace(record_of(17, **fields), queue_id=3)))
+        return RemotingCommand(0, body=encode_record(replace(record_of(17, **fields), queue_id=3)))
 
     requests = buried(message, answer)
     (sent,) = [request for request in requests if request.code == RequestCode.SEND_MESSAGE_V2]
@@ -159,7 +159,7 @@ def failed(**changes: Any) -> Message:
     return Message("orders", b"x" * 10, **{**fields, **changes})
 
 
-def _say(answer: Command, request: Command) -> Command:
+def _say(answer: RemotingCommand, request: RemotingCommand) -> RemotingCommand:
     return answer
 
 
@@ -169,11 +169,11 @@ def sent_again(
     level: int = 0,
     spares_own: bool = False,
     perms: tuple[int, int] = (6, 6),
-    answers: dict[str, Command] | None = None,
-) -> tuple[str, dict[str, list[Command]]]:
+    answers: dict[str, RemotingCommand] | None = None,
+) -> tuple[str, dict[str, list[RemotingCommand]]]:
     """To whom the copy went (or the error), and what each broker was sent."""
 
-    async def story() -> tuple[str, dict[str, list[Command]]]:
+    async def story() -> tuple[str, dict[str, list[RemotingCommand]]]:
         cluster = ScriptedCluster()
         route = json.loads(route_of({"a": {0: A}, "b": {0: B}}))
         for data, perm in zip(route["queueDatas"], perms, strict=True):
@@ -193,7 +193,7 @@ def sent_again(
     return virtually(story)
 
 
-REFUSAL = Command(16, remark="sending message is forbidden")
+REFUSAL = RemotingCommand(16, remark="sending message is forbidden")
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_a_send_back_that_was_stored_all_the_same_is_none_that_failed(remark: st
 
     async def story() -> None:
         cluster = ScriptedCluster()
-        cluster.scripts[A] = lambda _: Command(1, remark=remark)
+        cluster.scripts[A] = lambda _: RemotingCommand(1, remark=remark)
         await cluster.client.brokers.send_back(failed(), "billing", delay_level=0, max_retries=16)
         await cluster.client.close()
 

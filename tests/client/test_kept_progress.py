@@ -13,7 +13,7 @@ from framework.errors import Refused, Superseded
 from framework.model.contracts import Kept
 from framework.model.queue import MessageQueue
 from framework.wire.codes import RequestCode
-from framework.wire.command import ONE_WAY_BIT, Command
+from framework.wire.command import ONE_WAY_BIT, RemotingCommand
 from tests.client.script import A, ScriptedCluster
 
 QUEUE, OTHER = MessageQueue("orders", "a", 0), MessageQueue("orders", "a", 1)
@@ -40,7 +40,11 @@ async def told(condition: Callable[[], bool]) -> None:
 
 def test_records_are_taken_written_and_read_under_their_epoch() -> None:
     async def story(cluster: ScriptedCluster, store: KeptProgress) -> None:
-        answers = {31001: Command(0, {"epoch": "7"}, b"kept"), 31002: Command(0, {"epoch": "8"}), 31003: Command(0)}
+        answers = {
+            31001: RemotingCommand(0, {"epoch": "7"}, b"kept"),
+            31002: RemotingCommand(0, {"epoch": "8"}),
+            31003: RemotingCommand(0),
+        }
         cluster.both(lambda request: answers[request.code])
         assert Kept(7, b"kept") == await store.read(QUEUE)
         assert 8 == await store.take(QUEUE, b"first")
@@ -51,7 +55,7 @@ def test_records_are_taken_written_and_read_under_their_epoch() -> None:
         (written,) = cluster.asked(A, RequestCode.BOX_UPDATE_PROGRESS)
         place = {"consumerGroup": "billing", "topic": "orders", "queueId": "0", "bname": "a"}
         assert place | {"epoch": "8"} == written.fields
-        answers[31001] = Command(22)
+        answers[31001] = RemotingCommand(22)
         assert await store.read(QUEUE) is None
 
     run(story)
@@ -59,7 +63,7 @@ def test_records_are_taken_written_and_read_under_their_epoch() -> None:
 
 def test_a_broker_that_is_no_box_is_named_with_what_to_write_instead() -> None:
     async def story(cluster: ScriptedCluster, store: KeptProgress) -> None:
-        cluster.both(lambda request: Command(3, remark=f" request type {request.code} not supported"))
+        cluster.both(lambda request: RemotingCommand(3, remark=f" request type {request.code} not supported"))
         with pytest.raises(Refused, match=r"by a: code 3, it is no broker in the box.*write `progress: topic`"):
             await store.read(QUEUE)
 
@@ -68,7 +72,7 @@ def test_a_broker_that_is_no_box_is_named_with_what_to_write_instead() -> None:
 
 def test_commits_carry_the_epoch_of_the_queues_that_have_one_and_of_no_others() -> None:
     async def story(cluster: ScriptedCluster, store: KeptProgress) -> None:
-        cluster.both(lambda _: Command(0, {"epoch": "8"}))
+        cluster.both(lambda _: RemotingCommand(0, {"epoch": "8"}))
         brokers, peeks = cluster.client.brokers, cluster.client.peeks
         await store.take(QUEUE, b"")
         for group, queue in (("billing", QUEUE), ("billing", OTHER), ("audit", QUEUE)):
@@ -86,11 +90,11 @@ def test_commits_carry_the_epoch_of_the_queues_that_have_one_and_of_no_others() 
 @pytest.mark.parametrize("how", ["commit", "confirmed", "write"])
 def test_a_refusal_says_that_another_member_has_the_queue(how: str) -> None:
     async def story(cluster: ScriptedCluster, store: KeptProgress) -> None:
-        cluster.both(lambda _: Command(0, {"epoch": "8"}))
+        cluster.both(lambda _: RemotingCommand(0, {"epoch": "8"}))
         await store.take(QUEUE, b"")
         fence = cluster.client.fences.of("billing", QUEUE)
         assert (8, False) == (fence.epoch, fence.is_refused)
-        cluster.both(lambda _: Command(31000))
+        cluster.both(lambda _: RemotingCommand(31000))
         said: dict[str, Callable[[], Coroutine[Any, Any, object]]] = {
             "commit": lambda: cluster.client.brokers.commit("billing", QUEUE, 5),
             "confirmed": lambda: cluster.client.peeks.commit_confirmed("billing", QUEUE, lambda: 6),
@@ -99,7 +103,7 @@ def test_a_refusal_says_that_another_member_has_the_queue(how: str) -> None:
         with pytest.raises(Superseded):
             await said[how]()
         assert (8, True) == (fence.epoch, fence.is_refused)
-        cluster.both(lambda _: Command(0, {"epoch": "9"}))
+        cluster.both(lambda _: RemotingCommand(0, {"epoch": "9"}))
         await store.take(QUEUE, b"")
         assert (9, False) == (fence.epoch, fence.is_refused)
 
@@ -108,10 +112,10 @@ def test_a_refusal_says_that_another_member_has_the_queue(how: str) -> None:
 
 def test_a_commit_that_nobody_waits_for_tells_the_fence() -> None:
     async def story(cluster: ScriptedCluster, store: KeptProgress) -> None:
-        cluster.both(lambda _: Command(0, {"epoch": "8"}))
+        cluster.both(lambda _: RemotingCommand(0, {"epoch": "8"}))
         await store.take(QUEUE, b"")
         fence = cluster.client.fences.of("billing", QUEUE)
-        cluster.both(lambda _: Command(31000))
+        cluster.both(lambda _: RemotingCommand(31000))
         assert 7 == await cluster.client.brokers.commit_one_way("billing", QUEUE, lambda: 7)
         await told(lambda: fence.is_refused)
 

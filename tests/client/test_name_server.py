@@ -12,7 +12,7 @@ import structlog
 from framework.client.name_server import NameServer
 from framework.errors import BrokerUnreachable, ProtocolError, Refused
 from framework.net.pool import Pool
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from tests.client.script import A, route_of
 from tests.net.memory import Answer, MemoryNetwork, Peer, virtually, world_with
 
@@ -32,12 +32,12 @@ class FirstChance:
         return bytes(count)
 
 
-def knows(peer: Peer, request: Command) -> Command:
-    return Command(0, body=route_of({"a": {0: A}}))
+def knows(peer: Peer, request: RemotingCommand) -> RemotingCommand:
+    return RemotingCommand(0, body=route_of({"a": {0: A}}))
 
 
 def says(code: int, remark: str = "") -> Answer:
-    return lambda peer, request: Command(code, remark=remark)
+    return lambda peer, request: RemotingCommand(code, remark=remark)
 
 
 async def serve(network: MemoryNetwork, servers: tuple[str, ...] = SERVERS) -> tuple[NameServer, Pool]:
@@ -143,7 +143,7 @@ def test_when_none_answers_all_are_named_and_it_is_logged_once() -> None:
 def test_a_route_that_is_none_names_topic_and_server(body: bytes) -> None:
     async def story() -> None:
         network = MemoryNetwork()
-        network.scripts[SERVERS[0]] = lambda peer, request: Command(0, body=body)
+        network.scripts[SERVERS[0]] = lambda peer, request: RemotingCommand(0, body=body)
         names, pool = await serve(network)
         with pytest.raises(ProtocolError, match=r"10\.0\.0\.1:9876: route of orders: "):
             await names.route("orders")

@@ -11,7 +11,7 @@ from framework.model.queue import MessageQueue
 from framework.model.reserved import SCHEDULE_TOPIC
 from framework.wire import batch, properties
 from framework.wire.codes import RequestCode
-from framework.wire.compression import Codec, decompress
+from framework.wire.compression import Compression, decompress
 
 NOW = 1_700_000_000_000
 QUEUE = MessageQueue("orders", "broker-a", 3)
@@ -35,8 +35,8 @@ def test_a_key_that_the_message_brings_is_kept() -> None:
     assert ("MINE",) == prepare(Message("orders", "x", message_id="MINE"), "KEY", NOW).message_ids
 
 
-@pytest.mark.parametrize("codec", list(Codec))
-def test_a_large_body_is_compressed_and_says_how(codec: Codec) -> None:
+@pytest.mark.parametrize("codec", list(Compression))
+def test_a_large_body_is_compressed_and_says_how(codec: Compression) -> None:
     body = b"0123456789" * 1000
     outgoing = prepare(Message("orders", body), "KEY", NOW, codec=codec)
 

@@ -8,17 +8,17 @@ from framework.client.producer import Producer
 from framework.model.queue import MessageQueue
 from framework.wire.bodies.heartbeat import Heartbeat
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from tests.client.script import NS, A, B, ScriptedCluster
 from tests.net.memory import virtually
 
 AT_A, AT_B = MessageQueue("orders", "a", 0), MessageQueue("orders", "b", 0)
 
 
-def answer(request: Command) -> Command:
+def answer(request: RemotingCommand) -> RemotingCommand:
     if request.code == RequestCode.SEND_MESSAGE_V2:
-        return Command(0, {"msgId": "0A00", "queueId": "0", "queueOffset": "7"})
-    return Command(0)
+        return RemotingCommand(0, {"msgId": "0A00", "queueId": "0", "queueOffset": "7"})
+    return RemotingCommand(0)
 
 
 def scripted() -> ScriptedCluster:
@@ -27,7 +27,7 @@ def scripted() -> ScriptedCluster:
     return cluster
 
 
-def beats(cluster: ScriptedCluster, address: str) -> list[Command]:
+def beats(cluster: ScriptedCluster, address: str) -> list[RemotingCommand]:
     return cluster.asked(address, RequestCode.HEART_BEAT)
 
 
@@ -69,8 +69,8 @@ def test_each_broker_hears_of_it_when_it_is_first_sent_to() -> None:
 
 
 def test_a_refused_heartbeat_stops_neither_sending_nor_the_next_one() -> None:
-    def refuse(request: Command) -> Command:
-        return Command(1, remark="no") if request.code == RequestCode.HEART_BEAT else answer(request)
+    def refuse(request: RemotingCommand) -> RemotingCommand:
+        return RemotingCommand(1, remark="no") if request.code == RequestCode.HEART_BEAT else answer(request)
 
     async def story() -> None:
         cluster = scripted()

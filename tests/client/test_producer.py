@@ -15,20 +15,20 @@ from framework.net.listener import Listener
 from framework.net.real_world import real_world
 from framework.wire import properties
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.compression import decompress
 from tests.client.script import NS, A, B, ScriptedCluster, route_of
 from tests.net.memory import Peer, virtually
 
 
-def stored(request: Command, code: int = 0) -> Command:
-    return Command(
+def stored(request: RemotingCommand, code: int = 0) -> RemotingCommand:
+    return RemotingCommand(
         code, {"msgId": "0A00", "queueId": request.fields.get("e", "0"), "queueOffset": "7", "TRACE_ON": "true"}
     )
 
 
 def refuse(code: int) -> Any:
-    return lambda _: Command(code, remark=f"code {code} it is")
+    return lambda _: RemotingCommand(code, remark=f"code {code} it is")
 
 
 class Sending:
@@ -40,7 +40,7 @@ class Sending:
         self.producer = Producer(cluster=self.cluster.client, **options)
         self.send = self.producer.send
 
-    def sends(self, address: str) -> list[Command]:
+    def sends(self, address: str) -> list[RemotingCommand]:
         return self.cluster.asked(address, RequestCode.SEND_MESSAGE_V2)
 
     async def close(self) -> None:
@@ -49,7 +49,7 @@ class Sending:
 
 
 def test_a_send_answers_where_the_message_is() -> None:
-    async def story() -> tuple[Any, Command]:
+    async def story() -> tuple[Any, RemotingCommand]:
         sending = Sending()
         result = await sending.send("orders", "paid", tags="TagA", queue=MessageQueue("orders", "a", 1))
         await sending.close()
@@ -219,7 +219,7 @@ def test_a_topic_that_comes_into_being_between_two_questions_takes_the_message()
         sending.cluster.routes["TBW102"] = route_of({"a": {0: A}}, read=8, write=8, perm=7)
         ask = sending.cluster.network.scripts[NS]
 
-        def and_make(peer: Peer, request: Command) -> Command | None:
+        def and_make(peer: Peer, request: RemotingCommand) -> RemotingCommand | None:
             answer = ask(peer, request)
             sending.cluster.routes["new"] = route_of({"a": {0: A}}, read=4, write=4)
             return answer
@@ -247,7 +247,7 @@ def test_a_topic_that_nobody_creates_is_an_error_with_its_remedy() -> None:
 
 @pytest.mark.parametrize("name", ["zlib", "lz4", "zstd"])
 def test_large_bodies_travel_compressed(name: str) -> None:
-    async def story() -> Command:
+    async def story() -> RemotingCommand:
         sending = Sending(compression=name)
         await sending.send("orders", b"0123456789" * 1_000, queue=MessageQueue("orders", "a", 0))
         await sending.close()
@@ -262,7 +262,9 @@ def test_large_bodies_travel_compressed(name: str) -> None:
 def test_a_batch_is_stored_in_one_queue_at_consecutive_offsets() -> None:
     async def story() -> tuple[list[tuple[str, int, str]], int]:
         sending = Sending()
-        sending.cluster.both(lambda request: Command(0, {"msgId": "0A,0B", "queueId": "1", "queueOffset": "20"}))
+        sending.cluster.both(
+            lambda request: RemotingCommand(0, {"msgId": "0A,0B", "queueId": "1", "queueOffset": "20"})
+        )
         messages = [Message("orders", b"one", message_id="M1"), Message("orders", b"two", message_id="M2")]
         results = await sending.producer.send_batch(messages)
         await sending.close()
@@ -328,9 +330,9 @@ def test_a_producer_sends_over_a_real_socket() -> None:
     async def story() -> tuple[int, str]:
         port = 0
 
-        def serve(channel: Any, command: Command) -> None:
+        def serve(channel: Any, command: RemotingCommand) -> None:
             if command.code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
-                channel.answer(command, Command(0, body=route_of({"box": {0: f"127.0.0.1:{port}"}})))
+                channel.answer(command, RemotingCommand(0, body=route_of({"box": {0: f"127.0.0.1:{port}"}})))
             else:
                 channel.answer(command, stored(command))
 

@@ -19,8 +19,8 @@ from framework.model.subscription import Subscription
 from framework.net.credentials import Credentials
 from framework.wire import batch
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
-from framework.wire.compression import Codec, compress
+from framework.wire.command import RemotingCommand
+from framework.wire.compression import Compression, compress
 from framework.wire.stored import Record, encode_record
 from tests.client.script import NS, A, B, ScriptedCluster, record, route_of
 from tests.net.memory import virtually
@@ -31,7 +31,7 @@ EVERYTHING = Subscription("orders", "*", 1_700_000_000_000)
 
 def answer(
     code: int = 0, *, following: int = 0, low: int = 0, high: int = 100, body: bytes = b"", **more: Any
-) -> Command:
+) -> RemotingCommand:
     fields = {
         "suggestWhichBrokerId": "0",
         "nextBeginOffset": str(following),
@@ -39,15 +39,20 @@ def answer(
         "maxOffset": str(high),
         **{name: str(value) for name, value in more.items()},
     }
-    return Command(code, fields, body)
+    return RemotingCommand(code, fields, body)
 
 
 def pulled(
-    reply: Command | None, *, offset: int = 5, commit: int = 0, subscription: Subscription = EVERYTHING, **options: Any
-) -> tuple[PullResult, Command]:
+    reply: RemotingCommand | None,
+    *,
+    offset: int = 5,
+    commit: int = 0,
+    subscription: Subscription = EVERYTHING,
+    **options: Any,
+) -> tuple[PullResult, RemotingCommand]:
     """One pull against a broker that answers so, and the request that it saw."""
 
-    async def story() -> tuple[PullResult, Command]:
+    async def story() -> tuple[PullResult, RemotingCommand]:
         cluster = ScriptedCluster(**options)
         cluster.scripts[A] = lambda _: reply
         puller = cluster.client.puller("billing", subscription, QUEUE)
@@ -94,9 +99,9 @@ def test_without_a_commit_offset_the_broker_stores_none(commit: int) -> None:
         (answer(20, following=37), NothingNew(37, 0, 100)),
         (answer(21, following=100), OffsetIllegal(100, 0, 100)),
         (answer(21, following=0, low=0, high=0), OffsetIllegal(0, 0, 0)),
-        (Command(24, remark="no such group"), Failed("code 24, no such group", 24)),
-        (Command(215, remark="flow control"), Failed("code 215, flow control", 215)),
-        (Command(99), Failed("code 99, no remark", 99)),
+        (RemotingCommand(24, remark="no such group"), Failed("code 24, no such group", 24)),
+        (RemotingCommand(215, remark="flow control"), Failed("code 215, flow control", 215)),
+        (RemotingCommand(99), Failed("code 99, no remark", 99)),
         (answer(0, following=-1), Failed("orders@a:0 at offset 5: a: the broker goes on from offset -1")),
         (answer(19, following=2), Failed("orders@a:0 at offset 5: a: the broker goes back to offset 2")),
         (answer(21, following=-1), Failed("orders@a:0 at offset 5: a: the broker goes on from offset -1")),
@@ -104,10 +109,10 @@ def test_without_a_commit_offset_the_broker_stores_none(commit: int) -> None:
             answer(21, following=2**63 - 1),
             Failed("orders@a:0 at offset 5: a: the broker goes on from offset 9223372036854775807"),
         ),
-        (Command(0), Failed("orders@a:0 at offset 5: PullAnswer: field suggestWhichBrokerId is missing")),
+        (RemotingCommand(0), Failed("orders@a:0 at offset 5: PullAnswer: field suggestWhichBrokerId is missing")),
     ],
 )  # fmt: skip
-def test_each_answer_has_its_value(reply: Command, expected: PullResult) -> None:
+def test_each_answer_has_its_value(reply: RemotingCommand, expected: PullResult) -> None:
     assert expected == pulled(reply)[0]
 
 
@@ -132,7 +137,7 @@ BODY = b"".join(
         Record(topic="orders", body=body, queue_offset=offset, sys_flag=flag, properties={"UNIQ_KEY": f"u{offset}"})
     )
     for offset, body, flag in (
-        (5, b"plain", 0), (6, compress(b"small " * 9, Codec.ZLIB), Codec.ZLIB.sys_flag), (7, b"last", 0),
+        (5, b"plain", 0), (6, compress(b"small " * 9, Compression.ZLIB), Compression.ZLIB.sys_flag), (7, b"last", 0),
     )
 )  # fmt: skip
 SEEN = [(5, b"plain", "u5"), (6, b"small " * 9, "u6"), (7, b"last", "u7")]
@@ -213,7 +218,7 @@ def test_leaving_a_damaged_record_behind_leaves_nothing_else_behind(
 def test_what_the_box_calls_damaged_is_damage() -> None:
     """It serves no bytes that its own checksum denies."""
     remark = "message 6 of orders@a:0 is damaged: missing, moved, or not what its checksum says"
-    result, _ = pulled(Command(1, remark=remark))
+    result, _ = pulled(RemotingCommand(1, remark=remark))
 
     assert Damaged("orders@a:0: message 6 of orders@a:0 is damaged", 7, 6, 6) == result
 
@@ -250,7 +255,7 @@ def test_what_comes_beyond_the_request_is_left_out_and_named_once() -> None:
 
 def test_inner_batches_count_as_the_records_that_they_are() -> None:
     """A broker counts them so, and a pull may bring many messages in few of them."""
-    parts = batch.encode([batch.Part(b"x")] * 100)
+    parts = batch.encode([batch.BatchedMessage(b"x")] * 100)
     body = b"".join(
         encode_record(Record(topic="orders", body=parts, queue_offset=offset, sys_flag=0xC0))
         for offset in range(0, 3200, 100)
@@ -383,11 +388,11 @@ def test_a_replica_is_read_from_where_no_route_has_a_master_and_is_never_told_an
 def test_go_away_sends_the_pull_once_more_on_a_fresh_connection() -> None:
     async def story() -> tuple[PullResult, int]:
         cluster = ScriptedCluster()
-        seen: list[Command] = []
+        seen: list[RemotingCommand] = []
 
-        def script(request: Command) -> Command:
+        def script(request: RemotingCommand) -> RemotingCommand:
             seen.append(request)
-            return Command(1500) if len(seen) == 1 else answer(19, following=5)
+            return RemotingCommand(1500) if len(seen) == 1 else answer(19, following=5)
 
         cluster.scripts[A] = script
         result = await cluster.client.puller("billing", EVERYTHING, QUEUE).pull(5, lambda: 0)
@@ -400,7 +405,7 @@ def test_go_away_sends_the_pull_once_more_on_a_fresh_connection() -> None:
 def test_pausing_holds_pulls_back_and_lets_commits_through() -> None:
     async def story() -> tuple[bool, PullResult]:
         cluster = ScriptedCluster()
-        cluster.scripts[A] = lambda request: answer(19, following=5) if request.code == 11 else Command(0)
+        cluster.scripts[A] = lambda request: answer(19, following=5) if request.code == 11 else RemotingCommand(0)
         client = cluster.client
         puller: Puller = client.puller("billing", EVERYTHING, QUEUE)
         await puller.pull(5, lambda: 0)

@@ -11,7 +11,7 @@ import pytest
 from framework import marks
 from framework.errors import Refused
 from framework.wire.codes import RequestCode, ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.stored import decode
 from tests.client.script import A, B, ScriptedCluster, record
 from tests.client.test_brokers import QUEUE
@@ -21,19 +21,21 @@ ASKS = RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG
 GROUPS = [("billing", ["orders"])]
 
 
-def with_queues(queues: int) -> Callable[[Command], Command]:
+def with_queues(queues: int) -> Callable[[RemotingCommand], RemotingCommand]:
     """A broker that says yes to everything, and has so many retry queues for each group."""
 
-    def answer(request: Command) -> Command:
+    def answer(request: RemotingCommand) -> RemotingCommand:
         if request.code != ASKS:
-            return Command(0)
-        return Command(0, body=json.dumps({"groupName": request.fields["group"], "retryQueueNums": queues}).encode())
+            return RemotingCommand(0)
+        return RemotingCommand(
+            0, body=json.dumps({"groupName": request.fields["group"], "retryQueueNums": queues}).encode()
+        )
 
     return answer
 
 
-def refusing(code: int) -> Callable[[Command], Command]:
-    return lambda request: Command(code, remark="no") if request.code == ASKS else Command(0)
+def refusing(code: int) -> Callable[[RemotingCommand], RemotingCommand]:
+    return lambda request: RemotingCommand(code, remark="no") if request.code == ASKS else RemotingCommand(0)
 
 
 async def known(cluster: ScriptedCluster) -> None:
@@ -154,7 +156,7 @@ def test_without_its_safeguard_a_success_that_kept_nothing_is_believed() -> None
 def test_an_answer_that_is_lost_behind_a_success_makes_no_second_copy() -> None:
     async def story() -> None:
         cluster = ScriptedCluster()
-        cluster.both(lambda request: None if request.code == ASKS else Command(0))
+        cluster.both(lambda request: None if request.code == ASKS else RemotingCommand(0))
         await known(cluster)
         await send_back(cluster)
         await cluster.client.close()
@@ -181,8 +183,8 @@ def test_one_reading_serves_all_that_succeeded_before_it() -> None:
 def test_a_reading_under_way_may_be_older_than_the_success_so_another_one_follows() -> None:
     async def story() -> None:
         cluster = ScriptedCluster()
-        answers: Iterator[Command] = iter((with_queues(1)(ask), with_queues(0)(ask)))
-        cluster.both(lambda request: next(answers) if request.code == ASKS else Command(0))
+        answers: Iterator[RemotingCommand] = iter((with_queues(1)(ask), with_queues(0)(ask)))
+        cluster.both(lambda request: next(answers) if request.code == ASKS else RemotingCommand(0))
         await known(cluster)
         rooms, loop = cluster.client.retry_rooms, asyncio.get_running_loop()
         first = loop.create_task(rooms.confirm("billing", "a"))
@@ -194,7 +196,7 @@ def test_a_reading_under_way_may_be_older_than_the_success_so_another_one_follow
             await second
         await cluster.client.close()
 
-    ask = Command(ASKS, fields={"group": "billing"})
+    ask = RemotingCommand(ASKS, fields={"group": "billing"})
     virtually(story)
 
 

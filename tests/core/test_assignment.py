@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.core.assignment import Assignment, Change, allocate
+from framework.core.assignment import Assignment, AssignmentChange, allocate
 from framework.errors import StrategyFault
 from framework.hooks.builtin.allocation.averaging import Averaging
 from framework.hooks.builtin.allocation.circle import Circle
@@ -116,8 +116,8 @@ def test_the_first_round_gains_and_the_next_tells_the_difference() -> None:
     assignment = Assignment()
     one, two, three = queues_of(3)
 
-    assert Change((one, two), ()) == assignment.put("orders", [two, one])
-    assert Change((three,), (one,)) == assignment.put("orders", [two, three])
+    assert AssignmentChange((one, two), ()) == assignment.put("orders", [two, one])
+    assert AssignmentChange((three,), (one,)) == assignment.put("orders", [two, three])
     assert (two, three) == assignment.of("orders")
 
 
@@ -138,7 +138,7 @@ def test_topics_do_not_touch_each_other() -> None:
 
     assert ["orders", "payments"] == list(assignment.topics)
     assert [*orders, *payments] == assignment.queues
-    assert Change((), tuple(orders)) == assignment.put("orders", [])
+    assert AssignmentChange((), tuple(orders)) == assignment.put("orders", [])
     assert ["payments"] == list(assignment.topics)
     assert () == assignment.of("orders")
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from framework.core.broadcasting import decide_alone
+from framework.core.broadcasting import decide_broadcasting
 from framework.core.offset_file import SavedOffsets, decode, encode, newest
 from framework.core.retry import Settle, Stay
 from framework.errors import StoreError
@@ -68,4 +68,4 @@ def test_only_damaged_ones_are_an_error_that_says_what_to_do() -> None:
     ],
 )
 def test_what_fails_alone_is_tried_in_place_and_dropped(outcome: Outcome, attempt: int, decision: object) -> None:
-    assert decision == decide_alone(outcome, attempt, max_retries=2)
+    assert decision == decide_broadcasting(outcome, attempt, max_retries=2)

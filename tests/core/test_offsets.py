@@ -53,9 +53,9 @@ def test_a_queue_that_is_not_ours_cannot_advance() -> None:
     table.forget(QUEUE)
 
     table.advance(QUEUE, 60)
-    table.told(QUEUE, 60)
+    table.mark_sent(QUEUE, 60)
     table.confirmed(QUEUE, 60)
-    table.untold(QUEUE)
+    table.mark_unsent(QUEUE)
     assert table.committable(QUEUE) is None
     assert table.unconfirmed(QUEUE) is None
     assert [] == table.dirty()
@@ -65,7 +65,7 @@ def test_what_was_told_is_clean_until_it_moves_on() -> None:
     table = table_at(50, stored=50)
     table.advance(QUEUE, 60)
 
-    table.told(QUEUE, 60)
+    table.mark_sent(QUEUE, 60)
     assert [] == table.dirty()
     table.advance(QUEUE, 61)
     assert [(QUEUE, 61)] == table.dirty()
@@ -76,7 +76,7 @@ def what_is_dirty_after_moving_during_a_flush() -> list[tuple[MessageQueue, int]
     table.advance(QUEUE, 60)
     ((queue, offset),) = table.dirty()
     table.advance(QUEUE, 70)
-    table.told(queue, offset)
+    table.mark_sent(queue, offset)
     return table.dirty()
 
 
@@ -100,18 +100,18 @@ def test_without_its_safeguard_the_last_offset_is_never_sent() -> None:
 def test_an_older_telling_that_arrives_late_takes_nothing_back() -> None:
     table = table_at(50, stored=50)
     table.advance(QUEUE, 70)
-    table.told(QUEUE, 70)
+    table.mark_sent(QUEUE, 70)
 
-    table.told(QUEUE, 60)
+    table.mark_sent(QUEUE, 60)
     assert [] == table.dirty()
 
 
 def test_what_may_not_have_arrived_is_sent_again() -> None:
     table = table_at(50, stored=50)
     table.advance(QUEUE, 60)
-    table.told(QUEUE, 60)
+    table.mark_sent(QUEUE, 60)
 
-    table.untold(QUEUE)
+    table.mark_unsent(QUEUE)
     assert [(QUEUE, 60)] == table.dirty()
 
 
@@ -121,7 +121,7 @@ def test_telling_is_not_confirming() -> None:
     assert table.unconfirmed(QUEUE) is None
 
     table.advance(QUEUE, 60)
-    table.told(QUEUE, 60)
+    table.mark_sent(QUEUE, 60)
     assert 60 == table.unconfirmed(QUEUE)
 
     table.confirmed(QUEUE, 60)
@@ -149,10 +149,10 @@ def test_an_offset_that_moved_during_its_confirmation_is_unconfirmed() -> None:
 def test_a_zero_is_told_where_nothing_is_stored_and_only_once() -> None:
     table = table_at(0, stored=None)
     assert 0 == table.unconfirmed(QUEUE)
-    table.told(QUEUE, 0)
+    table.mark_sent(QUEUE, 0)
     assert [] == table.dirty()
     table.confirmed(QUEUE, 0)
-    table.untold(QUEUE)
+    table.mark_unsent(QUEUE)
     assert ([], None) == (table.dirty(), table.unconfirmed(QUEUE)), "a late one could move somebody else's offset back"
 
 
@@ -194,10 +194,10 @@ def test_once_all_is_quiet_the_broker_holds_the_highest_offset(steps: list[tuple
             case "told":
                 sent = [offset for _, offset in table.dirty()]
                 for offset in sent:
-                    table.told(QUEUE, offset)
+                    table.mark_sent(QUEUE, offset)
                     broker = max(broker, offset)
             case "untold":
-                table.untold(QUEUE)
+                table.mark_unsent(QUEUE)
             case "confirmed":
                 table.confirmed(QUEUE, broker)
             case _:

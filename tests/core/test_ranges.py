@@ -14,8 +14,8 @@ from framework.core.ranges import (
     Finished,
     Mark,
     Passing,
+    ProgressRecord,
     Range,
-    Record,
     decode,
     finished_above,
     joined,
@@ -96,7 +96,7 @@ def test_ranges_cover_what_has_ended_and_nothing_else(data: st.DataObject) -> No
     if found is not None:
         assert min(waiting) == found.low.offset == window.committable
         assert max(ended) == found.last.offset == max(covered)
-        assert found == decode(Record(QUEUE, 7, found).encode(), QUEUE).finished
+        assert found == decode(ProgressRecord(QUEUE, 7, found).encode(), QUEUE).finished
 
 
 def test_what_was_inherited_stays_until_it_is_passed() -> None:
@@ -169,11 +169,11 @@ def test_ranges_are_skipped_only_where_they_are_still_true(
 
 def test_a_record_that_would_be_too_long_is_folded() -> None:
     many = Finished(Mark(0, 0, 0), tuple((at, at + 1) for at in range(2, 20_000, 2)), Mark(19_998, 0, 0))
-    record, content = within_limit(Record(QUEUE, 3, many))
+    record, content = within_limit(ProgressRecord(QUEUE, 3, many))
     assert record.finished is None
     assert len(content) < limits.RECORD_BYTES_MAX
-    assert Record(QUEUE, 3) == decode(content, QUEUE)
-    whole, content = within_limit(Record(QUEUE, 3, ARTICLE))
+    assert ProgressRecord(QUEUE, 3) == decode(content, QUEUE)
+    whole, content = within_limit(ProgressRecord(QUEUE, 3, ARTICLE))
     assert whole == decode(content, QUEUE)
 
 
@@ -181,11 +181,11 @@ def test_a_record_that_would_be_too_long_is_folded() -> None:
     "content",
     [
         b"", b"{}", b"[]", b"nonsense", b"[" * 5_000, b"x" * 9_000,
-        Record(MessageQueue("orders", "broker-a", 4)).encode(),
-        Record(QUEUE, 1, ARTICLE).encode().replace(b'"runs":[1,', b'"runs":[-1,'),
-        Record(QUEUE, 1, ARTICLE).encode().replace(b'"runs":[1,99]', b'"runs":[]'),
-        Record(QUEUE, 1, ARTICLE).encode().replace(b'"runs":[1,99]', b'"runs":[1,98]'),
-        Record(QUEUE, 1, ARTICLE).encode().replace(b'"low":[2101,', b'"low":["x",'),
+        ProgressRecord(MessageQueue("orders", "broker-a", 4)).encode(),
+        ProgressRecord(QUEUE, 1, ARTICLE).encode().replace(b'"runs":[1,', b'"runs":[-1,'),
+        ProgressRecord(QUEUE, 1, ARTICLE).encode().replace(b'"runs":[1,99]', b'"runs":[]'),
+        ProgressRecord(QUEUE, 1, ARTICLE).encode().replace(b'"runs":[1,99]', b'"runs":[1,98]'),
+        ProgressRecord(QUEUE, 1, ARTICLE).encode().replace(b'"low":[2101,', b'"low":["x",'),
     ],
 )  # fmt: skip
 def test_a_damaged_record_is_refused(content: bytes) -> None:

@@ -6,16 +6,18 @@ import sys
 
 from framework.errors import ConfigurationError, ProtocolError
 from framework.wire import frame
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.connection import Connection, Limits
 from tests.fuzz.alone import alone
 
-_QUERY = Command(14, {"queueId": "3", "topic": "TopicTest", "consumerGroup": "g1"}, b"hi", number=7, version=479)
+_QUERY = RemotingCommand(
+    14, {"queueId": "3", "topic": "TopicTest", "consumerGroup": "g1"}, b"hi", number=7, version=479
+)
 SEEDS = [
     b"\x00" + frame.encode(_QUERY),
     b"\x07" + frame.encode(_QUERY, binary=True),
     b"\x03" + frame.encode(_QUERY) * 2 + frame.encode(_QUERY, binary=True),
-    b"\x09" + frame.encode(Command(0, flag=1, remark="FOUND")),
+    b"\x09" + frame.encode(RemotingCommand(0, flag=1, remark="FOUND")),
     b"\x00\xff\xff\xff\xff",
     b"\x02\x15\x03\x03\x00\x02\x02\x28",
     b"\x00HTTP/1.1 400\r\n",
@@ -46,7 +48,7 @@ def check(data: bytes) -> None:
             assert command == again
 
 
-def received(*pieces: bytes, limits: Limits = WIDE) -> list[Command] | None:
+def received(*pieces: bytes, limits: Limits = WIDE) -> list[RemotingCommand] | None:
     """The commands of all pieces, or None where one was refused."""
     connection: Connection[int] = Connection(limits)
     connection.expect(7, 7)

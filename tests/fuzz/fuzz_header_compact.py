@@ -6,7 +6,7 @@ import sys
 
 from framework.errors import ProtocolError
 from framework.wire import header_compact
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from tests.fuzz.alone import alone
 
 _GOLDEN = bytes.fromhex(
@@ -15,7 +15,7 @@ _GOLDEN = bytes.fromhex(
 )
 SEEDS = [
     _GOLDEN,
-    header_compact.encode(Command(0, {"标": "签"}, flag=1, remark="FOUND")),
+    header_compact.encode(RemotingCommand(0, {"标": "签"}, flag=1, remark="FOUND")),
     _GOLDEN[:21],
     _GOLDEN[:-1],
     _GOLDEN[:13] + b"\xff\xff\xff\xff" + _GOLDEN[17:],

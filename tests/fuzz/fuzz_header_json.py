@@ -6,7 +6,7 @@ import sys
 
 from framework.errors import ProtocolError
 from framework.wire import header_json
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from tests.fuzz.alone import alone
 
 SEEDS = [
@@ -14,7 +14,7 @@ SEEDS = [
         b'{"code":14,"extFields":{"queueId":"3","topic":"TopicTest","consumerGroup":"g1"},"flag":0,"language":"PYTHON",'
         b'"opaque":7,"serializeTypeCurrentRPC":"JSON","version":479}'
     ),
-    header_json.encode(Command(0, {"标": "签\x01"}, flag=1, remark="FOUND")),
+    header_json.encode(RemotingCommand(0, {"标": "签\x01"}, flag=1, remark="FOUND")),
     b'{"code":1,"remark":"\\ud83d\\ude00","extFields":null}',
     b'{"code":1,"extFields":{"a":null,"b":"\\ud800"}}',
     b'{"code":NaN}',

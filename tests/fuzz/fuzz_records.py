@@ -23,7 +23,7 @@ _GOLDEN = bytes.fromhex(
     "09 546f70696354657374 003c 4b455953016b3102 554e49515f4b455901"
     "3041303030303031303030303030303030303030303030303030303030303031 02 5441475301 54616741 02"
 )
-_BATCH = batch.encode([batch.Part(b"one", {"TAGS": "a"}, 1), batch.Part(b"two")])
+_BATCH = batch.encode([batch.BatchedMessage(b"one", {"TAGS": "a"}, 1), batch.BatchedMessage(b"two")])
 SEEDS = [
     b"\x00" + _GOLDEN,
     b"\x01" + _GOLDEN * 2,
@@ -33,7 +33,7 @@ SEEDS = [
     *(
         b"\x01"
         + encode_record(Record(topic="t", body=compression.compress(_BATCH, codec), sys_flag=flag | codec.sys_flag))
-        for codec in compression.Codec
+        for codec in compression.Compression
         for flag in (0, INNER_BATCH)
     ),
     b"\x00" + _GOLDEN[:-1],

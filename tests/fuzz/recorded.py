@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from framework.model.queue import MessageQueue
 from framework.wire import frame, properties
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.stored import decode
 from tests.fuzz import fuzz_bodies
 from tests.golden import captures
@@ -36,7 +36,7 @@ def seeds(name: str) -> list[bytes]:
     return list(dict.fromkeys(_CUTS[name]()))
 
 
-def _recorded() -> Iterator[tuple[Entry, bytes, Command]]:
+def _recorded() -> Iterator[tuple[Entry, bytes, RemotingCommand]]:
     for name in captures.names():
         conversation = captures.load(name)
         for entry in conversation.entries:

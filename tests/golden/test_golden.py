@@ -16,7 +16,7 @@ from framework.model.queue import MessageQueue
 from framework.wire import batch, frame, stored
 from framework.wire import requests as families
 from framework.wire.codes import Language, RequestCode, ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.fields import from_fields, to_fields
 from framework.wire.properties import decode as decode_properties
 from framework.wire.requests.offset import OffsetAnswer
@@ -35,7 +35,7 @@ UNKNOWN_FIELDS = {"lo"}
 """Of Java's clients, and nobody's business: a hint for static topics."""
 
 
-def commands(name: str) -> Iterator[tuple[Entry, Command]]:
+def commands(name: str) -> Iterator[tuple[Entry, RemotingCommand]]:
     for entry in ALL[name].entries:
         yield entry, frame.decode(ALL[name].raw(entry)[4:])
 

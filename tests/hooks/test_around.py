@@ -21,7 +21,7 @@ from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import Ack, DeadLetter, RetryLater, Rollback
 from framework.services.call.batch_calls import batching_for
-from framework.services.call.deliver import Hooks, Rules, call_for
+from framework.services.call.deliver import DeliveryHooks, Rules, call_for
 from tests.services.parts import LoopClock, messages_from, play
 
 MESSAGES = messages_from(7, 4)
@@ -102,8 +102,8 @@ def run(
     return play(story), given
 
 
-def hooks_of(host: PluginHost) -> Hooks:
-    return Hooks(host.calls.before, host.calls.after, host.calls.around)
+def hooks_of(host: PluginHost) -> DeliveryHooks:
+    return DeliveryHooks(host.calls.before, host.calls.after, host.calls.around)
 
 
 def spec(function: Callable[..., object], *, is_async: bool, batch: int = 0, orderly: bool = False) -> ConsumerSpec:

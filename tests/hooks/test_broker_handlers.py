@@ -16,7 +16,7 @@ from framework.hooks import BoxAnswer, BoxRequest, hookimpl
 from framework.hooks.host import PluginHost
 from framework.testing import Harness
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.requests.pull import SUBSCRIPTION, SUSPEND
 from tests.broker.broker_lab import BrokerLab, pull_command, send_command
 
@@ -48,7 +48,7 @@ def test_register_broker_handlers_adds_a_request_that_the_box_has_not() -> None:
         seen.append(request)
         return BoxAnswer(fields={"who": request.fields["name"]}, body=json.dumps(request.broker).encode(), remark="hi")
 
-    answer = lab_with(hosted({OURS: whoami})).answer(Command(OURS, {"name": "desk"}, b"body"))
+    answer = lab_with(hosted({OURS: whoami})).answer(RemotingCommand(OURS, {"name": "desk"}, b"body"))
 
     assert (0, {"who": "desk"}, b'"broker-a"', "hi") == (answer.code, answer.fields, answer.body, answer.remark)
     ((request),) = seen
@@ -97,7 +97,7 @@ def test_one_that_fails_is_counted_and_named_and_the_box_answers(answers: object
     lab = lab_with(host)
 
     assert 0 == lab.answer(send_command()).code, "as if the plugin were not there"
-    unknown = lab.answer(Command(OURS))
+    unknown = lab.answer(RemotingCommand(OURS))
     assert (1, f"plugin 'acme' failed at request {OURS}: {error}") == (unknown.code, unknown.remark)
     assert {"acme": 2} == host.calls.failures
     assert "acme" in host.order["register_broker_handlers"]
@@ -126,7 +126,7 @@ def test_an_answer_that_can_be_no_frame_is_named_and_the_connection_goes_on(answ
 
     with capture_logs() as logs:
         assert 0 == lab.answer(send_command()).code, "the box answers itself"
-        assert 1 == lab.answer(Command(OURS)).code
+        assert 1 == lab.answer(RemotingCommand(OURS)).code
     assert {"acme": 2} == host.calls.failures
     (said,) = [line for line in logs if line["event"] == "hook failed"]
     assert ("acme", "register_broker_handlers") == (said["plugin"], said["hook"])
@@ -138,7 +138,7 @@ def test_a_slow_one_is_counted() -> None:
     host = hosted({OURS: lambda request: BoxAnswer()})
     host.calls.now = lambda: next(clock)
 
-    assert 0 == lab_with(host).answer(Command(OURS)).code
+    assert 0 == lab_with(host).answer(RemotingCommand(OURS)).code
     assert {"acme": 1} == host.calls.slow
 
 

@@ -24,7 +24,7 @@ from framework.hooks.host import PluginHost
 from framework.model.delivery import Delivery
 from framework.model.outcome import Ack
 from framework.model.queue import MessageQueue
-from framework.services.call.deliver import Hooks, call_for
+from framework.services.call.deliver import DeliveryHooks, call_for
 from framework.services.crew.run import RUNNING
 from framework.testing import Harness
 from tests.hooks.raised import RAISED, Panic, whatever
@@ -160,7 +160,7 @@ def test_in_place_too(raises: Callable[..., Any]) -> None:
 
     calls = host_of(Acme()).calls
     calls.looks = 0
-    call = call_for(bill.spec, Hooks(calls.before, calls.after, calls.around, calls), LoopClock())
+    call = call_for(bill.spec, DeliveryHooks(calls.before, calls.after, calls.around, calls), LoopClock())
 
     async def story() -> object:
         slot, window = Slot(), Window(0, Budget(PLENTY))

@@ -25,7 +25,7 @@ from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import Outcome
 from framework.net.real_clock import RealClock
-from framework.services.call.deliver import Hooks, call_for
+from framework.services.call.deliver import DeliveryHooks, call_for
 from framework.services.crew.tasks import Crew
 
 
@@ -41,7 +41,7 @@ class Run:
     def late(self, chunk: Chunk, count: int) -> None:
         raise AssertionError("nothing expires here")
 
-    def uncommon(self, chunk: Chunk, index: int, result: object, started: float) -> None:
+    def not_success(self, chunk: Chunk, index: int, result: object, started: float) -> None:
         raise AssertionError("every message is plain success here")
 
 
@@ -141,7 +141,7 @@ def watched(*, listeners: int, retry: Retry | None = None) -> Callable[[Message]
     host = PluginHost(objects={f"p{number}": Listener() for number in range(listeners)}, discover=list)
     host.calls.now = RealClock().monotonic
     host.calls.looks = 0  # as after its first calls
-    return call_for(spec, Hooks(host.calls.before, host.calls.after, calls=host.calls), RealClock())
+    return call_for(spec, DeliveryHooks(host.calls.before, host.calls.after, calls=host.calls), RealClock())
 
 
 def python_calls(call: Callable[[Message], Awaitable[object]]) -> float:

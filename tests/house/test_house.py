@@ -22,7 +22,7 @@ from framework.hooks.host import PluginHost
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.settings import document
-from framework.settings.schema import AppSettings, ConsumerSettings, Credentials
+from framework.settings.schema import AppSettings, ConsumerSettings, CredentialsSettings
 from framework.testing import Harness
 from framework.testing.laws import check_allocation, check_codec, check_expiry
 from tests.house.pages import PYTHON, SETTINGS, python_page, settings_page
@@ -115,7 +115,7 @@ def test_default_yaml_has_every_setting_with_its_default_and_nothing_else() -> N
 
     assert isinstance(written, AppSettings)
     assert AppSettings().model_dump() == written.model_dump()
-    assert Credentials() == written.cluster.credentials
+    assert CredentialsSettings() == written.cluster.credentials
     assert ConsumerSettings() == ConsumerSettings.model_validate(example)
     assert set(ConsumerSettings.model_fields) == set(example)
     for part, keys in keys_of(AppSettings).items():
@@ -181,7 +181,7 @@ def test_the_reference_pages_say_what_the_sources_say(path: Path, page: Callable
 
 def test_the_settings_page_has_every_key() -> None:
     text = SETTINGS.read_text()
-    for name in (*ConsumerSettings.model_fields, *Credentials.model_fields):
+    for name in (*ConsumerSettings.model_fields, *CredentialsSettings.model_fields):
         assert re.search(rf"^\| `(\w+\.)?{name}` \|", text, re.MULTILINE), name
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from framework.errors import ProtocolError
 from framework.wire import dialect
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.connection import Connection
 from framework.wire.stored import Record, decode_records
 
@@ -41,16 +41,16 @@ class Blocking:
         self._socket = socket.create_connection((host, int(port)), timeout=ANSWER_S)
         self._connection: Connection[bool] = Connection()
 
-    def ask(self, command: Command) -> Command:
+    def ask(self, command: RemotingCommand) -> RemotingCommand:
         """The answer. What the broker asks meanwhile is not answered."""
         self.begin(command)
         return self.end()
 
-    def begin(self, command: Command) -> None:
+    def begin(self, command: RemotingCommand) -> None:
         """Ask, and go on; `end` waits for the answer."""
         self._socket.sendall(self._connection.request(command, token=True))
 
-    def end(self) -> Command:
+    def end(self) -> RemotingCommand:
         while True:
             data = self._socket.recv(1 << 20)
             if not data:
@@ -68,7 +68,7 @@ class Blocking:
             self._socket.close()
 
 
-def seen(answer: Command) -> dict[str, Any]:
+def seen(answer: RemotingCommand) -> dict[str, Any]:
     """An answer as another broker should have given it too: without addresses, moments and places in the log."""
     view: dict[str, Any] = {"code": answer.code}
     fields = {name: _scrub(name, value) for name, value in sorted(answer.fields.items()) if name not in _NOISE}

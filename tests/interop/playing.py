@@ -14,7 +14,7 @@ from framework.wire.bodies.config import GroupConfig
 from framework.wire.bodies.group import LockBatch
 from framework.wire.bodies.heartbeat import CheckClientConfig, ConsumerData, Heartbeat, ProducerData, SubscriptionData
 from framework.wire.codes import RequestCode, ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.fields import command_for, to_fields
 from framework.wire.requests import admin, group, lock, offset, query
 from framework.wire.requests.pull import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND, PullRequest
@@ -30,7 +30,7 @@ DELAYED_S = 20.0
 Seen = dict[str, Any]
 
 
-def with_status(answer: Command) -> Seen:
+def with_status(answer: RemotingCommand) -> Seen:
     """A pull's answer with the status of the store, which stands in the remark where the pull was not refused."""
     view = seen(answer)
     return {**view, "status": answer.remark} if answer.code in {0, 19, 20, 21} else view
@@ -71,7 +71,7 @@ class Player:
 
     # Sending
 
-    def _make(self, topic: str, queues: int, perm: int, *, order: bool = False) -> Command:
+    def _make(self, topic: str, queues: int, perm: int, *, order: bool = False) -> RemotingCommand:
         request = admin.UpdateTopicRequest(
             topic=topic, default_topic="TBW102", read_queue_nums=queues, write_queue_nums=queues, perm=perm, order=order
         )
@@ -86,7 +86,7 @@ class Player:
             self._stored(how["queue"], 1)
         return seen(answer)
 
-    def _message(self, how: Seen, body: bytes, topic: str) -> Command:
+    def _message(self, how: Seen, body: bytes, topic: str) -> RemotingCommand:
         texts = properties.encode({**how["properties"], "UNIQ_KEY": f"{self._suffix}-{self._sent}", "WAIT": "true"})
         kind = SendRequestV2 if how.get("is_short", True) else SendRequest
         header = kind(
@@ -101,13 +101,13 @@ class Player:
         for texts in step.how["parts"]:
             self._sent += 1
             unique = {"UNIQ_KEY": f"{self._suffix}-{self._sent}", "WAIT": "true"}
-            parts.append(batch.Part(b"b%d" % self._sent, {**texts, **unique}))
+            parts.append(batch.BatchedMessage(b"b%d" % self._sent, {**texts, **unique}))
         header = SendRequestV2(
             producer_group=f"diff-p-{self._suffix}", topic=self.topic, default_topic="TBW102",
             default_topic_queue_nums=1, queue_id=step.how["queue"], sys_flag=0, born_timestamp=BORN_MS + self._sent,
             flag=0, properties=properties.encode({"WAIT": "true"}), reconsume_times=0, unit_mode=False, batch=True,
         )  # fmt: skip
-        answer = self._ask(Command(RequestCode.SEND_BATCH_MESSAGE, to_fields(header), batch.encode(parts)))
+        answer = self._ask(RemotingCommand(RequestCode.SEND_BATCH_MESSAGE, to_fields(header), batch.encode(parts)))
         if answer.code == 0:
             self._stored(step.how["queue"], len(parts))
         return seen(answer)
@@ -134,7 +134,7 @@ class Player:
             self._records = decode_records(answer.body) or self._records
         return with_status(answer)
 
-    def _pulling(self, step: Step, hold_ms: int) -> Command:
+    def _pulling(self, step: Step, hold_ms: int) -> RemotingCommand:
         how = step.how
         expression = how.get("filter")
         commits = how.get("commits")
@@ -369,7 +369,7 @@ class Player:
         return self._told(admin.DeleteTopicRequest(topic=self._name("absent")))
 
     def _unknown(self, step: Step) -> Seen:
-        return seen(self._ask(Command(9999), step.client))
+        return seen(self._ask(RemotingCommand(9999), step.client))
 
     def _told(self, request: object) -> Seen:
         return seen(self._ask(command_for(request)))
@@ -401,7 +401,7 @@ class Player:
         answer = self._ask(command_for(offset.MaxOffsetRequest(topic=topic, queue_id=queue)))
         return int(answer.fields.get("offset", 0))
 
-    def _ask(self, command: Command, client: str = "a") -> Command:
+    def _ask(self, command: RemotingCommand, client: str = "a") -> RemotingCommand:
         """The answer; a stock broker on a busy machine says that it is busy, and has then done nothing."""
         deadline = time.monotonic() + SETTLE_S
         while (answer := self._clients[client].ask(command)).code == ResponseCode.SYSTEM_BUSY:

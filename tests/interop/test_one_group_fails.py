@@ -26,7 +26,7 @@ from framework.ports import Listening, Network, PipeOwner
 from framework.settings.schema import AppSettings
 from framework.wire import frame
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from tests.interop.cluster import Addresses
 from tests.interop.inside import owned, running, until
 from tests.interop.mqadmin import Admin
@@ -60,7 +60,7 @@ class Lossy:
 
     def __init__(self, network: Network) -> None:
         self._network = network
-        self.loses: Callable[[Command], bool] = lambda request: False
+        self.loses: Callable[[RemotingCommand], bool] = lambda request: False
         self.lost_at = 0.0
 
     async def connect(
@@ -168,7 +168,7 @@ def test_the_other_group_is_divided_anew_meanwhile_and_all_is_healed_soon_after(
     topic = new_topic(queues=QUEUES)
     shop = Shop(cluster.name_server, topic, strategy="fragile")
 
-    def is_list_of_billing(request: Command) -> bool:
+    def is_list_of_billing(request: RemotingCommand) -> bool:
         return request.code == RequestCode.GET_CONSUMER_LIST_BY_GROUP and (
             request.fields["consumerGroup"] == shop.billing
         )

@@ -15,7 +15,7 @@ from framework.net.real_world import real_world
 from framework.ports import Listening, PipeOwner, World
 from framework.testing.sim.run import run
 from framework.testing.sim.virtual_loop import VirtualLoop
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.connection import Connection, Limits
 
 T = TypeVar("T")
@@ -108,16 +108,16 @@ def join(one: PipeOwner, two: PipeOwner, *, host: str = "10.0.0.1") -> tuple[Mem
     return here, there
 
 
-Answer = Callable[["Peer", Command], Command | None]
+Answer = Callable[["Peer", RemotingCommand], RemotingCommand | None]
 
 
 class Peer:
     """A scripted broker over the same wire: `answer(peer, request)` decides, None leaves it unanswered."""
 
     def __init__(self, answer: Answer) -> None:
-        self.wire: Connection[asyncio.Future[Command]] = Connection(Limits())
-        self.requests: list[Command] = []
-        self.answers: list[Command] = []
+        self.wire: Connection[asyncio.Future[RemotingCommand]] = Connection(Limits())
+        self.requests: list[RemotingCommand] = []
+        self.answers: list[RemotingCommand] = []
         self.pipe: Any = None
         self.is_lost = False
         self._answer = answer
@@ -136,13 +136,13 @@ class Peer:
             if answer is not None:
                 self.reply(command, answer)
 
-    def reply(self, request: Command, answer: Command) -> None:
+    def reply(self, request: RemotingCommand, answer: RemotingCommand) -> None:
         data = self.wire.answer(request, answer)
         if data:
             self.pipe.write(data)
 
-    def ask(self, command: Command) -> asyncio.Future[Command]:
-        future: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
+    def ask(self, command: RemotingCommand) -> asyncio.Future[RemotingCommand]:
+        future: asyncio.Future[RemotingCommand] = asyncio.get_running_loop().create_future()
         self.pipe.write(self.wire.request(command, future))
         return future
 
@@ -159,8 +159,8 @@ class Peer:
         return
 
 
-def echo(peer: Peer, request: Command) -> Command:
-    return Command(0, dict(request.fields), request.body)
+def echo(peer: Peer, request: RemotingCommand) -> RemotingCommand:
+    return RemotingCommand(0, dict(request.fields), request.body)
 
 
 def linked(answer: Answer = echo, **options: Any) -> tuple[Channel, Peer]:
@@ -197,7 +197,7 @@ class MemoryNetwork:
     async def listen(self, make_owner: Callable[[], PipeOwner], host: str, port: int, *, tls: Any = None) -> Listening:
         return MemoryListening(port or 40_000)
 
-    def requests(self, address: str) -> list[Command]:
+    def requests(self, address: str) -> list[RemotingCommand]:
         """Everything that was asked at an address, over all its connections."""
         return [request for place, peer in self.peers if place == address for request in peer.requests]
 

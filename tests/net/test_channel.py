@@ -10,16 +10,16 @@ from framework.errors import BrokerUnreachable, ConnectionLost, Refused, Request
 from framework.net import channel as module
 from framework.net.channel import Channel, raise_for
 from framework.wire.codes import RequestCode, ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.connection import Limits
 from tests.net.memory import HIGH_WATER, MemoryPipe, Peer, echo, linked, virtually
 
 
-def ask(**fields: str) -> Command:
-    return Command(RequestCode.GET_MAX_OFFSET, fields)
+def ask(**fields: str) -> RemotingCommand:
+    return RemotingCommand(RequestCode.GET_MAX_OFFSET, fields)
 
 
-def silent(peer: Peer, request: Command) -> None:
+def silent(peer: Peer, request: RemotingCommand) -> None:
     return None
 
 
@@ -29,10 +29,10 @@ def pipe_of(channel: Channel) -> MemoryPipe:
 
 
 def test_answers_find_their_requests_in_any_order() -> None:
-    def both_at_once(peer: Peer, request: Command) -> None:
+    def both_at_once(peer: Peer, request: RemotingCommand) -> None:
         if len(peer.requests) == 2:
             for held in reversed(peer.requests):
-                peer.reply(held, Command(0, held.fields))
+                peer.reply(held, RemotingCommand(0, held.fields))
 
     async def story() -> list[str]:
         channel, _ = linked(both_at_once)
@@ -44,8 +44,8 @@ def test_answers_find_their_requests_in_any_order() -> None:
 
 
 def test_an_error_code_is_an_answer_and_raise_for_makes_it_an_error() -> None:
-    async def story() -> Command:
-        channel, _ = linked(lambda *_: Command(17, remark="No topic route info " * 50))
+    async def story() -> RemotingCommand:
+        channel, _ = linked(lambda *_: RemotingCommand(17, remark="No topic route info " * 50))
         return await channel.request(ask(), timeout_ms=3000)
 
     answer = virtually(story)
@@ -61,19 +61,19 @@ def test_an_error_code_is_an_answer_and_raise_for_makes_it_an_error() -> None:
 def test_a_request_without_an_answer_times_out_and_is_forgotten() -> None:
     """The late answer is a stray. The channel stays: other bytes came meanwhile, so the peer is only slow."""
 
-    def answer_offsets_only(peer: Peer, request: Command) -> Command | None:
-        return None if request.code == RequestCode.HEART_BEAT else Command(0)
+    def answer_offsets_only(peer: Peer, request: RemotingCommand) -> RemotingCommand | None:
+        return None if request.code == RequestCode.HEART_BEAT else RemotingCommand(0)
 
     async def story() -> tuple[bool, int, float]:
         loop = asyncio.get_running_loop()
         channel, peer = linked(answer_offsets_only)
-        slow = channel.request_now(Command(RequestCode.HEART_BEAT), timeout_ms=3000)
+        slow = channel.request_now(RemotingCommand(RequestCode.HEART_BEAT), timeout_ms=3000)
         await asyncio.sleep(1)
         await channel.request(ask(), timeout_ms=3000)
         with pytest.raises(RequestTimedOut, match=r"HEART_BEAT \(34\): no answer from broker-a:10911 within 3000 ms"):
             await slow
         elapsed = loop.time()
-        peer.reply(peer.requests[0], Command(0))
+        peer.reply(peer.requests[0], RemotingCommand(0))
         await asyncio.sleep(0.1)
         return channel.is_open, channel._wire.strays, elapsed
 
@@ -88,11 +88,11 @@ def test_one_short_silence_is_that_request_s_fault_while_others_are_answered_aft
     """Closing would take the members of every group from the broker's lists, for one group's question."""
 
     async def story() -> bool:
-        channel, _ = linked(lambda _, request: Command(0) if request.code == RequestCode.HEART_BEAT else None)
+        channel, _ = linked(lambda _, request: RemotingCommand(0) if request.code == RequestCode.HEART_BEAT else None)
         for _ in range(3):
             with pytest.raises(RequestTimedOut):
                 await channel.request(ask(), timeout_ms=3000)
-            await channel.request(Command(RequestCode.HEART_BEAT), timeout_ms=3000)
+            await channel.request(RemotingCommand(RequestCode.HEART_BEAT), timeout_ms=3000)
         return channel.is_open
 
     assert virtually(story)
@@ -102,7 +102,7 @@ def test_a_long_silence_needs_no_second() -> None:
     async def story() -> str | None:
         channel, _ = linked(silent)
         with pytest.raises(RequestTimedOut):
-            await channel.request(Command(RequestCode.PULL_MESSAGE), timeout_ms=30_000)
+            await channel.request(RemotingCommand(RequestCode.PULL_MESSAGE), timeout_ms=30_000)
         await channel.closed
         return channel.close_reason
 
@@ -112,7 +112,7 @@ def test_a_long_silence_needs_no_second() -> None:
 def test_a_half_open_connection_is_closed_and_fails_everybody() -> None:
     async def story() -> tuple[str | None, bool]:
         channel, peer = linked(silent)
-        pull = channel.request_now(Command(RequestCode.PULL_MESSAGE), timeout_ms=30_000)
+        pull = channel.request_now(RemotingCommand(RequestCode.PULL_MESSAGE), timeout_ms=30_000)
         for _ in range(2):
             assert channel.is_open
             with pytest.raises(RequestTimedOut):
@@ -226,7 +226,7 @@ def test_a_large_frame_on_a_slow_line_is_no_stall() -> None:
         channel, peer = linked(silent)
         future = channel.request_now(ask(), timeout_ms=60_000)
         await asyncio.sleep(0.1)
-        frame = peer.wire.answer(peer.requests[0], Command(0, body=bytes(100_000)))
+        frame = peer.wire.answer(peer.requests[0], RemotingCommand(0, body=bytes(100_000)))
         for at in range(0, len(frame), 2500):
             peer.pipe.write(frame[at : at + 2500])
             await asyncio.sleep(1)
@@ -239,7 +239,7 @@ def test_answers_that_nobody_asked_for_end_the_channel_by_the_thousand() -> None
     async def story() -> tuple[str | None, int]:
         channel, peer = linked(silent)
         for number in range(1, module.STRAYS_MAX + 10):
-            peer.reply(Command(0, number=number), Command(0))
+            peer.reply(RemotingCommand(0, number=number), RemotingCommand(0))
         await asyncio.sleep(0.1)
         return channel.close_reason, channel.waiting
 
@@ -260,19 +260,19 @@ def test_an_idle_channel_is_closed_after_two_minutes() -> None:
 
 
 def test_go_away_ends_the_channel_after_the_last_answer() -> None:
-    def go_away_once(peer: Peer, request: Command) -> Command | None:
-        return Command(ResponseCode.GO_AWAY) if request.code == RequestCode.HEART_BEAT else None
+    def go_away_once(peer: Peer, request: RemotingCommand) -> RemotingCommand | None:
+        return RemotingCommand(ResponseCode.GO_AWAY) if request.code == RequestCode.HEART_BEAT else None
 
     async def story() -> str | None:
         channel, peer = linked(go_away_once)
         slow = channel.request_now(ask(), timeout_ms=3000)
-        answer = await channel.request(Command(RequestCode.HEART_BEAT), timeout_ms=3000)
+        answer = await channel.request(RemotingCommand(RequestCode.HEART_BEAT), timeout_ms=3000)
         assert ResponseCode.GO_AWAY == answer.code
         assert not channel.is_open
         assert channel.close_reason is None
         with pytest.raises(ConnectionLost):
             channel.request_now(ask(), timeout_ms=3000)
-        peer.reply(peer.requests[0], Command(0))
+        peer.reply(peer.requests[0], RemotingCommand(0))
         assert 0 == (await slow).code
         await channel.closed
         return channel.close_reason
@@ -282,10 +282,10 @@ def test_go_away_ends_the_channel_after_the_last_answer() -> None:
 
 def test_a_channel_told_to_go_away_closes_also_when_its_last_request_times_out() -> None:
     async def story() -> str | None:
-        channel, _ = linked(lambda peer, request: Command(1500) if request.code == 34 else None)
+        channel, _ = linked(lambda peer, request: RemotingCommand(1500) if request.code == 34 else None)
         slow = channel.request_now(ask(), timeout_ms=3000)
         await asyncio.sleep(0.5)
-        await channel.request(Command(RequestCode.HEART_BEAT), timeout_ms=3000)
+        await channel.request(RemotingCommand(RequestCode.HEART_BEAT), timeout_ms=3000)
         with pytest.raises(RequestTimedOut):
             await slow
         await channel.closed
@@ -310,15 +310,15 @@ def test_a_ready_made_frame_needs_an_open_channel_too() -> None:
 def test_a_broker_s_request_is_served_or_refused_by_name() -> None:
     async def story() -> list[tuple[int, str | None]]:
         channel, peer = linked()
-        refused = await peer.ask(Command(RequestCode.GET_CONSUMER_RUNNING_INFO))
-        channel.on_request = lambda channel, command: channel.answer(command, Command(0, remark="here"))
-        served = await peer.ask(Command(RequestCode.GET_CONSUMER_RUNNING_INFO))
+        refused = await peer.ask(RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO))
+        channel.on_request = lambda channel, command: channel.answer(command, RemotingCommand(0, remark="here"))
+        served = await peer.ask(RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO))
 
-        def broken(channel: Channel, command: Command) -> None:
+        def broken(channel: Channel, command: RemotingCommand) -> None:
             raise KeyError("oops")
 
         channel.on_request = broken
-        failed = await peer.ask(Command(RequestCode.GET_CONSUMER_RUNNING_INFO))
+        failed = await peer.ask(RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO))
         return [(answer.code, answer.remark) for answer in (refused, served, failed)]
 
     assert [
@@ -332,7 +332,9 @@ def test_a_request_waits_while_the_peer_does_not_read() -> None:
     async def story() -> tuple[bool, int, int]:
         channel, peer = linked(echo)
         peer.pipe.pause_reading()
-        big = channel.request_now(Command(RequestCode.SEND_MESSAGE_V2, body=bytes(2 * HIGH_WATER)), timeout_ms=3000)
+        big = channel.request_now(
+            RemotingCommand(RequestCode.SEND_MESSAGE_V2, body=bytes(2 * HIGH_WATER)), timeout_ms=3000
+        )
         loop = asyncio.get_running_loop()
         waiting = loop.create_task(channel.request(ask(topic="late"), timeout_ms=3000))
         with pytest.raises(RequestTimedOut, match="took in no bytes for 500 ms; nothing was sent"):
@@ -355,7 +357,7 @@ def test_time_stands_still_for_requests_while_reading_is_paused() -> None:
         channel, peer = linked(silent)
         future = channel.request_now(ask(), timeout_ms=3000)
         await asyncio.sleep(1)
-        peer.reply(peer.requests[0], Command(0))
+        peer.reply(peer.requests[0], RemotingCommand(0))
         channel.pause_reading()
         await asyncio.sleep(500)
         assert not future.done()
@@ -392,14 +394,16 @@ def test_in_flight_requests_are_limited() -> None:
 
 
 def test_requests_and_one_ways_are_signed_and_answers_are_not() -> None:
-    def sign(command: Command) -> None:
+    def sign(command: RemotingCommand) -> None:
         command.fields["Signature"] = "s"
 
     async def story() -> tuple[list[dict[str, str]], dict[str, str]]:
-        channel, peer = linked(echo, sign=sign, on_request=lambda channel, command: channel.answer(command, Command(0)))
+        channel, peer = linked(
+            echo, sign=sign, on_request=lambda channel, command: channel.answer(command, RemotingCommand(0))
+        )
         await channel.request(ask(), timeout_ms=3000)
-        channel.send(Command(RequestCode.UPDATE_CONSUMER_OFFSET))
-        answer = await peer.ask(Command(RequestCode.GET_CONSUMER_RUNNING_INFO))
+        channel.send(RemotingCommand(RequestCode.UPDATE_CONSUMER_OFFSET))
+        answer = await peer.ask(RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO))
         return [request.fields for request in peer.requests], answer.fields
 
     assert ([{"Signature": "s"}] * 2, {}) == virtually(story)
@@ -411,7 +415,7 @@ def test_what_is_sent_after_the_end_is_dropped() -> None:
         channel.close("done")
         channel.close("again")
         channel.send(ask())
-        channel.answer(ask(), Command(0))
+        channel.answer(ask(), RemotingCommand(0))
         channel.pause_reading()
         channel.resume_reading()
         await channel.closed

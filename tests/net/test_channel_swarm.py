@@ -12,7 +12,7 @@ from framework.testing.sim.run import run_on
 from framework.testing.sim.streams import Stream
 from framework.testing.sim.virtual_loop import VirtualLoop
 from framework.wire.codes import RequestCode, ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from tests.net.memory import MemoryNetwork, Peer, world_with
 
 ADDRESSES = tuple(f"10.0.0.{number}:10911" for number in range(1, 4))
@@ -25,8 +25,8 @@ class Capricious:
     def __init__(self, chance: Stream) -> None:
         self._chance = chance
 
-    def __call__(self, peer: Peer, request: Command) -> Command | None:
-        good = Command(0, {"echo": request.fields["n"]})
+    def __call__(self, peer: Peer, request: RemotingCommand) -> RemotingCommand | None:
+        good = RemotingCommand(0, {"echo": request.fields["n"]})
         match self._chance.below(12):
             case 0:
                 return None
@@ -37,13 +37,13 @@ class Capricious:
                 peer.reply(request, good)
                 return good
             case 3:
-                return Command(ResponseCode.GO_AWAY)
+                return RemotingCommand(ResponseCode.GO_AWAY)
             case 4:
                 peer.pipe.cut(ConnectionResetError(104, "reset") if self._chance.happens(0.5) else None)
             case 5:
                 peer.pipe.write(self._chance.token(1 + self._chance.below(40)))
             case 6:
-                peer.ask(Command(RequestCode.GET_CONSUMER_RUNNING_INFO))
+                peer.ask(RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO))
                 return good
             case 7:
                 data = peer.wire.answer(request, good)
@@ -57,7 +57,7 @@ class Capricious:
         return None
 
     @staticmethod
-    def _late(peer: Peer, request: Command, answer: Command) -> None:
+    def _late(peer: Peer, request: RemotingCommand, answer: RemotingCommand) -> None:
         if not peer.is_lost:
             peer.reply(request, answer)
 
@@ -67,7 +67,7 @@ async def live(chance: Stream, network: MemoryNetwork, pool: Pool, ends: list[st
     for step in range(30):
         address, timeout_ms = chance.pick(ADDRESSES), chance.pick(TIMEOUTS_MS)
         number, began = f"{step}-{chance.below(10**6)}", loop.time()
-        request = Command(RequestCode.GET_MAX_OFFSET, {"n": number})
+        request = RemotingCommand(RequestCode.GET_MAX_OFFSET, {"n": number})
         try:
             if chance.happens(0.1):
                 async with asyncio.timeout(chance.between(0, 0.5)):

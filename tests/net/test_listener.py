@@ -11,16 +11,16 @@ from framework.net.channel import SILENT_CLOSE_HINT, Channel
 from framework.net.listener import REFUSED_MAX, REFUSED_SECONDS, Listener
 from framework.net.pool import Pool
 from framework.net.real_world import real_world
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from tests.net.memory import MemoryNetwork, join, virtually, world_with
 
 
-def reply(channel: Channel, command: Command) -> None:
-    channel.answer(command, Command(0, dict(command.fields), command.body))
+def reply(channel: Channel, command: RemotingCommand) -> None:
+    channel.answer(command, RemotingCommand(0, dict(command.fields), command.body))
 
 
 def test_requests_travel_over_a_real_socket() -> None:
-    async def story() -> tuple[Command, int, list[str]]:
+    async def story() -> tuple[RemotingCommand, int, list[str]]:
         world = real_world()
         events: list[str] = []
         listener = Listener(
@@ -33,7 +33,9 @@ def test_requests_travel_over_a_real_socket() -> None:
         )
         port = await listener.start()
         pool = Pool(world)
-        answer = await pool.request(f"127.0.0.1:{port}", Command(30, {"a": "b"}, bytes(300_000)), timeout_ms=3000)
+        answer = await pool.request(
+            f"127.0.0.1:{port}", RemotingCommand(30, {"a": "b"}, bytes(300_000)), timeout_ms=3000
+        )
         count = len(listener.channels)
         await pool.close()
         await listener.close()
@@ -72,7 +74,7 @@ class _Made(MemoryNetwork):
 
 
 def test_connections_above_the_limit_are_told_so_and_later_ones_welcome_again() -> None:
-    async def story() -> tuple[list[bool], int, Command]:
+    async def story() -> tuple[list[bool], int, RemotingCommand]:
         network = _Made()
         listener = Listener(world_with(network), "127.0.0.1", 1, on_request=reply, channels_max=2)
         await listener.start()
@@ -83,10 +85,10 @@ def test_connections_above_the_limit_are_told_so_and_later_ones_welcome_again() 
             there.owner.prove()  # type: ignore[attr-defined]
             clients.append(client)
             await asyncio.sleep(0.01)
-        clients[2].send(Command(15))
-        refused = await clients[2].request(Command(34), timeout_ms=3000)
+        clients[2].send(RemotingCommand(15))
+        refused = await clients[2].request(RemotingCommand(34), timeout_ms=3000)
         while clients[2].is_open:
-            clients[2].request_now(Command(34), timeout_ms=3000).add_done_callback(lambda it: it.exception())
+            clients[2].request_now(RemotingCommand(34), timeout_ms=3000).add_done_callback(lambda it: it.exception())
             assert asyncio.get_running_loop().time() < 1, "asking keeps it open"
             await asyncio.sleep(0.05)
         states = [client.is_open for client in clients]
@@ -140,7 +142,7 @@ def test_one_bad_peer_hurts_no_other() -> None:
         pipe, _ = join(bad, network.make())
         pipe.write(b"GET / HTTP/1.1\r\n\r\n")
         await asyncio.sleep(0.01)
-        answer = await good.request(Command(30, {"a": "b"}), timeout_ms=3000)
+        answer = await good.request(RemotingCommand(30, {"a": "b"}), timeout_ms=3000)
         await listener.close()
         return bad.is_open, answer.fields == {"a": "b"}
 

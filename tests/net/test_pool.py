@@ -13,7 +13,7 @@ from framework.net.channel import Channel
 from framework.net.credentials import Credentials
 from framework.net.pool import BACKOFF_MAX_SECONDS, Pool
 from framework.wire.codes import RequestCode, ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from tests.net.memory import MemoryNetwork, Peer, echo, virtually, world_with
 
 A = "10.0.0.1:10911"
@@ -23,8 +23,8 @@ def pool_on(network: MemoryNetwork, **options: Any) -> Pool:
     return Pool(world_with(network), **options)
 
 
-def ask(**fields: str) -> Command:
-    return Command(RequestCode.GET_MAX_OFFSET, fields)
+def ask(**fields: str) -> RemotingCommand:
+    return RemotingCommand(RequestCode.GET_MAX_OFFSET, fields)
 
 
 def test_concurrent_callers_share_one_connection() -> None:
@@ -123,7 +123,7 @@ def test_during_back_off_nothing_is_dialled() -> None:
 def test_a_connection_closed_without_a_word_counts_as_a_failure() -> None:
     """A proxy whose broker is down accepts and closes: without this, we would dial it in a tight loop."""
 
-    def hang_up(peer: Peer, request: Command) -> None:
+    def hang_up(peer: Peer, request: RemotingCommand) -> None:
         peer.pipe.close()
 
     async def story() -> str:
@@ -185,9 +185,9 @@ def test_pulls_that_connect_again_put_the_other_connection_in_doubt() -> None:
 
 
 def test_go_away_sends_the_request_once_more_on_a_fresh_connection() -> None:
-    def first_connection_goes(peer: Peer, request: Command) -> Command:
+    def first_connection_goes(peer: Peer, request: RemotingCommand) -> RemotingCommand:
         is_first = peer is network_of[0].peers[0][1]
-        return Command(ResponseCode.GO_AWAY if is_first else 0)
+        return RemotingCommand(ResponseCode.GO_AWAY if is_first else 0)
 
     network_of: list[MemoryNetwork] = []
 

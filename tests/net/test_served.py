@@ -13,7 +13,7 @@ from framework.net.channel import STALL_SECONDS, Channel
 from framework.net.listener import STRANGERS_SHARE, Listener
 from framework.net.served import FRAME_BYTES_MIN, UNREAD_SECONDS, House, Served
 from framework.net.turns import SLICE_STEPS, Turns
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from tests.hostile import frames
 from tests.net.memory import MemoryNetwork, MemoryPipe, join, virtually, world_with
 
@@ -30,17 +30,17 @@ class _Lab:
     """A listener, and raw ends of connections to it."""
 
     def __init__(self, *, frames_bytes_max: int = 1 << 20, unread_bytes_max: int = 1 << 20, **options: Any) -> None:
-        self.served: list[tuple[Served, Command]] = []
+        self.served: list[tuple[Served, RemotingCommand]] = []
         self.network = _Made()
         self.house = House(Turns(), frames_bytes_max=frames_bytes_max, unread_bytes_max=unread_bytes_max)
         self.answer_bytes = 0
         options.setdefault("on_request", self._serve)
         self.listener = Listener(world_with(self.network), "127.0.0.1", 1, house=self.house, **options)
 
-    def _serve(self, channel: Served, command: Command) -> None:
+    def _serve(self, channel: Served, command: RemotingCommand) -> None:
         channel.prove()
         self.served.append((channel, command))
-        channel.answer(command, Command(0, None, bytes(self.answer_bytes)))
+        channel.answer(command, RemotingCommand(0, None, bytes(self.answer_bytes)))
 
     async def dial(self) -> tuple[MemoryPipe, Served]:
         if not hasattr(self.network, "make"):
@@ -113,7 +113,7 @@ def test_what_is_left_of_a_connection_that_was_cut_is_not_served() -> None:
     async def story() -> tuple[int, bool]:
         ended: list[str] = []
 
-        def cut(channel: Served, command: Command) -> None:
+        def cut(channel: Served, command: RemotingCommand) -> None:
             lab.served.append((channel, command))
             if command.number == 3:
                 channel.attend(_work(ended))
@@ -204,7 +204,7 @@ def test_one_connection_may_be_behind_by_no_more_than_its_limit() -> None:
         here, there = await lab.dial()
         here.pause_reading()
         for _ in range(3):
-            there.send(Command(40, None, bytes(300_000)))
+            there.send(RemotingCommand(40, None, bytes(300_000)))
         await asyncio.sleep(0.01)
         return there.close_reason
 
@@ -378,7 +378,7 @@ def test_work_in_steps_goes_on_between_others_requests_and_before_its_own_connec
     async def story() -> list[str]:
         order: list[str] = []
 
-        def serve(channel: Served, command: Command) -> None:
+        def serve(channel: Served, command: RemotingCommand) -> None:
             order.append("own" if channel is first else "other")
             if command.number == 1 and channel is first:
                 channel.attend(_counting(order, 3))

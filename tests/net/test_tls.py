@@ -22,7 +22,7 @@ from framework.net.listener import Listener
 from framework.net.pool import Pool
 from framework.net.real_world import real_world
 from framework.net.tls import TlsOptions, client_context, handshake_trouble, server_context
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -46,8 +46,8 @@ def files_of(cert: trustme.LeafCert, folder: Path) -> TlsOptions:
     return TlsOptions(cert_file=str(folder / "cert.pem"), key_file=str(folder / "key.pem"))
 
 
-def reply(channel: Channel, command: Command) -> None:
-    channel.answer(command, Command(0, remark="hello"))
+def reply(channel: Channel, command: RemotingCommand) -> None:
+    channel.answer(command, RemotingCommand(0, remark="hello"))
 
 
 async def ask(server_tls: ssl.SSLContext | None, client: TlsOptions | None, *, host: str = "127.0.0.1") -> str | None:
@@ -57,7 +57,7 @@ async def ask(server_tls: ssl.SSLContext | None, client: TlsOptions | None, *, h
     port = await listener.start()
     pool = Pool(world, tls=client)
     try:
-        return (await pool.request(f"{host}:{port}", Command(30), timeout_ms=3000)).remark
+        return (await pool.request(f"{host}:{port}", RemotingCommand(30), timeout_ms=3000)).remark
     finally:
         await pool.close()
         await listener.close()
@@ -149,7 +149,7 @@ def refusal_by(server_tls: ssl.SSLContext, client: TlsOptions | None) -> str:
         served = world.workers.run(serve)
         pool = Pool(world, tls=client)
         try:
-            await pool.request(f"127.0.0.1:{listening.getsockname()[1]}", Command(30), timeout_ms=3000)
+            await pool.request(f"127.0.0.1:{listening.getsockname()[1]}", RemotingCommand(30), timeout_ms=3000)
         except BrokerUnreachable as error:
             await served
             return str(error)

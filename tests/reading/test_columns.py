@@ -12,9 +12,9 @@ from framework.errors import ProtocolError, RecordDamaged
 from framework.model.queue import MessageQueue
 from framework.reading import Columns
 from framework.wire import properties, stored
-from framework.wire.batch import Part
+from framework.wire.batch import BatchedMessage
 from framework.wire.batch import encode as encode_batch
-from framework.wire.compression import Codec
+from framework.wire.compression import Compression
 from framework.wire.stored import Record, encode_record
 
 QUEUE = MessageQueue("orders", "broker-a", 3)
@@ -67,8 +67,8 @@ def test_it_says_what_the_general_decoder_says(given: list[Record], delta: int) 
     assert {row: message.offset_message_id for row, message in keyless.items()} == columns.offset_ids
 
 
-@pytest.mark.parametrize("codec", list(Codec))
-def test_compressed_bodies_are_opened(codec: Codec) -> None:
+@pytest.mark.parametrize("codec", list(Compression))
+def test_compressed_bodies_are_opened(codec: Compression) -> None:
     from framework.wire.compression import compress
 
     record = replace(PLAIN, body=compress(b"hello" * 50, codec), sys_flag=codec.sys_flag)
@@ -77,7 +77,9 @@ def test_compressed_bodies_are_opened(codec: Codec) -> None:
 
 
 def test_an_inner_batch_is_taken_apart() -> None:
-    body = encode_batch([Part(b"a", {"UNIQ_KEY": "1"}), Part(b"b", {"UNIQ_KEY": "2"}), Part(b"c", {})])
+    body = encode_batch(
+        [BatchedMessage(b"a", {"UNIQ_KEY": "1"}), BatchedMessage(b"b", {"UNIQ_KEY": "2"}), BatchedMessage(b"c", {})]
+    )
     columns = columns_of(encode_record(replace(PLAIN, body=body, sys_flag=stored.INNER_BATCH)), 9)
 
     assert [b"a", b"b"] == columns.bodies
@@ -86,7 +88,7 @@ def test_an_inner_batch_is_taken_apart() -> None:
 
 def test_a_body_that_cannot_be_opened_is_a_loss() -> None:
     """No decoder of ours can be blamed for it, and skipping it silently would lose it."""
-    data = encode_record(replace(PLAIN, body=b"not zlib", sys_flag=Codec.ZLIB.sys_flag))
+    data = encode_record(replace(PLAIN, body=b"not zlib", sys_flag=Compression.ZLIB.sys_flag))
 
     with pytest.raises(ProtocolError, match="orders@broker-a:3 at offset 7: body of 8 bytes is not zlib"):
         columns_of(data)

@@ -18,7 +18,7 @@ from framework.net.tls import TlsOptions, client_context, server_context
 from framework.reading import Reader, ReaderSettings
 from framework.reading.link import Link
 from framework.wire import frame
-from framework.wire.command import ANSWER_BIT, Command
+from framework.wire.command import ANSWER_BIT, RemotingCommand
 from tests.interop.processes import wait_until
 from tests.reading.threads import texts, thread_box
 
@@ -47,26 +47,26 @@ def peer(serve: Serve) -> Iterator[Address]:
         thread.join(5)
 
 
-def read_request(connection: socket.socket) -> Command:
+def read_request(connection: socket.socket) -> RemotingCommand:
     length = int.from_bytes(connection.recv(4, socket.MSG_WAITALL))
     return frame.decode(connection.recv(length, socket.MSG_WAITALL))
 
 
-def answer_to(request: Command) -> bytes:
-    return frame.encode(Command(0, number=request.number, flag=ANSWER_BIT, remark=str(request.code)))
+def answer_to(request: RemotingCommand) -> bytes:
+    return frame.encode(RemotingCommand(0, number=request.number, flag=ANSWER_BIT, remark=str(request.code)))
 
 
 def test_answers_find_their_requests_in_any_order_and_split_anywhere() -> None:
     def serve(connection: socket.socket) -> None:
         first, second = read_request(connection), read_request(connection)
-        data = frame.encode(Command(40)) + answer_to(second) + answer_to(first)  # 40: asked of us, and ignored
+        data = frame.encode(RemotingCommand(40)) + answer_to(second) + answer_to(first)  # 40: asked of us, and ignored
         for at in range(0, len(data), 7):
             connection.sendall(data[at : at + 7])
         connection.recv(1)
 
     with peer(serve) as address:
         link = Link(address)
-        first, second = link.ask(Command(1), timeout_ms=2_000), link.ask(Command(2), timeout_ms=2_000)
+        first, second = link.ask(RemotingCommand(1), timeout_ms=2_000), link.ask(RemotingCommand(2), timeout_ms=2_000)
 
         assert "1" == link.answer(first, timeout_ms=2_000).remark
         assert "2" == link.answer(second, timeout_ms=2_000).remark
@@ -81,13 +81,13 @@ def test_a_link_is_quiet_while_nothing_is_under_way_and_the_peer_stays() -> None
         go[0].wait(5)
         connection.sendall(answer_to(request))
         go[1].wait(5)
-        connection.sendall(frame.encode(Command(40)) * 2)  # asked of us, and ignored
+        connection.sendall(frame.encode(RemotingCommand(40)) * 2)  # asked of us, and ignored
         go[2].wait(5)
 
     with peer(serve) as address:
         link = Link(address)
         assert link.is_quiet()
-        asked = link.ask(Command(1), timeout_ms=2_000)
+        asked = link.ask(RemotingCommand(1), timeout_ms=2_000)
         assert not link.is_quiet(), "an answer is to come"
         go[0].set()
         link.answer(asked, timeout_ms=2_000)
@@ -107,9 +107,9 @@ def test_an_answer_that_is_not_wanted_any_more_is_dropped() -> None:
 
     with peer(serve) as address:
         link = Link(address)
-        link.forget(link.ask(Command(1), timeout_ms=2_000))
+        link.forget(link.ask(RemotingCommand(1), timeout_ms=2_000))
 
-        assert "2" == link.request(Command(2), timeout_ms=2_000).remark
+        assert "2" == link.request(RemotingCommand(2), timeout_ms=2_000).remark
         link.close()
 
 
@@ -121,16 +121,16 @@ def test_silence_ends_the_link_in_time() -> None:
     with peer(serve) as address:
         link = Link(address)
         with pytest.raises(RequestTimedOut, match=r"GET_MAX_OFFSET.*no answer from 127.0.0.1:\d+ within 50 ms"):
-            link.request(Command(30), timeout_ms=50)
+            link.request(RemotingCommand(30), timeout_ms=50)
         with pytest.raises(ConnectionLost, match="has ended"):
-            link.request(Command(30), timeout_ms=50)
+            link.request(RemotingCommand(30), timeout_ms=50)
 
 
 def test_a_peer_that_closes_or_speaks_something_else_is_named() -> None:
     with peer(lambda connection: None) as address:
         link = Link(address)
         with pytest.raises(ConnectionLost, match=r"closed by the peer|reset|Broken pipe"):
-            link.request(Command(30), timeout_ms=2_000)
+            link.request(RemotingCommand(30), timeout_ms=2_000)
         assert not link.is_open
 
     def serve(connection: socket.socket) -> None:
@@ -139,7 +139,7 @@ def test_a_peer_that_closes_or_speaks_something_else_is_named() -> None:
         connection.recv(1)
 
     with peer(serve) as address, pytest.raises(ProtocolError, match=f"{address}: peer speaks HTTP"):
-        Link(address).request(Command(30), timeout_ms=2_000)
+        Link(address).request(RemotingCommand(30), timeout_ms=2_000)
 
 
 def test_networks_that_are_not_allowed_are_not_dialled() -> None:
@@ -167,7 +167,7 @@ def test_tls_is_spoken_and_verified(tmp_path: Path) -> None:
 
     with peer(serve) as address:
         link = Link(address, context=client_context(TlsOptions(ca_file=str(tmp_path / "ca.pem"))))
-        assert "30" == link.request(Command(30), timeout_ms=2_000).remark
+        assert "30" == link.request(RemotingCommand(30), timeout_ms=2_000).remark
         link.close()
     with peer(serve) as address, pytest.raises(BrokerUnreachable, match=r"certificate refused for 127\.0\.0\.1"):
         Link(address, context=client_context(TlsOptions()))

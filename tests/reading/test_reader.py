@@ -18,7 +18,7 @@ from framework.reading import Columns, Filter, OffsetsGone, Reader, ReaderSettin
 from framework.reading.reader import AT_ONCE
 from framework.wire.bodies.config import GroupConfig
 from framework.wire.codes import RequestCode, ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from tests.interop.processes import wait_until
 from tests.reading.threads import ThreadBox, texts, thread_box
 
@@ -34,8 +34,8 @@ def bodies(chunks: Iterator[Columns]) -> list[bytes | None]:
 
 
 def refusing(code: int, answer: ResponseCode, times: int | None = 1) -> Interceptor:
-    def refused(_: Request) -> Command:
-        return Command(answer, remark="not now")
+    def refused(_: Request) -> RemotingCommand:
+        return RemotingCommand(answer, remark="not now")
 
     return Interceptor(code=code, answer=refused, times=times)
 
@@ -204,8 +204,8 @@ def test_a_send_back_that_the_broker_confirms_and_does_not_keep_is_refused(
     """As a stock broker does where a group has no retry queue."""
     queue = filled(box, reader, topic, 1)
     group = f"careless-{topic}"
-    told = Command(0, body=GroupConfig(name=group, retry_queues=0).encode())
-    box.broker.intercept(Interceptor(code=RequestCode.CONSUMER_SEND_MSG_BACK, answer=Command(0)))
+    told = RemotingCommand(0, body=GroupConfig(name=group, retry_queues=0).encode())
+    box.broker.intercept(Interceptor(code=RequestCode.CONSUMER_SEND_MSG_BACK, answer=RemotingCommand(0)))
     box.broker.intercept(Interceptor(code=RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, answer=told))
 
     with pytest.raises(Refused, match=f"group {group} has no retry queue there: .* -g {group} -q 1"):
@@ -239,9 +239,9 @@ def test_a_hole_inside_an_answer_is_a_loss(box: ThreadBox, reader: Reader, topic
     records = reader.pull(queue, 0, 30).data
     size = int.from_bytes(records[:4])
 
-    def without_the_second(_: Request) -> Command:
+    def without_the_second(_: Request) -> RemotingCommand:
         fields = {"suggestWhichBrokerId": "0", "nextBeginOffset": "30", "minOffset": "0", "maxOffset": "30"}
-        return Command(0, fields, records[:size] + records[2 * size :])
+        return RemotingCommand(0, fields, records[:size] + records[2 * size :])
 
     undo = box.broker.intercept(Interceptor(code=RequestCode.LITE_PULL_MESSAGE, answer=without_the_second, times=None))
     try:
@@ -257,9 +257,9 @@ def test_damaged_bytes_name_queue_and_offset(box: ThreadBox, reader: Reader, top
     records = bytearray(reader.pull(queue, 0, 3).data)
     records[records.index(b"m0")] ^= 1
 
-    def damaged(_: Request) -> Command:
+    def damaged(_: Request) -> RemotingCommand:
         fields = {"suggestWhichBrokerId": "0", "nextBeginOffset": "3", "minOffset": "0", "maxOffset": "3"}
-        return Command(0, fields, bytes(records))
+        return RemotingCommand(0, fields, bytes(records))
 
     undo = box.broker.intercept(Interceptor(code=RequestCode.LITE_PULL_MESSAGE, answer=damaged, times=None))
     try:

@@ -15,7 +15,7 @@ from framework.errors import ConfigurationError
 from framework.hooks.host import PluginHost
 from framework.settings.schema import AppSettings
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from tests.runtime.test_app import box, run, running, send, until
 
 
@@ -32,7 +32,7 @@ def as_stock(broker: Broker) -> None:
         return request.node.rules.group("billing").retry_queues <= 0
 
     code = RequestCode.CONSUMER_SEND_MSG_BACK
-    broker.intercept(Interceptor(code=code, answer=Command(0), times=None, when=lacks))
+    broker.intercept(Interceptor(code=code, answer=RemotingCommand(0), times=None, when=lacks))
 
 
 @pytest.mark.parametrize("orderly", [False, True])

@@ -18,7 +18,7 @@ from framework.runtime.filtering import refuse_filters
 from framework.settings.schema import AppSettings
 from framework.wire.bodies.heartbeat import CheckClientConfig, SubscriptionData
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from tests.client.script import A, B, ScriptedCluster
 from tests.net.memory import virtually
 from tests.runtime.test_app import box, run, running, send, until
@@ -126,11 +126,11 @@ WANTED = Subscription("orders", "price > 10", 7, "SQL92")
 ASKS = RequestCode.CHECK_CLIENT_CONFIG
 
 
-def answering(answer: Command | None) -> Callable[[Command], Command | None]:
-    return lambda request: answer if request.code == ASKS else Command(0)
+def answering(answer: RemotingCommand | None) -> Callable[[RemotingCommand], RemotingCommand | None]:
+    return lambda request: answer if request.code == ASKS else RemotingCommand(0)
 
 
-def asked(answers: dict[str, Command | None]) -> tuple[str, int]:
+def asked(answers: dict[str, RemotingCommand | None]) -> tuple[str, int]:
     """What a group of one condition and one of tags hears from two brokers: the complaint, and how many were asked."""
 
     async def story() -> tuple[str, int]:
@@ -161,11 +161,11 @@ def asked(answers: dict[str, Command | None]) -> tuple[str, int]:
     return virtually(story)
 
 
-REFUSES = Command(1, remark="The broker does not support consumer to filter message by SQL92")
+REFUSES = RemotingCommand(1, remark="The broker does not support consumer to filter message by SQL92")
 
 
 def test_each_broker_of_the_topic_is_asked_and_each_that_refuses_is_named() -> None:
-    said, count = asked({A: REFUSES, B: Command(23, remark="not a word I know")})
+    said, count = asked({A: REFUSES, B: RemotingCommand(23, remark="not a word I know")})
     assert 2 == count
     assert "broker a refuses it: The broker does not support" in said
     assert "enablePropertyFilter=true" in said
@@ -173,10 +173,17 @@ def test_each_broker_of_the_topic_is_asked_and_each_that_refuses_is_named() -> N
 
 
 @pytest.mark.parametrize(
-    "answer", [None, Command(0), Command(1, remark="disk is slow"), Command(2, remark="busy"), Command(3, remark="46?")]
+    "answer",
+    [
+        None,
+        RemotingCommand(0),
+        RemotingCommand(1, remark="disk is slow"),
+        RemotingCommand(2, remark="busy"),
+        RemotingCommand(3, remark="46?"),
+    ],
 )
-def test_a_broker_that_is_away_busy_or_too_old_holds_nobody_up(answer: Command | None) -> None:
-    assert ("", 2) == asked({A: answer, B: Command(0)})
+def test_a_broker_that_is_away_busy_or_too_old_holds_nobody_up(answer: RemotingCommand | None) -> None:
+    assert ("", 2) == asked({A: answer, B: RemotingCommand(0)})
     said, _ = asked({A: answer, B: REFUSES})
     assert "broker b refuses it" in said
     assert "broker a" not in said

@@ -19,7 +19,7 @@ from framework.testing.swarm.cluster import BROKER_HOST, Cluster
 from framework.testing.swarm.history import Said
 from framework.testing.swarm.workload import GroupLoad, Workload
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 
 COUNT = 12
 KINDS = ("async", "threads", "orderly", "by key", "batch", "broadcasting", "sees nothing")
@@ -170,7 +170,9 @@ def test_a_message_that_the_box_finds_damaged_on_its_disk_is_one_of_these(then: 
         await story.start_apps(1)
         broker = story.cluster.broker.broker
         assert broker is not None
-        refusal = Interceptor(code=RequestCode.PULL_MESSAGE, answer=Command(1, remark=remark), times=None, when=on_disk)
+        refusal = Interceptor(
+            code=RequestCode.PULL_MESSAGE, answer=RemotingCommand(1, remark=remark), times=None, when=on_disk
+        )
         undo = broker.intercept(refusal)
         await send(story)
         await story.sleep("60s")

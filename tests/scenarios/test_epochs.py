@@ -24,7 +24,7 @@ from framework.testing.swarm.cluster import Cluster
 from framework.testing.swarm.history import Committed, Said, Started, Unexpected
 from framework.testing.swarm.workload import Workload
 from framework.wire.codes import RequestCode, ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reliability.md").read_text()
 (EXAMPLE,) = [code for code in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "delivery.epoch" in code]
@@ -244,7 +244,7 @@ def test_an_orderly_queue_waits_for_its_epoch() -> None:
         await cluster.start_producer()
         broker = cluster.broker.broker
         assert broker is not None
-        full = Command(ResponseCode.SYSTEM_ERROR, remark="the disk is full")
+        full = RemotingCommand(ResponseCode.SYSTEM_ERROR, remark="the disk is full")
         is_record = lambda request: request.command.fields["b"] == "%ACK%warehouse"  # noqa: E731 - a word for a test
         heal = broker.intercept(Interceptor(code=RequestCode.SEND_MESSAGE_V2, answer=full, times=None, when=is_record))
         cluster.start_app(cluster.add_app())

@@ -17,24 +17,24 @@ from framework.testing.swarm.cluster import Cluster
 from framework.testing.swarm.history import Said
 from framework.testing.swarm.workload import GroupLoad, Workload
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 
 COUNT = 3
 AT = COUNT + 1
 """Where the queue is when its broker begins to answer so: one message ends the long poll under way."""
 
 
-def answer(code: int, following: int, *, low: int = 0, high: int = AT) -> Command:
+def answer(code: int, following: int, *, low: int = 0, high: int = AT) -> RemotingCommand:
     fields = {"suggestWhichBrokerId": 0, "nextBeginOffset": following, "minOffset": low, "maxOffset": high}
-    return Command(code, {name: str(value) for name, value in fields.items()})
+    return RemotingCommand(code, {name: str(value) for name, value in fields.items()})
 
 
-def to_and_fro() -> Callable[[Request], Command]:
+def to_and_fro() -> Callable[[Request], RemotingCommand]:
     numbers = count()
     return lambda _: answer(21, AT if next(numbers) % 2 else 0, high=100)
 
 
-ANSWERS: dict[str, Callable[[], Callable[[Request], Command]]] = {
+ANSWERS: dict[str, Callable[[], Callable[[Request], RemotingCommand]]] = {
     "moved to where it is": lambda: lambda _: answer(21, AT),
     "moved to and fro": to_and_fro,
     "moved to where its queue has never been": lambda: lambda _: answer(21, 0, high=0),
@@ -64,7 +64,7 @@ async def send(story: Story, messages: int) -> None:
         await story.cluster.loop.spawn(node, producing.send("orders", b"x"), name="send")
 
 
-def answered_so(story: Story, reply: Callable[[Request], Command], asked: list[float]) -> Callable[[], object]:
+def answered_so(story: Story, reply: Callable[[Request], RemotingCommand], asked: list[float]) -> Callable[[], object]:
     broker = story.cluster.broker.broker
     assert broker is not None
 
@@ -114,7 +114,7 @@ def test_what_was_filtered_out_moves_on_and_is_not_waited_for() -> None:
     handled: list[int] = []
     asked: list[float] = []
 
-    def moved(request: Request) -> Command:
+    def moved(request: Request) -> RemotingCommand:
         following = int(request.command.fields["queueOffset"]) + 10
         return answer(20, following, high=10_000)
 

@@ -24,7 +24,7 @@ from framework.testing.swarm.cluster import Cluster
 from framework.testing.swarm.history import Said
 from framework.testing.swarm.workload import Workload
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 
 HEALED = "2s"
 QUEUES = 6
@@ -147,7 +147,9 @@ def test_a_topic_without_a_route_holds_up_nobody_and_is_taken_when_it_is_there()
         # Nobody makes a topic here that was only asked for.
         broker.intercept(
             Interceptor(
-                code=RequestCode.GET_ROUTEINFO_BY_TOPIC, times=None, answer=Command(17, remark="no topic route info"),
+                code=RequestCode.GET_ROUTEINFO_BY_TOPIC,
+                times=None,
+                answer=RemotingCommand(17, remark="no topic route info"),
                 when=lambda request: (
                     request.command.fields["topic"] == "later" and "later" not in broker.nodes[0].rules.topics
                 ),

@@ -22,7 +22,7 @@ from framework.testing.story import Story, tell
 from framework.testing.swarm.cluster import Cluster
 from framework.testing.swarm.workload import Workload
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from tests.client.script import record
 
 AT = 7
@@ -36,16 +36,16 @@ LOOK_MS = 200
 LOOKED = (0.2, 0.3)
 
 
-def answer(code: int, following: int, *, low: int = 0, high: int = AT, body: bytes = b"") -> Command:
+def answer(code: int, following: int, *, low: int = 0, high: int = AT, body: bytes = b"") -> RemotingCommand:
     fields = {"suggestWhichBrokerId": 0, "nextBeginOffset": following, "minOffset": low, "maxOffset": high}
-    return Command(code, {name: str(value) for name, value in fields.items()}, body)
+    return RemotingCommand(code, {name: str(value) for name, value in fields.items()}, body)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """What one pull is answered, and what comes of it."""
 
-    answer: Command | None = None
+    answer: RemotingCommand | None = None
     """None: the broker's own, after `LOOK_MS`."""
     lose: Lost | None = None
     sent: str = "Aa"
@@ -67,12 +67,12 @@ TABLE = {
     "illegal, nothing there": Row(answer=answer(21, 0, high=0), within=AT_ONCE),
     "illegal, inside of the range": Row(answer=answer(21, AT), within=AT_ONCE),
     "illegal, an offset that cannot be": Row(answer=answer(21, -1), within=A_SECOND),
-    "no subscription (24)": Row(answer=Command(24, remark="no such subscription"), within=AT_ONCE, beats=True),
-    "older subscription (25)": Row(answer=Command(25, remark="not latest"), within=AT_ONCE, beats=True),
-    "no such group (26)": Row(answer=Command(26, remark="no such group"), within=A_SECOND),
-    "flow control (215)": Row(answer=Command(215, remark="too much"), within=BUSY),
-    "error": Row(answer=Command(1, remark="store is full"), within=A_SECOND),
-    "a code that nobody knows": Row(answer=Command(9_999), within=A_SECOND),
+    "no subscription (24)": Row(answer=RemotingCommand(24, remark="no such subscription"), within=AT_ONCE, beats=True),
+    "older subscription (25)": Row(answer=RemotingCommand(25, remark="not latest"), within=AT_ONCE, beats=True),
+    "no such group (26)": Row(answer=RemotingCommand(26, remark="no such group"), within=A_SECOND),
+    "flow control (215)": Row(answer=RemotingCommand(215, remark="too much"), within=BUSY),
+    "error": Row(answer=RemotingCommand(1, remark="store is full"), within=A_SECOND),
+    "a code that nobody knows": Row(answer=RemotingCommand(9_999), within=A_SECOND),
     "time-out": Row(lose=Lost.REQUEST, within=(30.5, 31.1)),
     "time-out of what was done": Row(lose=Lost.ANSWER, within=(30.5, 31.1)),
     "no new, going backwards": Row(answer=answer(19, 3), within=A_SECOND),

@@ -25,7 +25,7 @@ from framework.testing.swarm.history import Reassigned
 from framework.testing.swarm.workload import GroupLoad, Workload
 from framework.wire.bodies.group import ConsumerList
 from framework.wire.codes import RequestCode, ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from tests.scenarios.test_calm import PLAIN, begin, flapping, members, shared
 
 QUICK = GroupLoad(fail_rate=0.0, poison_rate=0.0, pauses_s=(0.002, 0.005), concurrency=8)
@@ -136,7 +136,9 @@ async def split_view(story: Story) -> list[str]:
     before = set(story.queues_of(b, "orders"))
     undo = broker.intercept(
         Interceptor(
-            code=RequestCode.GET_CONSUMER_LIST_BY_GROUP, answer=Command(ResponseCode.SUCCESS, body=alone), times=None,
+            code=RequestCode.GET_CONSUMER_LIST_BY_GROUP,
+            answer=RemotingCommand(ResponseCode.SUCCESS, body=alone),
+            times=None,
             when=is_a,
         )
     )  # fmt: skip

@@ -127,7 +127,7 @@ class Books:
     def late(self, chunk: Chunk, count: int) -> None:
         self.lates += count
 
-    def uncommon(self, chunk: Chunk, index: int, result: object, started: float) -> None:
+    def not_success(self, chunk: Chunk, index: int, result: object, started: float) -> None:
         self.uncommon_ends.append((chunk.messages[index].queue_offset, repr(result)))
         assert chunk.finish(index)
         if chunk.is_finished:

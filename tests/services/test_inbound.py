@@ -16,7 +16,7 @@ from framework.services.inbound import COUNT_OF_ALL, COUNT_OF_ONE, DIRECT_MAX, I
 from framework.wire.bodies.progress import ClientOffsets, ResetOffsets
 from framework.wire.bodies.running import SUCCESS, DirectResult, RunningInfo
 from framework.wire.codes import RequestCode, ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.stored import Record, encode_record
 from tests.services.parts import Line, play, play_logged
 
@@ -31,9 +31,9 @@ class Answers:
     peer = BROKER
 
     def __init__(self) -> None:
-        self.given: list[Command] = []
+        self.given: list[RemotingCommand] = []
 
-    def answer(self, request: Command, answer: Command) -> None:
+    def answer(self, request: RemotingCommand, answer: RemotingCommand) -> None:
         self.given.append(answer)
 
 
@@ -79,11 +79,13 @@ class Member:
         return RunningInfo(properties={"of": group})
 
 
-def ask(*commands: Command, member: Member | None = None, **settings: bool) -> tuple[Member, list[Command], list[Line]]:
+def ask(
+    *commands: RemotingCommand, member: Member | None = None, **settings: bool
+) -> tuple[Member, list[RemotingCommand], list[Line]]:
     """The answers to some requests that came one after the other."""
     asked = member or Member()
 
-    async def story() -> list[Command]:
+    async def story() -> list[RemotingCommand]:
         channel, tree = Answers(), TaskTree()
         inbound = Inbound(asked, tree, **settings)
         for command in commands:
@@ -100,33 +102,35 @@ def record(topic: str = "orders") -> bytes:
     return encode_record(Record(topic=topic, body=b"paid", queue_id=1, queue_offset=42, properties={"UNIQ_KEY": "M1"}))
 
 
-def direct(group: str = "billing", body: bytes | None = None) -> Command:
+def direct(group: str = "billing", body: bytes | None = None) -> RemotingCommand:
     fields = {"consumerGroup": group, "brokerName": "broker-a", "msgId": "M1"}
-    return Command(RequestCode.CONSUME_MESSAGE_DIRECTLY, fields, record() if body is None else body)
+    return RemotingCommand(RequestCode.CONSUME_MESSAGE_DIRECTLY, fields, record() if body is None else body)
 
 
-def reset(group: str = "billing", body: bytes = CPP_RESET) -> Command:
+def reset(group: str = "billing", body: bytes = CPP_RESET) -> RemotingCommand:
     fields = {"topic": "orders", "group": group, "timestamp": "-1", "isForce": "true"}
-    return Command(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, fields, body)
+    return RemotingCommand(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, fields, body)
 
 
-def running_info(group: str = "billing", **fields: str) -> Command:
-    return Command(RequestCode.GET_CONSUMER_RUNNING_INFO, {"consumerGroup": group, "clientId": "me@1", **fields})
+def running_info(group: str = "billing", **fields: str) -> RemotingCommand:
+    return RemotingCommand(
+        RequestCode.GET_CONSUMER_RUNNING_INFO, {"consumerGroup": group, "clientId": "me@1", **fields}
+    )
 
 
-def status(group: str = "billing") -> Command:
-    return Command(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, {"topic": "orders", "group": group})
+def status(group: str = "billing") -> RemotingCommand:
+    return RemotingCommand(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, {"topic": "orders", "group": group})
 
 
 def test_a_changed_member_list_is_told_with_its_group() -> None:
-    member, given, _ = ask(Command(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": "billing"}))
+    member, given, _ = ask(RemotingCommand(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": "billing"}))
 
     assert (["billing"], []) == (member.told, given)
 
 
 def test_a_notice_without_a_group_is_told_as_nobodys() -> None:
     """Whoever is told looks the group up; a broker's bytes must not raise here."""
-    member, given, _ = ask(Command(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {}))
+    member, given, _ = ask(RemotingCommand(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {}))
 
     assert ([""], []) == (member.told, given)
 
@@ -135,14 +139,14 @@ def test_a_notice_without_a_group_is_told_as_nobodys() -> None:
     ("code", "named"), [(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, "PUSH_REPLY_MESSAGE_TO_CLIENT"), (31_337, "31337")]
 )
 def test_anything_else_is_answered_as_not_supported_by_its_name(code: int, named: str) -> None:
-    _, (answer,), _ = ask(Command(code, {}))
+    _, (answer,), _ = ask(RemotingCommand(code, {}))
 
     assert ResponseCode.REQUEST_CODE_NOT_SUPPORTED == answer.code
     assert named in (answer.remark or "")
 
 
 @pytest.mark.parametrize("command", [direct("sales"), reset("sales"), running_info("sales"), status("sales")], ids=str)
-def test_a_group_that_is_not_ours_is_answered_as_java_answers_it(command: Command) -> None:
+def test_a_group_that_is_not_ours_is_answered_as_java_answers_it(command: RemotingCommand) -> None:
     _, (answer,), _ = ask(command)
 
     assert ResponseCode.SYSTEM_ERROR == answer.code
@@ -152,9 +156,11 @@ def test_a_group_that_is_not_ours_is_answered_as_java_answers_it(command: Comman
 @pytest.mark.parametrize(
     "command",
     [
-        Command(RequestCode.GET_CONSUMER_RUNNING_INFO, {}),
-        Command(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, {"topic": "orders"}),
-        Command(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, {"topic": "orders", "group": "billing", "timestamp": "soon"}),
+        RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, {}),
+        RemotingCommand(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, {"topic": "orders"}),
+        RemotingCommand(
+            RequestCode.RESET_CONSUMER_CLIENT_OFFSET, {"topic": "orders", "group": "billing", "timestamp": "soon"}
+        ),
         reset(body=b"{"),
         reset(body=b'{"offsetTable":{"no queue":5}}'),
         direct(body=b""),
@@ -163,7 +169,7 @@ def test_a_group_that_is_not_ours_is_answered_as_java_answers_it(command: Comman
     ],
     ids=str,
 )
-def test_nonsense_is_answered_with_what_is_wrong_and_does_nothing(command: Command) -> None:
+def test_nonsense_is_answered_with_what_is_wrong_and_does_nothing(command: RemotingCommand) -> None:
     member, (answer,), _ = ask(command)
 
     assert ResponseCode.SYSTEM_ERROR == answer.code
@@ -248,7 +254,7 @@ def test_places_become_free_again() -> None:
     [(reset(), {"may_reset": False}, "admin.reset"), (direct(), {"may_consume": False}, "admin.direct")],
 )
 def test_what_the_settings_forbid_is_refused_with_the_switch_that_does(
-    command: Command, settings: Any, switch: str
+    command: RemotingCommand, settings: Any, switch: str
 ) -> None:
     member, (answer,), lines = ask(command, **settings)
 
@@ -259,7 +265,7 @@ def test_what_the_settings_forbid_is_refused_with_the_switch_that_does(
 
 
 @pytest.mark.parametrize("command", [direct(), reset(), running_info(), status()], ids=str)
-def test_whatever_an_administrator_does_leaves_a_line_with_who_asked(command: Command) -> None:
+def test_whatever_an_administrator_does_leaves_a_line_with_who_asked(command: RemotingCommand) -> None:
     _, _, lines = ask(command)
 
     found: list[Any] = [(line["peer"], line["group"], "administrator" in line["event"]) for line in lines]
@@ -335,7 +341,9 @@ def test_several_connections_share_what_all_may_have() -> None:
 
 
 def test_notices_of_a_storm_are_all_heard() -> None:
-    member, given, _ = ask(*[Command(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": "billing"})] * 500)
+    member, given, _ = ask(
+        *[RemotingCommand(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": "billing"})] * 500
+    )
 
     assert (500, []) == (len(member.told), given)
 

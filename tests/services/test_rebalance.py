@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from framework.core import limits
-from framework.core.assignment import Assignment, Change
+from framework.core.assignment import Assignment, AssignmentChange
 from framework.core.rolls import Roll
 from framework.errors import BrokerUnreachable, FrameworkError
 from framework.hooks.builtin.allocation.averaging import Averaging
@@ -78,7 +78,7 @@ class Fixture:
     def __init__(self, strategy: AllocationStrategy | None = None, topics: tuple[str, ...] = ("orders",)) -> None:
         self.cluster = Cluster()
         self.assignment = Assignment()
-        self.changes: list[tuple[str, Change]] = []
+        self.changes: list[tuple[str, AssignmentChange]] = []
         self.offered: list[tuple[str, int]] = []
         self.heartbeats_wanted = 0
         self.loop = RebalanceLoop(
@@ -107,7 +107,7 @@ def test_queues_are_taken_at_once_on_start() -> None:
         await asyncio.sleep(0.5)
         await end(it.task)
         assert [0, 1, 2, 3] == it.owned
-        assert [("orders", Change(tuple(queues_of("orders", 4)), ()))] == it.changes
+        assert [("orders", AssignmentChange(tuple(queues_of("orders", 4)), ()))] == it.changes
         assert [("orders", 4)] == it.offered
         assert it.loop.is_settled
 

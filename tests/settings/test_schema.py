@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from framework.settings.fields import Start
-from framework.settings.schema import AppSettings, ConsumerSettings, Tls
+from framework.settings.schema import AppSettings, ConsumerSettings, TlsSettings
 
 
 def mistakes_in(values: dict[str, object], places: dict[tuple[str, ...], str] | None = None) -> list[str]:
@@ -130,7 +130,7 @@ def test_trusting_anybody_is_said_at_each_start() -> None:
     settings = AppSettings.parsed({"cluster": {"tls": {"enabled": "true", "verify": "no"}}}, {})
 
     assert isinstance(settings, AppSettings)
-    assert Tls(enabled=True, verify=False) == settings.cluster.tls
+    assert TlsSettings(enabled=True, verify=False) == settings.cluster.tls
     assert ["cluster.tls.verify"] == [warning.partition(" ")[0] for warning in settings.warnings]
 
 

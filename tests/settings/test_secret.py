@@ -8,7 +8,7 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from framework.settings.schema import AppSettings, Cluster, Credentials
+from framework.settings.schema import AppSettings, ClusterSettings, CredentialsSettings
 from framework.settings.secret import Secret
 from framework.settings.secret_words import MASK
 
@@ -16,7 +16,7 @@ CANARY = "canary-8f3a1c"
 
 
 def settings() -> AppSettings:
-    return AppSettings(cluster=Cluster(credentials=Credentials(secret_key=Secret(CANARY))))
+    return AppSettings(cluster=ClusterSettings(credentials=CredentialsSettings(secret_key=Secret(CANARY))))
 
 
 @pytest.mark.parametrize("shown", [repr, str, "{}".format, "{:>9}".format, lambda it: f"{it!r} {it!s}"])
@@ -61,5 +61,5 @@ def test_a_copy_within_the_process_is_the_secret_itself() -> None:
     secret = Secret("hush")
 
     assert secret is copy.copy(secret) is copy.deepcopy(secret)
-    assert not Credentials.model_validate({}).secret_key
-    assert not Cluster.model_validate({"tls": {"enabled": True}}).credentials.secret_key
+    assert not CredentialsSettings.model_validate({}).secret_key
+    assert not ClusterSettings.model_validate({"tls": {"enabled": True}}).credentials.secret_key

@@ -17,7 +17,7 @@ from framework.testing.swarm.history import Copied, Said
 from framework.testing.swarm.mutants import MUTANTS, Mutant, hunt
 from framework.testing.swarm.workload import GroupLoad, Workload
 from framework.wire.codes import RequestCode, ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 
 HOME = Path(framework.__file__).parent
 SEEDS, MOST = range(2_000), 40
@@ -100,7 +100,7 @@ async def refuse_to_name_offsets_once(story: Story) -> None:
     await story.send("orders", 40)
     broker = story.cluster.broker.broker
     assert broker is not None
-    refusal = Command(ResponseCode.SYSTEM_ERROR, remark="not now")
+    refusal = RemotingCommand(ResponseCode.SYSTEM_ERROR, remark="not now")
     broker.intercept(Interceptor(code=RequestCode.QUERY_CONSUMER_OFFSET, answer=refusal, times=20))
     story.crash(a)
     await story.within("2m").until(all_handled)

@@ -18,7 +18,7 @@ from framework.testing.swarm.faults.nemesis import Nemesis
 from framework.testing.swarm.faults.operators import as_process
 from framework.testing.swarm.simulation import draw, play
 from framework.wire.codes import RequestCode, ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
 SECONDS, MOST = 30.0, 8
@@ -68,7 +68,7 @@ async def refuse_to_name_offsets_of_one_that_crashed(story: Story) -> None:
     await story.send("orders", 40)
     broker = story.cluster.broker.broker
     assert broker is not None
-    refusal = Command(ResponseCode.SYSTEM_ERROR, remark="not now")
+    refusal = RemotingCommand(ResponseCode.SYSTEM_ERROR, remark="not now")
     broker.intercept(Interceptor(code=RequestCode.QUERY_CONSUMER_OFFSET, answer=refusal, times=20))
     story.crash(a)
     await story.sleep("30s")

@@ -13,7 +13,7 @@ import pytest
 from framework.core import order_batch
 from framework.core.order_batch import BatchEnds
 from framework.core.results import explicit
-from framework.core.skipping import Cut, Skipping, SkipRules
+from framework.core.skipping import Skipping, SkipResult, SkipRules
 from framework.hooks.builtin.allocation.averaging import Averaging
 from framework.hooks.builtin.allocation.by_config import ByConfig
 from framework.hooks.builtin.allocation.machine_room import MachineRoom
@@ -133,7 +133,7 @@ def test_a_file_that_is_ahead_of_the_handlers_is_noticed(monkeypatch: pytest.Mon
 def test_a_message_more_than_the_rules_name_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     cut = Skipping.cut
 
-    def greedy(skipping: Skipping, found: Found, begin: int, now_ms: int) -> Cut | None:
+    def greedy(skipping: Skipping, found: Found, begin: int, now_ms: int) -> SkipResult | None:
         rules = skipping.rules
         backlog = None if rules.backlog_over is None else max(rules.backlog_over - 1, 0)
         older_ms = None if rules.older_than_ms is None else rules.older_than_ms // 2

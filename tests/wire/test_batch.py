@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from framework.errors import ConfigurationError, ProtocolError
 from framework.wire import batch
-from framework.wire.batch import Part
+from framework.wire.batch import BatchedMessage
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), min_size=1, max_size=6)
 PARTS = st.builds(
-    Part, st.binary(max_size=20), st.dictionaries(TEXT, TEXT, max_size=3), st.integers(-(2**31), 2**31 - 1)
+    BatchedMessage, st.binary(max_size=20), st.dictionaries(TEXT, TEXT, max_size=3), st.integers(-(2**31), 2**31 - 1)
 )
 GOLDEN = bytes.fromhex(
     "00000031 00000000 00000000 00000000 00000003 6f6e65 0018 780131025741495401747275650254414753015461674102"
@@ -23,14 +23,17 @@ GOLDEN = bytes.fromhex(
 
 
 def test_the_bytes_are_those_that_java_writes() -> None:
-    parts = [Part(b"one", {"x": "1", "WAIT": "true", "TAGS": "TagA"}), Part(b"two", {"WAIT": "true"})]
+    parts = [
+        BatchedMessage(b"one", {"x": "1", "WAIT": "true", "TAGS": "TagA"}),
+        BatchedMessage(b"two", {"WAIT": "true"}),
+    ]
 
     assert GOLDEN == batch.encode(parts)
     assert parts == batch.decode(GOLDEN)
 
 
 @given(st.lists(PARTS, max_size=5))
-def test_decoding_gives_back_what_was_encoded(parts: list[Part]) -> None:
+def test_decoding_gives_back_what_was_encoded(parts: list[BatchedMessage]) -> None:
     assert parts == batch.decode(batch.encode(parts))
 
 
@@ -62,4 +65,4 @@ def test_lengths_that_lie_get_one_clear_error(data: bytes, reason: str) -> None:
 
 def test_a_flag_wider_than_32_bits_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="flag=2147483648 is outside 32 bits"):
-        batch.encode([Part(b"", flag=2**31)])
+        batch.encode([BatchedMessage(b"", flag=2**31)])

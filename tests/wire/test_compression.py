@@ -16,19 +16,19 @@ from hypothesis import strategies as st
 
 from framework.errors import BodyUnavailable, BodyUndecodable
 from framework.wire import compression
-from framework.wire.compression import Codec, compress, decompress
+from framework.wire.compression import Compression, compress, decompress
 
 MIB = 1024 * 1024
-ALL = pytest.mark.parametrize("codec", list(Codec))
+ALL = pytest.mark.parametrize("codec", list(Compression))
 
 
-@given(st.binary(max_size=3000), st.sampled_from(Codec))
-def test_opening_gives_back_what_was_compressed(body: bytes, codec: Codec) -> None:
+@given(st.binary(max_size=3000), st.sampled_from(Compression))
+def test_opening_gives_back_what_was_compressed(body: bytes, codec: Compression) -> None:
     assert body == decompress(compress(body, codec), codec.sys_flag)
 
 
 @ALL
-def test_a_large_body_opens(codec: Codec) -> None:
+def test_a_large_body_opens(codec: Compression) -> None:
     body = b"".join(n.to_bytes(4) for n in range(2 * MIB))
 
     assert body == decompress(compress(body, codec), codec.sys_flag)
@@ -40,7 +40,7 @@ def test_bit_0_alone_decides() -> None:
 
 
 @ALL
-def test_an_honest_body_of_zeros_opens(codec: Codec) -> None:
+def test_an_honest_body_of_zeros_opens(codec: Compression) -> None:
     """Every stock producer sends up to 4 MiB, and zeros shrink a thousandfold."""
     body = bytes(4 * MIB)
 
@@ -57,14 +57,14 @@ def zstd_bomb() -> bytes:
 
 
 BOMBS = [
-    (zlib_bomb, Codec.ZLIB),
-    (lambda: lz4.frame.compress(bytes(80 * MIB), store_size=False), Codec.LZ4),
-    (zstd_bomb, Codec.ZSTD),
+    (zlib_bomb, Compression.ZLIB),
+    (lambda: lz4.frame.compress(bytes(80 * MIB), store_size=False), Compression.LZ4),
+    (zstd_bomb, Compression.ZSTD),
 ]
 
 
 @pytest.mark.parametrize(("make", "codec"), BOMBS)
-def test_a_bomb_stops_at_its_ratio(make: Callable[[], bytes], codec: Codec) -> None:
+def test_a_bomb_stops_at_its_ratio(make: Callable[[], bytes], codec: Compression) -> None:
     bomb = make()
     tracemalloc.start()
     try:
@@ -78,13 +78,13 @@ def test_a_bomb_stops_at_its_ratio(make: Callable[[], bytes], codec: Codec) -> N
 
 
 @pytest.mark.parametrize(("make", "codec"), BOMBS)
-def test_a_bomb_stops_at_the_limit(make: Callable[[], bytes], codec: Codec) -> None:
+def test_a_bomb_stops_at_the_limit(make: Callable[[], bytes], codec: Compression) -> None:
     with pytest.raises(BodyUndecodable, match="body inflates past 67108864 bytes"):
         decompress(make(), codec.sys_flag, ratio=10**9)
 
 
 @ALL
-def test_a_truncated_body_is_undecodable_wherever_it_is_cut(codec: Codec) -> None:
+def test_a_truncated_body_is_undecodable_wherever_it_is_cut(codec: Compression) -> None:
     whole = compress(b"hello " * 100, codec)
 
     for size in range(len(whole)):
@@ -93,7 +93,7 @@ def test_a_truncated_body_is_undecodable_wherever_it_is_cut(codec: Codec) -> Non
 
 
 @ALL
-def test_bytes_after_the_end_are_undecodable(codec: Codec) -> None:
+def test_bytes_after_the_end_are_undecodable(codec: Compression) -> None:
     whole = compress(b"hello " * 100, codec)
 
     with pytest.raises(BodyUndecodable, match=f"7 bytes follow the end of the {codec.name.lower()} body"):
@@ -101,7 +101,7 @@ def test_bytes_after_the_end_are_undecodable(codec: Codec) -> None:
 
 
 @ALL
-def test_a_body_of_another_kind_is_undecodable(codec: Codec) -> None:
+def test_a_body_of_another_kind_is_undecodable(codec: Compression) -> None:
     with pytest.raises(BodyUndecodable, match=f"body of 40 bytes is not {codec.name.lower()}: "):
         decompress(b"{" * 40, codec.sys_flag)
 
@@ -113,10 +113,11 @@ def test_an_unknown_type_is_undecodable(kind: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("codec", "package", "module"), [(Codec.LZ4, "lz4", "lz4.frame"), (Codec.ZSTD, "zstandard", "zstandard")]
+    ("codec", "package", "module"),
+    [(Compression.LZ4, "lz4", "lz4.frame"), (Compression.ZSTD, "zstandard", "zstandard")],
 )
 def test_a_missing_codec_is_our_fault_and_names_the_remedy(
-    monkeypatch: pytest.MonkeyPatch, codec: Codec, package: str, module: str
+    monkeypatch: pytest.MonkeyPatch, codec: Compression, package: str, module: str
 ) -> None:
     body = compress(b"hello", codec)
     monkeypatch.setitem(sys.modules, module, None)
@@ -133,7 +134,7 @@ def test_missing_memory_is_our_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     def exhausted(body: bytes) -> Any:
         raise MemoryError
 
-    monkeypatch.setitem(compression._STEPS, Codec.ZLIB, exhausted)
+    monkeypatch.setitem(compression._STEPS, Compression.ZLIB, exhausted)
 
     with pytest.raises(BodyUnavailable, match="body of 5 bytes is zlib, and no memory is left"):
-        decompress(b"hello", Codec.ZLIB.sys_flag)
+        decompress(b"hello", Compression.ZLIB.sys_flag)

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from framework.errors import BrokerUnreachable, ConfigurationError, ConnectionLost, ProtocolError
 from framework.wire import frame
-from framework.wire.command import ANSWER_BIT, ONE_WAY_BIT, Command, Excessive
+from framework.wire.command import ANSWER_BIT, ONE_WAY_BIT, Excessive, RemotingCommand
 from framework.wire.connection import NUMBER_MAX, Connection, Limits
 
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
 COMMANDS = st.builds(
-    Command,
+    RemotingCommand,
     st.integers(0, 400),
     st.dictionaries(TEXT, TEXT, max_size=3),
     st.binary(max_size=40),
@@ -25,7 +25,7 @@ COMMANDS = st.builds(
     flag=st.sampled_from([0, ONE_WAY_BIT]),
     remark=st.none() | TEXT,
 )
-FRAME = frame.encode(Command(38, {"consumerGroup": "g"}, b"body", number=5))
+FRAME = frame.encode(RemotingCommand(38, {"consumerGroup": "g"}, b"body", number=5))
 
 
 def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
@@ -34,7 +34,9 @@ def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
 
 
 @given(st.lists(st.tuples(COMMANDS, st.booleans()), max_size=6), st.lists(st.integers(0, 5000), max_size=12))
-def test_any_split_of_the_bytes_gives_the_same_commands(frames: list[tuple[Command, bool]], cuts: list[int]) -> None:
+def test_any_split_of_the_bytes_gives_the_same_commands(
+    frames: list[tuple[RemotingCommand, bool]], cuts: list[int]
+) -> None:
     data = b"".join(frame.encode(command, binary=binary) for command, binary in frames)
     connection: Connection[str] = Connection()
 
@@ -56,10 +58,12 @@ def test_byte_by_byte_is_no_different() -> None:
 def test_an_answer_finds_who_asked(binary: bool) -> None:
     client: Connection[str] = Connection(binary=binary)
     broker: Connection[str] = Connection()
-    sent = [client.request(Command(14), token) for token in ("first", "second", "third")]
+    sent = [client.request(RemotingCommand(14), token) for token in ("first", "second", "third")]
 
     asked = [command for _, command in broker.receive_data(b"".join(sent))]
-    answers = b"".join(broker.answer(command, Command(0, {"of": str(command.number)})) for command in reversed(asked))
+    answers = b"".join(
+        broker.answer(command, RemotingCommand(0, {"of": str(command.number)})) for command in reversed(asked)
+    )
     received = client.receive_data(answers)
 
     assert [("third", "3"), ("second", "2"), ("first", "1")] == [
@@ -73,19 +77,19 @@ def test_a_one_way_is_never_answered() -> None:
     client: Connection[str] = Connection()
     broker: Connection[str] = Connection()
 
-    ((token, command),) = broker.receive_data(client.one_way(Command(15)))
+    ((token, command),) = broker.receive_data(client.one_way(RemotingCommand(15)))
 
     assert token is None
     assert command.is_one_way
-    assert b"" == broker.answer(command, Command(0))
+    assert b"" == broker.answer(command, RemotingCommand(0))
     assert 0 == client.waiting
 
 
 def test_answers_nobody_waits_for_are_dropped_and_counted() -> None:
     connection: Connection[str] = Connection()
-    connection.request(Command(14), "asked")
-    answer = frame.encode(Command(0, number=1, flag=ANSWER_BIT))
-    stranger = frame.encode(Command(0, number=99, flag=ANSWER_BIT | ONE_WAY_BIT))
+    connection.request(RemotingCommand(14), "asked")
+    answer = frame.encode(RemotingCommand(0, number=1, flag=ANSWER_BIT))
+    stranger = frame.encode(RemotingCommand(0, number=99, flag=ANSWER_BIT | ONE_WAY_BIT))
 
     received = connection.receive_data(answer + answer + stranger)
 
@@ -95,18 +99,18 @@ def test_answers_nobody_waits_for_are_dropped_and_counted() -> None:
 
 def test_a_forgotten_request_makes_its_late_answer_a_stray() -> None:
     connection: Connection[str] = Connection()
-    command = Command(14)
+    command = RemotingCommand(14)
     connection.request(command, "asked")
 
     assert "asked" == connection.forget(command.number)
     assert connection.forget(command.number) is None
-    assert [] == connection.receive_data(frame.encode(Command(0, number=command.number, flag=ANSWER_BIT)))
+    assert [] == connection.receive_data(frame.encode(RemotingCommand(0, number=command.number, flag=ANSWER_BIT)))
     assert 1 == connection.strays
 
 
 def test_numbers_wrap_before_the_sign_and_skip_those_in_use() -> None:
     connection: Connection[str] = Connection()
-    first, last, wrapped = Command(14), Command(14), Command(14)
+    first, last, wrapped = RemotingCommand(14), RemotingCommand(14), RemotingCommand(14)
     connection.request(first, "a")
     connection._number = NUMBER_MAX - 1
 
@@ -118,11 +122,11 @@ def test_numbers_wrap_before_the_sign_and_skip_those_in_use() -> None:
 
 def test_requests_under_way_are_bounded() -> None:
     connection: Connection[int] = Connection(Limits(in_flight_max=2))
-    connection.request(Command(14), 1)
-    connection.request(Command(14), 2)
+    connection.request(RemotingCommand(14), 1)
+    connection.request(RemotingCommand(14), 2)
 
     with pytest.raises(BrokerUnreachable, match="2 requests wait for answers"):
-        connection.request(Command(14), 3)
+        connection.request(RemotingCommand(14), 3)
 
     assert [1, 2] == connection.close()
 
@@ -131,15 +135,15 @@ def test_a_frame_too_large_for_the_peer_is_not_sent() -> None:
     connection: Connection[int] = Connection(Limits(frame_bytes_max=1000))
 
     with pytest.raises(ConfigurationError, match=r"SEND_MESSAGE \(10\): frame of \d+ bytes exceeds the limit of 1000"):
-        connection.request(Command(10, body=bytes(1000)), 1)
+        connection.request(RemotingCommand(10, body=bytes(1000)), 1)
 
     assert 0 == connection.waiting
 
 
 def test_closing_names_everyone_who_waits_and_accepts_no_more() -> None:
     connection: Connection[str] = Connection()
-    connection.request(Command(14), "a")
-    connection.request(Command(14), "b")
+    connection.request(RemotingCommand(14), "a")
+    connection.request(RemotingCommand(14), "b")
     connection.receive_data(FRAME[:9])
 
     assert ["a", "b"] == connection.close()
@@ -147,7 +151,7 @@ def test_closing_names_everyone_who_waits_and_accepts_no_more() -> None:
     with pytest.raises(ProtocolError, match="after the end of the connection: closed by us"):
         connection.receive_data(FRAME)
     with pytest.raises(ConnectionLost, match="closed by us"):
-        connection.request(Command(14), "c")
+        connection.request(RemotingCommand(14), "c")
 
 
 HOSTILE = [
@@ -172,7 +176,7 @@ HOSTILE = [
 @pytest.mark.parametrize(("data", "reason", "_due"), HOSTILE)
 def test_hostile_bytes_end_the_connection_with_their_reason(data: bytes, reason: str, _due: int) -> None:
     connection: Connection[str] = Connection()
-    connection.request(Command(14), "waits")
+    connection.request(RemotingCommand(14), "waits")
 
     with pytest.raises(ProtocolError, match=reason):
         connection.receive_data(FRAME + data)
@@ -201,11 +205,13 @@ LARGE = {
 
 def large(length: int, *, binary: bool = False, flag: int = 0) -> bytes:
     """A request whose frame has that length."""
-    bare = frame.encode(Command(10, {"topic": "t"}, number=7, flag=flag), binary=binary)
-    return frame.encode(Command(10, {"topic": "t"}, bytes(length + 4 - len(bare)), number=7, flag=flag), binary=binary)
+    bare = frame.encode(RemotingCommand(10, {"topic": "t"}, number=7, flag=flag), binary=binary)
+    return frame.encode(
+        RemotingCommand(10, {"topic": "t"}, bytes(length + 4 - len(bare)), number=7, flag=flag), binary=binary
+    )
 
 
-def in_words(received: list[tuple[str | None, Command]]) -> list[tuple[int, str]]:
+def in_words(received: list[tuple[str | None, RemotingCommand]]) -> list[tuple[int, str]]:
     return [(command.number, command.reason if isinstance(command, Excessive) else "") for _, command in received]
 
 
@@ -228,7 +234,7 @@ def test_a_request_beyond_a_limit_is_read_past_in_whatever_pieces(reason: str, b
 @pytest.mark.parametrize("size", [1, 7, 5000])
 def test_a_header_beyond_its_limit_is_read_for_its_number_and_answered(size: int) -> None:
     connection: Connection[str] = Connection(TIGHT)
-    long = frame.encode(Command(10, {"topic": "t" * 150}, number=7))
+    long = frame.encode(RemotingCommand(10, {"topic": "t" * 150}, number=7))
     header = int.from_bytes(long[5:8])
     assert 200 < header < 300
 
@@ -260,10 +266,10 @@ def test_far_beyond_the_limit_and_for_answers_the_connection_ends(data: bytes, r
 def test_a_bad_frame_takes_no_token_of_the_good_one_before_it() -> None:
     """The future of the answered request would otherwise be known to nobody, and wait for ever."""
     connection: Connection[str] = Connection()
-    connection.request(Command(14), "asked")
+    connection.request(RemotingCommand(14), "asked")
 
     with pytest.raises(ProtocolError):
-        connection.receive_data(frame.encode(Command(0, number=1, flag=ANSWER_BIT)) + b"\xff\xff\xff\xff")
+        connection.receive_data(frame.encode(RemotingCommand(0, number=1, flag=ANSWER_BIT)) + b"\xff\xff\xff\xff")
 
     assert ["asked"] == connection.close()
 
@@ -286,9 +292,9 @@ def test_a_claimed_length_allocates_nothing() -> None:
 def test_a_large_frame_in_small_pieces_costs_twice_its_size_at_most(step: int) -> None:
     """One buffer that grows, one copy of the body at the end; no piece is looked at twice."""
     body = bytes(8 * 1024 * 1024)
-    data = frame.encode(Command(0, number=1, flag=ANSWER_BIT, body=body))
+    data = frame.encode(RemotingCommand(0, number=1, flag=ANSWER_BIT, body=body))
     connection: Connection[str] = Connection()
-    connection.request(Command(11), "pull")
+    connection.request(RemotingCommand(11), "pull")
     received = []
     tracemalloc.start()
     try:
@@ -304,7 +310,7 @@ def test_a_large_frame_in_small_pieces_costs_twice_its_size_at_most(step: int) -
 
 def test_its_repr_is_an_instrument_panel() -> None:
     connection: Connection[str] = Connection()
-    connection.request(Command(14), "a")
+    connection.request(RemotingCommand(14), "a")
     connection.receive_data(FRAME[:9])
 
     assert "<Connection open waiting=1 strays=0 buffered=9B>" == repr(connection)

@@ -8,7 +8,7 @@ import pytest
 
 from framework.errors import ConfigurationError, ProtocolError
 from framework.wire import frame
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 
 GOLDEN = bytes.fromhex(
     "00000052 0100004c 000e 03 01df 00000007 00000000 00000000 00000037 0007 71756575654964 00000001 33 0005"
@@ -20,8 +20,10 @@ GOLDEN_JSON = bytes.fromhex("000000ab 000000a7") + (
 )
 
 
-def query(body: bytes) -> Command:
-    return Command(14, {"queueId": "3", "topic": "TopicTest", "consumerGroup": "g1"}, body, number=7, version=479)
+def query(body: bytes) -> RemotingCommand:
+    return RemotingCommand(
+        14, {"queueId": "3", "topic": "TopicTest", "consumerGroup": "g1"}, body, number=7, version=479
+    )
 
 
 def test_a_binary_frame_is_the_one_that_java_writes() -> None:

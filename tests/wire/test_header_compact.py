@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from framework.errors import ConfigurationError, ProtocolError
 from framework.wire import header_compact
 from framework.wire.codes import Language, RequestCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
 INT16 = st.integers(-(2**15), 2**15 - 1)
 INT32 = st.integers(-(2**31), 2**31 - 1)
 COMMANDS = st.builds(
-    Command,
+    RemotingCommand,
     INT16,
     st.dictionaries(TEXT, TEXT, max_size=5),
     st.binary(max_size=20),
@@ -34,12 +34,14 @@ GOLDEN = bytes.fromhex(
 
 
 @given(COMMANDS)
-def test_decoding_gives_back_what_was_encoded(command: Command) -> None:
+def test_decoding_gives_back_what_was_encoded(command: RemotingCommand) -> None:
     assert command == header_compact.decode(header_compact.encode(command), command.body)
 
 
 def test_the_bytes_are_those_that_java_writes() -> None:
-    command = Command(14, {"queueId": "3", "topic": "TopicTest", "consumerGroup": "g1"}, b"hi", number=7, version=479)
+    command = RemotingCommand(
+        14, {"queueId": "3", "topic": "TopicTest", "consumerGroup": "g1"}, b"hi", number=7, version=479
+    )
 
     assert GOLDEN == header_compact.encode(command)
     assert command == header_compact.decode(GOLDEN, b"hi")
@@ -47,28 +49,28 @@ def test_the_bytes_are_those_that_java_writes() -> None:
 
 def test_empty_values_are_left_out() -> None:
     """Java reads them as null and would sign the word "null"."""
-    command = header_compact.decode(header_compact.encode(Command(1, {"a": "", "b": "x"}, remark="")), b"")
+    command = header_compact.decode(header_compact.encode(RemotingCommand(1, {"a": "", "b": "x"}, remark="")), b"")
 
     assert ({"b": "x"}, None) == (command.fields, command.remark)
 
 
 def test_pop_requests_are_refused_by_name() -> None:
     with pytest.raises(ConfigurationError, match=r"POP_MESSAGE \(200050\) does not fit .* JSON header"):
-        header_compact.encode(Command(RequestCode.POP_MESSAGE))
+        header_compact.encode(RemotingCommand(RequestCode.POP_MESSAGE))
 
 
 @pytest.mark.parametrize(
     ("command", "reason"),
     [
-        (Command(-32769), "request -32769 does not fit"),
-        (Command(1, version=32768), "version 32768 does not fit"),
-        (Command(1, {"a" * 32768: "x"}), "a name of 32768 bytes"),
-        (Command(1, {"": "x"}), "a name of 0 bytes"),
-        (Command(1, {"a": "\ud800"}), "lone surrogate"),
-        (Command(1, remark="\ud800"), "lone surrogate"),
+        (RemotingCommand(-32769), "request -32769 does not fit"),
+        (RemotingCommand(1, version=32768), "version 32768 does not fit"),
+        (RemotingCommand(1, {"a" * 32768: "x"}), "a name of 32768 bytes"),
+        (RemotingCommand(1, {"": "x"}), "a name of 0 bytes"),
+        (RemotingCommand(1, {"a": "\ud800"}), "lone surrogate"),
+        (RemotingCommand(1, remark="\ud800"), "lone surrogate"),
     ],
 )
-def test_what_the_layout_cannot_carry_is_refused(command: Command, reason: str) -> None:
+def test_what_the_layout_cannot_carry_is_refused(command: RemotingCommand, reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason):
         header_compact.encode(command)
 
@@ -81,7 +83,10 @@ def test_an_unknown_language_is_other(language: int) -> None:
         header_compact.decode(header, b"").language,
         header_compact.decode(header, b"").version,
     )
-    assert Language.OTHER == header_compact.decode(header_compact.encode(Command(1, language=language)), b"").language
+    assert (
+        Language.OTHER
+        == header_compact.decode(header_compact.encode(RemotingCommand(1, language=language)), b"").language
+    )
 
 
 def test_of_a_key_given_twice_the_last_wins() -> None:

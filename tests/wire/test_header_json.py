@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from framework.errors import ConfigurationError, ProtocolError
 from framework.wire import header_json
 from framework.wire.codes import Language
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 INT32 = st.integers(-(2**31), 2**31 - 1)
 COMMANDS = st.builds(
-    Command,
+    RemotingCommand,
     INT32,
     st.dictionaries(TEXT, TEXT, max_size=5),
     st.binary(max_size=20),
@@ -29,7 +29,7 @@ COMMANDS = st.builds(
 
 
 @given(COMMANDS)
-def test_decoding_gives_back_what_was_encoded(command: Command) -> None:
+def test_decoding_gives_back_what_was_encoded(command: RemotingCommand) -> None:
     assert command == header_json.decode(header_json.encode(command), command.body)
 
 
@@ -52,7 +52,7 @@ def test_java_header_is_read() -> None:
 
 
 def test_an_encoded_header_is_plain_json_with_javas_names() -> None:
-    command = Command(14, {"topic": "标签"}, number=7, flag=2, remark='say "hi"', version=479)
+    command = RemotingCommand(14, {"topic": "标签"}, number=7, flag=2, remark='say "hi"', version=479)
 
     assert {
         "code": 14, "language": "PYTHON", "version": 479, "opaque": 7, "flag": 2, "serializeTypeCurrentRPC": "JSON",
@@ -61,9 +61,9 @@ def test_an_encoded_header_is_plain_json_with_javas_names() -> None:
 
 
 def test_absent_parts_take_javas_defaults() -> None:
-    assert Command(5, {}, number=0, flag=0, remark=None, language=Language.JAVA, version=0) == header_json.decode(
-        b'{"code":5}', b""
-    )
+    assert RemotingCommand(
+        5, {}, number=0, flag=0, remark=None, language=Language.JAVA, version=0
+    ) == header_json.decode(b'{"code":5}', b"")
     assert 0 == header_json.decode(b'{"flag":1,"opaque":5}', b"").code, "other languages' writers leave out what is 0"
 
 
@@ -149,12 +149,13 @@ def test_hostile_headers_get_one_clear_error(header: bytes, reason: str) -> None
 
 
 @pytest.mark.parametrize(
-    "command", [Command(1, {"a": "\ud800"}), Command(1, remark="\udfff"), Command(1, {"\ud800": ""})]
+    "command",
+    [RemotingCommand(1, {"a": "\ud800"}), RemotingCommand(1, remark="\udfff"), RemotingCommand(1, {"\ud800": ""})],
 )
-def test_a_lone_surrogate_is_refused_before_it_is_sent(command: Command) -> None:
+def test_a_lone_surrogate_is_refused_before_it_is_sent(command: RemotingCommand) -> None:
     with pytest.raises(ConfigurationError, match="lone surrogate"):
         header_json.encode(command)
 
 
 def test_a_language_nobody_has_is_written_as_other() -> None:
-    assert b'"language":"OTHER"' in header_json.encode(Command(1, language=99))
+    assert b'"language":"OTHER"' in header_json.encode(RemotingCommand(1, language=99))

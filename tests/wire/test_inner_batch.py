@@ -11,7 +11,7 @@ from framework.wire.inner_batch import places_of, take_apart
 from framework.wire.stored import INNER_BATCH, Record, Records, encode_record
 
 QUEUE = MessageQueue("T", "b", 0)
-BODY = batch.encode([batch.Part(b"one", {"a": "b"}, 1), batch.Part(b"two")])
+BODY = batch.encode([batch.BatchedMessage(b"one", {"a": "b"}, 1), batch.BatchedMessage(b"two")])
 
 
 def test_places_are_where_the_messages_begin() -> None:

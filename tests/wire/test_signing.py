@@ -6,13 +6,13 @@ import pytest
 
 from framework.errors import ConfigurationError
 from framework.wire import signing
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.signing import sign, verify
 
 
-def pull() -> Command:
+def pull() -> RemotingCommand:
     fields = {"topic": "TopicTest", "queueId": "3", "consumerGroup": "g1", "bname": "broker-a"}
-    return Command(11, fields, b"hello")
+    return RemotingCommand(11, fields, b"hello")
 
 
 def test_the_signature_is_the_one_that_java_makes() -> None:
@@ -69,11 +69,11 @@ def test_a_token_is_signed_with_the_rest() -> None:
 
 def test_keys_are_ordered_by_utf_16_units_as_java_orders_them() -> None:
     astral, private = "\U0001f600", "\ue000"  # D83D DE00 stands before E000; by code point it would stand after
-    command = Command(1, {private: "2", astral: "1"})
+    command = RemotingCommand(1, {private: "2", astral: "1"})
 
-    assert signing.signature(Command(1, {"a": "12"}), "s") == signing.signature(command, "s")
+    assert signing.signature(RemotingCommand(1, {"a": "12"}), "s") == signing.signature(command, "s")
 
 
 def test_a_lone_surrogate_cannot_be_signed() -> None:
     with pytest.raises(ConfigurationError, match=r"PULL_MESSAGE \(11\): a field to be signed holds a lone surrogate"):
-        sign(Command(11, {"a": "\ud800"}), "k", "s")
+        sign(RemotingCommand(11, {"a": "\ud800"}), "k", "s")

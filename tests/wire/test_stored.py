@@ -318,8 +318,8 @@ def test_records_of_one_size_are_checked_as_any_others_are(monkeypatch: pytest.M
 # Bodies
 
 
-@pytest.mark.parametrize("codec", list(compression.Codec))
-def test_a_compressed_body_is_opened_when_read(codec: compression.Codec) -> None:
+@pytest.mark.parametrize("codec", list(compression.Compression))
+def test_a_compressed_body_is_opened_when_read(codec: compression.Compression) -> None:
     stored = compression.compress(b"hello " * 1000, codec)
     (message,) = decode(encode_record(replace(HELLO, body=stored, sys_flag=codec.sys_flag)), QUEUE)
 
@@ -340,16 +340,19 @@ def test_an_undecodable_body_is_the_producers_fault_and_hurts_nobody_else() -> N
 
 # Inner batches
 
-PARTS = [batch.Part(b"one", {"TAGS": "TagA", "UNIQ_KEY": "u1"}, 7), batch.Part(b"two", {"UNIQ_KEY": "u2"}, 8)]
+PARTS = [
+    batch.BatchedMessage(b"one", {"TAGS": "TagA", "UNIQ_KEY": "u1"}, 7),
+    batch.BatchedMessage(b"two", {"UNIQ_KEY": "u2"}, 8),
+]
 
 
 def inner(body: bytes, sys_flag: int = 0, record: Record = HELLO) -> bytes:
     return encode_record(replace(record, body=body, sys_flag=INNER_BATCH | sys_flag))
 
 
-@pytest.mark.parametrize("codec", [None, compression.Codec.ZLIB])
+@pytest.mark.parametrize("codec", [None, compression.Compression.ZLIB])
 @pytest.mark.parametrize("record", [HELLO, V6])
-def test_an_inner_batch_is_taken_apart(codec: compression.Codec | None, record: Record) -> None:
+def test_an_inner_batch_is_taken_apart(codec: compression.Compression | None, record: Record) -> None:
     body = batch.encode(PARTS)
     data = inner(compression.compress(body, codec), codec.sys_flag, record) if codec else inner(body, record=record)
 

@@ -18,7 +18,7 @@ from framework.broker.request import Answer, Hold, Refusal, Request
 from framework.broker.store.queues import COMMIT_MAX, Queue
 from framework.errors import ProtocolError, bare, shorten
 from framework.wire.codes import ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.requests.pull import CLASS_FILTER, COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
 
 _BYTES_MIN = 100
@@ -91,14 +91,14 @@ def _commit(node: Node, group: str, topic: str, number: int, offset: int) -> Non
         node.save_soon()
 
 
-def _reset(queue: Queue | None, offset: int) -> Command:
+def _reset(queue: Queue | None, offset: int) -> RemotingCommand:
     low, end = (0, 0) if queue is None else (queue.low, queue.end)
     return _answer(ResponseCode.PULL_OFFSET_MOVED, RESET, offset, low, end)
 
 
 def _read(
     request: Request, group: str, queue: Queue, offset: int, subscription: Wanted, count: int, size: int
-) -> Command:
+) -> RemotingCommand:
     node = request.node
     log, tags, condition = node.store.log, subscription.hashes, subscription.condition
     if tags is None and condition is None:
@@ -119,8 +119,8 @@ def _read(
     return answer
 
 
-def _answer(code: int, status: str, next_offset: int, low: int, end: int) -> Command:
-    return Command(
+def _answer(code: int, status: str, next_offset: int, low: int, end: int) -> RemotingCommand:
+    return RemotingCommand(
         code,
         {
             "suggestWhichBrokerId": "0",

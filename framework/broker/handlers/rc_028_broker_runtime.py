@@ -10,7 +10,7 @@ which our members know this clock to the millisecond; of others they know it to 
 from __future__ import annotations
 
 from framework.broker.node import Node
-from framework.broker.rates import Rate
+from framework.broker.rates import Throughput
 from framework.broker.request import Answer, Request, ok
 from framework.broker.store import delayed
 from framework.model.reserved import SCHEDULE_TOPIC
@@ -98,7 +98,7 @@ def _since(seconds: int) -> str:
     return f"[ {hours // 24} days, {hours % 24} hours, {minutes % 60} minutes, {seconds % 60} seconds ]"
 
 
-def _per_second(node: Node, rates: list[Rate]) -> str:
+def _per_second(node: Node, rates: list[Throughput]) -> str:
     """Of about ten seconds, a minute and ten minutes, as RocketMQ lists them; here the first two are the same."""
     now_s = node.timers.time()
     minute = sum(rate.per_second(now_s) for rate in rates)
@@ -106,7 +106,7 @@ def _per_second(node: Node, rates: list[Rate]) -> str:
     return f"{minute:.2f} {minute:.2f} {ten:.2f}"
 
 
-def _totals(node: Node, name: str, rates: list[Rate], now_ms: int) -> dict[str, str]:
+def _totals(node: Node, name: str, rates: list[Throughput], now_ms: int) -> dict[str, str]:
     """Totals now and at midnight (UTC), from which tools reckon what came today."""
     now_s = node.timers.time()
     today = now_ms // 60_000 % _DAY_MINUTES

@@ -22,14 +22,14 @@ from framework.broker.sending import Planned, write, written
 from framework.broker.store import sent_back
 from framework.broker.store.queues import Queue
 from framework.broker.store.sent_back import Key
-from framework.broker.store.topics import ConsumerGroup, Topic
+from framework.broker.store.topics import StoredGroup, Topic
 from framework.broker.store.writer import Transaction
 from framework.marks import safeguard, sometimes
 from framework.model.delay_levels import FIRST_RETRY_LEVEL
 from framework.model.message import DELAY_LEVEL, ORIGIN_MESSAGE_ID, RETRY_TOPIC, WAIT_STORE
 from framework.model.reserved import RETRY_PREFIX
 from framework.wire.codes import ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.fields import from_fields
 from framework.wire.ids import offset_message_id
 from framework.wire.requests.send import SendBackRequest
@@ -74,7 +74,7 @@ def handle(request: Request) -> Answer:
         sent_back.note(transaction.connection, key, message, now_ms=now_ms, due_ms=planned.due_ms)
         return planned
 
-    def answer(planned: Any) -> Command:
+    def answer(planned: Any) -> RemotingCommand:
         if planned is not None:
             written(node, planned)
         return ok()
@@ -102,7 +102,7 @@ def _copy(node: Node, original: Record) -> Record:
     return replace(original, properties=properties, reconsume_times=attempts, store_host=host_of(node.address))
 
 
-def _fate(request: Request, header: SendBackRequest, group: ConsumerGroup, reconsumed: int) -> tuple[int, bool]:
+def _fate(request: Request, header: SendBackRequest, group: StoredGroup, reconsumed: int) -> tuple[int, bool]:
     """The delay level, and whether the message is given up."""
     maximum = group.retries_max
     if request.command.version >= _OWN_MAXIMUM_VERSION and header.max_reconsume_times is not None:
@@ -112,7 +112,7 @@ def _fate(request: Request, header: SendBackRequest, group: ConsumerGroup, recon
     return header.delay_level or FIRST_RETRY_LEVEL + reconsumed, False
 
 
-def _target(node: Node, group: ConsumerGroup, *, is_dead: bool) -> Topic:
+def _target(node: Node, group: StoredGroup, *, is_dead: bool) -> Topic:
     return node.rules.dead_letter_topic(group.name) if is_dead else node.rules.retry_topic(group.name)
 
 

@@ -12,7 +12,7 @@ from framework.broker.store.queues import Queue
 from framework.broker.store.writer import Transaction
 from framework.errors import FrameworkError
 from framework.wire.codes import ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.fields import from_fields
 from framework.wire.requests.admin import DeleteTopicRequest
 
@@ -47,11 +47,11 @@ def handle(request: Request) -> Answer:
         for queue in gone:
             queues.forget(queue)
 
-    def answer(_: None) -> Command:
+    def answer(_: None) -> RemotingCommand:
         node.store.sweep.start()
         return ok()
 
-    def refused(error: FrameworkError) -> Command:
+    def refused(error: FrameworkError) -> RemotingCommand:
         restore()
         if topic is not None and name not in node.rules.topics:
             node.rules.topics.put(name, topic)

@@ -18,7 +18,7 @@ from framework.errors import bare
 from framework.model.queue import MessageQueue
 from framework.wire.bodies.progress import ResetOffsets
 from framework.wire.codes import ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.fields import from_fields
 from framework.wire.requests.admin import ResetOffsetRequest
 
@@ -38,7 +38,7 @@ def handle(request: Request) -> Answer:
     def change(transaction: Transaction) -> None:
         forget(transaction.connection, node.name, header.group)
 
-    def answer(_: None) -> Command:
+    def answer(_: None) -> RemotingCommand:
         node.holds.look_again(header.group, topic.name)
         queues = {MessageQueue(topic.name, node.name, number): offset for number, offset in offsets.items()}
         return ok(body=ResetOffsets(offsets=queues).encode())

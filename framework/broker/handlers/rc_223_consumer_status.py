@@ -11,7 +11,7 @@ from framework.errors import ProtocolError, bare
 from framework.model.queue import MessageQueue
 from framework.wire.bodies.progress import ClientOffsets
 from framework.wire.codes import RequestCode, ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.fields import from_fields, to_fields
 from framework.wire.requests.admin import ConsumerStatusRequest
 from framework.wire.requests.inbound import ClientStatusRequest
@@ -31,10 +31,11 @@ def handle(request: Request) -> Answer:
         members = [member for member in members if member.client_id == header.client_addr]
     question = to_fields(ClientStatusRequest(topic=header.topic, group=header.group))
     asked = tuple(
-        (member.client, Command(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, dict(question))) for member in members
+        (member.client, RemotingCommand(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, dict(question)))
+        for member in members
     )
 
-    def answer(answers: list[Command | None]) -> Command:
+    def answer(answers: list[RemotingCommand | None]) -> RemotingCommand:
         clients: dict[str, dict[MessageQueue, int]] = {}
         for member, said in zip(members, answers, strict=True):
             if said is not None and said.code == ResponseCode.SUCCESS and (offsets := _offsets(said)) is not None:
@@ -44,7 +45,7 @@ def handle(request: Request) -> Answer:
     return Relay(asked, _TIMEOUT_MS, answer)
 
 
-def _offsets(said: Command) -> dict[MessageQueue, int] | None:
+def _offsets(said: RemotingCommand) -> dict[MessageQueue, int] | None:
     try:
         return dict(ClientOffsets.decode(said.body).offsets)
     except ProtocolError:

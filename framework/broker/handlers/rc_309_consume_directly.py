@@ -9,7 +9,7 @@ from framework.broker.asking_members import ask_member
 from framework.broker.request import Answer, Refusal, Request
 from framework.errors import shorten
 from framework.wire.codes import ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.fields import from_fields
 from framework.wire.ids import parse_offset_message_id
 from framework.wire.requests.inbound import ConsumeDirectlyRequest
@@ -23,5 +23,5 @@ def handle(request: Request) -> Answer:
     if found is None:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"no message has the offset id {shorten(header.msg_id or '')}")
     fields = {**request.command.fields, "brokerName": node.name}
-    question = Command(ConsumeDirectlyRequest.CODE, fields, found[1])
+    question = RemotingCommand(ConsumeDirectlyRequest.CODE, fields, found[1])
     return ask_member(request, header.consumer_group, header.client_id or "", question)

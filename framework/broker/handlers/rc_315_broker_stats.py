@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from framework.broker.node import Node
 from framework.broker.progress import stored_within
-from framework.broker.rates import Rate, Sum
+from framework.broker.rates import Sum, Throughput
 from framework.broker.request import Answer, Refusal, Request, ok
 from framework.errors import bare
 from framework.wire import dialect
@@ -46,7 +46,7 @@ def _counted(node: Node, name: str, key: str) -> Count | None:
         case "TOPIC_PUT_NUMS" if key in node.rules.topics:
             return lambda minutes: (count := stored_within(node, key, minutes * 60_000), count)
         case "TOPIC_PUT_SIZE" if key in node.rules.topics:
-            return lambda minutes: _size(_within(node, [node.stored.get(key, Rate())], minutes))
+            return lambda minutes: _size(_within(node, [node.stored.get(key, Throughput())], minutes))
         case "GROUP_GET_NUMS" if given is not None:
             return lambda minutes: _messages(_within(node, [given], minutes))
         case "GROUP_GET_SIZE" if given is not None:
@@ -66,7 +66,7 @@ def _size(total: Sum) -> tuple[int, int]:
     return total.bytes, total.times
 
 
-def _within(node: Node, rates: Iterable[Rate], minutes: int) -> Sum:
+def _within(node: Node, rates: Iterable[Throughput], minutes: int) -> Sum:
     now_s, total = node.timers.time(), Sum()
     for rate in rates:
         total = total.plus(rate.last_minute(now_s) if minutes == 1 else rate.last_minutes(minutes - 1, now_s))

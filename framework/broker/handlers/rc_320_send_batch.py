@@ -30,7 +30,7 @@ from framework.model.message import UNIQUE_KEY
 from framework.wire import batch
 from framework.wire import properties as texts
 from framework.wire.codes import ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.fields import from_fields
 from framework.wire.requests.send import SendRequestV2
 
@@ -91,7 +91,7 @@ def _stored(request: Request, number: int, drafts: list[_Draft]) -> Answer:
                 yield
         return stored
 
-    def answer(stored: list[Stored]) -> Command:
+    def answer(stored: list[Stored]) -> RemotingCommand:
         return send_answer(node, stored, number, first_key)
 
     return AfterCommit(change if len(drafts) <= STEP_MESSAGES else change_in_steps, answer, store_failed)

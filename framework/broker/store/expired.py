@@ -26,7 +26,7 @@ class Bounds(NamedTuple):
     before_place: int
 
 
-class Cut(NamedTuple):
+class ExpiryStep(NamedTuple):
     """One step's worth: where each queue begins from now on, and where in the log the next step goes on."""
 
     lows: dict[Queue, int]
@@ -36,7 +36,9 @@ class Cut(NamedTuple):
     size: int
 
 
-def choose(transaction: Transaction, queues: Queues, start: int, bounds: Bounds, waiting: frozenset[str]) -> Cut | None:
+def choose(
+    transaction: Transaction, queues: Queues, start: int, bounds: Bounds, waiting: frozenset[str]
+) -> ExpiryStep | None:
     """Raise the lowest offsets past some of the oldest messages; None where none is too old.
 
     Messages on the schedule (in topics named `waiting`) stay, with all that came after the first of them. The first
@@ -76,10 +78,10 @@ def choose(transaction: Transaction, queues: Queues, start: int, bounds: Bounds,
         "UPDATE queues SET low = ?, seal = ? WHERE id = ?",
         [(*queue.row(low)[-2:], queue.base >> OFFSET_BITS) for queue, low in lows.items()],
     )
-    return Cut(lows, next_place, oldest_ms, size)
+    return ExpiryStep(lows, next_place, oldest_ms, size)
 
 
-def remove(transaction: Transaction, cut: Cut) -> None:
+def remove(transaction: Transaction, cut: ExpiryStep) -> None:
     """Take out the rows that a committed cut has put out of reach, and the keys of none but such."""
     connection = transaction.connection
     transaction.mark_end()

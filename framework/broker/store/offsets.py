@@ -9,7 +9,7 @@ import sqlite3
 from typing import NamedTuple
 
 from framework.broker.store.seals import sealed
-from framework.broker.store.sent_back import Place, Rewinds
+from framework.broker.store.sent_back import GroupPlace, Rewinds
 from framework.broker.store.tables import SavedTable
 
 
@@ -45,7 +45,7 @@ class Offsets:
         if before != offset:
             self.table.put(key, offset)
             if before is not None and offset < before:
-                self.rewinds.note(Place(*key), before, offset)
+                self.rewinds.note(GroupPlace(*key), before, offset)
 
     def reset(self, group: str, topic: str, number: int, offset: int) -> None:
         """Go on there, whatever members that do not know it yet commit."""

@@ -21,7 +21,7 @@ from framework.broker.store.values import NamedValues
 log = structlog.get_logger()
 
 
-class Kept(NamedTuple):
+class StoredProgress(NamedTuple):
     """One queue's record."""
 
     epoch: int
@@ -29,10 +29,10 @@ class Kept(NamedTuple):
 
 
 _HIGHEST = "epoch"  # the last one that was given
-ProgressTable: TypeAlias = SavedTable[OffsetKey, Kept]
+ProgressTable: TypeAlias = SavedTable[OffsetKey, StoredProgress]
 
 
-class Progress:
+class ProgressRecords:
     """All records of one logical broker. Read from memory; written with the next group of writes."""
 
     def __init__(self, connection: sqlite3.Connection, broker: str, values: NamedValues) -> None:
@@ -49,25 +49,25 @@ class Progress:
             "SELECT consumer_group, topic, number, epoch, checksum, content FROM progress WHERE broker = ?", (broker,)
         )
         for group, topic, number, epoch, checksum, content in rows.fetchall():
-            kept = Kept(epoch, content)
+            kept = StoredProgress(epoch, content)
             if _checksum(kept) == checksum:
                 self.table.load(OffsetKey(group, topic, number), kept)
             else:
                 log.error("broker trouble", reason=f"progress of {group} in {topic}:{number} is damaged: not believed")
 
-    def get(self, key: OffsetKey) -> Kept | None:
+    def get(self, key: OffsetKey) -> StoredProgress | None:
         return self.table.get(key)
 
     def take(self, key: OffsetKey, content: bytes, now_ms: int) -> int:
         """The first record of an acquisition; its epoch."""
         epoch = self._highest = max(self._highest + 1, now_ms)
         self._values.put(self._scope, _HIGHEST, str(epoch))
-        self.table.put(key, Kept(epoch, content))
+        self.table.put(key, StoredProgress(epoch, content))
         return epoch
 
     def put(self, key: OffsetKey, epoch: int, content: bytes) -> None:
         """A later record, under an epoch that is not outdated."""
-        self.table.put(key, Kept(epoch, content))
+        self.table.put(key, StoredProgress(epoch, content))
 
     def is_outdated(self, key: OffsetKey, epoch: int) -> bool:
         """Whether a higher epoch was given out since this one."""
@@ -81,5 +81,5 @@ class Progress:
                 self.table.drop(key)
 
 
-def _checksum(kept: Kept) -> int:
+def _checksum(kept: StoredProgress) -> int:
     return zlib.crc32(b"%d " % kept.epoch + kept.content)

@@ -30,7 +30,7 @@ class Key(NamedTuple):
     reconsumed: int
 
 
-class Place(NamedTuple):
+class GroupPlace(NamedTuple):
     """A group's place in a queue."""
 
     group: str
@@ -80,10 +80,10 @@ class Rewinds:
 
     def __init__(self, broker: str) -> None:
         self._broker = broker
-        self._fallen: dict[Place, tuple[int, int]] = {}
-        self._in_flight: dict[Place, tuple[int, int]] = {}
+        self._fallen: dict[GroupPlace, tuple[int, int]] = {}
+        self._in_flight: dict[GroupPlace, tuple[int, int]] = {}
 
-    def note(self, place: Place, before: int, offset: int) -> None:
+    def note(self, place: GroupPlace, before: int, offset: int) -> None:
         """A group's offset went from `before` back to `offset`."""
         self._add(place, offset, before)
 
@@ -113,6 +113,6 @@ class Rewinds:
                 self._add(place, low, end)
         self._in_flight = {}
 
-    def _add(self, place: Place, low: int, end: int) -> None:
+    def _add(self, place: GroupPlace, low: int, end: int) -> None:
         known = self._fallen.get(place)
         self._fallen[place] = (low, end) if known is None else (min(low, known[0]), max(end, known[1]))

@@ -37,7 +37,7 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroup:
+class StoredGroup:
     """What RocketMQ calls a SubscriptionGroupConfig, as far as brokers act on it."""
 
     name: str
@@ -53,7 +53,7 @@ class ConsumerGroup:
 
 
 TopicTable = SavedTable[str, Topic]
-GroupTable = SavedTable[str, ConsumerGroup]
+GroupTable = SavedTable[str, StoredGroup]
 
 
 def load_topics(connection: sqlite3.Connection, broker: str) -> TopicTable:
@@ -95,7 +95,7 @@ def load_groups(connection: sqlite3.Connection, broker: str) -> GroupTable:
         " FROM consumer_groups WHERE broker = ?",
         (broker,),
     ).fetchall():
-        group = ConsumerGroup(
+        group = StoredGroup(
             name=row[0], may_consume=bool(row[1]), may_broadcast=bool(row[2]), retry_queues=row[3], retries_max=row[4],
             notifies_members=bool(row[5]), forbidden=tuple(loads(row[6])), kept=row[7],
         )  # fmt: skip

@@ -25,10 +25,10 @@ def execute(arguments: argparse.Namespace) -> int:
     from framework.runtime.engine_groups import TakenGroups
     from framework.runtime.logs import setup
     from framework.runtime.reports import Reports
-    from framework.settings.schema import AppSettings, Logging
+    from framework.settings.schema import AppSettings, LoggingSettings
 
     # Mistakes are the result here; that a plugin was loaded is not.
-    setup.configure(AppSettings(logging=Logging(level="debug" if arguments.debug else "warning")))
+    setup.configure(AppSettings(logging=LoggingSettings(level="debug" if arguments.debug else "warning")))
     findings, world = Findings(), real_world()
     settings = options.gathered(arguments, findings).settings
     findings.tried(lambda: check_keys(settings))

@@ -47,9 +47,9 @@ def _plugins(settings: AppSettings, *, is_debug: bool) -> PluginHost:
     from framework.hooks.host import PluginHost
     from framework.runtime.build.collect import importable
     from framework.runtime.logs import setup
-    from framework.settings.schema import Logging
+    from framework.settings.schema import LoggingSettings
 
-    logging = Logging(level="debug" if is_debug else "warning")
+    logging = LoggingSettings(level="debug" if is_debug else "warning")
     setup.configure(settings.model_copy(update={"logging": logging}))
     importable(Path.cwd())  # plugins of the application lie beside its settings
     return PluginHost(settings.plugins, settings, tolerant=True)

@@ -23,10 +23,10 @@ def execute(arguments: argparse.Namespace) -> int:
     from framework.hooks.host import PluginHost
     from framework.runtime.build.collect import importable
     from framework.runtime.logs import setup
-    from framework.settings.schema import AppSettings, Logging
+    from framework.settings.schema import AppSettings, LoggingSettings
 
     settings = options.loaded(arguments).settings
-    setup.configure(AppSettings(logging=Logging(level="debug" if arguments.debug else "warning")))
+    setup.configure(AppSettings(logging=LoggingSettings(level="debug" if arguments.debug else "warning")))
     importable(Path.cwd())  # plugins of the application lie beside its settings
     host = PluginHost(settings.plugins, settings, tolerant=True)
     width = max(len(each.name) for each in host.plugins)

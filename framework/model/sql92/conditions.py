@@ -1,4 +1,4 @@
-"""What an expression is made of: one function a construct, each answering a `Node` that can be evaluated.
+"""What an expression is made of: one function a construct, each answering a `Term` that can be evaluated.
 
 The rules are RocketMQ's (its `filter` module), three-valued with None for unknown; which constructs may stand where is
 the parser's affair. Evaluation raises ValueError where Java throws, and walks each node once.
@@ -28,7 +28,7 @@ class Shape(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class Term:
     """Something that has a value for a message."""
 
     shape: Shape
@@ -46,19 +46,19 @@ class Node:
         return self.shape in {Shape.CONDITION, Shape.TRUTH}
 
 
-def literal(value: Operand) -> Node:
-    return Node(Shape.LITERAL, lambda _: value, literal=value)
+def literal(value: Operand) -> Term:
+    return Term(Shape.LITERAL, lambda _: value, literal=value)
 
 
-def truth(value: bool | None) -> Node:
-    return Node(Shape.TRUTH, lambda _: value, literal=value)
+def truth(value: bool | None) -> Term:
+    return Term(Shape.TRUTH, lambda _: value, literal=value)
 
 
-def property_of(name: str) -> Node:
-    return Node(Shape.PROPERTY, lambda properties: properties.get(name))
+def property_of(name: str) -> Term:
+    return Term(Shape.PROPERTY, lambda properties: properties.get(name))
 
 
-def negated(inner: Node) -> Node:
+def negated(inner: Term) -> Term:
     """`-x`: unknown for everything but a number, and texts are not read as numbers here."""
 
     def run(properties: Properties) -> Value:
@@ -67,15 +67,15 @@ def negated(inner: Node) -> Node:
             return None
         return Long(-value) if isinstance(value, Long) else -value
 
-    return Node(Shape.NEGATED, run, inner.depth + 1)
+    return Term(Shape.NEGATED, run, inner.depth + 1)
 
 
-def cast(inner: Node) -> Node:
+def cast(inner: Term) -> Term:
     """A bare property as a condition: its text is no truth value, so what is there is FALSE."""
     return _condition(lambda properties: None if inner.run(properties) is None else False, inner)
 
 
-def inverse(inner: Node) -> Node:
+def inverse(inner: Term) -> Term:
     """NOT."""
 
     def run(properties: Properties) -> Value:
@@ -85,7 +85,7 @@ def inverse(inner: Node) -> Node:
     return _condition(run, inner)
 
 
-def all_of(parts: Sequence[Node]) -> Node:
+def all_of(parts: Sequence[Term]) -> Term:
     """AND of a whole row: FALSE decides, then unknown. From the left, and no further than needed."""
     runs = tuple(part.run for part in parts)
 
@@ -102,7 +102,7 @@ def all_of(parts: Sequence[Node]) -> Node:
     return _condition(run, *parts)
 
 
-def any_of(parts: Sequence[Node]) -> Node:
+def any_of(parts: Sequence[Term]) -> Term:
     """OR of a whole row: TRUE decides, then unknown."""
     runs = tuple(part.run for part in parts)
 
@@ -119,7 +119,7 @@ def any_of(parts: Sequence[Node]) -> Node:
     return _condition(run, *parts)
 
 
-def equal(left: Node, right: Node) -> Node:
+def equal(left: Term, right: Term) -> Term:
     """`=`, and IS NULL with NULL on the right: unknown without a left value, FALSE without a right one."""
     left_of, right_of = left.run, right.run
 
@@ -132,11 +132,11 @@ def equal(left: Node, right: Node) -> Node:
     return _condition(run, left, right)
 
 
-def is_null(inner: Node) -> Node:
+def is_null(inner: Term) -> Term:
     return _condition(lambda properties: inner.run(properties) is None, inner)
 
 
-def ordered(left: Node, right: Node, holds: Callable[[int], bool]) -> Node:
+def ordered(left: Term, right: Term, holds: Callable[[int], bool]) -> Term:
     """`<`, `<=`, `>`, `>=`; `holds` is given how left stands to right."""
     left_of, right_of = left.run, right.run
 
@@ -150,7 +150,7 @@ def ordered(left: Node, right: Node, holds: Callable[[int], bool]) -> Node:
     return _condition(run, left, right)
 
 
-def between(inner: Node, low: Node, high: Node) -> Node:
+def between(inner: Term, low: Term, high: Term) -> Term:
     """`x >= low AND x <= high`, with x evaluated once."""
 
     def run(properties: Properties) -> Value:
@@ -168,7 +168,7 @@ def between(inner: Node, low: Node, high: Node) -> Node:
     return _condition(run, inner, low, high)
 
 
-def outside(inner: Node, low: Node, high: Node) -> Node:
+def outside(inner: Term, low: Term, high: Term) -> Term:
     """`x < low OR x > high`, with x evaluated once."""
 
     def run(properties: Properties) -> Value:
@@ -186,7 +186,7 @@ def outside(inner: Node, low: Node, high: Node) -> Node:
     return _condition(run, inner, low, high)
 
 
-def one_of(inner: Node, texts: Sequence[str], *, wanted: bool) -> Node:
+def one_of(inner: Term, texts: Sequence[str], *, wanted: bool) -> Term:
     """[NOT] IN: unknown without the property, in both forms."""
     known = frozenset(texts)
 
@@ -197,7 +197,7 @@ def one_of(inner: Node, texts: Sequence[str], *, wanted: bool) -> Node:
     return _condition(run, inner)
 
 
-def found(inner: Node, text: str, where: Callable[[str, str], bool], *, wanted: bool) -> Node:
+def found(inner: Term, text: str, where: Callable[[str, str], bool], *, wanted: bool) -> Term:
     """[NOT] CONTAINS, STARTSWITH, ENDSWITH: FALSE without a text or without something to look for, in both forms."""
 
     def run(properties: Properties) -> Value:
@@ -214,5 +214,5 @@ def _numeric_order(left: Operand, right: Operand) -> int:
     return order(left, right)
 
 
-def _condition(run: Run, *inner: Node) -> Node:
-    return Node(Shape.CONDITION, run, 1 + max(node.depth for node in inner))
+def _condition(run: Run, *inner: Term) -> Term:
+    return Term(Shape.CONDITION, run, 1 + max(node.depth for node in inner))

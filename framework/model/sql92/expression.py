@@ -8,8 +8,8 @@ more than 4 KiB. Messages come and go unknown here: there are only their propert
 from __future__ import annotations
 
 from framework.errors import Sql92Error
-from framework.model.sql92.conditions import Node, Properties
-from framework.model.sql92.parser import Parser
+from framework.model.sql92.conditions import Properties, Term
+from framework.model.sql92.parser import ConditionParser
 
 LENGTH_MAX = 4096
 """Bytes of an expression in UTF-8."""
@@ -20,7 +20,7 @@ class Expression:
 
     __slots__ = ("_run", "text")
 
-    def __init__(self, text: str, condition: Node) -> None:
+    def __init__(self, text: str, condition: Term) -> None:
         self.text = text
         self._run = condition.run
 
@@ -49,4 +49,4 @@ def parse(text: str, *, is_strict: bool = True) -> Expression:
     # By characters first: a text of a gigabyte is not encoded only to be refused.
     if len(text) > LENGTH_MAX or len(text.encode("utf-8", "surrogatepass")) > LENGTH_MAX:
         raise Sql92Error(f"longer than the limit of {LENGTH_MAX} bytes", 0, "filter by fewer values, or by tags")
-    return Expression(text, Parser(text, is_strict=is_strict).condition())
+    return Expression(text, ConditionParser(text, is_strict=is_strict).condition())

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from framework.errors import Sql92Error, shorten
 from framework.model.sql92 import conditions
-from framework.model.sql92.conditions import Node, Shape
+from framework.model.sql92.conditions import Shape, Term
 from framework.model.sql92.conversion import INTEGER_MAX, LONG_MAX, Long, order
 from framework.model.sql92.lexer import Lexer, Token
 
@@ -31,7 +31,7 @@ _NEGATABLE = ("BETWEEN", "IN", *_SEARCHES)
 _NOT_FIRST = "elsewhere NOT stands before a condition, as in NOT (a = 1)"
 
 
-class Parser:
+class ConditionParser:
     """One text's way through the grammar. `condition()` is called once."""
 
     def __init__(self, text: str, *, is_strict: bool) -> None:
@@ -40,7 +40,7 @@ class Parser:
         self._ahead: list[Token] = []
         self._nested = 0
 
-    def condition(self) -> Node:
+    def condition(self) -> Term:
         start = self._peek()
         if start.kind == "end":
             raise Sql92Error("there is no expression", start.at, "write a condition such as a > 5")
@@ -50,13 +50,13 @@ class Parser:
             raise Sql92Error(f"{_shown(behind)} does not belong to the expression before it", behind.at, _hint(behind))
         return node
 
-    def _either(self) -> Node:
+    def _either(self) -> Term:
         return self._row("OR", self._both, conditions.any_of)
 
-    def _both(self) -> Node:
+    def _both(self) -> Term:
         return self._row("AND", self._equality, conditions.all_of)
 
-    def _row(self, word: str, part: Callable[[], Node], joined: Callable[[list[Node]], Node]) -> Node:
+    def _row(self, word: str, part: Callable[[], Term], joined: Callable[[list[Term]], Term]) -> Term:
         """Parts with a word between them as one node, so that a long row is not a deep tree."""
         start = self._peek()
         first = part()
@@ -69,7 +69,7 @@ class Parser:
             parts.append(self._as_condition(part(), start))
         return self._limited(joined(parts), start)
 
-    def _equality(self) -> Node:
+    def _equality(self) -> Term:
         start = self._peek()
         left = self._comparison()
         while (token := self._peek()).kind in {"=", "<>", "IS"}:
@@ -89,7 +89,7 @@ class Parser:
             left = self._limited(left, token)
         return left
 
-    def _comparable(self, left: Node, start: Token, right: Node, other: Token) -> tuple[Node, Node]:
+    def _comparable(self, left: Term, start: Token, right: Term, other: Token) -> tuple[Term, Term]:
         for node, token in ((left, start), (right, other)):
             if node.is_literal and node.literal is None:
                 raise Sql92Error("nothing is equal to NULL", token.at, "write IS NULL or IS NOT NULL")
@@ -97,7 +97,7 @@ class Parser:
             raise Sql92Error(f"{start.text} is never equal to {_shown(other)}", start.at, "compare a property with it")
         return left, right
 
-    def _comparison(self) -> Node:
+    def _comparison(self) -> Term:
         start = self._peek()
         left = self._unary()
         while True:
@@ -122,14 +122,14 @@ class Parser:
                 left = self._range(left, start, is_not=is_not)
             left = self._limited(left, token)
 
-    def _orderable(self, node: Node, token: Token) -> Node:
+    def _orderable(self, node: Term, token: Token) -> Term:
         if node.is_condition or isinstance(node.literal, str):
             what = f"the text {_shown(token)}" if isinstance(node.literal, str) else "a condition"
             remedy = "only numbers and properties have an order; compare texts by = <> IN CONTAINS STARTSWITH ENDSWITH"
             raise Sql92Error(f"{what} cannot be greater or less than anything", token.at, remedy)
         return node
 
-    def _range(self, left: Node, start: Token, *, is_not: bool) -> Node:
+    def _range(self, left: Term, start: Token, *, is_not: bool) -> Term:
         first = self._peek()
         low = self._unary()
         self._expect("AND", "write BETWEEN 1 AND 5")
@@ -145,7 +145,7 @@ class Parser:
             raise Sql92Error(reason, first.at, "write the lower one first")
         return conditions.between(left, low, high)
 
-    def _list(self, left: Node, start: Token, *, wanted: bool) -> Node:
+    def _list(self, left: Term, start: Token, *, wanted: bool) -> Term:
         self._expect("(", "write IN ('a', 'b')")
         texts = [self._text("IN (")]
         while self._peek().kind == ",":
@@ -156,7 +156,7 @@ class Parser:
             raise Sql92Error("only a property can be IN a list", start.at, "write name IN ('a', 'b')")
         return conditions.one_of(left, texts, wanted=wanted)
 
-    def _unary(self) -> Node:
+    def _unary(self) -> Term:
         token = self._peek()
         if token.kind in {"+", "-", "NOT"}:
             self._take()
@@ -170,7 +170,7 @@ class Parser:
             return self._limited(made(inner if token.kind == "-" else self._as_condition(inner, operand)), token)
         return self._primary()
 
-    def _primary(self) -> Node:
+    def _primary(self) -> Term:
         token = self._take()
         match token.kind:
             case "text":
@@ -193,7 +193,7 @@ class Parser:
                 return inner
         raise Sql92Error(f"expected a property, a number or a text, found {_shown(token)}", token.at, _hint(token))
 
-    def _as_condition(self, node: Node, token: Token) -> Node:
+    def _as_condition(self, node: Term, token: Token) -> Term:
         if node.is_condition:
             return node
         if node.shape is Shape.PROPERTY:
@@ -227,7 +227,7 @@ class Parser:
         if self._nested > DEPTH_MAX:
             raise _too_deep(token)
 
-    def _limited(self, node: Node, token: Token) -> Node:
+    def _limited(self, node: Term, token: Token) -> Term:
         """Evaluation nests as the tree does, and rows such as a = b = c make trees without a parenthesis."""
         if node.depth > DEPTH_MAX:
             raise _too_deep(token)
@@ -238,7 +238,7 @@ def _too_deep(token: Token) -> Sql92Error:
     return Sql92Error(f"nested deeper than the limit of {DEPTH_MAX}", token.at, "use AND, OR and IN side by side")
 
 
-def _whole(token: Token) -> Node:
+def _whole(token: Token) -> Term:
     digits = token.text.rstrip("lL")
     if len(digits) > len(str(LONG_MAX)) or int(digits) > LONG_MAX:
         raise Sql92Error(f"{shorten(token.text)} is larger than {LONG_MAX}", token.at, "write it with a decimal point")
@@ -246,7 +246,7 @@ def _whole(token: Token) -> Node:
     return conditions.literal(value if value <= INTEGER_MAX else Long(value))
 
 
-def _decimal(token: Token) -> Node:
+def _decimal(token: Token) -> Term:
     value = float(token.text)
     if value == 0 or value == float("inf"):  # RocketMQ takes the smallest double above 0 for the least of all
         side = "is no number above 0" if value == 0 else "is larger than any double"

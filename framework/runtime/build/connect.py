@@ -20,8 +20,8 @@ from framework.net.credentials import Credentials
 from framework.net.tls import TlsOptions, check_files
 from framework.runtime.group.plan import GroupPlan
 from framework.services.queue.position import First, Since
-from framework.settings.schema import AppSettings, Tls
-from framework.settings.schema import Cluster as ClusterSettings
+from framework.settings.schema import AppSettings, TlsSettings
+from framework.settings.schema import ClusterSettings
 from framework.wire.bodies.heartbeat import (
     BROADCASTING,
     CLUSTERING,
@@ -66,7 +66,7 @@ def _credentials(settings: AppSettings) -> Credentials | None:
     return Credentials(given.access_key, given.secret_key.reveal(), given.security_token.reveal() or None)
 
 
-def _tls(given: Tls) -> TlsOptions | None:
+def _tls(given: TlsSettings) -> TlsOptions | None:
     if not given.enabled:
         return None
     return TlsOptions(

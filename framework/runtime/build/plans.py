@@ -30,8 +30,8 @@ from framework.runtime.reports import Reports
 from framework.runtime.engine_groups import asked, takes
 from framework.services.call.batch_calls import batching_for, one_of
 from framework.services.call.trace import ConsumeTrace
-from framework.services.call.deliver import Hooks, Rules, call_for, is_awaited
-from framework.services.offsets.local_offsets import Place
+from framework.services.call.deliver import DeliveryHooks, Rules, call_for, is_awaited
+from framework.services.offsets.local_offsets import OffsetFiles
 from framework.services.call.once import Once
 from framework.services.orderly.keys import contained, sharding_key
 from framework.services.queue.position import First, Last, Since, StartPolicy
@@ -161,7 +161,7 @@ def _plan(group: str, specs: list[ConsumerSpec], parts: _Parts, findings: Findin
         broadcasting=place,
         progress=progress,
         trace=trace,
-        told=host.calls.beside,
+        listeners=host.calls.beside,
         namespace=namespace,
     )
 
@@ -211,7 +211,7 @@ def _gates(group: str, specs: Sequence[ConsumerSpec], settings: AppSettings) -> 
     return gates
 
 
-def _place(group: str, settings: AppSettings, worker: int) -> Place:
+def _place(group: str, settings: AppSettings, worker: int) -> OffsetFiles:
     """Where a broadcasting group's offsets are kept: a folder a process, that stays the same when it starts again."""
     given = settings.broadcasting
     name = given.name or settings.app.name
@@ -222,7 +222,7 @@ def _place(group: str, settings: AppSettings, worker: int) -> Place:
         )
     folder = folder_of(settings, "broadcasting", "folder") / (f"{name}.{worker}" if worker else name)
     java = str(folder_of(settings, "broadcasting", "java_folder")) if given.java_folder else ""
-    return Place(str(folder), group, java)
+    return OffsetFiles(str(folder), group, java)
 
 
 def _skip(chosen: ConsumerSettings) -> SkipRules | None:
@@ -247,7 +247,7 @@ def _handling(
     undecodable = Undecodable(spec.group, chosen.undecodable, chosen.undecodable_max, Recurring(clock))
     rules = Rules(undecodable, explicit_ack=chosen.explicit_ack)
     is_alone = observer is None and trace is None
-    hooks = Hooks(before, after, calls.around, calls if is_alone else None)
+    hooks = DeliveryHooks(before, after, calls.around, calls if is_alone else None)
     batching = batching_for(spec, hooks, clock, rules, means) if spec.batch else None
     call = call_for(spec, hooks, clock, rules, means, once) if batching is None else one_of(batching)
     by_hand = spec.commit == "manual"

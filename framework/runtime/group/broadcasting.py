@@ -16,8 +16,8 @@ from framework.net.task_tree import TaskTree
 from framework.ports import World
 from framework.runtime.group.plan import GroupPlan
 from framework.services.offsets.local_offsets import LocalOffsets
-from framework.services.outcome.retry_in_place import Again
-from framework.services.queue.pull import Pulls
+from framework.services.outcome.retry_in_place import RetryInPlace
+from framework.services.queue.pull import QueuePulls
 from framework.services.rebalance import KnowsMembers
 
 NEVER_OVER = 2**62
@@ -30,9 +30,9 @@ class Broadcasting:
         assert plan.broadcasting is not None
         self.offsets = LocalOffsets(plan.broadcasting, brokers, world, tree)
         self.members: KnowsMembers = _Alone(member)
-        self.again = Again(plan.concurrency, tree, world.clock, world.workers)
+        self.again = RetryInPlace(plan.concurrency, tree, world.clock, world.workers)
 
-    def pulls(self, pulls: Pulls) -> Pulls:
+    def pulls(self, pulls: QueuePulls) -> QueuePulls:
         """The same pulls, which tell the broker no offset: it would take it for the whole group's."""
         return _Untold(pulls)
 
@@ -48,7 +48,7 @@ class _Alone:
 
 
 class _Untold:
-    def __init__(self, pulls: Pulls) -> None:
+    def __init__(self, pulls: QueuePulls) -> None:
         self._pulls = pulls
 
     def pull(self, offset: int, committable: Callable[[], int], *, alone: bool = False) -> Awaitable[PullResult]:

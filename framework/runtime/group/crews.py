@@ -14,7 +14,7 @@ from framework.runtime.group.plan import GroupPlan, Handling
 from framework.runtime.report.stacks import place_of
 from framework.services.call.batch_calls import Batching
 from framework.services.crew.batches import BatchCrew
-from framework.services.crew.expiry import Expiry, Fences
+from framework.services.crew.expiry import Expiry, WatchedCrew
 from framework.services.crew.tasks import Crew
 from framework.services.crew.threads import ThreadCrew
 from framework.services.queue.pull import TakesChunks
@@ -38,12 +38,12 @@ class Crews:
         self._tasks = Crew(self._size, world.clock, self._employ)
         self._threads = ThreadCrew(self._size, world.clock, world.workers)
         self._batches: dict[Batching, BatchCrew] = {}
-        self._watched: list[Fences] = [self._tasks, self._threads]
+        self._watched: list[WatchedCrew] = [self._tasks, self._threads]
         """All of them; the expiry looks at what is in here."""
         self.serve(plan, retries)
         self._was_hanging = 0
         self.expiry = Expiry(
-            plan.name, self._watched, world.clock, plan.expiry, plan.timeout_ms, self._looked, plan.told, lines
+            plan.name, self._watched, world.clock, plan.expiry, plan.timeout_ms, self._looked, plan.listeners, lines
         )
 
     def serve(self, plan: GroupPlan, retries: Handling) -> None:

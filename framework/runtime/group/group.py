@@ -13,8 +13,8 @@ import structlog
 from framework import marks
 from framework.client.brokers import OFFSET_MAX
 from framework.core import limits
-from framework.core.assignment import Assignment, Change
-from framework.core.broadcasting import decide_alone
+from framework.core.assignment import Assignment, AssignmentChange
+from framework.core.broadcasting import decide_broadcasting
 from framework.core.budget import Budget
 from framework.core.offsets import OffsetTable
 from framework.core.queue_flow import QueueFlow, QueueState
@@ -28,20 +28,20 @@ from framework.model.subscription import Subscription
 from framework.net.task_tree import TaskTree
 from framework.net.wakeup import Wakeup
 from framework.ports import World
-from framework.runtime.ends import Ends
+from framework.runtime.ends import Outcomes
 from framework.runtime.group.broadcasting import Broadcasting, NoLeases
 from framework.runtime.group.crews import Crews
 from framework.runtime.group.ordering import Ordering
 from framework.runtime.group.plan import GroupPlan, Handling, retry_handling
 from framework.runtime.group.progressing import Progressing
 from framework.runtime.reports import GroupReports, Reports
-from framework.services.crew.run import Counts
+from framework.services.crew.run import MessageCounts
 from framework.services.offsets.commit import CommitLoop
 from framework.services.outcome import unopened
 from framework.services.outcome.settle import Settler
 from framework.services.queue.pacing import Pacing
-from framework.services.queue.position import Arrivals, Start, find_start
-from framework.services.queue.pull import PullLoop, Pulls, divide_bounds
+from framework.services.queue.position import Arrivals, StartingPoint, find_start
+from framework.services.queue.pull import PullLoop, QueuePulls, divide_bounds
 from framework.services.rebalance import RebalanceLoop
 from framework.services.supervise import supervise
 
@@ -59,14 +59,14 @@ class ConsumerGroup:
         world: World,
         cluster: Any,
         budget: Budget,
-        pulls: Callable[[Subscription, MessageQueue], Pulls],
+        pulls: Callable[[Subscription, MessageQueue], QueuePulls],
         reports: Reports,
         heartbeat_now: Callable[..., None],
         doubled: Callable[[ConsumerGroup], object],
         tree: TaskTree,
     ) -> None:
         self.plan = plan
-        self.counts = Counts()
+        self.counts = MessageCounts()
         self.offsets = OffsetTable()
         self.assignment = Assignment()
         self.skipping = Skipping(plan.skip) if plan.skip is not None else None
@@ -88,13 +88,13 @@ class ConsumerGroup:
         self._retry_handling = retry_handling(plan, world.workers)
         self.crews = Crews(plan, self._retry_handling, world, tree, self._reports.lines)
         self._settler = Settler(plan.name, plan.max_retries, cluster.brokers, tree, world.chance)
-        self._held = unopened.Held(plan.name, tree, world.clock, world.workers)
+        self._held = unopened.Unopened(plan.name, tree, world.clock, world.workers)
         self.alone = Broadcasting(plan, member, cluster.brokers, world, tree) if plan.broadcasting else None
         """What stands in for brokers' offsets, other members and copies; None where members share the messages."""
-        self.uncommon = Ends(
+        self.not_success = Outcomes(
             lambda: self.plan, counts=self.counts, settler=self._settler, holder=self._held, alone=self.alone,
             reports=self._reports, clock=world.clock, handling_of=self._handling_of,
-        ).uncommon  # fmt: skip
+        ).not_success  # fmt: skip
         self._progress: Any = cluster.brokers if self.alone is None else self.alone.offsets
         self.progress = None if plan.progress is None else Progressing(
             plan.name, plan.progress, cluster, self.offsets, world, tree, self.owned.values, member,
@@ -104,7 +104,7 @@ class ConsumerGroup:
         stored = partial(cluster.fences.stored, plan.name) if self.alone is None else self.alone.offsets.stored
         self._commits = CommitLoop(
             plan.name, self._progress, self.offsets, self.owned.values,
-            others_commit=self.alone is None, told=plan.told, stored=stored,
+            others_commit=self.alone is None, listeners=plan.listeners, stored=stored,
         )  # fmt: skip
         self.order = self._ordering(member) if plan.orderly else None
         """Leases and single workers; None where messages are handled concurrently."""
@@ -153,7 +153,7 @@ class ConsumerGroup:
             was_paused, pull.flow.is_paused = pull.flow.is_paused, plan.is_paused
             if plan.is_paused and not was_paused and pull.flow.state is QueueState.FLOWING:
                 self.start_anew(pull)  # the long poll under way would bring messages for a while yet
-                self.offsets.untold(pull.queue)
+                self.offsets.mark_unsent(pull.queue)
         divide_bounds(self.owned, self.plan.flow_limits)
 
     def resubscribe(self, plan: GroupPlan) -> None:
@@ -219,12 +219,12 @@ class ConsumerGroup:
     def _queues_offered(self, topic: str, queues: list[MessageQueue]) -> None:
         self._arrivals.seen(topic, queues, self._world.clock.now_ms())
 
-    def _assignment_changed(self, topic: str, change: Change) -> None:
+    def _assignment_changed(self, topic: str, change: AssignmentChange) -> None:
         self._leave(change.lost)
         for queue in change.gained:
             self._take(queue)
-        if change and self.plan.told.assignment_changed is not None:
-            self.plan.told.assignment_changed(self.plan.name, change.gained, change.lost)
+        if change and self.plan.listeners.assignment_changed is not None:
+            self.plan.listeners.assignment_changed(self.plan.name, change.gained, change.lost)
 
     def _leave(self, queues: Iterable[MessageQueue]) -> None:
         patience = self._world.clock.monotonic() + limits.DRAIN_MS / 1000
@@ -261,7 +261,7 @@ class ConsumerGroup:
             pacing=self.pacing,
             batch=handling.batching.count if handling.batching is not None else 1,
             progress=self.progress.of(queue) if self.progress is not None else None,
-            told=self.plan.told,
+            listeners=self.plan.listeners,
         )
         flow.run = pull
         flow.is_paused, flow.damage.skips = self.plan.is_paused, self.plan.skips_damage
@@ -292,7 +292,7 @@ class ConsumerGroup:
         self._resets[queue] = self._tree.start(self._commits.store(queue, offset), name=f"reset {queue}")
         return True
 
-    async def _find_start(self, flow: QueueFlow) -> Start:
+    async def _find_start(self, flow: QueueFlow) -> StartingPoint:
         queue = flow.queue
         if (reset := self._resets.pop(queue, None)) is not None:
             await asyncio.shield(reset)
@@ -387,8 +387,8 @@ class ConsumerGroup:
             plan.name, member, concurrency=plan.concurrency, max_retries=plan.max_retries,
             stuck_after_ms=plan.stuck_after_ms, brokers=self._cluster.brokers, world=self._world, tree=self._tree,
             reports=self._reports, side=self, counts=self.counts, offsets=self.offsets, owned=self.owned,
-            restart=self.start_anew, decide=decide_alone if plan.broadcasting else decide_in_order,
-            no_leases=NoLeases() if plan.broadcasting else None, told=plan.told,
+            restart=self.start_anew, decide=decide_broadcasting if plan.broadcasting else decide_in_order,
+            no_leases=NoLeases() if plan.broadcasting else None, listeners=plan.listeners,
         )  # fmt: skip
 
     def start_anew(self, pull: PullLoop) -> None:

@@ -12,13 +12,13 @@ from typing import Any
 from framework.core.offsets import OffsetTable
 from framework.core.queue_flow import QueueState
 from framework.core.retry import decide_in_order
-from framework.hooks.listeners import NOBODY, Told
+from framework.hooks.listeners import NOBODY, Listeners
 from framework.model.queue import MessageQueue
 from framework.net.task_tree import TaskTree
 from framework.ports import World
 from framework.runtime.group.broadcasting import NoLeases
 from framework.runtime.reports import GroupReports
-from framework.services.crew.run import Counts
+from framework.services.crew.run import MessageCounts
 from framework.services.orderly.crew import Orderly
 from framework.services.orderly.desk import InOrder
 from framework.services.orderly.ends import Decide
@@ -43,20 +43,20 @@ class Ordering:
         tree: TaskTree,
         reports: GroupReports,
         side: GroupSide,
-        counts: Counts,
+        counts: MessageCounts,
         offsets: OffsetTable,
         owned: Mapping[MessageQueue, PullLoop],
         restart: Callable[[PullLoop], None],
         decide: Decide = decide_in_order,
         no_leases: NoLeases | None = None,
-        told: Told = NOBODY,
+        listeners: Listeners = NOBODY,
     ) -> None:
         self._group, self._world, self._tree = group, world, tree
         self._offsets, self._owned, self._restart = offsets, owned, restart
         self.crew = Orderly(
             group, concurrency, max_retries=max_retries, stuck_after_ms=stuck_after_ms, brokers=brokers,
             reports=reports, side=side, counts=counts, clock=world.clock, workers=world.workers, chance=world.chance,
-            tree=tree, decide=decide, told=told,
+            tree=tree, decide=decide, listeners=listeners,
         )  # fmt: skip
         self.leases = no_leases or LeaseLoop(
             group, member, brokers, world.clock, granted=self._granted, lost=self._lost

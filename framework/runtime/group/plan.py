@@ -11,7 +11,7 @@ from framework.core import limits
 from framework.core.flow_control import FlowLimits
 from framework.core.skipping import SkipRules
 from framework.errors import BodyUndecodable
-from framework.hooks.listeners import NOBODY, Told
+from framework.hooks.listeners import NOBODY, Listeners
 from framework.model.contracts import AllocationStrategy, ExpiryPolicy, ProgressStore
 from framework.model.message import Message
 from framework.model.namespaces import unwrap
@@ -24,7 +24,7 @@ from framework.services.call.once import Once
 from framework.services.call.resources import AnyResource
 from framework.services.call.trace import ConsumeTrace
 from framework.services.call.undecodable import Undecodable
-from framework.services.offsets.local_offsets import Place
+from framework.services.offsets.local_offsets import OffsetFiles
 from framework.services.orderly.desk import InOrder
 from framework.services.queue.position import StartPolicy
 
@@ -106,13 +106,13 @@ class GroupPlan:
     skip: SkipRules | None = None
     skips_damage: bool = False
     """A record that stays damaged is left behind; else its queue waits."""
-    broadcasting: Place | None = None
+    broadcasting: OffsetFiles | None = None
     """Where offsets are kept, of a group whose members are given every message each."""
     progress: Keeping | None = None
     """Where what has ended above a gap is kept; None where it is not."""
     trace: ConsumeTrace | None = None
     """Told of each delivery, for the trace topic."""
-    told: Told = NOBODY
+    listeners: Listeners = NOBODY
     """Which plugins are told what happens beside deliveries."""
     namespace: str = ""
     """What the names in here begin with, which settings and handlers leave out."""

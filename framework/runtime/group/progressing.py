@@ -21,9 +21,9 @@ from framework.ports import Files, World
 from framework.runtime.build.remembering import opened_store
 from framework.runtime.group.plan import Keeping
 from framework.services.offsets.asked_store import AskedStore
-from framework.services.offsets.progress import Counts, QueueProgress
+from framework.services.offsets.progress import ProgressCounts, QueueProgress
 from framework.services.offsets.progress_loop import ProgressLoop
-from framework.services.offsets.progress_use import Use
+from framework.services.offsets.progress_use import StoreUse
 from framework.services.queue.pull import PullLoop
 from framework.services.supervise import supervise
 from framework.wire.codes import ResponseCode
@@ -42,7 +42,7 @@ class Progressing:
         owned: Callable[[], Iterable[PullLoop]], member: str, members: Callable[[], Sequence[str]],
         changes: Callable[[], int] = lambda: 0,
     ) -> None:  # fmt: skip
-        self.counts = Counts()
+        self.counts = ProgressCounts()
         self._member, self._members = member, members
         self._group, self._cluster, self._offsets, self._world, self._tree = group, cluster, offsets, world, tree
         means = _Means(group, f"{keeping.folder}/{group}", cluster, world)
@@ -75,14 +75,14 @@ class Progressing:
         """What each machine counts for itself says nothing to the others; nor does what not every owner has."""
         return self._use is None and (self._instead is None or not self._instead.is_used)
 
-    def _use_of(self, keeping: Keeping, either: _OrInstead, changes: Callable[[], int]) -> Use:
+    def _use_of(self, keeping: Keeping, either: _OrInstead, changes: Callable[[], int]) -> StoreUse:
         """`auto`: the store is left alone until there is a use for it."""
         topic, routes = progress_topic(self._group), self._cluster.routes
 
         def store() -> tuple[str, str]:
             return (LOCAL if either.is_used else keeping.store.name), either.refusal
 
-        return Use(self._group, lambda: routes.knows(topic), either.has_file, changes, store)
+        return StoreUse(self._group, lambda: routes.knows(topic), either.has_file, changes, store)
 
     async def release(self, pull: PullLoop) -> bool:
         """A queue is given back: its successor may begin. Whether what has ended above a gap is nobody's to repeat."""

@@ -17,7 +17,7 @@ from framework.runtime.group.group import ConsumerGroup
 from framework.runtime.logs.streams import lost_lines
 from framework.runtime.report.counting import EngineFigures
 from framework.services.clocks import AlignedClock
-from framework.services.crew.run import Counts
+from framework.services.crew.run import MessageCounts
 from framework.services.queue.pull import PullLoop
 from framework.settings.fields import Start
 from framework.settings.schema import AppSettings, ConsumerSettings
@@ -70,11 +70,11 @@ def picture(
     )
 
 
-def total(each: Iterable[Counts]) -> Counts:
+def total(each: Iterable[MessageCounts]) -> MessageCounts:
     """The sum of several groups' counts."""
-    found = Counts()
+    found = MessageCounts()
     for counts in each:
-        for name in Counts.__slots__:
+        for name in MessageCounts.__slots__:
             setattr(found, name, getattr(found, name) + getattr(counts, name))
     return found
 

@@ -19,7 +19,7 @@ from framework.services.call.undecodable import Undecodable
 Value = Callable[[Message, Delivery | None], object]
 
 
-class Given:
+class Arguments:
     """What the function is given, for whoever fills it in without a call an argument."""
 
     __slots__ = ("convert", "errors", "function", "refused", "takes", "undecodable")
@@ -63,7 +63,7 @@ def invocation_of(
             *[value(message, delivery) for value in by_place],
             **{name: value(message, delivery) for name, value in by_name},
         )
-    given = Given(spec, undecodable)
+    given = Arguments(spec, undecodable)
     if given.takes is not None:
         return _of_given(given)
     if len(by_place) == 1:
@@ -75,7 +75,7 @@ def invocation_of(
     return lambda message, delivery: function(*[value(message, delivery) for value in by_place])
 
 
-def _of_given(given: Given) -> Callable[..., Any]:
+def _of_given(given: Arguments) -> Callable[..., Any]:
     """The same for what most handlers take, without a call an argument."""
     function, convert, errors, refused = given.function, given.convert, given.errors, given.refused
     undecodable = given.undecodable

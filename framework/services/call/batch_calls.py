@@ -19,7 +19,7 @@ from framework.model.outcome import RetryLater, Suspend
 from framework.ports import Clock
 from framework.services.call.arguments import filled, scope_of, value_of
 from framework.services.call.around import Held, entered, entered_awaited, left, left_awaited
-from framework.services.call.deliver import Ends, Hooks, Rules
+from framework.services.call.deliver import DeliveryHooks, Judge, Rules
 from framework.services.call.publishing import Means
 from framework.services.call.resources import Values
 from framework.services.call.run_once import awaited, failure_at_once, failure_awaited
@@ -42,7 +42,9 @@ class Batching:
     linger_ms: int
 
 
-def batching_for(spec: ConsumerSpec, hooks: Hooks, clock: Clock, rules: Rules, means: Means | None = None) -> Batching:
+def batching_for(
+    spec: ConsumerSpec, hooks: DeliveryHooks, clock: Clock, rules: Rules, means: Means | None = None
+) -> Batching:
     shape = _Shape(spec, hooks, clock, rules, (means or Means()).values)
     call = _async_call(shape) if spec.is_async else _sync_call(shape)
     return Batching(call, spec.is_async, spec.batch, spec.linger_ms)
@@ -78,11 +80,11 @@ async def results_of(batching: Batching, messages: Sequence[Message], in_thread:
 class _Shape:
     """What the handler takes, and how its deliveries begin and end."""
 
-    def __init__(self, spec: ConsumerSpec, hooks: Hooks, clock: Clock, rules: Rules, values: Values) -> None:
+    def __init__(self, spec: ConsumerSpec, hooks: DeliveryHooks, clock: Clock, rules: Rules, values: Values) -> None:
         self.spec, self.in_order = spec, spec.orderly
         self.arounds, self.is_explicit = tuple(hooks.around), rules.explicit_ack
         self.scope, self.shared = scope_of(spec, values), values
-        self.ends = Ends(spec, hooks, clock, rules)
+        self.ends = Judge(spec, hooks, clock, rules)
         self.arguments = spec.arguments
         self.values = [value_of(each, rules.undecodable, values) for each in spec.arguments]
 

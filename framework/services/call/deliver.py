@@ -24,7 +24,7 @@ from framework.model.message import Message
 from framework.model.outcome import Ack, Drop, Kind, Outcome, RetryLater
 from framework.model.retrying import Retry
 from framework.ports import Clock
-from framework.services.call.arguments import Given, invocation_of
+from framework.services.call.arguments import Arguments, invocation_of
 from framework.services.call.around import surrounded
 from framework.services.call.in_place import watched_in_place
 from framework.services.call.once import Once
@@ -39,7 +39,7 @@ SUCCESS = Ack()
 
 
 @dataclass(frozen=True, slots=True)
-class Hooks:
+class DeliveryHooks:
     """What plugins and observers implement, in calling order; each contains its own failures."""
 
     before: Sequence[Before] = ()
@@ -62,7 +62,7 @@ class Rules:
 
 def call_for(
     spec: ConsumerSpec,
-    hooks: Hooks,
+    hooks: DeliveryHooks,
     clock: Clock,
     rules: Rules | None = None,
     means: Means | None = None,
@@ -82,13 +82,13 @@ def call_for(
         invoke = surrounded(invoke, hooks.around, is_awaited=is_async, is_explicit=rules.explicit_ack)
     if spec.once_ms:
         assert once is not None, "somebody must remember what was handled"
-        return _async_once(invoke, Ends(spec, hooks, clock, rules), once, spec)
-    ends = Ends(spec, hooks, clock, rules)
+        return _async_once(invoke, Judge(spec, hooks, clock, rules), once, spec)
+    ends = Judge(spec, hooks, clock, rules)
     if hooks:
         if not is_async:
             return _sync_watched(invoke, ends)
         call = _async_watched(invoke, ends)
-        given = Given(spec, rules.undecodable)
+        given = Arguments(spec, rules.undecodable)
         if hooks.calls is None or hooks.around or spec.publishes:
             return call
         return watched_in_place(given, invoke, call, ends, hooks.calls)
@@ -101,7 +101,7 @@ def call_for(
     # For an async handler, too: what it gives is awaited by whoever calls this.
     if begin is not None:
         return lambda message: invoke(message, begin(message))
-    if Given(spec, rules.undecodable).takes is not None and not spec.publishes:
+    if Arguments(spec, rules.undecodable).takes is not None and not spec.publishes:
         return invoke
     return lambda message: invoke(message, None)
 
@@ -131,7 +131,7 @@ def _in_thread(invoke: Callable[..., Any], in_thread: InThread) -> Callable[[Mes
     return lambda message, delivery: in_thread(lambda: invoke(message, delivery))
 
 
-def _async_once(invoke: Callable[..., Any], ends: Ends, once: Once, spec: ConsumerSpec) -> Callable[[Message], Any]:
+def _async_once(invoke: Callable[..., Any], ends: Judge, once: Once, spec: ConsumerSpec) -> Callable[[Message], Any]:
     key_of, keep_ms = None if spec.by_key else spec.key, spec.once_ms
 
     async def handle(message: Message, delivery: Delivery) -> object:
@@ -155,7 +155,7 @@ def _async_once(invoke: Callable[..., Any], ends: Ends, once: Once, spec: Consum
 
 
 def _async_judged(
-    invoke: Callable[..., Any], begin: Callable[[Message], Delivery] | None, ends: Ends
+    invoke: Callable[..., Any], begin: Callable[[Message], Delivery] | None, ends: Judge
 ) -> Callable[[Message], Any]:
     """What is declared about ends, and nobody who listens: plain success has nothing to be judged."""
     is_explicit = ends.is_explicit
@@ -171,7 +171,7 @@ def _async_judged(
 
 
 def _sync_judged(
-    invoke: Callable[..., Any], begin: Callable[[Message], Delivery] | None, ends: Ends
+    invoke: Callable[..., Any], begin: Callable[[Message], Delivery] | None, ends: Judge
 ) -> Callable[[Message], Any]:
     is_explicit = ends.is_explicit
 
@@ -185,7 +185,7 @@ def _sync_judged(
     return call
 
 
-def _async_watched(invoke: Callable[..., Any], ends: Ends) -> Callable[[Message], Any]:
+def _async_watched(invoke: Callable[..., Any], ends: Judge) -> Callable[[Message], Any]:
     """With hooks around it. On each message's way: tests/house counts what it calls."""
     group, now, ask, tell, is_plain = ends.group, ends.now, ends.ask, ends.tell, ends.is_plain
 
@@ -211,7 +211,7 @@ def _async_watched(invoke: Callable[..., Any], ends: Ends) -> Callable[[Message]
     return call
 
 
-def _sync_watched(invoke: Callable[..., Any], ends: Ends) -> Callable[[Message], Any]:
+def _sync_watched(invoke: Callable[..., Any], ends: Judge) -> Callable[[Message], Any]:
     group, now, ask, tell, is_plain = ends.group, ends.now, ends.ask, ends.tell, ends.is_plain
 
     def call(message: Message) -> object:
@@ -262,13 +262,13 @@ def _all_of_them(afters: tuple[After, ...]) -> After | None:
     return tell
 
 
-class Ends:
+class Judge:
     """How one handler's deliveries begin and end, where somebody asks. Shared by threads; it keeps nothing."""
 
     __slots__ = ("_clock", "_is_orderly", "_retry", "_undecodable", "ask", "group", "is_explicit", "is_plain", "now",
                  "tell")  # fmt: skip
 
-    def __init__(self, spec: ConsumerSpec, hooks: Hooks, clock: Clock, rules: Rules) -> None:
+    def __init__(self, spec: ConsumerSpec, hooks: DeliveryHooks, clock: Clock, rules: Rules) -> None:
         self.group, self._clock, self.now, self._is_orderly = spec.group, clock, clock.monotonic, spec.orderly
         self.ask = _one_after_the_other(tuple(hooks.before))
         self.tell = _all_of_them(tuple(reversed(hooks.after)))

@@ -15,17 +15,17 @@ from framework.hooks.calls import SLOW_SECONDS, Calls
 from framework.hooks.theirs import told_nothing
 from framework.model.message import Message
 from framework.model.outcome import Ack
-from framework.services.call.arguments import Given
+from framework.services.call.arguments import Arguments
 from framework.services.crew.run import RUNNING
 
 if TYPE_CHECKING:
-    from framework.services.call.deliver import Ends
+    from framework.services.call.deliver import Judge
 
 SUCCESS = Ack()
 
 
 def watched_in_place(  # noqa: C901, PLR0915 - written out: see above
-    given: Given, invoke: Callable[..., Any], otherwise: Callable[[Message], Any], ends: Ends, calls: Calls
+    given: Arguments, invoke: Callable[..., Any], otherwise: Callable[[Message], Any], ends: Judge, calls: Calls
 ) -> Callable[[Message], Any]:
     """The call of a handler that is watched by these hooks and nobody else; `otherwise` is the one put together.
 

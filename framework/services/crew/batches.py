@@ -168,7 +168,7 @@ class BatchCrew:
             run.left(chunk, count)
         for (chunk, index), result in zip(batch, results, strict=True):
             if result is not None:
-                chunk.run.uncommon(chunk, index, result, slot.started)
+                chunk.run.not_success(chunk, index, result, slot.started)
 
     def _ended_late(self, slot: Slot, *, has_result: bool) -> None:
         """A handler that was given up has ended: nothing changes but the counts, and there is a place again."""

@@ -18,9 +18,9 @@ import structlog
 
 from framework import marks
 from framework.core import limits
-from framework.core.expiry import Held, Member, Slot, due
+from framework.core.expiry import Member, RunningHandler, Slot, due
 from framework.core.results import Result
-from framework.hooks.listeners import NOBODY, Told
+from framework.hooks.listeners import NOBODY, Listeners
 from framework.model.contracts import ExpiryPolicy
 from framework.model.delivery import Delivery
 from framework.model.durations import to_ms
@@ -37,7 +37,7 @@ CARRIED_OUT_A_TURN = 100  # so that a turn of the loop stays one of milliseconds
 GRAIN_SECONDS = limits.EXPIRY_GRAIN_MS / 1000
 
 
-class Fences(Protocol):
+class WatchedCrew(Protocol):
     """A crew, as far as its slots are watched."""
 
     @property
@@ -55,17 +55,17 @@ class Expiry:
     def __init__(
         self,
         group: str,
-        crews: Sequence[Fences],
+        crews: Sequence[WatchedCrew],
         clock: Clock,
         policy: ExpiryPolicy,
         timeout_ms: int | None,
         looked: Callable[[], None] = lambda: None,
-        told: Told = NOBODY,
+        listeners: Listeners = NOBODY,
         lines: Recurring | None = None,
     ) -> None:
         self._group, self._crews, self._clock = group, crews, clock
         self._policy, self._timeout_ms, self._looked = policy, timeout_ms, looked
-        self._stuck, self._lines = told.delivery_stuck, lines or Recurring(clock)
+        self._stuck, self._lines = listeners.delivery_stuck, lines or Recurring(clock)
         self._bell = Wakeup()
         self._unnamed, self._name_at = 0, 0.0
         self._decided: deque[tuple[dict[Member, Outcome], float]] = deque()
@@ -120,7 +120,7 @@ class Expiry:
     def _limit(self) -> float | None:
         return None if self._timeout_ms is None else self._timeout_ms / 1000
 
-    def _expire(self, crew: Fences, slot: Slot, now: float) -> bool:
+    def _expire(self, crew: WatchedCrew, slot: Slot, now: float) -> bool:
         """Put what the slot is at to the policy; whether its handler was given up."""
         waiting = [(chunk, index) for chunk, index in slot.running if not chunk.has_ended(index)]
         decided: dict[Member, Outcome] = {}
@@ -156,7 +156,7 @@ class Expiry:
             decided, started = self._decided.popleft()
             for (chunk, index), outcome in decided.items():
                 if not chunk.window.is_closed:
-                    chunk.run.uncommon(chunk, index, Result(outcome, "timed_out"), started)
+                    chunk.run.not_success(chunk, index, Result(outcome, "timed_out"), started)
                 chunk.run.left(chunk, 0)
 
     def _asked(self, slot: Slot, member: Member, now: float) -> Extend | Outcome:
@@ -166,7 +166,7 @@ class Expiry:
 
     def _delivery(self, slot: Slot, member: Member) -> Delivery:
         chunk, index = member
-        running = Held(slot, member, self._clock.monotonic)
+        running = RunningHandler(slot, member, self._clock.monotonic)
         return Delivery(self._group, chunk.messages[index], slot.started, running, chunk.window.epoch)
 
     def _name(self, expired: list[Slot], limit: float) -> None:

@@ -14,7 +14,7 @@ from framework.model.outcome import Kind
 SyncCall = Callable[[Message], object]
 
 
-class Counts:
+class MessageCounts:
     """What became of messages, for the last line of `run` and for pictures. Added to a chunk at a time."""
 
     __slots__ = (
@@ -40,7 +40,7 @@ class Counts:
         a limit that was over."""
 
     def add(self, event: str) -> None:
-        """Count one uncommon end by the name of its event."""
+        """Count one not_success end by the name of its event."""
         match event:
             case "handled":
                 self.handled += 1
@@ -87,7 +87,7 @@ class Run(Protocol):
         """A worker leaves the chunk after `ended` plain successes; the chunk may or may not be finished."""
         ...
 
-    def uncommon(self, chunk: Chunk, index: int, result: object, started: float) -> None:
+    def not_success(self, chunk: Chunk, index: int, result: object, started: float) -> None:
         """Message `index` ended with something that is not plain success."""
         ...
 

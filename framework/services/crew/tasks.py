@@ -138,7 +138,7 @@ class Crew:
                 except BaseException as error:  # noqa: BLE001 - border: the handler's
                     result = _failure(slot, error)
                 if result is not None or slot.verdicts is not None:
-                    _uncommon(run, slot, chunk, index, result)
+                    _not_success(run, slot, chunk, index, result)
                 elif index == chunk.low and not chunk.ahead:
                     chunk.low = index + 1
                     ended += 1
@@ -224,11 +224,11 @@ def _failure(slot: Slot, error: BaseException) -> object:
     return failure_awaited(error)
 
 
-def _uncommon(run: Run, slot: Slot, chunk: Chunk, index: int, result: object) -> None:
+def _not_success(run: Run, slot: Slot, chunk: Chunk, index: int, result: object) -> None:
     """Not plain success, or of a handler that was given up: its message was settled long ago."""
     if not slot.has_expired((chunk, index)) or not marks.safeguard("the result of an expired handler changes nothing"):
         if result is not None:
-            run.uncommon(chunk, index, result, slot.started)
+            run.not_success(chunk, index, result, slot.started)
         else:
             chunk.finish(index)
             run.left(chunk, 1)

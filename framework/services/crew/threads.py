@@ -278,7 +278,7 @@ def _bring_uncommon_home(chunk: Chunk, index: int, result: object, slot: Slot, s
     if slot.verdicts is not None and _is_late(slot, (chunk, index)):
         chunk.run.late(chunk, 1)
     else:
-        chunk.run.uncommon(chunk, index, result, started)
+        chunk.run.not_success(chunk, index, result, started)
 
 
 def _is_late(slot: Slot, member: Member) -> bool:

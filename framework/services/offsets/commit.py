@@ -19,7 +19,7 @@ from framework.core import limits
 from framework.core.offsets import OffsetTable
 from framework.core.queue_flow import QueueState
 from framework.errors import FrameworkError, Superseded, is_said
-from framework.hooks.listeners import NOBODY, Told
+from framework.hooks.listeners import NOBODY, Listeners
 from framework.model.queue import MessageQueue
 from framework.services.queue.pull import PullLoop
 
@@ -40,7 +40,7 @@ class CommitLoop:
 
     def __init__(
         self, group: str, brokers: Commits, offsets: OffsetTable, owned: Callable[[], Iterable[PullLoop]], *,
-        others_commit: bool = True, told: Told = NOBODY,
+        others_commit: bool = True, listeners: Listeners = NOBODY,
         stored: Callable[[MessageQueue], int] = lambda _: -1,
     ) -> None:  # fmt: skip
         self._group, self._brokers, self._offsets, self._owned = group, brokers, offsets, owned
@@ -49,7 +49,7 @@ class CommitLoop:
         self._stored = stored
         """What is known of offsets that were sent without waiting for an answer."""
         self._unreachable: set[str] = set()
-        self._committed = told.offsets_committed
+        self._committed = listeners.offsets_committed
         if self._committed is not None:
             offsets.keep_news()
 
@@ -92,7 +92,7 @@ class CommitLoop:
         if marks.safeguard("an owner says its offset again"):
             for pull in self._owned():
                 if pull.flow.state is not QueueState.RETIRING:
-                    self._offsets.untold(pull.queue)
+                    self._offsets.mark_unsent(pull.queue)
 
     async def _tell(self, queue: MessageQueue, offset: int) -> None:
         try:
@@ -107,7 +107,7 @@ class CommitLoop:
             return
         self._unreachable.discard(queue.broker)
         if sent is not None:
-            self._offsets.told(queue, sent)
+            self._offsets.mark_sent(queue, sent)
 
     async def store(self, queue: MessageQueue, offset: int) -> None:
         """Have the broker hold exactly this offset, also one that lies further back. The next flush sends it where that

@@ -30,7 +30,7 @@ WARN_EACH_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OffsetFiles:
     """Where one group's files are."""
 
     folder: str
@@ -50,7 +50,7 @@ class Place:
 class LocalOffsets:
     """One per broadcasting group, and the only one that writes its files."""
 
-    def __init__(self, place: Place, brokers: KnowsOffsets, world: World, tree: TaskTree) -> None:
+    def __init__(self, place: OffsetFiles, brokers: KnowsOffsets, world: World, tree: TaskTree) -> None:
         self._place, self._world, self._tree = place, world, tree
         self._offsets: dict[MessageQueue, int] = {}
         """Also of queues that nobody names now: a broker that is away comes back."""

@@ -19,7 +19,7 @@ from framework.client.fences import Fence
 from framework.core import limits
 from framework.core.handover import awaited
 from framework.core.offsets import OffsetTable
-from framework.core.ranges import Finished, Passing, Record, decode, finished_above, joined, within_limit
+from framework.core.ranges import Finished, Passing, ProgressRecord, decode, finished_above, joined, within_limit
 from framework.core.window import Window
 from framework.errors import FrameworkError, Refused, StoreError, Superseded
 from framework.model.contracts import KeepsProgress
@@ -28,12 +28,12 @@ from framework.model.queue import MessageQueue
 from framework.net.wakeup import Wakeup
 from framework.ports import Clock
 from framework.services.offsets.comparing import Looks, compared
-from framework.services.offsets.progress_use import Use
+from framework.services.offsets.progress_use import StoreUse
 
 log = structlog.get_logger()
 
 
-class Counts:
+class ProgressCounts:
     """What became of a group's records."""
 
     __slots__ = ("awaited", "folded", "kept", "passed", "thrown")
@@ -47,9 +47,9 @@ class QueueProgress:
 
     def __init__(
         self, group: str, queue: MessageQueue, store: KeepsProgress, looks: Looks, offsets: OffsetTable, clock: Clock,
-        counts: Counts, stored: Callable[[str, MessageQueue], Awaitable[int | None]], member: str = "",
+        counts: ProgressCounts, stored: Callable[[str, MessageQueue], Awaitable[int | None]], member: str = "",
         members: Callable[[], Sequence[str]] = tuple, *, has_ranges: bool = True,
-        tells_epoch: Callable[[], bool] = lambda: True, fence: Fence | None = None, use: Use | None = None,
+        tells_epoch: Callable[[], bool] = lambda: True, fence: Fence | None = None, use: StoreUse | None = None,
     ) -> None:  # fmt: skip
         """Without ranges it is there for the epoch alone, and the queue does not begin without one. Deliveries are told
         it where members elsewhere count on from it. `use`: the store is left alone until there is a use for it.
@@ -125,11 +125,11 @@ class QueueProgress:
             return None  # reading it once more will say what is wrong
         return awaited(last, self._member, self._members())
 
-    async def _last(self) -> Record | None:
+    async def _last(self) -> ProgressRecord | None:
         kept = await self._store.read(self.queue)
         return None if kept is None else decode(kept.content, self.queue)
 
-    def _is_anothers_by_now(self, last: Record | None) -> bool:
+    def _is_anothers_by_now(self, last: ProgressRecord | None) -> bool:
         """Whether the word of somebody is to be waited for who has begun with the queue since it was handed over."""
         if self._waits_since_ms is None or self._clock.monotonic_ms() - self._waits_since_ms >= limits.HANDOVER_MS:
             return False
@@ -172,8 +172,8 @@ class QueueProgress:
         log.debug("queue released", group=self.group, queue=str(self.queue), epoch=self.epoch)
         return record.finished is not None
 
-    def _record(self, found: Finished | None, *, is_released: bool = False) -> Record:
-        return Record(self.queue, self.epoch, found, self._member, is_released)
+    def _record(self, found: Finished | None, *, is_released: bool = False) -> ProgressRecord:
+        return ProgressRecord(self.queue, self.epoch, found, self._member, is_released)
 
     async def begin(self, offset: int, stored: int | None) -> bool:
         """Read what was kept, compare, and write a first record; raises what a queue cannot be begun without.
@@ -231,7 +231,7 @@ class QueueProgress:
         except (Refused, StoreError) as error:
             raise FrameworkError(f"its first record of progress could not be written: {error}") from error
 
-    async def _take(self, found: Finished | None, *, is_released: bool = False) -> Record:
+    async def _take(self, found: Finished | None, *, is_released: bool = False) -> ProgressRecord:
         record, content = within_limit(replace(self._record(found, is_released=is_released), epoch=-1))
         self.epoch = await self._store.take(self.queue, content)
         self._taken_ms = self._clock.monotonic_ms()
@@ -368,7 +368,7 @@ class QueueProgress:
         self._counts.folded += record.finished is None
         return record.finished is not None
 
-    async def _written(self, found: Finished | None, *, is_released: bool = False) -> Record:
+    async def _written(self, found: Finished | None, *, is_released: bool = False) -> ProgressRecord:
         record, content = within_limit(self._record(found, is_released=is_released))
         try:
             await self._store.write(self.queue, self.epoch, content)
@@ -394,7 +394,7 @@ class QueueProgress:
         if window is self._window:
             self._begun(window)
         self._kept = None
-        self._offsets.untold(self.queue)
+        self._offsets.mark_unsent(self.queue)
         return True
 
     async def _is_still_ours(self, window: Window) -> bool:

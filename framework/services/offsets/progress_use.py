@@ -21,7 +21,7 @@ from framework.model.queue import MessageQueue
 log = structlog.get_logger()
 
 
-class Use:
+class StoreUse:
     """Asked by the acquisitions of a group's queues."""
 
     def __init__(

@@ -24,14 +24,14 @@ from framework.core.portion import Portion
 from framework.core.queue_flow import QueueState
 from framework.core.retry import decide_in_order
 from framework.core.window import Window
-from framework.hooks.listeners import NOBODY, Told
+from framework.hooks.listeners import NOBODY, Listeners
 from framework.model.queue import MessageQueue
 from framework.net.task_tree import TaskTree
 from framework.ports import Chance, Clock, Workers
-from framework.services.crew.run import Counts
+from framework.services.crew.run import MessageCounts
 from framework.services.orderly.calls import OrderCalls
 from framework.services.orderly.desk import Desk, InOrder, Lane
-from framework.services.orderly.ends import Buries, Decide, OrderEnds, Tells
+from framework.services.orderly.ends import Buries, Decide, OrderlyOutcomes, Tells
 from framework.services.orderly.watch import LOOK_AROUND_MS, Alarms, Pulse, StuckWatch, why_blocked, why_full
 from framework.services.queue.pull import GroupSide, PullLoop
 
@@ -51,20 +51,20 @@ class Orderly:
         brokers: Buries,
         reports: Tells,
         side: GroupSide,
-        counts: Counts,
+        counts: MessageCounts,
         clock: Clock,
         workers: Workers,
         chance: Chance,
         tree: TaskTree,
         decide: Decide = decide_in_order,
-        told: Told = NOBODY,
+        listeners: Listeners = NOBODY,
     ) -> None:
         self._group, self._size, self._clock, self._tree = group, size, clock, tree
         self._desks: dict[MessageQueue, Desk] = {}
         self._ready: deque[Lane] = deque()
         self._working = 0
         self._calls = OrderCalls(clock, workers)
-        self._ends = OrderEnds(
+        self._ends = OrderlyOutcomes(
             group,
             max_retries,
             brokers=brokers,
@@ -77,7 +77,7 @@ class Orderly:
         )
         self._alarms = Alarms(clock, self._stand_in_line)
         self._pulse = Pulse(clock, lambda: bool(self._desks))
-        self._watch = StuckWatch(group, clock, stuck_after_ms, self._lanes, told)
+        self._watch = StuckWatch(group, clock, stuck_after_ms, self._lanes, listeners)
 
     # Queues come and go
 

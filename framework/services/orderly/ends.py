@@ -23,7 +23,7 @@ from framework.model.last_words import LastWords
 from framework.model.message import Message
 from framework.model.outcome import Commit, Outcome, Rollback
 from framework.ports import Chance, Clock
-from framework.services.crew.run import Counts
+from framework.services.crew.run import MessageCounts
 from framework.services.orderly.desk import Lane
 from framework.services.outcome.unopened import CAUSES
 from framework.services.queue.pull import GroupSide
@@ -52,7 +52,7 @@ class Tells(Protocol):
 Decide = Callable[[Outcome, int, int], Settle | SendBack | Stay]
 
 
-class OrderEnds:
+class OrderlyOutcomes:
     """One a group. Nothing here starts a handler."""
 
     def __init__(
@@ -63,7 +63,7 @@ class OrderEnds:
         brokers: Buries,
         reports: Tells,
         side: GroupSide,
-        counts: Counts,
+        counts: MessageCounts,
         clock: Clock,
         chance: Chance,
         decide: Decide = decide_in_order,
@@ -83,7 +83,7 @@ class OrderEnds:
             self._advance(lane, portion, ended)
             pull.left(portion.chunk, ended)
         if result is not None:
-            self._uncommon(lane, portion, index + ended, result, now_ms)
+            self._not_success(lane, portion, index + ended, result, now_ms)
 
     def _is_late(self, lane: Lane, portion: Portion, now_ms: int) -> bool:
         is_late = portion.window.is_closed or not lane.desk.lease.holds(now_ms)
@@ -100,7 +100,7 @@ class OrderEnds:
 
     # Not plain success
 
-    def _uncommon(self, lane: Lane, portion: Portion, index: int, result: object, now_ms: int) -> None:
+    def _not_success(self, lane: Lane, portion: Portion, index: int, result: object, now_ms: int) -> None:
         message, pull, line = lane.line.as_tried(portion, index), lane.desk.pull, lane.line
         result = pull.judged(message, result)
         if isinstance(result, CAUSES):

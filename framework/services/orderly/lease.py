@@ -23,7 +23,7 @@ from framework.ports import Clock
 log = structlog.get_logger()
 
 
-class Locks(Protocol):
+class LockCalls(Protocol):
     """The calls of the client that leases need."""
 
     def where(self, queue: MessageQueue) -> str:
@@ -41,7 +41,7 @@ class LeaseLoop:
         self,
         group: str,
         member: str,
-        brokers: Locks,
+        brokers: LockCalls,
         clock: Clock,
         *,
         granted: Callable[[MessageQueue], None],

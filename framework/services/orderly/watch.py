@@ -12,7 +12,7 @@ from itertools import count
 
 import structlog
 
-from framework.hooks.listeners import NOBODY, Told
+from framework.hooks.listeners import NOBODY, Listeners
 from framework.model.delivery import Delivery
 from framework.ports import Clock
 from framework.services.orderly.desk import Desk, Lane
@@ -100,10 +100,10 @@ class StuckWatch:
         clock: Clock,
         stuck_after_ms: int,
         lanes: Callable[[], Iterator[Lane]],
-        told: Told = NOBODY,
+        listeners: Listeners = NOBODY,
     ) -> None:
         self._group, self._clock, self._stuck_after_ms, self._lanes = group, clock, stuck_after_ms, lanes
-        self._stuck = told.delivery_stuck
+        self._stuck = listeners.delivery_stuck
         self._timer: asyncio.TimerHandle | None = None
 
     def begun(self, lane: Lane, now_ms: int) -> None:

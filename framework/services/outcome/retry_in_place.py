@@ -21,7 +21,7 @@ from framework.services.queue.pull import PullLoop
 PAUSED_LOOK_SECONDS = 0.2  # how soon a try that is due goes on once its group does
 
 
-class Again:
+class RetryInPlace:
     """One per broadcasting group that is not orderly. At most `size` of its tries run at once."""
 
     def __init__(self, size: int, tree: TaskTree, clock: Clock, workers: Workers) -> None:
@@ -65,7 +65,7 @@ class Again:
         finally:
             self.pending -= 1
         if result is not None:
-            pull.uncommon(chunk, index, result, started)
+            pull.not_success(chunk, index, result, started)
         elif chunk.window.is_closed or chunk.finish(index):
             pull.left(chunk, 1)
 

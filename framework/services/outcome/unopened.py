@@ -34,7 +34,7 @@ class _HeldQueue:
     messages: list[tuple[Chunk, int]] = field(default_factory=list)
 
 
-class Held:
+class Unopened:
     """The held messages of one group: one task a queue that has any, none otherwise."""
 
     def __init__(self, group: str, tree: TaskTree, clock: Clock, workers: Workers) -> None:
@@ -75,7 +75,7 @@ class Held:
                     chunk.finish(index)
                     pull.left(chunk, 1)
                 else:
-                    pull.uncommon(chunk, index, result, started)
+                    pull.not_success(chunk, index, result, started)
         del self._queues[pull]
         pull.flow.release_hold()
         pull.bell.ring()

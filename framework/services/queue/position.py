@@ -42,7 +42,7 @@ StartPolicy = First | Last | Since
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartingPoint:
     """Where to begin and why, for the one log line that each queue's decision gets."""
 
     offset: int
@@ -97,7 +97,9 @@ class Arrivals:
                 return Since(at_ms=joined_ms - MARGIN_MS)
 
 
-async def find_start(brokers: KnowsOffsets, group: str, queue: MessageQueue, policy: StartPolicy, now_ms: int) -> Start:
+async def find_start(
+    brokers: KnowsOffsets, group: str, queue: MessageQueue, policy: StartPolicy, now_ms: int
+) -> StartingPoint:
     """Ask the broker; raises what the client raises, and the caller asks again later."""
     try:
         stored = await brokers.query_offset(group, queue)
@@ -107,7 +109,7 @@ async def find_start(brokers: KnowsOffsets, group: str, queue: MessageQueue, pol
         stored = await brokers.max_offset(queue)
     end = await brokers.max_offset(queue)
     if stored is not None:
-        return Start(_checked(queue, stored), f"stored {stored}", stored, end)
+        return StartingPoint(_checked(queue, stored), f"stored {stored}", stored, end)
     match policy:
         case First():
             offset, said = await brokers.min_offset(queue), "first"
@@ -117,10 +119,10 @@ async def find_start(brokers: KnowsOffsets, group: str, queue: MessageQueue, pol
             instant_ms = now_ms - age_ms if at_ms is None else at_ms
             offset = await brokers.search_offset(queue, instant_ms)
             said = f"since {instant_ms}" if at_ms is not None else f"the last {to_text(age_ms)}"
-    return Start(_checked(queue, offset), f"nothing stored, policy {said} -> {offset}", None, end)
+    return StartingPoint(_checked(queue, offset), f"nothing stored, policy {said} -> {offset}", None, end)
 
 
-def doubt_settled(start: Start, named: int | None, *, is_back: bool = False) -> Start:
+def doubt_settled(start: StartingPoint, named: int | None, *, is_back: bool = False) -> StartingPoint:
     """Where to go on after a broker named an offset that was not believed at once; None: it did not.
 
     What the master has stored stands above it. Where nothing is stored, an offset ahead is taken: a policy is for

@@ -21,17 +21,17 @@ from framework.core.skipping import Skipping
 from framework.core.statistics import Rates
 from framework.core.window import Window
 from framework.errors import FrameworkError, is_said
-from framework.hooks.listeners import NOBODY, Told
+from framework.hooks.listeners import NOBODY, Listeners
 from framework.model.happenings import ChunkSummary
 from framework.model.message import Message
 from framework.model.pulled import Damaged, Failed, Found, NothingNew, PullResult
 from framework.model.queue import MessageQueue
 from framework.net.wakeup import Wakeup
 from framework.ports import Clock
-from framework.services.crew.run import Counts
+from framework.services.crew.run import MessageCounts
 from framework.services.offsets.progress import QueueProgress
 from framework.services.queue.pacing import Pacing
-from framework.services.queue.position import Start, doubt_settled
+from framework.services.queue.position import StartingPoint, doubt_settled
 from framework.wire.codes import ResponseCode
 
 log = structlog.get_logger()
@@ -48,7 +48,7 @@ _STORED = (Found, NothingNew)
 """Answers of a broker that has stored the offset that rode on the pull."""
 
 
-class Pulls(Protocol):
+class QueuePulls(Protocol):
     """One queue's pulls, as the client makes them. An answer is always a value; only cancellation is raised."""
 
     def pull(self, offset: int, committable: Callable[[], int], *, alone: bool = False) -> Awaitable[PullResult]: ...
@@ -64,10 +64,10 @@ class TakesChunks(Protocol):
 class GroupSide(Protocol):
     """What an owned queue needs of its group."""
 
-    counts: Counts
+    counts: MessageCounts
 
     def left(self, queue: PullLoop, ended: int, *, is_late: bool = False) -> None: ...
-    def uncommon(self, queue: PullLoop, chunk: Chunk, index: int, result: object, started: float) -> None: ...
+    def not_success(self, queue: PullLoop, chunk: Chunk, index: int, result: object, started: float) -> None: ...
     def not_a_member(self, queue: MessageQueue) -> None: ...
 
 
@@ -78,10 +78,10 @@ class PullLoop:
         self,
         flow: QueueFlow,
         *,
-        pulls: Pulls,
+        pulls: QueuePulls,
         crew: TakesChunks,
         call: Callable[[Message], Any],
-        find_start: Callable[[], Awaitable[Start]],
+        find_start: Callable[[], Awaitable[StartingPoint]],
         offsets: OffsetTable,
         group: GroupSide,
         group_name: str,
@@ -92,7 +92,7 @@ class PullLoop:
         pacing: Pacing | None = None,
         batch: int = 1,
         judged: Callable[[Message, object], object] = lambda _, result: result,
-        told: Told = NOBODY,
+        listeners: Listeners = NOBODY,
     ) -> None:
         self.flow = flow
         self.queue = flow.queue
@@ -123,7 +123,7 @@ class PullLoop:
         """Handled messages that come again because their lease was lost before their offset was confirmed."""
         self.waits_for_rate = False
         """What was pulled waits until the group's `rate` lets it go."""
-        self._told, self._held_for = told, ""
+        self._listeners, self._held_for = listeners, ""
         self._skipped = 0
         """Since messages began to be skipped; 0 while none are."""
         now = clock.monotonic()
@@ -145,7 +145,7 @@ class PullLoop:
                     continue
                 await self._pull(step)
             elif type(step) is Wait:
-                if self._told.queue_held is not None:
+                if self._listeners.queue_held is not None:
                     self._tell_held(flow.held_because or "")
                 await self.bell.wait(None if step.until_ms is None else (step.until_ms + 1) / 1000)
             elif type(step) is Position:
@@ -159,8 +159,8 @@ class PullLoop:
         self._tell_held(reason)
 
     def _tell_held(self, reason: str) -> None:
-        if reason and reason != self._held_for and self._told.queue_held is not None:
-            self._told.queue_held(self.group_name, self.queue, reason)
+        if reason and reason != self._held_for and self._listeners.queue_held is not None:
+            self._listeners.queue_held(self.group_name, self.queue, reason)
         self._held_for = reason
 
     async def _pull(self, pull: Pull) -> None:
@@ -186,7 +186,7 @@ class PullLoop:
         elif type(result) is Damaged:
             self._damaged(result, pull.offset)
         elif type(result) is Failed:
-            self._offsets.untold(self.queue)
+            self._offsets.mark_unsent(self.queue)
             if result.code in NOT_A_MEMBER:
                 # Refused again after its heartbeat it stands back, as after any failure.
                 self._waits_for_heartbeat = self._trouble is None
@@ -211,7 +211,7 @@ class PullLoop:
 
     def _damaged(self, result: Damaged, offset: int) -> None:
         """Nothing of the pull was handed out. The flow has put it off, or left the record behind."""
-        self._offsets.untold(self.queue)
+        self._offsets.mark_unsent(self.queue)
         to = self.flow.next_offset
         if to == offset:
             return
@@ -282,7 +282,7 @@ class PullLoop:
             return 0  # also where 0 is to be stored: that does not ride
         if self.progress is not None and self.progress.fence.epoch is not None:
             return 0  # a pull carries no epoch
-        self._offsets.told(self.queue, offset)
+        self._offsets.mark_sent(self.queue, offset)
         self._rode = offset
         return offset
 
@@ -348,7 +348,7 @@ class PullLoop:
         if window.is_closed:
             self._group.left(self, ended, is_late=True)
             return
-        if self._told.after_chunk is not None:
+        if self._listeners.after_chunk is not None:
             self._summarise(chunk, ended)
         if chunk.low >= chunk.count:
             committable = window.settle()
@@ -367,11 +367,11 @@ class PullLoop:
         """Before anything is let go of: a chunk that ended before this is behind what may be committed, or empty."""
         is_over = chunk.low >= chunk.count and chunk.end > chunk.window.committable
         size = chunk.size if is_over else 0
-        if self._told.after_chunk is not None and (ended or size or chunk.spent):
-            self._told.after_chunk(ChunkSummary(self.group_name, self.queue, ended, chunk.spent * 1000, size))
+        if self._listeners.after_chunk is not None and (ended or size or chunk.spent):
+            self._listeners.after_chunk(ChunkSummary(self.group_name, self.queue, ended, chunk.spent * 1000, size))
 
-    def uncommon(self, chunk: Chunk, index: int, result: object, started: float) -> None:
-        self._group.uncommon(self, chunk, index, result, started)
+    def not_success(self, chunk: Chunk, index: int, result: object, started: float) -> None:
+        self._group.not_success(self, chunk, index, result, started)
 
     def late(self, chunk: Chunk, count: int) -> None:
         self._group.left(self, count, is_late=True)

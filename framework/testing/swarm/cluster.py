@@ -21,8 +21,7 @@ from framework.hooks.host import PluginHost
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.runtime.app import App
-from framework.settings.schema import AppSettings
-from framework.settings.schema import Cluster as ClusterSettings
+from framework.settings.schema import AppSettings, ClusterSettings
 from framework.testing.errors import Violation
 from framework.testing.sim.machine import Machine
 from framework.testing.sim.network import SimNetwork

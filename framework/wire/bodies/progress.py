@@ -25,7 +25,7 @@ class TopicStats(Body):
 
 
 @body
-class QueueProgress(Body):
+class OffsetWrapper(Body):
     broker_offset: int = 0
     consumer_offset: int = 0
     pull_offset: int = 0
@@ -36,7 +36,7 @@ class QueueProgress(Body):
 class ConsumeStats(Body):
     """A group's progress, queue by queue."""
 
-    offsets: Mapping[MessageQueue, QueueProgress] = wire("offsetTable", default_factory=dict)
+    offsets: Mapping[MessageQueue, OffsetWrapper] = wire("offsetTable", default_factory=dict)
     consume_tps: float = 0.0
 
 

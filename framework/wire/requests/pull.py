@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from framework.wire import frame
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.fields import Int32, command_for, from_fields, header, wire
 
 # Bits of sysFlag.
@@ -94,7 +94,7 @@ class PullTemplate:
         """Encode once, and cut behind the names of what varies: in JSON no text holds a quote as it is."""
         fields = {name: text for name, text in self._plain.fields.items() if name not in _VARYING}
         fields.update(dict.fromkeys(_VARYING, ""))
-        rest = frame.encode(Command(self._plain.code, fields))[frame.PREFIX_BYTES :]
+        rest = frame.encode(RemotingCommand(self._plain.code, fields))[frame.PREFIX_BYTES :]
         parts = []
         for name, value in ((b'"opaque":', b"0"), *((f'"{name}":"'.encode(), b"") for name in _VARYING)):
             before, rest = rest.split(name + value, 1)
@@ -108,9 +108,9 @@ class PullTemplate:
         header = b"%b%d%b%d%b%d%b%d%b" % (a, number, b, offset, c, commit, d, flags, e)
         return b"%b%b%b" % ((len(header) + 4).to_bytes(4), len(header).to_bytes(4), header)
 
-    def command(self, offset: int, commit_offset: int | None) -> Command:
+    def command(self, offset: int, commit_offset: int | None) -> RemotingCommand:
         """The same request as a command of its own."""
         flags, commit = (self.sys_flag, 0) if commit_offset is None else (self.sys_flag | COMMIT_OFFSET, commit_offset)
         fields = dict(self._plain.fields)
         fields.update(queueOffset=str(offset), commitOffset=str(commit), sysFlag=str(flags))
-        return Command(self._plain.code, fields)
+        return RemotingCommand(self._plain.code, fields)

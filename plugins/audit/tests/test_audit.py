@@ -16,12 +16,12 @@ from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import Ack, RetryLater
 from framework.model.queue import MessageQueue
-from framework.settings.schema import AppSettings, Plugins
+from framework.settings.schema import AppSettings, PluginsSettings
 
 
 def host_with(**settings: object) -> PluginHost:
     entry = EntryPoint("audit", "framework_audit.plugin:Audit", GROUP)
-    chosen = AppSettings(plugins=Plugins(settings={"audit": settings}))
+    chosen = AppSettings(plugins=PluginsSettings(settings={"audit": settings}))
     return PluginHost(chosen.plugins, chosen, discover=lambda: [entry])
 
 

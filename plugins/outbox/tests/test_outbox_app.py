@@ -30,7 +30,7 @@ from framework.reading import Reader, ReaderSettings, decode_properties
 from framework.runtime.logs.setup import secrets_of
 from framework.settings.changes import changes
 from framework.settings.explain import explained
-from framework.settings.schema import AppSettings, Plugins
+from framework.settings.schema import AppSettings, PluginsSettings
 from framework.testing import Harness
 from framework.wire.codes import RequestCode
 from tests.cli.processes import Command, command
@@ -39,7 +39,7 @@ from tests.reading.threads import ThreadBox, texts, thread_box
 
 def host_with(**settings: object) -> PluginHost:
     entry = EntryPoint("outbox", "framework_outbox.plugin:OutboxPlugin", GROUP)
-    chosen = AppSettings(plugins=Plugins(settings={"outbox": settings}))
+    chosen = AppSettings(plugins=PluginsSettings(settings={"outbox": settings}))
     return PluginHost(chosen.plugins, chosen, discover=lambda: [entry])
 
 
@@ -57,7 +57,7 @@ def test_without_a_database_no_message_is_asked_anything() -> None:
 def test_the_database_is_secret_wherever_settings_are_shown() -> None:
     """It may have a password; written so that neither its key nor its form tells."""
     before, after = (
-        AppSettings(plugins=Plugins(settings={"outbox": {"database": where, "interval": "1s"}}))
+        AppSettings(plugins=PluginsSettings(settings={"outbox": {"database": where, "interval": "1s"}}))
         for where in ("hush-1.db", "hush-2.db")
     )
     entry = EntryPoint("outbox", "framework_outbox.plugin:OutboxPlugin", GROUP)

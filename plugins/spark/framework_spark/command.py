@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from framework.errors import ConfigurationError
-from framework.settings.schema import AppSettings, Cluster
+from framework.settings.schema import AppSettings, ClusterSettings
 from framework_spark.connection import options_of
 from framework_spark.settings import SparkSettings
 
@@ -69,7 +69,7 @@ class SparkCommand:
         return 0
 
 
-def given(arguments: argparse.Namespace, cluster: Cluster) -> dict[str, str]:
+def given(arguments: argparse.Namespace, cluster: ClusterSettings) -> dict[str, str]:
     """Options of the source."""
     found = {**options_of(cluster, "backfill"), "topic": arguments.topic}
     for text, kind, option in ((arguments.since, "starting", "--from"), (arguments.until, "ending", "--to")):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from framework.errors import ConfigurationError
-from framework.settings.schema import Cluster
+from framework.settings.schema import ClusterSettings
 
 
-def options_of(cluster: Cluster, who: str) -> dict[str, str]:
+def options_of(cluster: ClusterSettings, who: str) -> dict[str, str]:
     """Those that say how it is reached. ConfigurationError for what executors cannot be told."""
     given = {"nameServers": ",".join(cluster.name_servers)}
     if cluster.credentials.access_key:

@@ -14,7 +14,7 @@ from framework_spark.backfill import PLAN, Plan, planned, run
 from framework_spark.settings import SparkSettings
 
 from framework.errors import ConfigurationError
-from framework.settings.schema import Cluster
+from framework.settings.schema import ClusterSettings
 from tests.reading.threads import ThreadBox, texts
 
 
@@ -25,7 +25,7 @@ def options(*words: str) -> Any:
 
 
 def given(*words: str) -> dict[str, str]:
-    return command.given(options("--topic", "orders", "--into", "x", *words), Cluster())
+    return command.given(options("--topic", "orders", "--into", "x", *words), ClusterSettings())
 
 
 @pytest.mark.parametrize("pieces", [1, 2, 3, 7, 50])

@@ -25,7 +25,7 @@ from framework.model.contracts import Counting, Taking
 from framework.model.queue import MessageQueue
 from framework.reading import Reader
 from framework.settings.fields import Start
-from framework.settings.schema import Cluster
+from framework.settings.schema import ClusterSettings
 from framework.testing import Harness
 from tests.reading.tables import Tables
 from tests.reading.threads import ThreadBox, texts
@@ -103,7 +103,7 @@ class Query:
 def managed(tally: Tally) -> ManagedQuery:
     taking = Taking(
         name="revenue", function=lambda frame: None, group="revenue", topic="clicks", tags="*", sql=None, batch=100,
-        linger_ms=0, max_retries=2, start=Start("first"), cluster=Cluster(),
+        linger_ms=0, max_retries=2, start=Start("first"), cluster=ClusterSettings(),
     )  # fmt: skip
     settings = GroupSettings(mode="source", checkpoint="/nowhere")
     return ManagedQuery(taking, settings, SharedSession(Tables()), tally=tally)

@@ -23,7 +23,7 @@ from framework.errors import ConfigurationError, ProtocolError
 from framework.model.queue import MessageQueue
 from framework.reading import Reader, ReaderSettings
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from tests.reading.threads import ThreadBox, texts
 
 ALL = ReadAllAvailable()
@@ -90,11 +90,11 @@ def damaged(box: ThreadBox, topic: str, record: int, harm: Callable[[bytearray],
         data = data[size:]
     harm(records[record])
 
-    def answer(request: Request) -> Command:
+    def answer(request: Request) -> RemotingCommand:
         begin = int(request.command.fields["queueOffset"])
         end = min(begin + int(request.command.fields["maxMsgNums"]), COUNT)
         fields = {"suggestWhichBrokerId": "0", "minOffset": "0", "maxOffset": f"{COUNT}", "nextBeginOffset": f"{end}"}
-        return Command(0, fields, b"".join(records[begin:end]))
+        return RemotingCommand(0, fields, b"".join(records[begin:end]))
 
     undo = box.broker.intercept(Interceptor(code=RequestCode.LITE_PULL_MESSAGE, answer=answer, times=None))
     try:

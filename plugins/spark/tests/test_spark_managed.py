@@ -27,7 +27,7 @@ from framework.errors import ConfigurationError
 from framework.model.contracts import Taking
 from framework.reading import Reader
 from framework.settings.fields import Start
-from framework.settings.schema import Cluster
+from framework.settings.schema import ClusterSettings
 from tests.interop.processes import wait_until
 from tests.reading.threads import ThreadBox, texts
 
@@ -51,7 +51,7 @@ class Given:
 def taking(function: Callable[[Any], object], **changes: Any) -> Taking:
     given = {
         "name": "revenue", "function": function, "group": "revenue", "topic": "clicks", "tags": "*", "sql": None,
-        "batch": 100, "linger_ms": 0, "max_retries": 2, "start": Start("first"), "cluster": Cluster(),
+        "batch": 100, "linger_ms": 0, "max_retries": 2, "start": Start("first"), "cluster": ClusterSettings(),
     }  # fmt: skip
     return Taking(**{**given, **changes})
 
@@ -116,7 +116,7 @@ def test_an_exception_is_the_handlers_fault_only_where_the_session_lives() -> No
 
 
 def test_what_the_handler_and_the_cluster_say_becomes_options() -> None:
-    cluster = Cluster.model_validate(
+    cluster = ClusterSettings.model_validate(
         {"name_servers": ["a:1", "b:2"], "tls": {"enabled": True, "ca_file": "ca.pem"},
          "credentials": {"access_key": "k", "secret_key": "s", "file": "keys.yaml"}}
     )  # fmt: skip
@@ -137,7 +137,7 @@ def test_what_the_handler_and_the_cluster_say_becomes_options() -> None:
 )
 def test_what_cannot_travel_to_executors_is_refused(cluster: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
-        query(lambda frame: None, cluster=Cluster.model_validate(cluster))
+        query(lambda frame: None, cluster=ClusterSettings.model_validate(cluster))
 
 
 def test_settings_that_cannot_work_are_refused() -> None:
@@ -309,7 +309,7 @@ def test_a_group_without_a_checkpoint_goes_on_where_the_brokers_have_it(
     box.send(topic, texts(topic, 5), queue=1, broker="broker-a")
     first, second, *_ = (each for each in reader.queues(topic) if reader.max_offset(each))
     reader.commit(topic, first, 3)
-    cluster = Cluster.model_validate({"name_servers": [box.address]})
+    cluster = ClusterSettings.model_validate({"name_servers": [box.address]})
 
     def starts(policy: Literal["first", "last"]) -> tuple[int, ...]:
         ours = query(lambda frame: None, topic=topic, group=topic, cluster=cluster, start=Start(policy))
@@ -325,7 +325,7 @@ def test_a_group_that_is_beyond_the_end_of_its_queue_is_an_error(box: ThreadBox,
     box.send(topic, texts(topic, 5), queue=0, broker="broker-a")
     place = next(each for each in reader.queues(topic) if reader.max_offset(each))
     reader.commit(topic, place, 2000)
-    given = {"topic": topic, "group": topic, "cluster": Cluster.model_validate({"name_servers": [box.address]})}
+    given = {"topic": topic, "group": topic, "cluster": ClusterSettings.model_validate({"name_servers": [box.address]})}
 
     with pytest.raises(DataLost, match=f"{place} ends at offset 5, and group {topic} is at 2000; .*failOnDataLoss"):
         query(lambda frame: None, **given)._starting()
@@ -354,7 +354,7 @@ def test_a_real_query_sends_back_what_fails_and_goes_on_where_it_stopped(
         )
 
     settings = GroupSettings(mode="source", checkpoint=str(tmp_path / "checkpoint"))
-    cluster = Cluster.model_validate({"name_servers": [box.address]})
+    cluster = ClusterSettings.model_validate({"name_servers": [box.address]})
 
     class Suite(SessionsOfThisProcess):
         def make(self) -> Any:

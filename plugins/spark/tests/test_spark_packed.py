@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from framework.errors import ProtocolError
 from framework.model.queue import MessageQueue
 from framework.reading import Columns
-from framework.wire.batch import Part
+from framework.wire.batch import BatchedMessage
 from framework.wire.batch import encode as encode_batch
 from framework.wire.stored import INNER_BATCH, Record, encode_record
 
@@ -173,7 +173,7 @@ def test_an_answer_without_records_is_a_gap_and_divides_no_batch() -> None:
 
 
 def test_several_messages_in_one_record_are_several_rows_without_a_gap() -> None:
-    body = encode_batch([Part(b"a", {"UNIQ_KEY": "1"}), Part(b"b", {"UNIQ_KEY": "2"})])
+    body = encode_batch([BatchedMessage(b"a", {"UNIQ_KEY": "1"}), BatchedMessage(b"b", {"UNIQ_KEY": "2"})])
     record = replace(PLAIN, body=body, sys_flag=INNER_BATCH, properties={"INNER_NUM": "2", "INNER_BASE": "7"})
     columns = Packed(QUEUE)
     columns.add(encode_record(record), 1 << 40)

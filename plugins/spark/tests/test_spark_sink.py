@@ -17,7 +17,7 @@ from framework.broker.request import Request
 from framework.errors import BrokerUnreachable, ConfigurationError
 from framework.reading import Reader, decode_properties
 from framework.wire.codes import RequestCode, ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from tests.reading.threads import ThreadBox, texts, thread_box
 
 BODY = StructType([StructField("body", BinaryType()), StructField("topic", StringType())])
@@ -135,7 +135,9 @@ def test_a_row_that_cannot_be_sent_is_named(box: ThreadBox, topic: str, row: dic
 
 
 def test_another_broker_takes_what_one_refuses(box: ThreadBox, reader: Reader, topic: str) -> None:
-    busy = Interceptor(code=RequestCode.SEND_BATCH_MESSAGE, answer=lambda _: Command(ResponseCode.SYSTEM_BUSY), times=1)
+    busy = Interceptor(
+        code=RequestCode.SEND_BATCH_MESSAGE, answer=lambda _: RemotingCommand(ResponseCode.SYSTEM_BUSY), times=1
+    )
     box.broker.intercept(busy)
 
     assert 3 == send(box.address, [{"body": f"{n}"} for n in range(3)], topic=topic)

@@ -21,7 +21,7 @@ from framework.errors import BrokerUnreachable, ConfigurationError
 from framework.model.queue import MessageQueue
 from framework.reading import Reader
 from framework.wire.codes import RequestCode, ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from tests.reading.threads import ThreadBox, texts, thread_box
 
 ALL = ReadAllAvailable()
@@ -342,7 +342,9 @@ def test_a_mirror_that_fails_is_no_reason_to_stop(
     ours = stream(box, filled, group="unlucky")
     start = ours.initialOffset()
     no = Interceptor(
-        code=RequestCode.UPDATE_CONSUMER_OFFSET, answer=lambda _: Command(ResponseCode.NO_PERMISSION), times=None
+        code=RequestCode.UPDATE_CONSUMER_OFFSET,
+        answer=lambda _: RemotingCommand(ResponseCode.NO_PERMISSION),
+        times=None,
     )
     undo = box.broker.intercept(no)
     try:
@@ -383,7 +385,7 @@ def test_a_stream_waits_for_one_broker_of_several(topic: str, capsys: pytest.Cap
         box.broker.intercept(
             Interceptor(
                 code=RequestCode.GET_MAX_OFFSET,
-                answer=lambda _: Command(ResponseCode.GO_AWAY),
+                answer=lambda _: RemotingCommand(ResponseCode.GO_AWAY),
                 times=None,
                 when=lambda request: request.node.name == "broker-b",
             )

@@ -20,9 +20,9 @@ from framework.runtime.logs import setup
 from framework.runtime.logs.failures import lines_of
 from framework.runtime.logs.places import with_place
 from framework.runtime.reports import GroupReports, Reports
-from framework.services.call.deliver import Hooks, call_for
+from framework.services.call.deliver import DeliveryHooks, call_for
 from framework.services.crew.run import RUNNING
-from framework.settings.schema import AppSettings, Cluster, Credentials, Logging, Tls
+from framework.settings.schema import AppSettings, ClusterSettings, CredentialsSettings, LoggingSettings, TlsSettings
 from framework.settings.secret import Secret
 from framework.testing import Harness
 
@@ -37,9 +37,9 @@ def _restored() -> Iterator[None]:
 
 
 def logged(level: str = "debug", form: str = "json") -> io.StringIO:
-    credentials = Credentials(access_key="LTAI5tExample", secret_key=Secret(CANARY))
-    cluster = Cluster(credentials=credentials, tls=Tls(key_password=Secret(SECOND)))
-    chosen = Logging.model_validate({"level": level, "format": form})
+    credentials = CredentialsSettings(access_key="LTAI5tExample", secret_key=Secret(CANARY))
+    cluster = ClusterSettings(credentials=credentials, tls=TlsSettings(key_password=Secret(SECOND)))
+    chosen = LoggingSettings.model_validate({"level": level, "format": form})
     stream = io.StringIO()
     setup.configure(AppSettings(cluster=cluster, logging=chosen), stream=stream)
     return stream
@@ -203,7 +203,7 @@ def test_a_failure_is_six_lines_and_shows_none_of_the_frameworks_frames(depth: i
     def bill(message: Message) -> None:
         failing(depth)
 
-    call = call_for(consumer("orders", "billing")(bill).spec, Hooks(before=[lambda _: None]), RealClock())
+    call = call_for(consumer("orders", "billing")(bill).spec, DeliveryHooks(before=[lambda _: None]), RealClock())
     error = call(Message("orders"))
     assert isinstance(error, ValueError)
     GroupReports(Reports(None, real_world().workers), RealClock()).failed("billing", Message("orders"), error)

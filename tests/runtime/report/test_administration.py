@@ -9,21 +9,21 @@ from framework import App, Message, Producer, RetryLater, consumer
 from framework.broker.intercept import Interceptor
 from framework.hooks.host import PluginHost
 from framework.model.queue import MessageQueue
-from framework.runtime.administration import AskedApp
+from framework.runtime.administration import AppAdministration
 from framework.runtime.report.observe import shown
 from framework.runtime.report.stacks import stacks
 from framework.settings.schema import AppSettings, ConsumerSettings
 from framework.wire.bodies.running import SUCCESS, THREW, RunningInfo
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from tests.runtime.test_app import box, run, running, send, until
 
 CANARY = "canary-a3f9"
-NO_LOCKS = Command(0, body=b'{"lockOKMQSet": []}')
+NO_LOCKS = RemotingCommand(0, body=b'{"lockOKMQSet": []}')
 
 
-def asked(app: App) -> AskedApp:
-    return AskedApp(lambda: app._groups, app.snapshot, app.world)
+def asked(app: App) -> AppAdministration:
+    return AppAdministration(lambda: app._groups, app.snapshot, app.world)
 
 
 def info_of(app: App, group: str, *, with_stacks: bool = False) -> RunningInfo:

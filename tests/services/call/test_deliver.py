@@ -15,7 +15,7 @@ from framework.declare.arguments import Argument
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import Ack, Drop, Outcome, RetryLater
-from framework.services.call.deliver import After, Hooks, call_for
+from framework.services.call.deliver import After, DeliveryHooks, call_for
 from tests.services.parts import LoopClock, messages_from, play
 
 (MESSAGE,) = messages_from(7, 1, attempt=3)
@@ -32,7 +32,7 @@ both = pytest.mark.parametrize("is_async", [False, True])
 
 
 def run(
-    act: Callable[[Any], object], hooks: Hooks, *, is_async: bool, wants_delivery: bool = False
+    act: Callable[[Any], object], hooks: DeliveryHooks, *, is_async: bool, wants_delivery: bool = False
 ) -> tuple[object, list[object]]:
     """What the call gave or raised for one message, and what the handler was given."""
     given: list[object] = []
@@ -69,13 +69,13 @@ def test_with_nobody_asking_it_is_the_users_own_function(*, is_async: bool) -> N
     def function(message: Message) -> None:
         return
 
-    assert function is call_for(spec_of(function, is_async=is_async), Hooks(), LoopClock())
-    assert not Hooks()
+    assert function is call_for(spec_of(function, is_async=is_async), DeliveryHooks(), LoopClock())
+    assert not DeliveryHooks()
 
 
 @both
 def test_a_handler_that_wants_the_delivery_gets_it(*, is_async: bool) -> None:
-    result, (given,) = run(lambda _: "result", Hooks(), is_async=is_async, wants_delivery=True)
+    result, (given,) = run(lambda _: "result", DeliveryHooks(), is_async=is_async, wants_delivery=True)
 
     assert "result" == result
     assert isinstance(given, Delivery)
@@ -84,8 +84,10 @@ def test_a_handler_that_wants_the_delivery_gets_it(*, is_async: bool) -> None:
 
 @both
 def test_a_handlers_error_passes_where_nobody_listens(*, is_async: bool) -> None:
-    assert "raised no such order" == run(fail, Hooks(), is_async=is_async, wants_delivery=True)[0]
-    assert "ValueError('no such order')" == repr(run(fail, Hooks(before=[lambda _: None]), is_async=is_async)[0])
+    assert "raised no such order" == run(fail, DeliveryHooks(), is_async=is_async, wants_delivery=True)[0]
+    assert "ValueError('no such order')" == repr(
+        run(fail, DeliveryHooks(before=[lambda _: None]), is_async=is_async)[0]
+    )
 
 
 @both
@@ -100,7 +102,7 @@ def test_hooks_before_are_asked_in_order_and_the_first_verdict_stands(*, is_asyn
 
         return hook
 
-    hooks = Hooks(before=[before("a", None), before("b", Drop("b")), before("c", RetryLater())])
+    hooks = DeliveryHooks(before=[before("a", None), before("b", Drop("b")), before("c", RetryLater())])
     assert (Drop("b"), []) == run(lambda _: None, hooks, is_async=is_async)
     assert ["a", "b"] == asked
 
@@ -123,7 +125,7 @@ def test_hooks_after_are_told_the_outcome_innermost_first(
     def after(name: str) -> After:
         return lambda delivery, outcome, elapsed_ms, _: heard.append((name, outcome, round(elapsed_ms)))
 
-    result, _ = run(act, Hooks(after=[after("outer"), after("inner")]), is_async=is_async)
+    result, _ = run(act, DeliveryHooks(after=[after("outer"), after("inner")]), is_async=is_async)
     elapsed_ms = 1_000 if is_async else 0
     assert expected_result == repr(result)
     assert [("inner", expected_outcome, elapsed_ms), ("outer", expected_outcome, elapsed_ms)] == heard
@@ -132,7 +134,7 @@ def test_hooks_after_are_told_the_outcome_innermost_first(
 @both
 def test_hooks_after_hear_of_a_verdict_too(*, is_async: bool) -> None:
     heard: list[Outcome] = []
-    hooks = Hooks(before=[lambda _: Drop("a")], after=[lambda _, outcome, *__: heard.append(outcome)])
+    hooks = DeliveryHooks(before=[lambda _: Drop("a")], after=[lambda _, outcome, *__: heard.append(outcome)])
 
     assert (Drop("a"), []) == run(lambda _: None, hooks, is_async=is_async)
     assert [Drop("a")] == heard
@@ -145,7 +147,7 @@ def test_cancellation_passes_and_nobody_is_told_an_outcome() -> None:
         await asyncio.sleep(1_000)
 
     async def story() -> bool:
-        hooks = Hooks(after=[lambda _, outcome, *__: heard.append(outcome)])
+        hooks = DeliveryHooks(after=[lambda _, outcome, *__: heard.append(outcome)])
         task = asyncio.get_running_loop().create_task(
             call_for(spec_of(forever, is_async=True), hooks, LoopClock())(MESSAGE)
         )

@@ -18,7 +18,7 @@ from framework.hooks.host import PluginHost
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import DeadLetter, Kind, Outcome, RetryLater
-from framework.services.call.deliver import Hooks, Rules, call_for
+from framework.services.call.deliver import DeliveryHooks, Rules, call_for
 from framework.services.call.in_place import watched_in_place
 from framework.services.call.undecodable import Undecodable
 from framework.services.crew.tasks import Crew
@@ -88,7 +88,7 @@ class Run:
     def late(self, chunk: Chunk, count: int) -> None:
         raise AssertionError("nothing expires here")
 
-    def uncommon(self, chunk: Chunk, index: int, result: object, started: float) -> None:
+    def not_success(self, chunk: Chunk, index: int, result: object, started: float) -> None:
         outcome = getattr(result, "outcome", result)
         self.uncommons.append((index, repr(outcome)))
         chunk.finish(index)
@@ -153,7 +153,7 @@ def told(function: Callable[..., Any], *, in_place: bool, retry: Retry | None, e
         clock = LoopClock()
         host.calls.now = clock.monotonic
         spec = replace(consumer("orders", "billing")(function).spec, retry=retry)
-        hooks = Hooks(host.calls.before, host.calls.after, calls=host.calls if in_place else None)
+        hooks = DeliveryHooks(host.calls.before, host.calls.after, calls=host.calls if in_place else None)
         call = call_for(spec, hooks, clock, Rules(undecodable, explicit_ack=explicit))
         assert (watched_in_place.__name__ in call.__qualname__) is in_place
         chunk = Chunk([Message("orders", body, queue_offset=at) for at, body in enumerate(BODIES)], 0, len(BODIES), 9)
@@ -209,7 +209,7 @@ def test_a_slow_hook_is_looked_at_closely_from_then_on() -> None:
         clock = LoopClock()
         clock.monotonic = host.calls.now  # type: ignore[method-assign]
         chunk = Chunk([Message("orders", b"", queue_offset=at) for at in range(3)], 0, 3, 9)
-        chunk.run = Run(call_for(spec, Hooks(host.calls.before, host.calls.after, calls=host.calls), clock))
+        chunk.run = Run(call_for(spec, DeliveryHooks(host.calls.before, host.calls.after, calls=host.calls), clock))
         crew = Crew(1, clock)
         crew.offer(chunk)
         worker = asyncio.get_running_loop().create_task(crew.work(crew.slots[0]))

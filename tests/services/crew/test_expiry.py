@@ -14,7 +14,7 @@ from framework import marks
 from framework.core.expiry import Slot
 from framework.hooks.builtin.expiry.dead_letter import ToDeadLetters
 from framework.hooks.builtin.expiry.extend import Extending
-from framework.hooks.builtin.expiry.send_back import SendBack
+from framework.hooks.builtin.expiry.send_back import SendingBack
 from framework.model.contracts import ExpiryPolicy
 from framework.model.delivery import Delivery
 from framework.model.message import Message
@@ -44,7 +44,7 @@ class Scene:
         self.tree = TaskTree()
         self.crew = Crew(size, LoopClock(), self._hire)
         self._hire(self.crew.slots)
-        self.expiry = Expiry("billing", (self.crew,), LoopClock(), policy or SendBack(), timeout_ms)
+        self.expiry = Expiry("billing", (self.crew,), LoopClock(), policy or SendingBack(), timeout_ms)
         self.tree.start(self.expiry.run(), name="expiry")
 
     def _hire(self, slots: Iterable[Slot]) -> None:
@@ -140,7 +140,7 @@ def test_a_limit_that_is_changed_holds_for_what_runs_already() -> None:
         begun = now()
         scene.offer(1)
         await asyncio.sleep(30)
-        scene.expiry.adopt(SendBack(), 60_000)
+        scene.expiry.adopt(SendingBack(), 60_000)
         await asyncio.sleep(29)
         assert [] == ended
         await asyncio.sleep(5)
@@ -149,7 +149,7 @@ def test_a_limit_that_is_changed_holds_for_what_runs_already() -> None:
 
         scene.offer(1)
         await asyncio.sleep(1)
-        scene.expiry.adopt(SendBack(), None)
+        scene.expiry.adopt(SendingBack(), None)
         await asyncio.sleep(600)
         assert 1 == len(ended), "no limit any more"
         scene.expiry.adopt(ToDeadLetters(), 60_000)
@@ -199,7 +199,7 @@ def test_the_limit_counts_from_the_handlers_start_and_not_from_the_pull() -> Non
 
 
 def swallowed() -> tuple[int, int, int]:
-    """A handler that does not heed its cancellation and ends well after all: ends, late ends, and uncommon ones."""
+    """A handler that does not heed its cancellation and ends well after all: ends, late ends, and not_success ones."""
 
     async def stubborn(_: Message) -> None:
         for _again in range(3):

@@ -6,21 +6,21 @@ import pytest
 
 from framework.core.retry import SendBack, Settle, decide
 from framework.model.outcome import Ack, DeadLetter, Drop, Kind, RetryLater, Suspend
-from framework.services.crew.run import Counts
+from framework.services.crew.run import MessageCounts
 
 
 @pytest.mark.parametrize("event", ["handled", "dead_lettered", "dropped"])
 def test_an_event_is_counted_under_its_name(event: str) -> None:
-    counts = Counts()
+    counts = MessageCounts()
 
     counts.add(event)
     counts.add(event)
     assert 2 == getattr(counts, event)
-    assert 2 == sum(getattr(counts, name) for name in Counts.__slots__)
+    assert 2 == sum(getattr(counts, name) for name in MessageCounts.__slots__)
 
 
 def test_a_retry_is_counted_as_retried() -> None:
-    counts = Counts()
+    counts = MessageCounts()
 
     counts.add("retry")
     assert " retried=1 " in repr(counts)
@@ -31,9 +31,9 @@ def test_a_retry_is_counted_as_retried() -> None:
 def test_every_decision_can_be_counted(outcome: Ack | Drop | DeadLetter | RetryLater | Suspend, attempt: int) -> None:
     decision: Settle | SendBack = decide(outcome, attempt, 16)
 
-    counts = Counts()
+    counts = MessageCounts()
     counts.add(decision.event)
-    assert 1 == sum(getattr(counts, name) for name in Counts.__slots__)
+    assert 1 == sum(getattr(counts, name) for name in MessageCounts.__slots__)
 
 
 @pytest.mark.parametrize(
@@ -47,13 +47,13 @@ def test_every_decision_can_be_counted(outcome: Ack | Drop | DeadLetter | RetryL
     ],
 )
 def test_kinds_of_ends_are_counted_where_they_are_not_plain_success(kind: Kind, name: str) -> None:
-    counts = Counts()
+    counts = MessageCounts()
 
     counts.add_kind(kind)
     expected = {name: 1} if name else {}
-    assert expected == {each: getattr(counts, each) for each in Counts.__slots__ if getattr(counts, each)}
+    assert expected == {each: getattr(counts, each) for each in MessageCounts.__slots__ if getattr(counts, each)}
 
 
 def test_an_unknown_event_is_a_bug() -> None:
     with pytest.raises(AssertionError, match="no such event: 'lost'"):
-        Counts().add("lost")
+        MessageCounts().add("lost")

@@ -21,8 +21,8 @@ from framework.model.contracts import KeepsProgress
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.net.wakeup import Wakeup
-from framework.services.offsets.progress import Counts, QueueProgress
-from framework.services.offsets.progress_use import Use
+from framework.services.offsets.progress import ProgressCounts, QueueProgress
+from framework.services.offsets.progress_use import StoreUse
 from framework.testing.sim.disk import SimDisk
 from tests.core.making import PLENTY
 from tests.services.parts import QUEUE, LoopClock, play
@@ -113,10 +113,10 @@ class Owner:
 
     def __init__(
         self, broker: Broker, store: KeepsProgress | None = None, member: str = "", members: Sequence[str] = (),
-        use: Use | None = None,
+        use: StoreUse | None = None,
     ) -> None:  # fmt: skip
         self.broker, self.offsets = broker, OffsetTable()
-        self.counts = Counts()
+        self.counts = ProgressCounts()
         self.progress = QueueProgress(
             "billing", QUEUE, store or TopicStore().open(Means(broker)), broker, self.offsets, LoopClock(), self.counts,
             broker.query_offset, member, lambda: members, use=use,

@@ -199,7 +199,7 @@ def test_a_flush_is_a_request_with_an_answer() -> None:
         assert await commits.flush(QUEUE), "nothing to say is well said"
         assert [] == brokers.answered
         table.advance(QUEUE, 60)
-        table.told(QUEUE, 60)
+        table.mark_sent(QUEUE, 60)
         assert await commits.flush(QUEUE), "a one-way message is no confirmation"
         assert await commits.flush(QUEUE)
         assert [("orders@broker-a:3", 60)] == brokers.answered

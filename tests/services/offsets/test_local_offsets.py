@@ -13,12 +13,12 @@ from framework.errors import ConfigurationError, StoreError
 from framework.model.queue import MessageQueue
 from framework.net.task_tree import TaskTree
 from framework.ports import World
-from framework.services.offsets.local_offsets import LocalOffsets, Place
+from framework.services.offsets.local_offsets import LocalOffsets, OffsetFiles
 from framework.testing.sim.disk import SimDisk
 from tests.services.parts import QUEUE, EvenChance, LoopClock, play, play_logged, told
 
 OTHER = MessageQueue("orders", "broker-b", 0)
-PLACE = Place("/offsets/app", "cache", "/java/10.0.0.1@DEFAULT")
+PLACE = OffsetFiles("/offsets/app", "cache", "/java/10.0.0.1@DEFAULT")
 
 
 class Disk(SimDisk):

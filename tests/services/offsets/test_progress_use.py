@@ -10,7 +10,7 @@ import pytest
 from framework.core import limits
 from framework.errors import BrokerUnreachable
 from framework.model.queue import MessageQueue
-from framework.services.offsets.progress_use import Use
+from framework.services.offsets.progress_use import StoreUse
 from tests.services.offsets.progress_scene import END, LOW, Broker, Owner, stuck_at_low
 from tests.services.parts import QUEUE, play, play_logged
 
@@ -39,8 +39,8 @@ class NameServer:
         return queue in self.files
 
     @property
-    def use(self) -> Use:
-        return Use("billing", self.route, self.has_file, lambda: self.changes, lambda: ("topic", ""))
+    def use(self) -> StoreUse:
+        return StoreUse("billing", self.route, self.has_file, lambda: self.changes, lambda: ("topic", ""))
 
 
 def test_all_queues_of_one_change_of_the_members_are_one_question() -> None:

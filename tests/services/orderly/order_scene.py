@@ -23,11 +23,11 @@ from framework.model.outcome import Outcome
 from framework.model.queue import MessageQueue
 from framework.net.task_tree import TaskTree
 from framework.services.call.batch_calls import batching_for
-from framework.services.call.deliver import Hooks, Rules
-from framework.services.crew.run import Counts
+from framework.services.call.deliver import DeliveryHooks, Rules
+from framework.services.crew.run import MessageCounts
 from framework.services.orderly.crew import Orderly
 from framework.services.orderly.desk import Desk, InOrder
-from framework.services.queue.position import Start
+from framework.services.queue.position import StartingPoint
 from framework.services.queue.pull import PullLoop
 from framework.services.recurring import Recurring
 from tests.services.parts import PLENTY, EvenChance, LoopClock
@@ -72,7 +72,7 @@ class Scene:
         key_of: Callable[[Message], str] | None = None,
         batch: int = 0,
         linger_ms: int = 0,
-        hooks: Hooks = Hooks(),  # noqa: B008 - frozen
+        hooks: DeliveryHooks = DeliveryHooks(),  # noqa: B008 - frozen
         flow_limits: FlowLimits = FlowLimits(),  # noqa: B008 - frozen
         max_retries: int = limits.MAX_RETRIES_IN_ORDER,
         stuck_after_ms: int = limits.STUCK_MS,
@@ -84,7 +84,7 @@ class Scene:
             batching = batching_for(spec, hooks, self.clock, Rules())
         self.call, self.how = call, InOrder(is_async, commits_by_hand, key_of, batching)
         self.flow_limits = flow_limits
-        self.counts = Counts()
+        self.counts = MessageCounts()
         self.events: list[tuple[str, int, int]] = []
         self.late = 0
         self.buried: list[int] = []
@@ -101,7 +101,7 @@ class Scene:
         )  # fmt: skip
 
     def take(self, queue: MessageQueue = Q1) -> PullLoop:
-        async def find_start() -> Start:
+        async def find_start() -> StartingPoint:
             raise AssertionError("nobody positions here")
 
         flow = QueueFlow(queue, Budget(PLENTY), self.flow_limits, needs_lease=True)
@@ -183,7 +183,7 @@ class Scene:
         else:
             self.counts.handled += ended
 
-    def uncommon(self, queue: PullLoop, chunk: Chunk, index: int, result: object, started: float) -> None:
+    def not_success(self, queue: PullLoop, chunk: Chunk, index: int, result: object, started: float) -> None:
         raise AssertionError("the crew decides itself here")
 
     def not_a_member(self, queue: MessageQueue) -> None:

@@ -12,7 +12,7 @@ from framework.errors import BodyUnavailable
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import Commit, DeadLetter, Drop, RetryLater, Rollback, Suspend
-from framework.services.call.deliver import Hooks
+from framework.services.call.deliver import DeliveryHooks
 from tests.services.orderly.order_scene import Q1, Scene, now
 from tests.services.parts import play
 
@@ -206,7 +206,7 @@ def test_nothing_behind_a_message_that_comes_again_unseen_is_handled() -> None:
         return RetryLater("1s", "not yet") if delivery.message.queue_offset == 2 and asked.count(2) < 3 else None
 
     async def main() -> None:
-        scene, seen = batches(lambda _: None, hooks=Hooks(before=(not_yet,)))
+        scene, seen = batches(lambda _: None, hooks=DeliveryHooks(before=(not_yet,)))
         scene.bring(5)
         await asyncio.sleep(5)
         assert [[(0, 1), (1, 1)], [(2, 3), (3, 1), (4, 1)]] == seen
@@ -240,7 +240,7 @@ def test_a_message_that_cannot_be_opened_holds_what_is_behind_it_and_uses_no_att
     handle_any: Callable[..., Any] = handle
 
     async def main() -> None:
-        scene = Scene(handle_any, batch=4, hooks=Hooks(before=(note,)))
+        scene = Scene(handle_any, batch=4, hooks=DeliveryHooks(before=(note,)))
         scene.take()
         (chunk,) = scene.bring(3)
         cast("list[Message]", chunk.messages)[1] = Locked("stock", queue=Q1, queue_offset=1)

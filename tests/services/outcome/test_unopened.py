@@ -19,9 +19,9 @@ from framework.model.message import Message
 from framework.model.outcome import RetryLater
 from framework.model.queue import MessageQueue
 from framework.net.task_tree import TaskTree
-from framework.services.crew.run import Counts
-from framework.services.outcome.unopened import CAUSES, Held
-from framework.services.queue.position import Start
+from framework.services.crew.run import MessageCounts
+from framework.services.outcome.unopened import CAUSES, Unopened
+from framework.services.queue.position import StartingPoint
 from framework.services.queue.pull import PullLoop
 from tests.services.parts import PLENTY, QUEUE, LoopClock, messages_from, play, play_logged, told
 
@@ -44,14 +44,14 @@ class Nothing:
 
 class Group:
     def __init__(self) -> None:
-        self.counts = Counts()
+        self.counts = MessageCounts()
         self.ended = 0
         self.uncommon_ends: list[tuple[int, str]] = []
 
     def left(self, queue: PullLoop, ended: int, *, is_late: bool = False) -> None:
         self.ended += ended
 
-    def uncommon(self, queue: PullLoop, chunk: Chunk, index: int, result: object, started: float) -> None:
+    def not_success(self, queue: PullLoop, chunk: Chunk, index: int, result: object, started: float) -> None:
         self.uncommon_ends.append((index, repr(result)))
 
     def not_a_member(self, queue: MessageQueue) -> None:
@@ -93,7 +93,7 @@ class Handler:
         return result
 
 
-async def no_start() -> Start:
+async def no_start() -> StartingPoint:
     raise AssertionError("nobody pulls here")
 
 
@@ -105,7 +105,7 @@ class Fixture:
         self.group = Group()
         self.tree = TaskTree()
         self.workers = InlineWorkers()
-        self.held = Held("billing", self.tree, LoopClock(), self.workers)
+        self.held = Unopened("billing", self.tree, LoopClock(), self.workers)
         flow = QueueFlow(QUEUE, Budget(PLENTY), FlowLimits())
         self.pull = PullLoop(
             flow, pulls=Nothing(), crew=Nothing(), call=call, find_start=no_start, offsets=OffsetTable(),

@@ -8,7 +8,7 @@ import pytest
 
 from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError, Refused
 from framework.model.queue import MessageQueue
-from framework.services.queue.position import First, Last, Since, Start, StartPolicy, find_start
+from framework.services.queue.position import First, Last, Since, StartingPoint, StartPolicy, find_start
 from tests.services.parts import QUEUE, play
 
 NOW_MS = 1_700_000_000_000
@@ -41,12 +41,12 @@ class Brokers:
         return 40 if self._lies is None else self._lies
 
 
-def find(brokers: Brokers, policy: StartPolicy) -> Callable[[], Awaitable[Start]]:
+def find(brokers: Brokers, policy: StartPolicy) -> Callable[[], Awaitable[StartingPoint]]:
     return lambda: find_start(brokers, "billing", QUEUE, policy, NOW_MS)
 
 
-def found(brokers: Brokers, policy: StartPolicy) -> Start:
-    async def story() -> Start:
+def found(brokers: Brokers, policy: StartPolicy) -> StartingPoint:
+    async def story() -> StartingPoint:
         return await find(brokers, policy)()
 
     return play(story)
@@ -58,23 +58,23 @@ POLICIES: list[StartPolicy] = [First(), Last(), Since(age_ms=HALF_AN_HOUR_MS), S
 @pytest.mark.parametrize(
     ("expected", "asked", "policy"),
     [
-        (Start(10, "nothing stored, policy first -> 10", None, 90), ["max", "min"], First()),
-        (Start(90, "nothing stored, policy last -> 90", None, 90), ["max"], Last()),
+        (StartingPoint(10, "nothing stored, policy first -> 10", None, 90), ["max", "min"], First()),
+        (StartingPoint(90, "nothing stored, policy last -> 90", None, 90), ["max"], Last()),
         (
-            Start(40, "nothing stored, policy the last 30m -> 40", None, 90),
+            StartingPoint(40, "nothing stored, policy the last 30m -> 40", None, 90),
             ["max", NOW_MS - HALF_AN_HOUR_MS],
             Since(age_ms=HALF_AN_HOUR_MS),
         ),
         (
-            Start(40, "nothing stored, policy since 1600000000000 -> 40", None, 90),
+            StartingPoint(40, "nothing stored, policy since 1600000000000 -> 40", None, 90),
             ["max", 1_600_000_000_000],
             Since(1_600_000_000_000),
         ),
-        (Start(40, "nothing stored, policy since 0 -> 40", None, 90), ["max", 0], Since(at_ms=0)),
+        (StartingPoint(40, "nothing stored, policy since 0 -> 40", None, 90), ["max", 0], Since(at_ms=0)),
     ],
 )
 def test_a_group_never_seen_begins_where_its_policy_says(
-    expected: Start, asked: list[object], policy: StartPolicy
+    expected: StartingPoint, asked: list[object], policy: StartPolicy
 ) -> None:
     brokers = Brokers(None)
 
@@ -88,7 +88,7 @@ def test_what_is_stored_beats_every_policy(policy: StartPolicy, stored: int) -> 
     """The end is asked for all the same: who begins there has nothing to catch up on."""
     brokers = Brokers(stored)
 
-    assert Start(stored, f"stored {stored}", stored, 90) == found(brokers, policy)
+    assert StartingPoint(stored, f"stored {stored}", stored, 90) == found(brokers, policy)
     assert ["max"] == brokers.asked
 
 

@@ -19,14 +19,14 @@ from framework.errors import BrokerUnreachable, FrameworkError
 from framework.model.message import Message
 from framework.model.pulled import Failed, Found, NothingNew, OffsetIllegal, PullResult
 from framework.model.queue import MessageQueue
-from framework.services.crew.run import Counts
+from framework.services.crew.run import MessageCounts
 from framework.services.queue.pacing import Pacing
-from framework.services.queue.position import Start
+from framework.services.queue.position import StartingPoint
 from framework.services.queue.pull import PullLoop
 from tests.services.parts import PLENTY, QUEUE, LoopClock, end, messages_from, play, play_logged, start, told, turns
 
 BEHIND, AHEAD = OffsetIllegal(40, 7, 40), OffsetIllegal(500, 500, 900)
-NOTHING_STORED = Start(7, "nothing stored, policy first -> 7", None)
+NOTHING_STORED = StartingPoint(7, "nothing stored, policy first -> 7", None)
 
 
 class Script:
@@ -66,7 +66,7 @@ class Taken:
 
 class Group:
     def __init__(self) -> None:
-        self.counts = Counts()
+        self.counts = MessageCounts()
         self.ended = 0
         self.uncommon_ends: list[tuple[int, object]] = []
         self.not_a_member_calls = 0
@@ -74,7 +74,7 @@ class Group:
     def left(self, queue: PullLoop, ended: int, *, is_late: bool = False) -> None:
         self.ended += ended
 
-    def uncommon(self, queue: PullLoop, chunk: Chunk, index: int, result: object, started: float) -> None:
+    def not_success(self, queue: PullLoop, chunk: Chunk, index: int, result: object, started: float) -> None:
         self.uncommon_ends.append((index, result))
 
     def not_a_member(self, queue: MessageQueue) -> None:
@@ -88,7 +88,7 @@ class Fixture:
         self,
         *answers: PullResult,
         bounds: FlowLimits | None = None,
-        starts: tuple[Start | Exception, ...] = (),
+        starts: tuple[StartingPoint | Exception, ...] = (),
         pacing: Pacing | None = None,
         batch: int = 1,
     ) -> None:
@@ -97,7 +97,7 @@ class Fixture:
         self.group = Group()
         self.offsets = OffsetTable()
         self.budget = Budget(PLENTY)
-        self._starts = list(starts) or [Start(100, "stored 100", 100)]
+        self._starts = list(starts) or [StartingPoint(100, "stored 100", 100)]
         self.flow = QueueFlow(QUEUE, self.budget, bounds or FlowLimits(), jitter=0.0)
         self.loop = PullLoop(
             self.flow, pulls=self.script, crew=self.crew, call=handle, find_start=self._find_start,
@@ -107,7 +107,7 @@ class Fixture:
         self.flow.run = self.loop
         self.task = start(self.loop.run())
 
-    async def _find_start(self) -> Start:
+    async def _find_start(self) -> StartingPoint:
         await asyncio.sleep(0)
         found = self._starts.pop(0)
         if isinstance(found, Exception):
@@ -222,7 +222,7 @@ def test_what_was_doubted_and_stands_goes_on_with_all_it_holds() -> None:
     async def story() -> None:
         it = Fixture(
             found(100, 3), OffsetIllegal(0, 0, 0), NothingNew(103, 0, 103),
-            starts=(Start(100, "stored 100", 100), Start(100, "stored 100", 100)),
+            starts=(StartingPoint(100, "stored 100", 100), StartingPoint(100, "stored 100", 100)),
         )  # fmt: skip
         await turns()
         (chunk,) = it.crew.chunks
@@ -237,7 +237,7 @@ def test_what_was_doubted_and_stands_goes_on_with_all_it_holds() -> None:
 
 def test_a_position_that_cannot_be_had_is_named_and_asked_again_and_nothing_is_pulled_meanwhile() -> None:
     async def story() -> None:
-        it = Fixture(starts=(BrokerUnreachable("broker-a gives no answer"), Start(7, "stored 7", 7)))
+        it = Fixture(starts=(BrokerUnreachable("broker-a gives no answer"), StartingPoint(7, "stored 7", 7)))
         await asyncio.sleep(0.4)
         assert [] == it.script.asked
         assert it.offsets.committable(QUEUE) is None
@@ -267,7 +267,7 @@ def test_a_queue_that_lacks_its_first_record_is_named_as_what_it_is() -> None:
             return False
 
     async def story() -> None:
-        it = Fixture(starts=(Start(7, "stored 7", 7), Start(7, "stored 7", 7)))
+        it = Fixture(starts=(StartingPoint(7, "stored 7", 7), StartingPoint(7, "stored 7", 7)))
         it.loop.progress = Progress()  # type: ignore[assignment]  # as much of it as this takes
         await asyncio.sleep(2)
         await end(it.task)
@@ -296,19 +296,19 @@ def test_a_queue_moved_by_its_broker_goes_on_from_there_and_says_so() -> None:
 @pytest.mark.parametrize(
     ("answer", "asked_again", "begins", "reason"),
     [
-        (BEHIND, Start(101, "stored 101", 101), 101, "moved by its broker to 40, but stored 101"),
+        (BEHIND, StartingPoint(101, "stored 101", 101), 101, "moved by its broker to 40, but stored 101"),
         # A topic made again has no offsets: what lies below 40 is not what was read, and none of it is to be skipped.
         (BEHIND, NOTHING_STORED, 7, "moved by its broker to 40, but nothing stored, policy first -> 7"),
         (AHEAD, NOTHING_STORED, 500, "moved by its broker to 500, and nothing stored"),
     ],
 )
 def test_what_the_master_has_stored_stands_above_an_offset_that_is_far_away(
-    answer: OffsetIllegal, asked_again: Start, begins: int, reason: str
+    answer: OffsetIllegal, asked_again: StartingPoint, begins: int, reason: str
 ) -> None:
     async def story() -> None:
         it = Fixture(
             found(100, 3), answer, found(begins, 2),
-            starts=(Start(100, "stored 100", 100), asked_again),
+            starts=(StartingPoint(100, "stored 100", 100), asked_again),
         )  # fmt: skip
         await turns()
         _, new = it.crew.chunks
@@ -405,7 +405,7 @@ def test_the_end_of_a_chunk_moves_the_offset_and_is_counted_once() -> None:
         it.loop.left(chunk, 0)
         assert (3, 103) == (it.group.ended, it.offsets.committable(QUEUE))
         assert 0 == it.budget.used
-        it.loop.uncommon(chunk, 1, "a result", 0.0)
+        it.loop.not_success(chunk, 1, "a result", 0.0)
         assert [(1, "a result")] == it.group.uncommon_ends
         await end(it.task)
 

@@ -10,7 +10,7 @@ from framework.errors import FrameworkError, ProtocolError, Refused, RequestTime
 from framework.model.queue import MessageQueue
 from framework.services.queue.position import MARGIN_MS, Arrivals, First, Last, Since, StartPolicy, find_start
 from framework.wire.codes import RequestCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from tests.client.script import A, ScriptedCluster
 from tests.net.memory import virtually
 
@@ -21,13 +21,13 @@ JOINED_MS = 1_800_000_000_000
 V4_9_3, V5_0_0 = 399, 413
 
 # What the broker answers to the question for the stored offset; None: no answer at all.
-ANSWERS: dict[str, Command | None] = {
-    "nothing stored": Command(22, remark="Not found, maybe this group consumer boot first"),
-    "5": Command(0, {"offset": "5"}),
-    "-2": Command(0, {"offset": "-2"}),
+ANSWERS: dict[str, RemotingCommand | None] = {
+    "nothing stored": RemotingCommand(22, remark="Not found, maybe this group consumer boot first"),
+    "5": RemotingCommand(0, {"offset": "5"}),
+    "-2": RemotingCommand(0, {"offset": "-2"}),
     "time-out": None,
-    "error": Command(1, remark="system busy"),
-    "young topic answering 0": Command(0, {"offset": "0"}, version=V4_9_3),
+    "error": RemotingCommand(1, remark="system busy"),
+    "young topic answering 0": RemotingCommand(0, {"offset": "0"}, version=V4_9_3),
 }
 # Queues hold 10 to 90, young ones 0 to 90; offset 40 is the first one at the timestamp.
 TABLE: dict[tuple[str, str], tuple[int | type[FrameworkError], int | type[FrameworkError]]] = {
@@ -59,18 +59,18 @@ def begun(policy: str, answer: str, queue: MessageQueue, *, stored: dict[str, di
     async def story() -> tuple[int, str]:
         cluster = ScriptedCluster()
 
-        def broker(request: Command) -> Command | None:
+        def broker(request: RemotingCommand) -> RemotingCommand | None:
             match request.code:
                 case RequestCode.QUERY_CONSUMER_OFFSET:
                     return ANSWERS[answer]
                 case RequestCode.GET_MAX_OFFSET:
-                    return Command(0, {"offset": "90"})
+                    return RemotingCommand(0, {"offset": "90"})
                 case RequestCode.GET_MIN_OFFSET:
-                    return Command(0, {"offset": "0" if answer.startswith("young") else "10"})
+                    return RemotingCommand(0, {"offset": "0" if answer.startswith("young") else "10"})
                 case RequestCode.SEARCH_OFFSET_BY_TIMESTAMP:
-                    return Command(0, {"offset": "40"})
+                    return RemotingCommand(0, {"offset": "40"})
                 case RequestCode.GET_ALL_CONSUMER_OFFSET:
-                    return Command(0, body=json.dumps({"offsetTable": stored}).encode())
+                    return RemotingCommand(0, body=json.dumps({"offsetTable": stored}).encode())
                 case _:
                     raise AssertionError(f"nobody need ask {request!r}")
 
@@ -112,7 +112,7 @@ def test_a_zero_that_is_really_stored_is_one(policy: str) -> None:
 
 
 def test_a_newer_broker_s_zero_needs_no_second_look() -> None:
-    ANSWERS["0"] = Command(0, {"offset": "0"}, version=V5_0_0)
+    ANSWERS["0"] = RemotingCommand(0, {"offset": "0"}, version=V5_0_0)
     try:
         assert (0, "stored 0") == begun("last", "0", TOPIC, stored={})
     finally:

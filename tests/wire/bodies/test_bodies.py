@@ -20,7 +20,7 @@ from framework.model.queue import MessageQueue
 from framework.model.subscription import Subscription
 from framework.wire import bodies
 from framework.wire.bodies.heartbeat import ConsumerData, Heartbeat, subscriptions_of
-from framework.wire.bodies.progress import ConsumeStats, QueueProgress, ResetOffsets
+from framework.wire.bodies.progress import ConsumeStats, OffsetWrapper, ResetOffsets
 from framework.wire.bodies.route import BrokerData, QueueData, TopicRoute
 from framework.wire.bodies.running import ProcessQueueInfo, RunningInfo
 from framework.wire.bodies.shape import Body
@@ -62,7 +62,7 @@ GOLDEN = [
         ('{"offsetTable":{{"brokerName":"b","queueId":0,"topic":"T"}:5,{"brokerName":"b","queueId":1,"topic":"T"}:7}}'),
     ),
     (
-        ConsumeStats(offsets={QUEUE: QueueProgress(broker_offset=10, consumer_offset=4)}),
+        ConsumeStats(offsets={QUEUE: OffsetWrapper(broker_offset=10, consumer_offset=4)}),
         (
             '{"consumeTps":0.0,"offsetTable":{{"brokerName":"b","queueId":0,"topic":"T"}:{"brokerOffset":10,'
             '"consumerOffset":4,"lastTimestamp":0,"pullOffset":0}}}'

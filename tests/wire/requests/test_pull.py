@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from framework.errors import ProtocolError
 from framework.wire import frame
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.requests.pull import COMMIT_OFFSET, SUSPEND, PullRequest, PullTemplate, read_progress
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
@@ -52,7 +52,7 @@ def test_the_commit_flag_stands_only_with_a_commit_offset() -> None:
     assert ("2", "0") == flag_and_commit(frame.decode(template.frame(1, 5, None)[4:]))
 
 
-def flag_and_commit(command: Command) -> tuple[str, str]:
+def flag_and_commit(command: RemotingCommand) -> tuple[str, str]:
     return command.fields["sysFlag"], command.fields["commitOffset"]
 
 

@@ -61,7 +61,7 @@ Entry = Annotated[Named, BeforeValidator(named)]
 Beginning = Annotated[str, Field(min_length=1)]
 
 
-class Options(BaseModel):
+class ByConfigOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, arbitrary_types_allowed=True)
 
     members: Annotated[Mapping[Beginning, tuple[Entry, ...]], Field(min_length=1)]
@@ -70,12 +70,12 @@ class Options(BaseModel):
 
 class ByConfig:
     name = "by_config"
-    options = Options
+    options = ByConfigOptions
 
     def __init__(self, table: Mapping[str, Sequence[Named]] | None = None) -> None:
         self._table = dict(sorted((table or {}).items()))
 
-    def configured(self, options: Options, choose: object) -> ByConfig:
+    def configured(self, options: ByConfigOptions, choose: object) -> ByConfig:
         return ByConfig(options.members)
 
     def allocate(self, member: str, members: Sequence[str], queues: Sequence[MessageQueue]) -> list[MessageQueue]:

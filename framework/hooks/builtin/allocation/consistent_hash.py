@@ -17,7 +17,7 @@ from framework.model.contracts import AllocationStrategy
 from framework.model.queue import MessageQueue
 
 
-class Options(BaseModel):
+class ConsistentHashOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     virtual_nodes: int = Field(default=10, ge=1, le=10_000)
@@ -26,12 +26,12 @@ class Options(BaseModel):
 
 class ConsistentHash:
     name = "consistent_hash"
-    options = Options
+    options = ConsistentHashOptions
 
     def __init__(self, virtual_nodes: int = 10) -> None:
         self._virtual_nodes = virtual_nodes
 
-    def configured(self, options: Options, choose: object) -> ConsistentHash:
+    def configured(self, options: ConsistentHashOptions, choose: object) -> ConsistentHash:
         return ConsistentHash(options.virtual_nodes)
 
     def allocate(self, member: str, members: Sequence[str], queues: Sequence[MessageQueue]) -> list[MessageQueue]:

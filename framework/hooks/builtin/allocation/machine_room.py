@@ -25,7 +25,7 @@ _WHOLE = Averaging()
 Room = Annotated[str, Field(min_length=1)]
 
 
-class Options(BaseModel):
+class MachineRoomOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     rooms: Annotated[tuple[Room, ...], Field(min_length=1)]
@@ -34,12 +34,12 @@ class Options(BaseModel):
 
 class MachineRoom:
     name = "machine_room"
-    options = Options
+    options = MachineRoomOptions
 
     def __init__(self, rooms: Sequence[str] = ()) -> None:
         self._rooms = tuple(rooms)
 
-    def configured(self, options: Options, choose: object) -> MachineRoom:
+    def configured(self, options: MachineRoomOptions, choose: object) -> MachineRoom:
         return MachineRoom(options.rooms)
 
     def allocate(self, member: str, members: Sequence[str], queues: Sequence[MessageQueue]) -> list[MessageQueue]:

@@ -22,7 +22,7 @@ Thing = TypeVar("Thing")
 Beginning = Annotated[str, Field(min_length=1)]
 
 
-class Options(BaseModel):
+class NearbyOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, arbitrary_types_allowed=True)
 
     over: Annotated[Allocation, BeforeValidator(written)] = Allocation("averaging")
@@ -35,7 +35,7 @@ class Options(BaseModel):
 
 class Nearby:
     name = "nearby"
-    options = Options
+    options = NearbyOptions
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Nearby:
             key=lambda pair: (-len(pair[0]), pair),
         )
 
-    def configured(self, options: Options, choose: Callable[[Allocation, str], AllocationStrategy]) -> Nearby:
+    def configured(self, options: NearbyOptions, choose: Callable[[Allocation, str], AllocationStrategy]) -> Nearby:
         return Nearby(choose(options.over, "over"), separator=options.separator, rooms=options.rooms)
 
     def allocate(self, member: str, members: Sequence[str], queues: Sequence[MessageQueue]) -> list[MessageQueue]:

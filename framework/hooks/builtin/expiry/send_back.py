@@ -13,7 +13,7 @@ from framework.model.outcome import RetryLater
 DELAY = "10s"  # level 3
 
 
-class SendBack:
+class SendingBack:
     name = "send_back"
 
     def decide(self, delivery: Delivery, age_ms: int) -> RetryLater:
@@ -22,4 +22,4 @@ class SendBack:
 
 @hookimpl
 def register_expiry_policies() -> list[ExpiryPolicy]:
-    return [SendBack()]
+    return [SendingBack()]

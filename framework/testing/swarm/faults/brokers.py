@@ -7,14 +7,14 @@ it: its connections are reset, new ones refused for a while, and it has forgotte
 from __future__ import annotations
 
 from framework.broker.intercept import Interceptor
-from framework.broker.locks import Locks
+from framework.broker.locks import QueueLocks
 from framework.broker.name_server import route_of
 from framework.broker.node import Node
 from framework.broker.request import Request
 from framework.testing.swarm.checkers.who_is_heard_counts import LEFT_OUT_MAX_S
 from framework.testing.swarm.faults.nemesis import Nemesis, Struck
 from framework.wire.codes import RequestCode, ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 from framework.wire.fields import from_fields
 from framework.wire.requests.route import RouteRequest
 
@@ -32,7 +32,7 @@ def restart(nemesis: Nemesis, node: Node, seconds: float) -> None:
     nemesis.network.refuse(nemesis.broker_host, seconds, port)
     nemesis.network.break_connections(nemesis.broker_host, 1.0, port)
     if not node.settings.keeps_locks:
-        node.locks = Locks()
+        node.locks = QueueLocks()
 
 
 def leave_out_of_routes(nemesis: Nemesis) -> Struck:
@@ -47,12 +47,12 @@ def leave_out_of_routes(nemesis: Nemesis) -> Struck:
 def without(node: Node) -> Interceptor:
     """Routes as a name server tells them to which this broker has not registered yet."""
 
-    def answer(request: Request) -> Command:
+    def answer(request: Request) -> RemotingCommand:
         topic = from_fields(RouteRequest, request.command.fields).topic
         route = route_of([each for each in request.node.neighbours() if each is not node], topic)
         if route is None:
-            return Command(ResponseCode.TOPIC_NOT_EXIST, remark="not registered yet")
-        return Command(ResponseCode.SUCCESS, body=route.encode())
+            return RemotingCommand(ResponseCode.TOPIC_NOT_EXIST, remark="not registered yet")
+        return RemotingCommand(ResponseCode.SUCCESS, body=route.encode())
 
     return Interceptor(code=RequestCode.GET_ROUTEINFO_BY_TOPIC, answer=answer, times=None)
 

@@ -17,7 +17,7 @@ from framework.testing.swarm.cluster import Cluster
 from framework.testing.swarm.faults import brokers, operators, subscriptions, topics
 from framework.testing.swarm.faults.nemesis import KINDS_MAX, Nemesis, Struck
 from framework.wire.codes import RequestCode, ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 
 HOLD_MAX_S = 8.0
 CUT_MAX_S = 12.0
@@ -234,11 +234,11 @@ def _code_storm(nemesis: Nemesis) -> Struck:
     return "broker", f"answers {len(requests)} kinds of request with code {int(code)} for {seconds:.1f}s"
 
 
-def _stormy(request: int, code: int) -> Command:
+def _stormy(request: int, code: int) -> RemotingCommand:
     """In place of a code that nobody knows, an offset that none can be."""
     if request == RequestCode.QUERY_CONSUMER_OFFSET and code == UNKNOWN_CODE:
-        return Command(ResponseCode.SUCCESS, {"offset": "-2"})
-    return Command(code, remark="a storm")
+        return RemotingCommand(ResponseCode.SUCCESS, {"offset": "-2"})
+    return RemotingCommand(code, remark="a storm")
 
 
 def _damage(nemesis: Nemesis) -> Struck:

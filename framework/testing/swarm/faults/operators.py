@@ -22,7 +22,7 @@ from framework.testing.sim.node import Node
 from framework.testing.swarm.faults.nemesis import Nemesis, Struck
 from framework.testing.swarm.wiretap import NOTHING_KEPT
 from framework.wire.codes import RequestCode, ResponseCode
-from framework.wire.command import Command
+from framework.wire.command import RemotingCommand
 
 STOCK = 0.5
 """How often a broker without retry queues is as RocketMQ's, which say yes and keep nothing; the box refuses."""
@@ -65,7 +65,7 @@ def take_retry_queues(nemesis: Nemesis) -> Struck:
     if not struck or broker is None:
         return None
     if is_stock:
-        yes = Command(ResponseCode.SUCCESS, remark=NOTHING_KEPT)
+        yes = RemotingCommand(ResponseCode.SUCCESS, remark=NOTHING_KEPT)
         code = RequestCode.CONSUMER_SEND_MSG_BACK
         swallow = Interceptor(code=code, answer=yes, times=None, when=partial(_swallowed, nemesis))
         nemesis.for_a_while(seconds, broker.intercept(swallow))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from framework.hooks.builtin.allocation.by_config import ByConfig, Named, Options
+from framework.hooks.builtin.allocation.by_config import ByConfig, ByConfigOptions, Named
 from framework.model.queue import MessageQueue
 from framework.testing.laws import check_allocation
 
@@ -15,7 +15,7 @@ RETRIES = [MessageQueue("%RETRY%billing", "broker-a", number) for number in rang
 
 def strategy(**members: list[str]) -> ByConfig:
     table = {name.replace("_", "-"): entries for name, entries in members.items()}
-    return ByConfig(Options.model_validate({"members": table}).members)
+    return ByConfig(ByConfigOptions.model_validate({"members": table}).members)
 
 
 def owned(made: ByConfig, members: list[str], queues: list[MessageQueue] = QUEUES) -> list[str]:
@@ -98,8 +98,8 @@ def test_it_keeps_the_laws() -> None:
     ],
 )
 def test_an_entry_names_a_topic_a_broker_and_numbers(text: str, expected: Named) -> None:
-    assert {"web": (expected,)} == Options.model_validate({"members": {"web": [text]}}).members
-    assert {"web": (expected,)} == Options.model_validate({"members": {"web": [expected]}}).members
+    assert {"web": (expected,)} == ByConfigOptions.model_validate({"members": {"web": [text]}}).members
+    assert {"web": (expected,)} == ByConfigOptions.model_validate({"members": {"web": [expected]}}).members
 
 
 @pytest.mark.parametrize(
@@ -110,10 +110,10 @@ def test_an_entry_names_a_topic_a_broker_and_numbers(text: str, expected: Named)
 )  # fmt: skip
 def test_other_entries_are_refused(entry: object) -> None:
     with pytest.raises(ValidationError):
-        Options.model_validate({"members": {"web": [entry]}})
+        ByConfigOptions.model_validate({"members": {"web": [entry]}})
 
 
 @pytest.mark.parametrize("members", [{}, {"": ["orders@b"]}, None])
 def test_a_table_names_somebody(members: object) -> None:
     with pytest.raises(ValidationError):
-        Options.model_validate({"members": members})
+        ByConfigOptions.model_validate({"members": members})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from framework.hooks.builtin.allocation.machine_room import MachineRoom, Options
+from framework.hooks.builtin.allocation.machine_room import MachineRoom, MachineRoomOptions
 from framework.model.queue import MessageQueue
 from framework.testing.laws import check_allocation
 
@@ -46,4 +46,4 @@ def test_copies_of_what_failed_have_an_owner_wherever_they_lie() -> None:
 @pytest.mark.parametrize("rooms", [[], [""], None])
 def test_a_room_must_be_named(rooms: object) -> None:
     with pytest.raises(ValidationError):
-        Options.model_validate({"rooms": rooms})
+        MachineRoomOptions.model_validate({"rooms": rooms})
