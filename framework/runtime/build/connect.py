@@ -20,8 +20,7 @@ from framework.net.credentials import Credentials
 from framework.net.tls import TlsOptions, check_files
 from framework.runtime.group.plan import GroupPlan
 from framework.services.queue.position import First, Since
-from framework.settings.schema import AppSettings, TlsSettings
-from framework.settings.schema import ClusterSettings
+from framework.settings.schema import AppSettings, ClusterSettings, TlsSettings
 from framework.wire.bodies.heartbeat import (
     BROADCASTING,
     CLUSTERING,

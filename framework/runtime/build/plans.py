@@ -24,21 +24,21 @@ from framework.runtime.build.codecs import with_codec
 from framework.runtime.build.collect import max_retries_of, mixture, over_maximum, same_topic, without_meaning
 from framework.runtime.build.folders import folder_of
 from framework.runtime.build.namespaced import seen_from_inside
-from framework.runtime.group.plan import GroupPlan, Handling, Keeping
 from framework.runtime.build.remembering import Onces, once_for
-from framework.runtime.reports import Reports
 from framework.runtime.engine_groups import asked, takes
+from framework.runtime.group.plan import GroupPlan, Handling, Keeping
+from framework.runtime.reports import Reports
 from framework.services.call.batch_calls import batching_for, one_of
-from framework.services.call.trace import ConsumeTrace
 from framework.services.call.deliver import DeliveryHooks, Rules, call_for, is_awaited
-from framework.services.offsets.local_offsets import OffsetFiles
 from framework.services.call.once import Once
+from framework.services.call.publishing import Means
+from framework.services.call.resources import AnyResource
+from framework.services.call.trace import ConsumeTrace
+from framework.services.call.undecodable import Undecodable
+from framework.services.offsets.local_offsets import OffsetFiles
 from framework.services.orderly.keys import contained, sharding_key
 from framework.services.queue.position import First, Last, Since, StartPolicy
-from framework.services.call.publishing import Means
 from framework.services.recurring import Recurring
-from framework.services.call.resources import AnyResource
-from framework.services.call.undecodable import Undecodable
 from framework.settings.fields import Start
 from framework.settings.schema import AppSettings, ConsumerSettings
 

@@ -1,0 +1,1 @@
+"""Settings, handlers and plugins become plans. Nothing here is awaited or started."""
