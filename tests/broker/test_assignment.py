@@ -10,8 +10,8 @@ from framework.hooks.builtin.allocation.averaging import Averaging
 from framework.hooks.builtin.allocation.circle import Circle
 from framework.model.queue import MessageQueue
 from framework.wire.bodies.group import AssignmentQuery, Assignments
-from framework.wire.fields import command_for
-from framework.wire.requests.lock import AssignmentRequest
+from framework.wire.codes import RequestCode
+from framework.wire.command import RemotingCommand
 from tests.broker.broker_lab import BrokerLab
 from tests.broker.client_lab import FakeClient
 
@@ -30,7 +30,7 @@ def _lab(queues: int, members: int, *, perm: int = 6) -> BrokerLab:
 def _asked(lab: BrokerLab, client_id: str, strategy: str = "AVG", **changes: str) -> list[MessageQueue] | None:
     """The queues handed out; None: keep what you have."""
     query = AssignmentQuery(**{"topic": "t", "group": "g", "client_id": client_id, "strategy": strategy, **changes})
-    answer = lab.answer(command_for(AssignmentRequest(), query.encode()))
+    answer = lab.answer(RemotingCommand(RequestCode.QUERY_ASSIGNMENT, body=query.encode()))
     assert answer.code == 0
     found = Assignments.decode(answer.body).assignments
     if found is None:

@@ -320,7 +320,8 @@ class Player:
             name=self._name(how["name"], is_group=True), consume_enable=how["consumes"],
             consume_broadcast_enable=how["broadcasts"], retry_queues=how["retry_queues"], retries_max=how["retries"],
         )  # fmt: skip
-        return seen(self._ask(command_for(admin.UpdateGroupRequest(), config.encode())))
+        code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+        return seen(self._ask(RemotingCommand(code, body=config.encode())))
 
     def _topic(self, step: Step) -> Seen:
         return self._told(admin.TopicConfigRequest(topic=self._name(step.how["topic"])))

@@ -44,14 +44,6 @@ class TopicConfigTable(Body):
 
 
 @body
-class RegisteredBroker(Body):
-    """What a broker tells a name server about itself."""
-
-    topics: TopicConfigTable = wire("topicConfigSerializeWrapper")
-    filter_servers: tuple[str, ...] = wire("filterServerList", default=())
-
-
-@body
 class CustomizedRetryPolicy(Body):
     next_ms: tuple[int, ...] = wire("next", default=())
 

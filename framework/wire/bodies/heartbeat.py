@@ -14,7 +14,6 @@ from framework.wire.bodies.shape import Body, body
 from framework.wire.fields import Int32, wire
 
 PASSIVELY = "CONSUME_PASSIVELY"  # what RocketMQ calls a push consumer
-ACTIVELY = "CONSUME_ACTIVELY"
 BY_POP = "CONSUME_POP"
 CLUSTERING = "CLUSTERING"
 BROADCASTING = "BROADCASTING"

@@ -1,4 +1,4 @@
-"""What administrators ask of a broker: topics, groups, connections, statistics, resets, its settings.
+"""Requests of administrators to a broker: topics, groups, connections, statistics, resets.
 
 Requests that the broker hands on to a client (running info, direct consumption) are in `inbound.py`.
 """
@@ -27,11 +27,6 @@ class UpdateTopicRequest:
     attributes: str | None = None
     """`+key=value,-key`."""
     force: bool | None = None
-
-
-@header
-class UpdateTopicListRequest:
-    CODE: ClassVar = RequestCode.UPDATE_AND_CREATE_TOPIC_LIST
 
 
 @header
@@ -73,27 +68,7 @@ class GroupsOfTopicRequest:
     topic: str
 
 
-@header
-class SystemTopicsOfBrokerRequest:
-    CODE: ClassVar = RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER
-
-
-@header
-class CleanUnusedTopicsRequest:
-    CODE: ClassVar = RequestCode.CLEAN_UNUSED_TOPIC
-
-
 # Groups
-
-
-@header
-class UpdateGroupRequest:
-    CODE: ClassVar = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
-
-
-@header
-class UpdateGroupListRequest:
-    CODE: ClassVar = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST
 
 
 @header
@@ -160,11 +135,6 @@ class ProducerConnectionsRequest:
     producer_group: str
 
 
-@header
-class AllProducersRequest:
-    CODE: ClassVar = RequestCode.GET_ALL_PRODUCER_INFO
-
-
 # Progress
 
 
@@ -221,23 +191,6 @@ class BrokerRuntimeRequest:
 
 
 @header
-class HaStatusRequest:
-    CODE: ClassVar = RequestCode.GET_BROKER_HA_STATUS
-
-
-@header
-class UpdateBrokerConfigRequest:
-    """The body is properties text."""
-
-    CODE: ClassVar = RequestCode.UPDATE_BROKER_CONFIG
-
-
-@header
-class BrokerConfigRequest:
-    CODE: ClassVar = RequestCode.GET_BROKER_CONFIG
-
-
-@header
 class BrokerConfigAnswer:
     version: str
 
@@ -250,57 +203,6 @@ class BrokerStatsRequest:
 
 
 @header
-class CleanConsumeQueuesRequest:
-    CODE: ClassVar = RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE
-
-
-@header
-class DeleteCommitLogRequest:
-    CODE: ClassVar = RequestCode.DELETE_EXPIRED_COMMITLOG
-
-
-@header
-class RocksdbProgressRequest:
-    CODE: ClassVar = RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS
-    topic: str
-    check_store_time: int = 0
-
-
-@header
-class UpdateColdDataRequest:
-    """The body is properties text: groups, and what each may read of old messages."""
-
-    CODE: ClassVar = RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG
-
-
-@header
-class RemoveColdDataRequest:
-    """The body is a group's name."""
-
-    CODE: ClassVar = RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG
-
-
-@header
-class ColdDataInfoRequest:
-    CODE: ClassVar = RequestCode.GET_COLD_DATA_FLOW_CTR_INFO
-
-
-@header
 class ReadAheadRequest:
     CODE: ClassVar = RequestCode.SET_COMMITLOG_READ_MODE
     mode: str = wire("READ_AHEAD_MODE")
-
-
-@header
-class LiteInfoRequest:
-    CODE: ClassVar = RequestCode.GET_BROKER_LITE_INFO
-
-
-@header
-class TimerCheckPointRequest:
-    CODE: ClassVar = RequestCode.GET_TIMER_CHECK_POINT
-
-
-@header
-class TimerMetricsRequest:
-    CODE: ClassVar = RequestCode.GET_TIMER_METRICS

@@ -9,14 +9,6 @@ from framework.wire.fields import Int32, header
 
 
 @header
-class MembersChanged:
-    """One-way: a member of the group came or went."""
-
-    CODE: ClassVar = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
-    consumer_group: str
-
-
-@header
 class ResetClientOffsetRequest:
     """One-way: go on from the offsets in the body."""
 
@@ -59,24 +51,3 @@ class ConsumeDirectlyRequest:
     topic: str | None = None
     topic_sys_flag: Int32 | None = None
     group_sys_flag: Int32 | None = None
-
-
-@header
-class PushReplyRequest:
-    """The reply to a message that this client sent."""
-
-    CODE: ClassVar = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
-    producer_group: str
-    topic: str
-    default_topic: str
-    default_topic_queue_nums: Int32
-    queue_id: Int32
-    sys_flag: Int32
-    born_timestamp: int
-    flag: Int32
-    born_host: str
-    store_host: str
-    store_timestamp: int
-    properties: str | None = None
-    reconsume_times: Int32 | None = None
-    unit_mode: bool = False

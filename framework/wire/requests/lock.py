@@ -1,4 +1,4 @@
-"""Queue locks and broker-side assignment. All of their content is in the bodies (`bodies/group.py`)."""
+"""Queue locks. All of their content is in the bodies (`bodies/group.py`)."""
 
 from __future__ import annotations
 
@@ -18,22 +18,3 @@ class LockRequest:
 @header
 class UnlockRequest:
     CODE: ClassVar = RequestCode.UNLOCK_BATCH_MQ
-
-
-@header
-class AssignmentRequest:
-    """Ask the broker to divide a topic's queues."""
-
-    CODE: ClassVar = RequestCode.QUERY_ASSIGNMENT
-
-
-@header
-class SetRequestModeRequest:
-    """Let a group of a topic pull or pop."""
-
-    CODE: ClassVar = RequestCode.SET_MESSAGE_REQUEST_MODE
-
-
-@header
-class AllRequestModesRequest:
-    CODE: ClassVar = RequestCode.GET_ALL_MESSAGE_REQUEST_MODE

@@ -101,11 +101,6 @@ class AllConsumerOffsetsRequest:
 
 
 @header
-class AllDelayOffsetsRequest:
-    CODE: ClassVar = RequestCode.GET_ALL_DELAY_OFFSET
-
-
-@header
 class CorrectionOffsetRequest:
     CODE: ClassVar = RequestCode.QUERY_CORRECTION_OFFSET
     compare_group: str

@@ -1,4 +1,4 @@
-"""What a name server is asked: routes, the cluster, topics, permissions, its key-value settings."""
+"""Requests to a name server: routes, topics, permissions, its key-value settings."""
 
 from __future__ import annotations
 
@@ -20,11 +20,6 @@ class RouteRequest:
 
 
 @header
-class ClusterInfoRequest:
-    CODE: ClassVar = RequestCode.GET_BROKER_CLUSTER_INFO
-
-
-@header
 class TopicListRequest:
     CODE: ClassVar = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
 
@@ -38,21 +33,6 @@ class TopicsByClusterRequest:
 @header
 class SystemTopicsRequest:
     CODE: ClassVar = RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS
-
-
-@header
-class DeleteTopicInNameServerRequest:
-    CODE: ClassVar = RequestCode.DELETE_TOPIC_IN_NAMESRV
-    topic: str
-    cluster_name: str | None = None
-
-
-@header
-class RegisterTopicRequest:
-    """The body is a TopicRoute."""
-
-    CODE: ClassVar = RequestCode.REGISTER_TOPIC_IN_NAMESRV
-    topic: str
 
 
 @header
@@ -117,89 +97,3 @@ class BrokerMembersRequest:
     CODE: ClassVar = RequestCode.GET_BROKER_MEMBER_GROUP
     cluster_name: str
     broker_name: str
-
-
-@header
-class RegisterBrokerRequest:
-    CODE: ClassVar = RequestCode.REGISTER_BROKER
-    broker_name: str
-    broker_addr: str
-    cluster_name: str
-    ha_server_addr: str
-    broker_id: int
-    heartbeat_timeout_millis: int | None = None
-    enable_acting_master: bool | None = None
-    compressed: bool = False
-    body_crc32: Int32 = 0
-
-
-@header
-class RegisterBrokerAnswer:
-    ha_server_addr: str | None = None
-    master_addr: str | None = None
-
-
-@header
-class UnregisterBrokerRequest:
-    CODE: ClassVar = RequestCode.UNREGISTER_BROKER
-    broker_name: str
-    broker_addr: str
-    cluster_name: str
-    broker_id: int
-
-
-@header
-class BrokerHeartbeatRequest:
-    CODE: ClassVar = RequestCode.BROKER_HEARTBEAT
-    cluster_name: str
-    broker_addr: str
-    broker_name: str
-    broker_id: int | None = None
-    epoch: Int32 | None = None
-    max_offset: int | None = None
-    confirm_offset: int | None = None
-    heartbeat_timeout_mills: int | None = None
-    election_priority: Int32 | None = None
-
-
-@header
-class QueryVersionRequest:
-    """The body is a DataVersion; the answer says whether the name server's is another."""
-
-    CODE: ClassVar = RequestCode.QUERY_DATA_VERSION
-    broker_name: str
-    broker_addr: str
-    cluster_name: str
-    broker_id: int
-
-
-@header
-class QueryVersionAnswer:
-    changed: bool
-
-
-@header
-class UnitTopicsRequest:
-    CODE: ClassVar = RequestCode.GET_UNIT_TOPIC_LIST
-
-
-@header
-class UnitSubscribedTopicsRequest:
-    CODE: ClassVar = RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST
-
-
-@header
-class UnitSubscribedPlainTopicsRequest:
-    CODE: ClassVar = RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST
-
-
-@header
-class UpdateNameServerConfigRequest:
-    """The body is properties text."""
-
-    CODE: ClassVar = RequestCode.UPDATE_NAMESRV_CONFIG
-
-
-@header
-class NameServerConfigRequest:
-    CODE: ClassVar = RequestCode.GET_NAMESRV_CONFIG
