@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,9 @@ def test_every_file_in_the_folder_is_in_the_table_under_its_number() -> None:
     numbers = sorted(int(path.name.split("_")[1]) for path in folder.glob("rc_*.py"))
 
     assert numbers == sorted(HANDLERS)
+    for code, handle in HANDLERS.items():
+        (given,) = signature(handle).parameters.values()
+        assert ("Request", "Answer") == (given.annotation, signature(handle).return_annotation), code
 
 
 def test_every_handler_says_where_it_differs() -> None:
