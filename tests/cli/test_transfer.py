@@ -180,7 +180,7 @@ def test_what_goes_out_is_for_its_owner_alone(before: int | None, tmp_path: Path
         modes.append(draft.stat().st_mode & 0o777)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("framework.cli.progress.Progress.advance", advance)
+        patch.setattr("framework.cli.progress.ProgressLine.advance", advance)
         assert ExitCode.CLEAN == main.run(["broker", "export", str(file), "--data", str(tmp_path / "a")])
 
     assert {0o600} == set(modes)
