@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from framework.errors import FrameworkError
 from framework.model.sql92 import Expression
 from framework.wire.codes import ResponseCode
 from framework.wire.command import RemotingCommand
+from framework.wire.fields import from_fields
 
 if TYPE_CHECKING:
     from framework.broker.node import Node
     from framework.broker.store.writer import Change
+
+H = TypeVar("H")
 
 
 class Answered(Protocol):
@@ -61,6 +64,10 @@ class Request:
         """Whether this is a second look, after a hold: it never holds again."""
         self.is_answer_lost = False
         """Whether an interceptor lets nobody hear of what was done."""
+
+    def header(self, kind: type[H]) -> H:
+        """Its fields, read as a header of this kind. Raises ProtocolError."""
+        return from_fields(kind, self.command.fields)
 
     def answer(self, answer: RemotingCommand) -> None:
         """Send the answer, unless none was asked for."""

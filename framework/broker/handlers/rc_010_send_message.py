@@ -9,10 +9,9 @@ from __future__ import annotations
 from framework.broker.handlers.rc_320_send_batch import send_batch
 from framework.broker.request import Answer, Request
 from framework.broker.sending import send, sent_of
-from framework.wire.fields import from_fields
 from framework.wire.requests.send import SendRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(SendRequest, request.command.fields)
+    header = request.header(SendRequest)
     return send_batch(request, sent_of(header)) if header.batch else send(request, sent_of(header))

@@ -13,7 +13,7 @@ from framework.broker.request import Answer, InSteps, Refusal, Request, ok
 from framework.broker.store.keys import key_hash
 from framework.model.message import KEYS, UNIQUE_KEY
 from framework.wire.codes import ResponseCode
-from framework.wire.fields import from_fields, to_fields
+from framework.wire.fields import to_fields
 from framework.wire.requests.query import QueryMessageAnswer, QueryMessageRequest
 from framework.wire.stored import Record
 
@@ -24,7 +24,7 @@ _NOWHERE = to_fields(QueryMessageAnswer(index_last_update_timestamp=0, index_las
 
 
 def handle(request: Request) -> Answer:
-    return InSteps(_search(request, from_fields(QueryMessageRequest, request.command.fields)))
+    return InSteps(_search(request, request.header(QueryMessageRequest)))
 
 
 def _search(request: Request, header: QueryMessageRequest) -> Generator[None, None, Answer]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from framework.broker.request import Answer, Refusal, Request, ok
 from framework.wire.codes import ResponseCode
-from framework.wire.fields import from_fields, to_fields
+from framework.wire.fields import to_fields
 from framework.wire.requests.offset import OffsetAnswer, QueryOffsetRequest
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ YOUNG_BYTES = 1 << 30
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(QueryOffsetRequest, request.command.fields)
+    header = request.header(QueryOffsetRequest)
     offset = request.node.offsets.get(header.consumer_group, header.topic, header.queue_id)
     if offset is None:
         if header.set_zero_if_not_found is False:

@@ -13,12 +13,11 @@ from framework.broker.acquisitions import check_epoch, place_of
 from framework.broker.request import Answer, Refusal, Request, ok, when_saved
 from framework.broker.store.queues import COMMIT_MAX
 from framework.wire.codes import ResponseCode
-from framework.wire.fields import from_fields
 from framework.wire.requests.offset import UpdateOffsetRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(UpdateOffsetRequest, request.command.fields)
+    header = request.header(UpdateOffsetRequest)
     node = request.node
     key = place_of(node, header.consumer_group, header.topic, header.queue_id)
     if not 0 <= header.commit_offset <= COMMIT_MAX:

@@ -8,12 +8,11 @@ from __future__ import annotations
 from framework.broker.configs import put_topic
 from framework.broker.request import Answer, Request, when_saved
 from framework.wire.bodies.config import TopicConfig
-from framework.wire.fields import from_fields
 from framework.wire.requests.admin import UpdateTopicRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(UpdateTopicRequest, request.command.fields)
+    header = request.header(UpdateTopicRequest)
     config = TopicConfig(
         name=header.topic,
         read_queue_nums=header.read_queue_nums,

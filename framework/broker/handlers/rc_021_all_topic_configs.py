@@ -8,12 +8,12 @@ from __future__ import annotations
 from framework.broker.configs import page_of, topic_config, version_of
 from framework.broker.request import Answer, Request, ok
 from framework.wire.bodies.config import TopicConfigTable
-from framework.wire.fields import from_fields, to_fields
+from framework.wire.fields import to_fields
 from framework.wire.requests.admin import AllTopicConfigsAnswer, AllTopicConfigsRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(AllTopicConfigsRequest, request.command.fields)
+    header = request.header(AllTopicConfigsRequest)
     node = request.node
     topics = dict(node.rules.topics.items())
     names = page_of(list(topics), header.topic_seq, header.max_topic_num)

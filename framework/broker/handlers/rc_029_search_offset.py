@@ -6,12 +6,12 @@ Differences: none known.
 from __future__ import annotations
 
 from framework.broker.request import Answer, Request, ok
-from framework.wire.fields import from_fields, to_fields
+from framework.wire.fields import to_fields
 from framework.wire.requests.offset import UPPER, OffsetAnswer, SearchOffsetRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(SearchOffsetRequest, request.command.fields)
+    header = request.header(SearchOffsetRequest)
     queue = request.node.queue(header.topic, header.queue_id)
     if queue is None:
         return ok(to_fields(OffsetAnswer(offset=0)))

@@ -6,11 +6,11 @@ Differences: `committed` makes none, for nothing is visible before it is on disk
 from __future__ import annotations
 
 from framework.broker.request import Answer, Request, ok
-from framework.wire.fields import from_fields, to_fields
+from framework.wire.fields import to_fields
 from framework.wire.requests.offset import MaxOffsetRequest, OffsetAnswer
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(MaxOffsetRequest, request.command.fields)
+    header = request.header(MaxOffsetRequest)
     queue = request.node.queue(header.topic, header.queue_id)
     return ok(to_fields(OffsetAnswer(offset=0 if queue is None else queue.end)))

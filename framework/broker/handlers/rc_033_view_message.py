@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from framework.broker.request import Answer, Refusal, Request, ok
 from framework.wire.codes import ResponseCode
-from framework.wire.fields import from_fields
 from framework.wire.requests.query import ViewMessageRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(ViewMessageRequest, request.command.fields)
+    header = request.header(ViewMessageRequest)
     found = request.node.store.log.at_place(header.offset)
     if found is None:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"can not find message by offset: {header.offset}")

@@ -8,12 +8,11 @@ from __future__ import annotations
 from contextlib import suppress
 
 from framework.broker.request import Answer, Refusal, Request, ok
-from framework.wire.fields import from_fields
 from framework.wire.requests.group import UnregisterRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(UnregisterRequest, request.command.fields)
+    header = request.header(UnregisterRequest)
     node = request.node
     if header.consumer_group:
         with suppress(Refusal):

@@ -30,7 +30,6 @@ from framework.model.message import DELAY_LEVEL, ORIGIN_MESSAGE_ID, RETRY_TOPIC,
 from framework.model.reserved import RETRY_PREFIX
 from framework.wire.codes import ResponseCode
 from framework.wire.command import RemotingCommand
-from framework.wire.fields import from_fields
 from framework.wire.ids import offset_message_id
 from framework.wire.requests.send import SendBackRequest
 from framework.wire.stored import Record
@@ -39,7 +38,7 @@ _OWN_MAXIMUM_VERSION = 121  # V3_4_9: from here on the client's own maximum coun
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(SendBackRequest, request.command.fields)
+    header = request.header(SendBackRequest)
     node = request.node
     group = node.rules.group(header.group)
     if not node.switches.is_writable:

@@ -9,12 +9,11 @@ from framework.broker.request import Answer, Refusal, Request, ok
 from framework.errors import bare
 from framework.wire.bodies.group import ConsumerList
 from framework.wire.codes import ResponseCode
-from framework.wire.fields import from_fields
 from framework.wire.requests.group import MembersRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(MembersRequest, request.command.fields)
+    header = request.header(MembersRequest)
     ids = request.node.members.client_ids(header.consumer_group)
     if not ids:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {bare(header.consumer_group)}")

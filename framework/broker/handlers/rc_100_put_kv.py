@@ -9,14 +9,13 @@ from __future__ import annotations
 from framework.broker.name_server import key_scope
 from framework.broker.request import Answer, Refusal, Request, when_saved
 from framework.wire.codes import ResponseCode
-from framework.wire.fields import from_fields
 from framework.wire.requests.route import PutKeyRequest
 
 _VALUES_MAX = 1000
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(PutKeyRequest, request.command.fields)
+    header = request.header(PutKeyRequest)
     values = request.node.store.values
     scope = key_scope(header.namespace)
     if len(values) >= _VALUES_MAX and values.get(scope, header.key) is None:

@@ -9,12 +9,12 @@ from framework.broker.name_server import key_scope
 from framework.broker.request import Answer, Refusal, Request, ok
 from framework.errors import bare
 from framework.wire.codes import ResponseCode
-from framework.wire.fields import from_fields, to_fields
+from framework.wire.fields import to_fields
 from framework.wire.requests.route import GetKeyAnswer, GetKeyRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(GetKeyRequest, request.command.fields)
+    header = request.header(GetKeyRequest)
     value = request.node.store.values.get(key_scope(header.namespace), header.key)
     if value is None:
         raise Refusal(

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from framework.broker.name_server import key_scope
 from framework.broker.request import Answer, Request, when_saved
-from framework.wire.fields import from_fields
 from framework.wire.requests.route import DeleteKeyRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(DeleteKeyRequest, request.command.fields)
+    header = request.header(DeleteKeyRequest)
     request.node.store.values.drop(key_scope(header.namespace), header.key)
     return when_saved()

@@ -11,14 +11,13 @@ from framework.broker.name_server import route_of
 from framework.broker.request import Answer, Refusal, Request, ok
 from framework.errors import bare
 from framework.wire.codes import ResponseCode
-from framework.wire.fields import from_fields
 from framework.wire.requests.route import RouteRequest
 
 _STANDARD_JSON_VERSION = 401  # V4_9_4: from here on clients read quoted keys; older ones only what fastjson writes
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(RouteRequest, request.command.fields)
+    header = request.header(RouteRequest)
     route = route_of(request.node.neighbours(), header.topic)
     if route is None:
         raise Refusal(

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from framework.broker.request import Answer, Request, ok
 from framework.errors import bare
-from framework.wire.fields import from_fields
 from framework.wire.requests.admin import ReadAheadRequest
 
 
 def handle(request: Request) -> Answer:
-    mode = from_fields(ReadAheadRequest, request.command.fields).mode
+    mode = request.header(ReadAheadRequest).mode
     return ok(remark=f"set commitlog readahead mode success, mode: {bare(mode)}")

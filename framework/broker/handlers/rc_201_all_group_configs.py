@@ -8,12 +8,12 @@ from __future__ import annotations
 from framework.broker.configs import group_config, page_of, version_of
 from framework.broker.request import Answer, Request, ok
 from framework.wire.bodies.config import GroupConfigTable
-from framework.wire.fields import from_fields, to_fields
+from framework.wire.fields import to_fields
 from framework.wire.requests.admin import AllGroupConfigsAnswer, AllGroupConfigsRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(AllGroupConfigsRequest, request.command.fields)
+    header = request.header(AllGroupConfigsRequest)
     node = request.node
     groups = dict(node.rules.groups.items())
     names = page_of(list(groups), header.group_seq, header.max_group_num)

@@ -11,14 +11,13 @@ from framework.errors import bare
 from framework.model.queue import MessageQueue
 from framework.wire.bodies.progress import TopicOffset, TopicStats
 from framework.wire.codes import ResponseCode
-from framework.wire.fields import from_fields
 from framework.wire.requests.admin import TopicStatsRequest
 
 _MINUTE_S = 60
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(TopicStatsRequest, request.command.fields)
+    header = request.header(TopicStatsRequest)
     node = request.node
     topic = node.rules.topics.get(header.topic)
     if topic is None:

@@ -10,12 +10,11 @@ from framework.broker.request import Answer, Refusal, Request, ok
 from framework.errors import bare
 from framework.wire.bodies.connections import ConsumerConnections
 from framework.wire.codes import ResponseCode
-from framework.wire.fields import from_fields
 from framework.wire.requests.admin import ConsumerConnectionsRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(ConsumerConnectionsRequest, request.command.fields)
+    header = request.header(ConsumerConnectionsRequest)
     group = request.node.members.find(header.consumer_group)
     if group is None:
         raise Refusal(ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{bare(header.consumer_group)}] not online")

@@ -10,12 +10,11 @@ from framework.broker.request import Answer, Refusal, Request, ok
 from framework.errors import bare
 from framework.wire.bodies.connections import ProducerConnections
 from framework.wire.codes import ResponseCode
-from framework.wire.fields import from_fields
 from framework.wire.requests.admin import ProducerConnectionsRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(ProducerConnectionsRequest, request.command.fields)
+    header = request.header(ProducerConnectionsRequest)
     members = request.node.members.producers(header.producer_group)
     if not members:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"the producer group[{bare(header.producer_group)}] not exist")

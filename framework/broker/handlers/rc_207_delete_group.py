@@ -9,12 +9,11 @@ from framework.broker.node import Node
 from framework.broker.request import AfterCommit, Answer, Request, ok
 from framework.broker.store.sent_back import forget
 from framework.broker.store.writer import Transaction
-from framework.wire.fields import from_fields
 from framework.wire.requests.admin import DeleteGroupRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(DeleteGroupRequest, request.command.fields)
+    header = request.header(DeleteGroupRequest)
     node, group = request.node, header.group_name
     node.rules.groups.drop(group)
     if header.clean_offset:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from framework.broker.progress import stats, topics_of
 from framework.broker.request import Answer, Request, ok
-from framework.wire.fields import from_fields
 from framework.wire.requests.admin import ConsumeStatsRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(ConsumeStatsRequest, request.command.fields)
+    header = request.header(ConsumeStatsRequest)
     named = [header.topic] if header.topic else [name for name in (header.topic_list or "").split(";") if name]
     topics = named or topics_of(request.node, header.consumer_group)
     return ok(body=stats(request.node, header.consumer_group, topics).encode())

@@ -13,12 +13,11 @@ from framework.broker.store.writer import Transaction
 from framework.errors import FrameworkError
 from framework.wire.codes import ResponseCode
 from framework.wire.command import RemotingCommand
-from framework.wire.fields import from_fields
 from framework.wire.requests.admin import DeleteTopicRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(DeleteTopicRequest, request.command.fields)
+    header = request.header(DeleteTopicRequest)
     node, name = request.node, header.topic
     if not name.strip():
         raise Refusal(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")

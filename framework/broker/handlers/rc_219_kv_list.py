@@ -10,12 +10,11 @@ from framework.broker.request import Answer, Refusal, Request, ok
 from framework.errors import bare
 from framework.wire.bodies.config import KeyValues
 from framework.wire.codes import ResponseCode
-from framework.wire.fields import from_fields
 from framework.wire.requests.route import KeysOfNamespaceRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(KeysOfNamespaceRequest, request.command.fields)
+    header = request.header(KeysOfNamespaceRequest)
     values = request.node.store.values.of_scope(key_scope(header.namespace))
     if not values:
         raise Refusal(ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {bare(header.namespace)}")

@@ -19,12 +19,11 @@ from framework.model.queue import MessageQueue
 from framework.wire.bodies.progress import ResetOffsets
 from framework.wire.codes import ResponseCode
 from framework.wire.command import RemotingCommand
-from framework.wire.fields import from_fields
 from framework.wire.requests.admin import ResetOffsetRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(ResetOffsetRequest, request.command.fields)
+    header = request.header(ResetOffsetRequest)
     node = request.node
     topic = node.rules.topics.get(header.topic)
     if topic is None:

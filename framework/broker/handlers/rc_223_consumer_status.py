@@ -12,7 +12,7 @@ from framework.model.queue import MessageQueue
 from framework.wire.bodies.progress import ClientOffsets
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
-from framework.wire.fields import from_fields, to_fields
+from framework.wire.fields import to_fields
 from framework.wire.requests.admin import ConsumerStatusRequest
 from framework.wire.requests.inbound import ClientStatusRequest
 
@@ -20,7 +20,7 @@ _TIMEOUT_MS = 5000
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(ConsumerStatusRequest, request.command.fields)
+    header = request.header(ConsumerStatusRequest)
     group = request.node.members.find(header.group)
     members = [] if group is None else list(group.members.values())
     if not members:

@@ -8,11 +8,10 @@ from __future__ import annotations
 from framework.broker.name_server import topics_of
 from framework.broker.request import Answer, Request, ok
 from framework.wire.bodies.route import TopicList
-from framework.wire.fields import from_fields
 from framework.wire.requests.route import TopicsByClusterRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(TopicsByClusterRequest, request.command.fields)
+    header = request.header(TopicsByClusterRequest)
     nodes = [node for node in request.node.neighbours() if node.settings.cluster == header.cluster]
     return ok(body=TopicList(topics=tuple(topics_of(nodes))).encode())

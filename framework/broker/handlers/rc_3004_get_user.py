@@ -8,12 +8,11 @@ from __future__ import annotations
 from framework.broker.accounts import user_info, user_named
 from framework.broker.request import Answer, Refusal, Request, ok
 from framework.wire.codes import ResponseCode
-from framework.wire.fields import from_fields
 from framework.wire.requests.auth import UserRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(UserRequest, request.command.fields)
+    header = request.header(UserRequest)
     if not header.username:
         raise Refusal(ResponseCode.INVALID_PARAMETER, "The username is blank")
     user = user_named(request.node, header.username)

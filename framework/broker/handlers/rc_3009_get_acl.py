@@ -8,12 +8,11 @@ from __future__ import annotations
 from framework.broker.accounts import acl_info, user_named
 from framework.broker.request import Answer, Refusal, Request, ok
 from framework.wire.codes import ResponseCode
-from framework.wire.fields import from_fields
 from framework.wire.requests.auth import AclRequest
 
 
 def handle(request: Request) -> Answer:
-    kind, _, name = from_fields(AclRequest, request.command.fields).subject.partition(":")
+    kind, _, name = request.header(AclRequest).subject.partition(":")
     user = user_named(request.node, name)
     if kind != "User" or user is None:
         raise Refusal(ResponseCode.NO_PERMISSION, "The subject is not exist.")

@@ -8,10 +8,9 @@ from __future__ import annotations
 from framework.broker.progress import groups_of
 from framework.broker.request import Answer, Request, ok
 from framework.wire.bodies.route import GroupList
-from framework.wire.fields import from_fields
 from framework.wire.requests.admin import GroupsOfTopicRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(GroupsOfTopicRequest, request.command.fields)
+    header = request.header(GroupsOfTopicRequest)
     return ok(body=GroupList(groups=tuple(groups_of(request.node, header.topic))).encode())

@@ -8,12 +8,11 @@ from __future__ import annotations
 from framework.broker.accounts import acl_info, subject_of, users_of
 from framework.broker.request import Answer, Request, ok
 from framework.wire.bodies.auth import encode_all
-from framework.wire.fields import from_fields
 from framework.wire.requests.auth import AclListRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(AclListRequest, request.command.fields)
+    header = request.header(AclListRequest)
     subjects = [user for user in users_of(request.node) if (header.subject_filter or "") in subject_of(user)]
     found = [acl for user in subjects if (acl := acl_info(user, header.resource_filter or "")) is not None]
     return ok(body=encode_all(found) if found else b"")

@@ -13,12 +13,11 @@ from framework.errors import bare
 from framework.model.queue import MessageQueue
 from framework.wire.bodies.progress import ConsumeTimeSpan, QueueTimeSpan
 from framework.wire.codes import ResponseCode
-from framework.wire.fields import from_fields
 from framework.wire.requests.query import ConsumeTimeSpanRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(ConsumeTimeSpanRequest, request.command.fields)
+    header = request.header(ConsumeTimeSpanRequest)
     node = request.node
     topic = node.rules.topics.get(header.topic)
     if topic is None:

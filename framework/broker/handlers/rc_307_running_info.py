@@ -8,11 +8,10 @@ from __future__ import annotations
 from framework.broker.asking_members import ask_member
 from framework.broker.request import Answer, Request
 from framework.wire.command import RemotingCommand
-from framework.wire.fields import from_fields
 from framework.wire.requests.inbound import RunningInfoRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(RunningInfoRequest, request.command.fields)
+    header = request.header(RunningInfoRequest)
     question = RemotingCommand(RunningInfoRequest.CODE, dict(request.command.fields))
     return ask_member(request, header.consumer_group, header.client_id, question)

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from framework.broker.request import Answer, Request, ok
 from framework.wire.bodies.progress import CorrectionOffsets
-from framework.wire.fields import from_fields
 from framework.wire.requests.offset import CorrectionOffsetRequest
 
 _PAST = (1 << 63) - 1  # Java's largest long: the group compared with is further
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(CorrectionOffsetRequest, request.command.fields)
+    header = request.header(CorrectionOffsetRequest)
     offsets = request.node.offsets
     left_out = (header.filter_groups or "").split(",")
     lowest: dict[int, int] = {}

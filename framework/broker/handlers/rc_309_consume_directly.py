@@ -10,13 +10,12 @@ from framework.broker.request import Answer, Refusal, Request
 from framework.errors import shorten
 from framework.wire.codes import ResponseCode
 from framework.wire.command import RemotingCommand
-from framework.wire.fields import from_fields
 from framework.wire.ids import parse_offset_message_id
 from framework.wire.requests.inbound import ConsumeDirectlyRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(ConsumeDirectlyRequest, request.command.fields)
+    header = request.header(ConsumeDirectlyRequest)
     node = request.node
     place = parse_offset_message_id(header.msg_id or "")
     found = None if place is None else node.store.log.at_place(place.commit_log_offset)

@@ -8,12 +8,12 @@ from __future__ import annotations
 from framework.broker.acquisitions import place_of
 from framework.broker.request import Answer, Refusal, Request, ok
 from framework.wire.codes import ResponseCode
-from framework.wire.fields import from_fields, to_fields
+from framework.wire.fields import to_fields
 from framework.wire.requests.progress import ProgressAnswer, QueryProgressRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(QueryProgressRequest, request.command.fields)
+    header = request.header(QueryProgressRequest)
     key = place_of(request.node, header.consumer_group, header.topic, header.queue_id)
     kept = request.node.progress.get(key)
     if kept is None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from framework.broker.acquisitions import check_record, place_of
 from framework.broker.request import Answer, Request, ok, when_saved
-from framework.wire.fields import from_fields, to_fields
+from framework.wire.fields import to_fields
 from framework.wire.requests.progress import ProgressAnswer, TakeProgressRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(TakeProgressRequest, request.command.fields)
+    header = request.header(TakeProgressRequest)
     node, content = request.node, request.command.body
     key = place_of(node, header.consumer_group, header.topic, header.queue_id)
     check_record(content)

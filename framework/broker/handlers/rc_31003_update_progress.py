@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from framework.broker.acquisitions import check_epoch, check_record, place_of
 from framework.broker.request import Answer, Request, when_saved
-from framework.wire.fields import from_fields
 from framework.wire.requests.progress import UpdateProgressRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(UpdateProgressRequest, request.command.fields)
+    header = request.header(UpdateProgressRequest)
     node, content = request.node, request.command.body
     key = place_of(node, header.consumer_group, header.topic, header.queue_id)
     check_record(content)

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from framework.broker.handlers.rc_320_send_batch import send_batch
 from framework.broker.request import Answer, Request
 from framework.broker.sending import Sent, send, sent_of
-from framework.wire.fields import from_fields
 from framework.wire.requests.send import SendRequestV2
 
 _INT32_DIGITS, _INT64_DIGITS = 9, 18  # at most, so that no range needs to be looked at
@@ -21,7 +20,7 @@ def handle(request: Request) -> Answer:
     sent = plain(request.command.fields)
     if sent is not None:
         return send(request, sent)
-    header = from_fields(SendRequestV2, request.command.fields)
+    header = request.header(SendRequestV2)
     return send_batch(request, sent_of(header)) if header.batch else send(request, sent_of(header))
 
 

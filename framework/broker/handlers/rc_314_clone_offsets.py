@@ -11,12 +11,11 @@ from framework.broker.store.sent_back import forget
 from framework.broker.store.writer import Transaction
 from framework.broker.topic_rules import check_group_name
 from framework.wire.codes import ResponseCode
-from framework.wire.fields import from_fields
 from framework.wire.requests.admin import CloneOffsetsRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(CloneOffsetsRequest, request.command.fields)
+    header = request.header(CloneOffsetsRequest)
     check_group_name(header.dest_group)
     node = request.node
     offsets = node.offsets

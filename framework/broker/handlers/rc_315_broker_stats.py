@@ -16,7 +16,6 @@ from framework.broker.request import Answer, Refusal, Request, ok
 from framework.errors import bare
 from framework.wire import dialect
 from framework.wire.codes import ResponseCode
-from framework.wire.fields import from_fields
 from framework.wire.requests.admin import BrokerStatsRequest
 
 _MINUTES = {"statsMinute": 1, "statsHour": 60, "statsDay": 24 * 60}
@@ -25,7 +24,7 @@ Count = Callable[[int], tuple[int, int]]
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(BrokerStatsRequest, request.command.fields)
+    header = request.header(BrokerStatsRequest)
     count = _counted(request.node, header.stats_name, header.stats_key)
     if count is None:
         raise Refusal(

@@ -8,12 +8,11 @@ from __future__ import annotations
 from framework.broker.progress import stats, topics_of
 from framework.broker.request import Answer, Request, ok
 from framework.wire.bodies.progress import BrokerConsumeStats, ConsumeStats
-from framework.wire.fields import from_fields
 from framework.wire.requests.admin import BrokerConsumeStatsRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(BrokerConsumeStatsRequest, request.command.fields)
+    header = request.header(BrokerConsumeStatsRequest)
     node = request.node
     rows: list[dict[str, tuple[ConsumeStats, ...]]] = []
     total = inflight = 0

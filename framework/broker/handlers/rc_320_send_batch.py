@@ -31,7 +31,6 @@ from framework.wire import batch
 from framework.wire import properties as texts
 from framework.wire.codes import ResponseCode
 from framework.wire.command import RemotingCommand
-from framework.wire.fields import from_fields
 from framework.wire.requests.send import SendRequestV2
 
 # About five milliseconds each time, as a group of small writes takes.
@@ -41,7 +40,7 @@ _Draft: TypeAlias = tuple[str, Callable[[Transaction], Planned]]
 
 
 def handle(request: Request) -> Answer:
-    return send_batch(request, sent_of(from_fields(SendRequestV2, request.command.fields)))
+    return send_batch(request, sent_of(request.header(SendRequestV2)))
 
 
 def send_batch(request: Request, sent: Sent) -> Answer:

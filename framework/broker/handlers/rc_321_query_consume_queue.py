@@ -17,7 +17,6 @@ from framework.model.message import TAGS
 from framework.wire import dialect
 from framework.wire.bodies.shape import to_json
 from framework.wire.codes import ResponseCode
-from framework.wire.fields import from_fields
 from framework.wire.requests.query import ConsumeQueueRequest
 
 _COUNT_MAX = 1000
@@ -25,7 +24,7 @@ _BYTES_MAX = 8 * 1024 * 1024
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(ConsumeQueueRequest, request.command.fields)
+    header = request.header(ConsumeQueueRequest)
     node = request.node
     queue = node.queue(header.topic, header.queue_id)
     if queue is None:

@@ -8,12 +8,12 @@ reaches it, as RocketMQ's does.
 from __future__ import annotations
 
 from framework.broker.request import Answer, Request, ok
-from framework.wire.fields import from_fields, to_fields
+from framework.wire.fields import to_fields
 from framework.wire.requests.route import AddWritePermissionAnswer, AddWritePermissionRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(AddWritePermissionRequest, request.command.fields)
+    header = request.header(AddWritePermissionRequest)
     count = 0
     for node in request.node.neighbours():
         if node.name == header.broker_name:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from framework.broker.request import Answer, Request, ok
 from framework.wire.bodies.route import TopicList
-from framework.wire.fields import from_fields
 from framework.wire.requests.admin import TopicsOfGroupRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(TopicsOfGroupRequest, request.command.fields)
+    header = request.header(TopicsOfGroupRequest)
     return ok(body=TopicList(topics=tuple(request.node.offsets.topics_of(header.group))).encode())

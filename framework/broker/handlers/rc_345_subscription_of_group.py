@@ -8,12 +8,11 @@ from __future__ import annotations
 from framework.broker.connections import subscription_of
 from framework.broker.request import Answer, Request, ok
 from framework.wire.bodies.connections import GroupSubscription
-from framework.wire.fields import from_fields
 from framework.wire.requests.admin import SubscriptionOfGroupRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(SubscriptionOfGroupRequest, request.command.fields)
+    header = request.header(SubscriptionOfGroupRequest)
     topic = header.topic or ""
     group = request.node.members.find(header.group)
     wanted = None if group is None else group.wanted.get(topic)

@@ -9,12 +9,11 @@ from framework.broker.configs import topic_config
 from framework.broker.request import Answer, Refusal, Request, ok
 from framework.errors import bare
 from framework.wire.codes import ResponseCode
-from framework.wire.fields import from_fields
 from framework.wire.requests.admin import TopicConfigRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(TopicConfigRequest, request.command.fields)
+    header = request.header(TopicConfigRequest)
     topic = request.node.rules.topics.get(header.topic)
     if topic is None:
         raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {bare(header.topic)}")

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from framework.broker.configs import group_config
 from framework.broker.request import Answer, Request, ok
-from framework.wire.fields import from_fields
 from framework.wire.requests.admin import GroupConfigRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(GroupConfigRequest, request.command.fields)
+    header = request.header(GroupConfigRequest)
     return ok(body=group_config(request.node.rules.group(header.group)).encode())

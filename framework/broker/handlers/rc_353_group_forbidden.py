@@ -12,12 +12,11 @@ from framework.broker.request import Answer, Refusal, Request, ok, when_saved
 from framework.errors import bare
 from framework.wire import dialect
 from framework.wire.codes import ResponseCode
-from framework.wire.fields import from_fields
 from framework.wire.requests.admin import GroupForbiddenRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(GroupForbiddenRequest, request.command.fields)
+    header = request.header(GroupForbiddenRequest)
     rules = request.node.rules
     group = rules.groups.get(header.group)
     if group is None and header.readable is None:

@@ -9,12 +9,11 @@ from framework.broker.request import Answer, Request, ok
 from framework.wire import dialect
 from framework.wire.bodies.route import MASTER, BrokerMembers
 from framework.wire.bodies.shape import to_json
-from framework.wire.fields import from_fields
 from framework.wire.requests.route import BrokerMembersRequest
 
 
 def handle(request: Request) -> Answer:
-    header = from_fields(BrokerMembersRequest, request.command.fields)
+    header = request.header(BrokerMembersRequest)
     addresses: dict[int, str] = {}
     for node in request.node.neighbours():
         if node.name == header.broker_name and node.settings.cluster == header.cluster_name:
