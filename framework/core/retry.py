@@ -92,8 +92,8 @@ def cut_short(outcome: Outcome) -> int | None:
 def goes_round(error: FrameworkError, failures: int) -> bool:
     """Whether a copy that could not be had by a send-back is sent as a normal message now.
 
-    Where the answer was lost the copy may be there: the broker is asked once more first, since some recognise what they
-    were asked before. `failures` counts the rounds before this one.
+    If the answer was lost, the copy may be there. So the broker is asked once more first: the built-in one recognises
+    what it was asked before, a stock one makes two copies either way. `failures` counts the rounds before this one.
     """
     return failures > 0 or not isinstance(error, (RequestTimedOut, ConnectionLost))
 

@@ -21,7 +21,11 @@ LOOK_SECONDS = 0.2
 """How often one that waits on another thread looks whether the application is still there to answer."""
 
 _INSIDE: ContextVar[Life | None] = ContextVar("framework_life", default=None)
-"""Whose handlers, hooks and resources run the code that asks. Tasks and threads inherit it."""
+"""The application whose handlers, hooks and resources run the current code.
+
+`stop` must not wait for itself there. Tasks and the threads of `RealWorkers` inherit the variable; a check for the
+calling task alone would miss what a handler starts.
+"""
 
 
 class Life:

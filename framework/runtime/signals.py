@@ -1,7 +1,8 @@
 """Signals of a process that drains: the first one asks for it, the second one leaves at once. SIGHUP: read settings.
 
 The only file that installs signal handlers. It does not know what draining is, and imports next to nothing: signals are
-noted from the first instruction of a command on, and told to whoever drains once it is there.
+noted from the first instruction of a command on, and passed to the one that drains once it exists. They are handled
+between two instructions, and not by the event loop: a handler that never suspends blocks the loop.
 """
 
 from __future__ import annotations

@@ -97,4 +97,8 @@ class Run(Protocol):
 
 
 RUNNING: ContextVar[Slot | None] = ContextVar("framework_running_slot", default=None)
-"""The slot of the worker that runs the code that asks. Set once a worker, not once a message."""
+"""The slot of the worker that runs the current code. Set once per worker, not once per message.
+
+Log lines and deliveries find their message by it. A task that a worker starts, and that outlives the message, sets it
+to None first.
+"""

@@ -279,7 +279,7 @@ class PullLoop:
         """
         offset = self._offsets.unconfirmed(self.queue)
         if not offset:
-            return 0  # also where 0 is to be stored: that does not ride
+            return 0  # also where 0 is to be stored: on a pull, 0 means nothing
         if self.progress is not None and self.progress.fence.epoch is not None:
             return 0  # a pull carries no epoch
         self._offsets.mark_sent(self.queue, offset)

@@ -4,6 +4,10 @@ The checkpoint says what is done. A batch is done when its function returned and
 retry topic (or, after its last attempt, among the dead letters); before that the query does not go on, and after a
 crash the batch runs again. The query is started anew, with growing pauses, whatever ended it: its session, its source
 process, an executor, a broker.
+
+Spark calls `foreachBatch` in the driver, on a thread of its own, and an exception there ends the query. So what a
+handler raises is caught there and becomes copies on the retry topic. A session that died, or a copy that no broker
+stores, does end the query.
 """
 
 from __future__ import annotations
