@@ -11,9 +11,10 @@ from framework.client.inquiries import Inquiries
 from framework.client.name_server import NameServer
 from framework.client.options import ClusterOptions
 from framework.client.peeking import Peeks
-from framework.client.pulling import BATCH, Puller
+from framework.client.pulling import Puller
 from framework.client.retry_rooms import RetryRooms
 from framework.client.routes import RouteTable
+from framework.core import limits
 from framework.model.queue import MessageQueue
 from framework.model.subscription import Subscription
 from framework.net.channel import Channel
@@ -57,7 +58,9 @@ class Cluster:
         )
         self.peeks = Peeks(self.pool, self.routes, timeout_ms=options.request_timeout_ms, fences=self.fences)
 
-    def puller(self, group: str, subscription: Subscription, queue: MessageQueue, *, batch: int = BATCH) -> Puller:
+    def puller(
+        self, group: str, subscription: Subscription, queue: MessageQueue, *, batch: int = limits.PULL_BATCH
+    ) -> Puller:
         """The pulls of one queue."""
         return Puller(self.pool, self.routes, group, subscription, queue, batch=batch)
 

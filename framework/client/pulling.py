@@ -15,6 +15,7 @@ import structlog
 from framework import marks
 from framework.client.brokers import OFFSET_MAX
 from framework.client.routes import RouteTable
+from framework.core import limits
 from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError, RecordDamaged, is_said
 from framework.model.message import Message
 from framework.model.pulled import Damaged, Failed, Found, NothingNew, OffsetIllegal, PullResult
@@ -29,10 +30,6 @@ from framework.wire.requests.pull import SUBSCRIPTION, SUSPEND, PullRequest, Pul
 
 log = structlog.get_logger()
 
-HOLD_MS = 15_000  # how long the broker keeps a pull that finds nothing, as the Java client asks
-TIMEOUT_MS = 30_000  # brokers look at held pulls each 5 s and under load later; twice the hold is silence
-BATCH = 32  # as the Java client: one reply of a stock broker carries no more
-BATCH_BYTES = 262_144
 NO_FILTER = "; for sql= the broker needs enablePropertyFilter=true, which a stock one has not"
 
 _AT_REST = re.compile(r"message (\d{1,18}) of \S{1,300} is damaged\b")
@@ -54,7 +51,7 @@ class Puller:
         subscription: Subscription,
         queue: MessageQueue,
         *,
-        batch: int = BATCH,
+        batch: int = limits.PULL_BATCH,
     ) -> None:
         self._pool, self._routes, self._queue = pool, routes, queue
         self._tags = frozenset(subscription.tags)
@@ -73,11 +70,11 @@ class Puller:
             # A broker would compile a condition anew at each pull; as from Java, it knows ours by heartbeat.
             sys_flag=SUSPEND | SUBSCRIPTION if by_tag else SUSPEND,
             commit_offset=0,
-            suspend_timeout_millis=HOLD_MS,
+            suspend_timeout_millis=limits.LONG_POLL_MS,
             sub_version=subscription.version,
             subscription=subscription.expression if by_tag else None,
             expression_type=subscription.kind,
-            max_msg_bytes=BATCH_BYTES,
+            max_msg_bytes=limits.PULL_BYTES_MAX,
             broker_name=queue.broker,
         )
         self._templates: dict[int, PullTemplate] = {}
@@ -116,10 +113,12 @@ class Puller:
         commit = committable() if self._broker_id == MASTER else 0
         if channel.signs:
             return await channel.request_now(
-                template.command(offset, commit if commit > 0 else None), timeout_ms=TIMEOUT_MS
+                template.command(offset, commit if commit > 0 else None), timeout_ms=limits.PULL_TIMEOUT_MS
             )
         return await channel.request_frame(
-            lambda number: template.frame(number, offset, commit if commit > 0 else None), _PULL, timeout_ms=TIMEOUT_MS
+            lambda number: template.frame(number, offset, commit if commit > 0 else None),
+            _PULL,
+            timeout_ms=limits.PULL_TIMEOUT_MS,
         )
 
     async def _find_another(self) -> str:

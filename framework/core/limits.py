@@ -6,8 +6,8 @@ from __future__ import annotations
 PULL_BATCH = 32  # the stock broker hands out no more (maxTransferCountOnMessageInMemory)
 PULL_BYTES_MAX = 256 * 1024  # as the Java client: maxMsgBytes, and the broker's own default
 OFFSET_JUMP_MAX = 1_000_000  # beyond a queue's end by more than any batch or filter scan: the answer is a lie
-LONG_POLL_MS = 15_000  # as the Java client: brokerSuspendMaxTimeMillis
-PULL_TIMEOUT_MS = 30_000  # as the Java client: consumerTimeoutMillisWhenSuspend; above the long poll
+LONG_POLL_MS = 15_000  # how long a broker holds a pull that finds nothing; Java: brokerSuspendMaxTimeMillis
+PULL_TIMEOUT_MS = 30_000  # as the Java client; twice the long poll: brokers end those each 5 s, later under load
 
 # Flow control, one owned queue
 CACHED_MESSAGES_MAX = 1_000  # as the Java client: pullThresholdForQueue

@@ -83,13 +83,12 @@ class Position:
 
 
 class Pull:
-    """Pull from `offset`, one record where it is asked for `alone`; the committable offset rides along above 0."""
+    """Pull from `offset`; one record only where it is asked for `alone`."""
 
-    __slots__ = ("alone", "commit", "offset")
+    __slots__ = ("alone", "offset")
 
-    def __init__(self, offset: int, commit: int, *, alone: bool = False) -> None:
+    def __init__(self, offset: int, *, alone: bool = False) -> None:
         self.offset = offset
-        self.commit = commit
         self.alone = alone
 
 
@@ -191,7 +190,7 @@ class QueueFlow:
             self._move("room")
             self.held_because = None
         self._asked_ms = now_ms
-        return Pull(self.next_offset, window.committable, alone=self.damage.asks_alone(self.next_offset))
+        return Pull(self.next_offset, alone=self.damage.asks_alone(self.next_offset))
 
     # What came of it
 

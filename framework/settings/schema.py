@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from framework.core import limits
 from framework.errors import ConfigurationError, ConfigurationMistakes
 from framework.model.allocation import Allocation
 from framework.model.reserved import TRACE_TOPIC
@@ -80,7 +81,7 @@ class ApplicationSettings(Section):
     """What this application is called in logs."""
     handlers: Texts = ()
     """Modules that hold the consumers: `package.module`, a .py file, or `module:name`. APP on the command line wins."""
-    budget: Annotated[Size, Field(ge=1 << 20)] = 64 << 20
+    budget: Annotated[Size, Field(ge=1 << 20)] = limits.BUDGET_BYTES
     """Bytes of pulled messages that this process may hold, all queues together."""
     drain: Duration = 30_000
     """How long running handlers may take to end when the application stops; what is left then is delivered again."""

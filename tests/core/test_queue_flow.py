@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from framework.core import limits, queue_flow
 from framework.core.budget import Budget
 from framework.core.flow_control import FlowLimits
-from framework.core.queue_flow import POSITION, TRANSITIONS, Pull, QueueFlow, QueueState, Step, Wait
+from framework.core.queue_flow import POSITION, TRANSITIONS, Pull, QueueFlow, QueueState, Wait
 from framework.model.pulled import BUSY, Failed, Found, NothingNew, OffsetIllegal, PullResult
 from tests.core.making import PLENTY, QUEUE, finish, messages_at
 
@@ -36,8 +36,10 @@ def found(*offsets: int, next_offset: int | None = None, size: int = 100, max_of
     return Found(messages_at(offsets), size, following, 0, max_offset)
 
 
-def plain(step: Step) -> object:
-    return ("pull", step.offset, step.commit) if isinstance(step, Pull) else step
+def plain(flow: QueueFlow, now_ms: int) -> object:
+    """The next step; of a pull its offset, and what is committable when it is made."""
+    step = flow.next_step(now_ms)
+    return ("pull", step.offset, flow.window.committable) if isinstance(step, Pull) else step
 
 
 def test_a_paused_queue_finds_its_place_and_pulls_nothing_until_it_goes_on() -> None:
@@ -49,7 +51,7 @@ def test_a_paused_queue_finds_its_place_and_pulls_nothing_until_it_goes_on() -> 
     assert Wait("paused") == flow.next_step(0)
     assert (HELD, "paused") == (flow.state, flow.held_because)
     flow.is_paused = False
-    assert ("pull", 100, 100) == plain(flow.next_step(0))
+    assert ("pull", 100, 100) == plain(flow, 0)
     assert flow.held_because is None
 
 
@@ -170,7 +172,7 @@ def test_a_new_queue_asks_where_to_begin() -> None:
 
 
 def test_a_known_position_is_pulled_from() -> None:
-    assert ("pull", 700, 700) == plain(flow_at(700).next_step(0))
+    assert ("pull", 700, 700) == plain(flow_at(700), 0)
 
 
 @pytest.mark.parametrize(("expected", "end"), [(True, 700), (True, 650), (False, 701), (False, -1)])
@@ -193,7 +195,7 @@ def test_a_refused_position_is_named_and_asked_again_later() -> None:
 
     flow.positioned(5)
     assert flow.failure is None
-    assert ("pull", 5, 5) == plain(flow.next_step(10_500))
+    assert ("pull", 5, 5) == plain(flow, 10_500)
 
 
 def test_a_position_below_zero_is_a_bug_of_whoever_found_it() -> None:
@@ -213,7 +215,7 @@ def test_found_messages_become_a_chunk_that_carries_the_run() -> None:
     assert chunk is not None
     assert (10, 15, 2, "the run") == (chunk.begin, chunk.end, chunk.count, chunk.run)
     assert 1_000 == flow.max_offset
-    assert ("pull", 15, 10) == plain(flow.next_step(0)), "what is committable rides along"
+    assert ("pull", 15, 10) == plain(flow, 0), "what is committable rides along"
 
 
 def test_the_committable_offset_rides_on_the_next_pull() -> None:
@@ -223,7 +225,7 @@ def test_the_committable_offset_rides_on_the_next_pull() -> None:
 
     finish(chunk, 0, 1, 2)
     flow.window.settle()
-    assert ("pull", 13, 13) == plain(flow.next_step(0))
+    assert ("pull", 13, 13) == plain(flow, 0)
 
 
 def test_an_answer_whose_messages_were_all_filtered_commits_its_range() -> None:
@@ -231,14 +233,14 @@ def test_an_answer_whose_messages_were_all_filtered_commits_its_range() -> None:
     flow = flow_at(10)
 
     assert flow.pulled(Found([], 0, 42, 0, 1_000), 0) is None
-    assert ("pull", 42, 42) == plain(flow.next_step(0))
+    assert ("pull", 42, 42) == plain(flow, 0)
 
 
 def test_nothing_new_commits_its_range_too() -> None:
     flow = flow_at(10)
 
     assert flow.pulled(NothingNew(42, 0, 42), 0) is None
-    assert ("pull", 42, 42) == plain(flow.next_step(0))
+    assert ("pull", 42, 42) == plain(flow, 0)
     assert flow.caught_up
 
 
@@ -378,11 +380,11 @@ def test_what_is_mended_need_not_wait() -> None:
 
     flow.pulled(Failed("no such subscription", 24), 0)
     flow.try_again()
-    assert ("pull", 10, 10) == plain(flow.next_step(0))
+    assert ("pull", 10, 10) == plain(flow, 0)
 
 
 def test_a_failed_pull_is_repeated_from_the_same_offset() -> None:
     flow = flow_at(10)
 
     flow.pulled(Failed("connection lost"), 0)
-    assert ("pull", 10, 10) == plain(flow.next_step(500))
+    assert ("pull", 10, 10) == plain(flow, 500)

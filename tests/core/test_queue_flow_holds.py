@@ -25,7 +25,7 @@ def test_a_full_window_is_held_with_its_reason_until_there_is_room() -> None:
 
     finish(chunk, 0, 1, 2, 3)
     flow.window.settle()
-    assert ("pull", 4, 4) == plain(flow.next_step(0))
+    assert ("pull", 4, 4) == plain(flow, 0)
     assert (FLOWING, None) == (flow.state, flow.held_because)
 
 
@@ -66,7 +66,7 @@ def test_a_corrected_offset_is_taken_at_once(corrected: int) -> None:
     before = flow.window
 
     assert flow.pulled(OffsetIllegal(corrected, 0, 5_000), 0) is None
-    assert ("pull", corrected, corrected) == plain(flow.next_step(0))
+    assert ("pull", corrected, corrected) == plain(flow, 0)
     assert before.is_closed
     assert old.next == old.count
     assert 0 == budget.used
@@ -74,7 +74,7 @@ def test_a_corrected_offset_is_taken_at_once(corrected: int) -> None:
 
     finish(old, 0, 1)
     before.settle()
-    assert ("pull", corrected, corrected) == plain(flow.next_step(0)), "what ends in the old window changes nothing"
+    assert ("pull", corrected, corrected) == plain(flow, 0), "what ends in the old window changes nothing"
 
 
 @pytest.mark.parametrize(
@@ -101,10 +101,10 @@ def test_a_jump_out_of_the_range_has_the_master_asked_first(answer: OffsetIllega
     assert (POSITIONING, answer.next_offset) == (flow.state, flow.doubted)
     assert POSITION is flow.next_step(0)
     flow.positioned(98)
-    assert ("pull", 98, 98) == plain(flow.next_step(0))
+    assert ("pull", 98, 98) == plain(flow, 0)
 
     flow.pulled(answer, 0)
-    assert ("pull", answer.next_offset, answer.next_offset) == plain(flow.next_step(0)), "said twice, it is believed"
+    assert ("pull", answer.next_offset, answer.next_offset) == plain(flow, 0), "said twice, it is believed"
 
 
 @pytest.mark.parametrize(
@@ -122,9 +122,9 @@ def test_what_is_held_outlives_a_doubt_where_the_master_knows_of_no_more(stored:
     assert stays == flow.stays_after_doubt(stored)
     assert not flow.window.is_closed
     if stays:
-        assert ("pull", 100, 99) == plain(flow.next_step(0))
+        assert ("pull", 100, 99) == plain(flow, 0)
         flow.pulled(OffsetIllegal(0, 0, 0), 0)
-        assert ("pull", 0, 0) == plain(flow.next_step(0)), "said twice, it is believed"
+        assert ("pull", 0, 0) == plain(flow, 0), "said twice, it is believed"
     else:
         before = flow.window
         flow.positioned(100)
@@ -138,7 +138,7 @@ def test_who_is_sent_back_twice_begins_no_further_than_what_is_stored() -> None:
     flow.pulled(OffsetIllegal(99, 0, 99), 0)
     assert flow.stays_after_doubt(5)
     flow.pulled(OffsetIllegal(99, 0, 99), 0)
-    assert ("pull", 5, 5) == plain(flow.next_step(0))
+    assert ("pull", 5, 5) == plain(flow, 0)
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_a_lost_lease_forgets_everything_and_a_new_one_asks_where_to_begin() -> 
     flow.lease_granted()
     assert POSITION is flow.next_step(0)
     flow.positioned(2)
-    assert ("pull", 2, 2) == plain(flow.next_step(0))
+    assert ("pull", 2, 2) == plain(flow, 0)
 
 
 def test_a_failure_is_forgotten_with_the_lease() -> None:

@@ -31,7 +31,7 @@ def test_the_next_pull_is_from_there_and_what_was_pulled_is_dropped(offset: int)
     flow.reset(offset)
     step = flow.next_step(0)
     assert isinstance(step, Pull)
-    assert (offset, offset) == (step.offset, step.commit)
+    assert (offset, offset) == (step.offset, flow.window.committable)
     assert before.is_closed
     assert (0, 0) == (budget.used, flow.window.messages)
 

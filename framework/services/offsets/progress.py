@@ -36,10 +36,10 @@ log = structlog.get_logger()
 class ProgressCounts:
     """What became of a group's records."""
 
-    __slots__ = ("awaited", "folded", "kept", "passed", "thrown")
+    __slots__ = ("awaited", "folded", "kept", "passed")
 
     def __init__(self) -> None:
-        self.kept = self.folded = self.thrown = self.passed = self.awaited = 0
+        self.kept = self.folded = self.passed = self.awaited = 0
 
 
 class QueueProgress:
@@ -202,7 +202,6 @@ class QueueProgress:
         if last is not None:
             found, reason = await compared(self._looks, self.group, self.queue, last.finished, offset, stored)
         if reason is not None:
-            self._counts.thrown += 1
             marks.sometimes("a record of ranges was thrown away")
             log.warning("progress thrown away", group=self.group, queue=str(self.queue), reason=reason)
         must_void = reason is not None and marks.safeguard("a record that is not applied is voided")
