@@ -86,7 +86,6 @@ SUSPEND_MS = 1_000  # as the Java client: suspendCurrentQueueTimeMillis, and its
 SUSPEND_MIN_MS = 10
 SUSPEND_MAX_MS = 30_000
 TURN_MS = 60_000  # as the Java client: how long one queue may run on while others wait for a worker
-STUCK_MS = 900_000  # a queue that one message has blocked for so long needs a person
 
 # Stopping
 DRAIN_MS = 30_000  # how long running handlers may take to end

@@ -30,7 +30,6 @@ from framework.runtime.companions import Companions
 from framework.runtime.engine_groups import TakenGroups, takings
 from framework.runtime.gates import Gates
 from framework.runtime.group.group import ConsumerGroup
-from framework.runtime.group.plan import PLAN_FIELDS
 from framework.runtime.group.subscribing import asked_by, changed, check_open, with_consumer, without_topic
 from framework.runtime.life import Life
 from framework.runtime.membership import Membership
@@ -234,11 +233,11 @@ class App:
 
     def pause(self, group: str) -> None:
         """Have this group start no handler and pull nothing until `resume`; its queues stay its own."""
-        self._life.on_loop(f"pause({group!r})", lambda: self._change(group, is_paused=True))
+        self._life.on_loop(f"pause({group!r})", lambda: self._change(group, paused=True))
 
     def resume(self, group: str) -> None:
         """Let a paused group go on where it stopped."""
-        self._life.on_loop(f"resume({group!r})", lambda: self._change(group, is_paused=False))
+        self._life.on_loop(f"resume({group!r})", lambda: self._change(group, paused=False))
 
     def resize(self, group: str, concurrency: int) -> None:
         """Have so many handlers of this group run at once from now on; those that run now end in peace, and count."""
@@ -281,7 +280,7 @@ class App:
 
     def _change(self, name: str, **fields: Any) -> None:
         group = self._running_group(name)
-        group.adopt(replace(group.plan, **fields))
+        group.adopt(group.plan.with_settings(fields, group.plan.expiry))
         log.info("group changed", group=name, **fields)
 
     def _running_group(self, name: str) -> ConsumerGroup:
@@ -314,13 +313,12 @@ class App:
             elif change.path == ("app", "drain"):
                 self._drain_ms = change.after
         for plan in plans:
-            name = plan.own_name
-            changed_here = {PLAN_FIELDS[change.path[2]] for change in wanted if change.path[:2] == ("consumers", name)}
-            fields = {field: getattr(plan, field) for field in sorted(changed_here)}
-            self._membership.dormant.adopt(name, fields)
+            here = ("consumers", plan.own_name)
+            fields = {change.path[2]: change.after for change in wanted if change.path[:2] == here}
+            self._membership.dormant.adopt(plan.own_name, fields, plan.expiry)
             for group in self._groups:
                 if fields and group.plan.name == plan.name:
-                    group.adopt(replace(group.plan, **fields))
+                    group.adopt(group.plan.with_settings(fields, plan.expiry))
 
     async def _drain(self) -> None:
         """In this order: no new queues, no new handlers, running ones end, offsets confirmed, groups left."""

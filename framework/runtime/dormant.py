@@ -7,10 +7,10 @@ Brokers hear nothing of such a group, or other members would leave queues to it 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from framework.errors import ConfigurationError, nearest
+from framework.model.contracts import ExpiryPolicy
 from framework.runtime.group.plan import GroupPlan
 
 
@@ -24,8 +24,8 @@ class Dormant:
 
     def keep(self, plans: Sequence[GroupPlan]) -> list[GroupPlan]:
         """Keep back those that wait; the others come back."""
-        self._plans = {plan.own_name: plan for plan in plans if not plan.autostart or plan.gates}
-        return [plan for plan in plans if plan.autostart and not plan.gates]
+        self._plans = {plan.own_name: plan for plan in plans if not plan.settings.autostart or plan.gates}
+        return [plan for plan in plans if plan.settings.autostart and not plan.gates]
 
     @property
     def gated(self) -> list[GroupPlan]:
@@ -36,10 +36,10 @@ class Dormant:
     def names(self) -> tuple[str, ...]:
         return tuple(self._plans)
 
-    def adopt(self, name: str, fields: Mapping[str, Any]) -> None:
-        """What changes while a group waits holds when it starts."""
+    def adopt(self, name: str, changed: Mapping[str, Any], expiry: ExpiryPolicy) -> None:
+        """Settings that change while a group waits hold when it starts."""
         if name in self._plans:
-            self._plans[name] = replace(self._plans[name], **fields)
+            self._plans[name] = self._plans[name].with_settings(changed, expiry)
 
     def start(self, name: str, running: Sequence[GroupPlan]) -> None:
         """Have it join; nothing happens where it runs already."""

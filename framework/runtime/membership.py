@@ -83,7 +83,7 @@ class Membership:
 
     def _group(self, plan: GroupPlan) -> ConsumerGroup:
         def pulls(subscription: Subscription, queue: MessageQueue) -> QueuePulls:
-            return self.cluster.puller(plan.name, subscription, queue, batch=plan.pull_batch)
+            return self.cluster.puller(plan.name, subscription, queue, batch=plan.settings.pull_batch)
 
         return ConsumerGroup(
             plan,

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from framework.settings.explain import spelled
+from framework.settings.fields import OnEdit, on_edit
 from framework.settings.hidden import PLUGINS, Hidden
 from framework.settings.schema import AppSettings
 
@@ -23,38 +24,6 @@ class Kind(Enum):
     LIVE = "live"
     RESTART = "restart"
     REFUSED = "refused"
-
-
-# "*" stands for any group. What is not named here waits for a restart.
-LIVE = frozenset(
-    {
-        ("app", "budget"),
-        ("app", "drain"),
-        ("consumers", "*", "cache_bytes"),
-        ("consumers", "*", "cache_count"),
-        ("consumers", "*", "concurrency"),
-        ("consumers", "*", "expiry"),
-        ("consumers", "*", "paused"),
-        ("consumers", "*", "rate"),
-        ("consumers", "*", "timeout"),
-        ("consumers", "*", "topic_bytes"),
-        ("consumers", "*", "topic_count"),
-        ("logging", "format"),
-        ("logging", "level"),
-        ("logging", "levels"),
-    }
-)
-# Other code would run, whichever way these change.
-CODE = frozenset({("app", "handlers"), ("plugins", "block"), ("plugins", "local"), ("plugins", "only")})
-# A door would open: these may be closed by a restart, and opened by one, but not by an edit that nobody looks at.
-GUARDS = frozenset(
-    {
-        ("cluster", "credentials", "access_key"),
-        ("cluster", "credentials", "secret_key"),
-        ("cluster", "tls", "enabled"),
-        ("cluster", "tls", "verify"),
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +75,7 @@ def _parts(
     if path[: len(PLUGINS)] == PLUGINS:
         yield from _of_plugins(before, after, path, hidden)
         return
-    yield SettingChange(path, before, after, _kind(path, after), field)
+    yield SettingChange(path, before, after, _kind(field, after), field)
 
 
 def _of_plugins(before: Any, after: Any, path: tuple[str, ...], hidden: Hidden) -> Iterator[SettingChange]:
@@ -117,16 +86,19 @@ def _of_plugins(before: Any, after: Any, path: tuple[str, ...], hidden: Hidden) 
             if old.get(key) != new.get(key):
                 yield from _of_plugins(old.get(key), new.get(key), (*path, key), hidden)
         return
-    yield SettingChange(path, hidden.shown(before, path), hidden.shown(after, path), _kind(path, after))
+    yield SettingChange(path, hidden.shown(before, path), hidden.shown(after, path), Kind.RESTART)
 
 
-def _kind(path: tuple[str, ...], after: Any) -> Kind:
-    general = (path[0], "*", *path[2:]) if path[0] == "consumers" else path
-    if general in LIVE:
-        return Kind.LIVE
-    if path in CODE or (path in GUARDS and not after):
-        return Kind.REFUSED
-    return Kind.RESTART
+def _kind(field: FieldInfo | None, after: Any) -> Kind:
+    match on_edit(field):
+        case OnEdit.LIVE:
+            return Kind.LIVE
+        case OnEdit.CODE:
+            return Kind.REFUSED
+        case OnEdit.GUARD if not after:
+            return Kind.REFUSED
+        case _:
+            return Kind.RESTART
 
 
 def taken_over(running: AppSettings, wanted: list[SettingChange]) -> AppSettings:

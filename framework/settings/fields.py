@@ -10,9 +10,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from enum import Enum
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
+from pydantic.fields import FieldInfo
 
 from framework.model import durations
 from framework.model.allocation import Allocation, written
@@ -21,6 +23,29 @@ from framework.model.rate import Rate, to_rate
 from framework.model.reserved import GROUP_LENGTH_MAX, TOPIC_LENGTH_MAX, is_legal
 from framework.settings import box_limits
 from framework.settings.units import DURATION_PATTERN
+
+T = TypeVar("T")
+
+
+class OnEdit(Enum):
+    """What an edit of a field does while the application runs. Where a field says nothing, it waits for a restart."""
+
+    LIVE = "live"
+    CODE = "code"
+    GUARD = "guard"
+
+
+Live = Annotated[T, OnEdit.LIVE]
+"""An edit acts within a second."""
+Code = Annotated[T, OnEdit.CODE]
+"""Chooses the code that runs: an edit is refused, in either direction."""
+Guard = Annotated[T, OnEdit.GUARD]
+"""Keeps a door shut: an edit that sets it to false or empty is refused; any other waits for a restart."""
+
+
+def on_edit(field: FieldInfo | None) -> OnEdit | None:
+    """What stands at the field; None where nothing does."""
+    return next((each for each in (field.metadata if field else ()) if isinstance(each, OnEdit)), None)
 
 
 def _several(value: Any) -> Any:

@@ -23,9 +23,12 @@ from framework.settings.fields import (
     Addresses,
     AllocationSetting,
     BoxLimits,
+    Code,
     GroupName,
+    Guard,
     Keys,
     Level,
+    Live,
     Networks,
     RateSetting,
     Start,
@@ -79,11 +82,11 @@ def _is_collection(field: FieldInfo | None) -> bool:
 class ApplicationSettings(Section):
     name: str = "app"
     """What this application is called in logs."""
-    handlers: Texts = ()
+    handlers: Code[Texts] = ()
     """Modules that hold the consumers: `package.module`, a .py file, or `module:name`. APP on the command line wins."""
-    budget: Annotated[Size, Field(ge=1 << 20)] = limits.BUDGET_BYTES
+    budget: Live[Annotated[Size, Field(ge=1 << 20)]] = limits.BUDGET_BYTES
     """Bytes of pulled messages that this process may hold, all queues together."""
-    drain: Duration = 30_000
+    drain: Live[Duration] = 30_000
     """How long running handlers may take to end when the application stops; what is left then is delivered again."""
     instance: Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,99})?$")] = ""
     """A name that this process keeps from start to start and no other process has, such as ${env:HOSTNAME}: started
@@ -111,9 +114,9 @@ class WorkersSettings(Section):
 
 
 class CredentialsSettings(Section):
-    access_key: str = ""
+    access_key: Guard[str] = ""
     """The key that names us. Empty: requests are not signed."""
-    secret_key: Secret = Secret("")
+    secret_key: Guard[Secret] = Secret("")
     """The key that signs. Write ${env:NAME}, or use `file`."""
     security_token: Secret = Secret("")
     """A temporary token that goes with some cloud vendors' keys."""
@@ -122,9 +125,9 @@ class CredentialsSettings(Section):
 
 
 class TlsSettings(Section):
-    enabled: bool = False
+    enabled: Guard[bool] = False
     """Speak TLS to name servers and brokers. There is no falling back to plain."""
-    verify: bool = True
+    verify: Guard[bool] = True
     """Check certificates and host names. `false` trusts anybody, and warns at each start."""
     ca_file: str = ""
     """Certificates to trust, PEM. Empty: the system's."""
@@ -167,14 +170,14 @@ class ClusterSettings(Section):
 
 
 class ConsumerSettings(Section):
-    concurrency: Annotated[int, Field(ge=1, le=CONCURRENCY_MAX)] = 20
+    concurrency: Live[Annotated[int, Field(ge=1, le=CONCURRENCY_MAX)]] = 20
     """Handlers running at once in this process: tasks for async handlers, threads for others."""
-    paused: bool = False
+    paused: Live[bool] = False
     """Start no handler and pull nothing until this is false again; the group's queues stay its own."""
     autostart: bool = True
     """Join when the application starts. `false`: when the code says app.start_consumer("GROUP"), and until then brokers
     and other members hear nothing of the group here."""
-    rate: RateSetting | None = None
+    rate: Live[RateSetting | None] = None
     """Messages that this process hands to handlers at most, what comes back for a retry among them: 100/s, 30/m or
     1000/h. Empty: as many as they take."""
     max_retries: Annotated[int, Field(ge=0, le=1000)] | None = None
@@ -186,22 +189,22 @@ class ConsumerSettings(Section):
     """Settle messages unhandled that were stored longer ago than this; retries are handled. Empty: no such rule."""
     skip_backlog_over: Annotated[int, Field(ge=0)] | None = None
     """Settle messages unhandled that are further than this behind their queue's end, likewise. Empty: no such rule."""
-    timeout: Annotated[Duration, Field(ge=1)] | None = 900_000
+    timeout: Live[Annotated[Duration, Field(ge=1)] | None] = 900_000
     """How long a handler may run before its message is put to `expiry`; not in order. Empty: as long as it likes."""
-    expiry: Annotated[str, Field(min_length=1)] = "send_back"
+    expiry: Live[Annotated[str, Field(min_length=1)]] = "send_back"
     """The policy for a message whose handler takes longer: send_back, dead_letter, drop, extend, or a plugin's."""
     stuck_after: Annotated[Duration, Field(ge=1)] = 900_000
     """Orderly groups: a queue or key that one message has blocked for so long is reported, once a message."""
     pull_batch: Annotated[int, Field(ge=1, le=1024)] = 32
     """Messages asked for in one pull. A stock broker hands out no more than 32."""
-    cache_count: Annotated[int, Field(ge=1, le=65_535)] = 1_000
+    cache_count: Live[Annotated[int, Field(ge=1, le=65_535)]] = 1_000
     """Pulled messages that are not settled, per queue: a queue that holds more pulls nothing. The pull that passes this
     brings up to `pull_batch` more."""
-    cache_bytes: Annotated[Size, Field(ge=1 << 16)] = 100 << 20
+    cache_bytes: Live[Annotated[Size, Field(ge=1 << 16)]] = 100 << 20
     """Bytes of pulled messages per queue: a queue that holds more pulls nothing. `app.budget` bounds all queues."""
-    topic_count: Annotated[int, Field(ge=1)] | None = None
+    topic_count: Live[Annotated[int, Field(ge=1)] | None] = None
     """`cache_count` for all owned queues of a topic together, each with an even share. Empty: no bound of its own."""
-    topic_bytes: Annotated[Size, Field(ge=1 << 16)] | None = None
+    topic_bytes: Live[Annotated[Size, Field(ge=1 << 16)] | None] = None
     """`cache_bytes` for all owned queues of a topic together, each with an even share. Empty: no bound of its own."""
     explicit_ack: bool = False
     """Only `Ack()` is success; a handler that returns nothing is called again later."""
@@ -256,21 +259,21 @@ class AdminSettings(Section):
 
 
 class LoggingSettings(Section):
-    level: Level = "info"
+    level: Live[Level] = "info"
     """The lowest level that is written: debug, info, warning or error."""
-    levels: Mapping[str, Level] = Field(default_factory=dict)
+    levels: Live[Mapping[str, Level]] = Field(default_factory=dict)
     """{logger: level} for single loggers of the standard library, which write as all do: {sqlalchemy: warning}. Those
     with a line for each call of something (py4j, httpx, urllib3, ...) begin at warning unless named here."""
-    format: Literal["console", "json"] = "console"
+    format: Live[Literal["console", "json"]] = "console"
     """console for people, json for collectors. Both go to stderr."""
 
 
 class PluginsSettings(Section):
-    block: Texts = ()
+    block: Code[Texts] = ()
     """Installed plugins that are not loaded; not even imported."""
-    only: Texts | None = None
+    only: Code[Texts | None] = None
     """The only installed plugins that are loaded. Empty: all that are installed and not blocked."""
-    local: Texts = ()
+    local: Code[Texts] = ()
     """Plugins of this application: `package.module` or `package.module:Class`."""
     settings: Mapping[str, Keys] = Field(default_factory=dict, repr=False)
     """{plugin: {key: value}}; each plugin says which keys it has."""

@@ -20,8 +20,8 @@ from pydantic.fields import FieldInfo
 
 import framework
 from framework.settings import json_schema, units
-from framework.settings.changes import CODE, GUARDS, LIVE
 from framework.settings.explain import spelled
+from framework.settings.fields import OnEdit, on_edit
 from framework.settings.schema import AppSettings, ConsumerSettings
 
 ROOT = Path(__file__).parents[2]
@@ -101,7 +101,7 @@ def _rows(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[str]:
         key = ".".join(here[1:])
         default = spelled(field.get_default(call_default_factory=True), here, field)
         shown = f"`{default}`" if default not in {"", '""', "null", "none"} or name == "progress" else "none"
-        yield f"| `{key}` | {shown} | {_change(here)} | {_cell(said[name])}{_range(field, here)} |"
+        yield f"| `{key}` | {shown} | {_change(field)} | {_cell(said[name])}{_range(field, here)} |"
         for inner in json_schema.models_in(model) if path[0].startswith("plugins.settings.") else ():
             if inner is not model and inner in get_args(kind):  # a mapping's own keys lead to its values' model
                 yield from _rows(inner, (*here, "NAME"))
@@ -116,11 +116,9 @@ def _range(field: FieldInfo, path: tuple[str, ...]) -> str:
     return f" {text[0].upper()}{text[1:]}." if text else ""
 
 
-def _change(path: tuple[str, ...]) -> str:
-    general = ("consumers", "*", path[-1]) if path[0] == "consumers.GROUP" else path
-    if general in LIVE:
-        return "live"
-    return "guarded" if general in CODE | GUARDS else "restart"
+def _change(field: FieldInfo) -> str:
+    mark = on_edit(field)
+    return "restart" if mark is None else "live" if mark is OnEdit.LIVE else "guarded"
 
 
 def _one_line(text: str) -> str:

@@ -85,7 +85,7 @@ def test_what_changes_while_it_waits_holds_when_it_starts() -> None:
         adopt(desk, settings_of(concurrency=3))
         start(desk, "billing")
         (group,) = desk.snapshot().groups
-        assert (3, "3") == (app_of(desk)._groups[0].plan.concurrency, group.settings["concurrency"])
+        assert (3, "3") == (app_of(desk)._groups[0].plan.settings.concurrency, group.settings["concurrency"])
 
 
 def test_a_name_that_is_none_is_said_with_the_nearest() -> None:

@@ -25,9 +25,10 @@ from framework.net.real_clock import RealClock
 from framework.net.task_tree import TaskTree
 from framework.runtime.logs import setup
 from framework.runtime.reload import Reload
-from framework.settings.changes import LIVE
+from framework.settings.fields import OnEdit
 from framework.settings.sources import load
 from tests.runtime.test_app import box, until
+from tests.settings.marks import marked
 
 Settings = dict[str, Any]
 FOR_EVER_S = 3_600
@@ -219,7 +220,7 @@ def test_every_live_setting_is_seen_to_act_on_a_running_application(
     async def scenario() -> None:
         async with desk(tmp_path, capsys) as it:
             await _everything(it)
-        assert LIVE == set(it.took_ms)
+        assert marked(OnEdit.LIVE) == set(it.took_ms)
 
     asyncio.run(scenario())
 

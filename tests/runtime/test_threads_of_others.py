@@ -84,9 +84,9 @@ def subscribed_and_not(app: App) -> None:
 
 
 CHANGES: dict[str, tuple[Callable[[App], object], Callable[[App], object]]] = {
-    "pause": (lambda app: app.pause("billing"), lambda app: app._groups[0].plan.is_paused),
-    "resume": (paused_and_resumed, lambda app: not app._groups[0].plan.is_paused),
-    "resize": (lambda app: app.resize("billing", 3), lambda app: app._groups[0].plan.concurrency == 3),
+    "pause": (lambda app: app.pause("billing"), lambda app: app._groups[0].plan.settings.paused),
+    "resume": (paused_and_resumed, lambda app: not app._groups[0].plan.settings.paused),
+    "resize": (lambda app: app.resize("billing", 3), lambda app: app._groups[0].plan.settings.concurrency == 3),
     "subscribe": (lambda app: app.subscribe(file), lambda app: "bills" in app._groups[0].subscriptions),
     "unsubscribe": (subscribed_and_not, lambda app: "bills" not in app._groups[0].subscriptions),
     "start_consumer": (lambda app: app.start_consumer("later"), lambda app: len(app._groups) == 2),

@@ -17,6 +17,7 @@ import pytest
 
 from framework.model.rate import to_rate
 from framework.runtime.reload import Reload
+from framework.settings.fields import OnEdit
 from framework.settings.schema import AppSettings
 from framework.settings.sources import load
 from framework.testing.sim.machine import Machine
@@ -26,6 +27,7 @@ from framework.testing.swarm.checkers import ALL, nothing_pauses
 from framework.testing.swarm.cluster import Cluster
 from framework.testing.swarm.history import Finished, Said, Started
 from framework.testing.swarm.workload import GroupLoad, Workload
+from tests.settings.marks import marked
 
 GROUPS = ("audit", "billing", "inventory")
 LOADS = (
@@ -165,20 +167,20 @@ class Edits:
         for group in self.app._groups:
             name = group.plan.own_name
             chosen = expected.consumer(name)
-            plan = group.plan
-            assert (chosen.concurrency, chosen.paused, chosen.rate) == (plan.concurrency, plan.is_paused, plan.rate)
-            assert (chosen.timeout, chosen.expiry) == (plan.timeout_ms, plan.expiry.name)
+            plan, used = group.plan, group.plan.settings
+            assert (chosen.concurrency, chosen.paused, chosen.rate) == (used.concurrency, used.paused, used.rate)
+            assert (chosen.timeout, chosen.expiry) == (used.timeout, plan.expiry.name)
             limits = plan.flow_limits
             assert (chosen.cache_count, chosen.cache_bytes, chosen.topic_count, chosen.topic_bytes) == (
                 limits.messages_max, limits.bytes_max, limits.topic_messages_max, limits.topic_bytes_max,
             )  # fmt: skip
-            assert [plan.is_paused] * len(group.owned) == [pull.flow.is_paused for pull in group.owned.values()]
+            assert [used.paused] * len(group.owned) == [pull.flow.is_paused for pull in group.owned.values()]
             self.in_force.append(
                 (
                     self.story.now,
                     self._who,
                     name,
-                    {"concurrency": plan.concurrency, "paused": plan.is_paused, "asked": self.asked},
+                    {"concurrency": used.concurrency, "paused": used.paused, "asked": self.asked},
                 )
             )
         assert expected.app.budget == self.app._membership.budget.limit
@@ -227,8 +229,8 @@ def overdone(story: Story, edits: list[Edits]) -> list[str]:
     [(1, 40), (2, 40), pytest.param(3, 1_000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])],
 )
 def test_edits_lose_and_double_nothing_and_are_whole_or_nothing(tmp_path: Path, seed: int, count: int) -> None:
-    assert {path[2] for path in _live() if path[0] == "consumers"} == set(LIVE)
-    assert {path[1] for path in _live() if path[0] == "app"} == set(LIVE_APP)
+    assert {path[2] for path in marked(OnEdit.LIVE) if path[0] == "consumers"} == set(LIVE)
+    assert {path[1] for path in marked(OnEdit.LIVE) if path[0] == "app"} == set(LIVE_APP)
     chance = Stream(f"edits {seed}")
 
     async def scenario(story: Story) -> None:
@@ -261,12 +263,6 @@ def test_edits_lose_and_double_nothing_and_are_whole_or_nothing(tmp_path: Path, 
     tell(scenario, cluster)
     # Only now is it known what has become a dead letter.
     assert [] == [str(violation) for checker in CHECKED for violation in checker(cluster.history)]
-
-
-def _live() -> frozenset[tuple[str, ...]]:
-    from framework.settings.changes import LIVE as KEYS
-
-    return KEYS
 
 
 def test_the_choices_are_settings_that_a_file_may_have() -> None:

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from framework.runtime.group.plan import PLAN_FIELDS
-from framework.settings.changes import CODE, GUARDS, LIVE, Kind, changes, taken_over
-from framework.settings.schema import AppSettings, ConsumerSettings
+from framework.settings.changes import Kind, changes, taken_over
+from framework.settings.fields import OnEdit
+from framework.settings.schema import AppSettings
 from framework.settings.secret import Secret
+from tests.settings.marks import marked
 
 
 def settings_of(values: dict[str, Any]) -> AppSettings:
@@ -111,12 +112,31 @@ def test_only_live_values_are_taken_over_and_nothing_else_of_the_file() -> None:
     assert 4 == before.consumer("billing").concurrency
 
 
-def test_every_path_that_is_named_exists_and_every_live_one_of_a_group_acts() -> None:
-    for path in LIVE | CODE | GUARDS:
-        part: Any = ConsumerSettings() if path[0] == "consumers" else AppSettings()
-        for step in path[2:] if path[0] == "consumers" else path:
-            part = getattr(part, step)
-    assert {path[2] for path in LIVE if path[0] == "consumers"} == set(PLAN_FIELDS)
+def test_what_an_edit_does_stands_at_these_fields() -> None:
+    """A mark that is lost by accident would let an edit bring code, or open a door, without a restart."""
+    assert ["app.handlers", "plugins.block", "plugins.local", "plugins.only"] == named(OnEdit.CODE)
+    assert [
+        "cluster.credentials.access_key", "cluster.credentials.secret_key", "cluster.tls.enabled", "cluster.tls.verify",
+    ] == named(OnEdit.GUARD)  # fmt: skip
+    live_in_groups = [
+        "cache_bytes",
+        "cache_count",
+        "concurrency",
+        "expiry",
+        "paused",
+        "rate",
+        "timeout",
+        "topic_bytes",
+        "topic_count",
+    ]
+    assert [
+        "app.budget", "app.drain", *(f"consumers.*.{name}" for name in live_in_groups),
+        "logging.format", "logging.level", "logging.levels",
+    ] == named(OnEdit.LIVE)  # fmt: skip
+
+
+def named(mark: OnEdit) -> list[str]:
+    return sorted(".".join(path) for path in marked(mark))
 
 
 def of_plugins(**plugins: Any) -> dict[str, Any]:

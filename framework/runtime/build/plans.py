@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from framework.core import limits
-from framework.core.flow_control import FlowLimits
 from framework.core.skipping import SkipRules
 from framework.declare import Consumer, ConsumerSpec
 from framework.declare.arguments import Argument
@@ -135,29 +133,14 @@ def _plan(group: str, specs: list[ConsumerSpec], parts: _Parts, findings: Findin
             for topic, spec in by_topic.items()
             if topic
         },
-        concurrency=chosen.concurrency,
+        settings=chosen,
         max_retries=max_retries_of(chosen, specs[0]),
-        pull_batch=chosen.pull_batch,
         start=_start(chosen.start),
         strategy=strategy,
-        flow_limits=FlowLimits(
-            messages_max=chosen.cache_count,
-            bytes_max=chosen.cache_bytes,
-            # The span bounds what one stuck message can cost in repeats; in a queue's order nothing runs ahead of it.
-            span_max=limits.NO_SPAN if orderly and not any(spec.by_key for spec in specs) else limits.SPAN_MAX,
-            topic_messages_max=chosen.topic_count,
-            topic_bytes_max=chosen.topic_bytes,
-        ),
         expiry=expiry,
-        timeout_ms=chosen.timeout,
         orderly=orderly,
-        stuck_after_ms=chosen.stuck_after,
         skip=_skip(chosen),
-        skips_damage=chosen.damaged == "skip",
-        is_paused=chosen.paused,
-        autostart=chosen.autostart,
         gates=gates,
-        rate=chosen.rate,
         broadcasting=place,
         progress=progress,
         trace=trace,

@@ -30,7 +30,7 @@ class Broadcasting:
         assert plan.broadcasting is not None
         self.offsets = LocalOffsets(plan.broadcasting, brokers, world, tree)
         self.members: KnowsMembers = _Alone(member)
-        self.again = RetryInPlace(plan.concurrency, tree, world.clock, world.workers)
+        self.again = RetryInPlace(plan.settings.concurrency, tree, world.clock, world.workers)
 
     def pulls(self, pulls: QueuePulls) -> QueuePulls:
         """The same pulls, which tell the broker no offset: it would take it for the whole group's."""

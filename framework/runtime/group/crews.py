@@ -33,7 +33,7 @@ class Crews:
         self, plan: GroupPlan, retries: Handling, world: World, tree: TaskTree, lines: Recurring | None = None
     ) -> None:
         self._name, self._world, self._tree = plan.name, world, tree
-        self._size = plan.concurrency
+        self._size = plan.settings.concurrency
         self._has_tasks = self._is_started = False
         self._tasks = Crew(self._size, world.clock, self._employ)
         self._threads = ThreadCrew(self._size, world.clock, world.workers)
@@ -43,8 +43,9 @@ class Crews:
         self.serve(plan, retries)
         self._was_hanging = 0
         self.expiry = Expiry(
-            plan.name, self._watched, world.clock, plan.expiry, plan.timeout_ms, self._looked, plan.listeners, lines
-        )
+            plan.name, self._watched, world.clock, plan.expiry, plan.settings.timeout, self._looked, plan.listeners,
+            lines,
+        )  # fmt: skip
 
     def serve(self, plan: GroupPlan, retries: Handling) -> None:
         """Have a crew for each of these handlers. Those of others stay: what was begun may still end."""
@@ -68,7 +69,7 @@ class Crews:
 
     def adopt(self, plan: GroupPlan, size: int) -> None:
         """Run so many handlers at once from now on (none, where the group is paused), each within this plan's limit."""
-        self.expiry.adopt(plan.expiry, plan.timeout_ms)
+        self.expiry.adopt(plan.expiry, plan.settings.timeout)
         self._size = size
         self._threads.resize(size)
         for crew in self._batches.values():

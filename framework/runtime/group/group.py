@@ -70,7 +70,7 @@ class ConsumerGroup:
         self.offsets = OffsetTable()
         self.assignment = Assignment()
         self.skipping = Skipping(plan.skip) if plan.skip is not None else None
-        self.pacing = Pacing(plan.rate, world.clock)
+        self.pacing = Pacing(plan.settings.rate, world.clock)
         self.owned: dict[MessageQueue, PullLoop] = {}
         self.rates: dict[str, Rates] = {}
         """Topic -> how it goes; kept when its queues go elsewhere, for what happened in the last hour."""
@@ -127,7 +127,7 @@ class ConsumerGroup:
         else:
             self.crews.start()
             supervise(tree, f"expiry {name}", self.crews.expiry.run, chance)
-        if self.plan.is_paused:
+        if self.plan.settings.paused:
             self.adopt(self.plan)
         supervise(tree, f"commit {name}", self._commits.run, chance)
         supervise(tree, f"lines {name}", partial(self._reports.run, lambda: self.plan), chance)
@@ -140,18 +140,18 @@ class ConsumerGroup:
 
         A paused group starts nothing: not what is pulled already, and nothing is pulled. Its queues stay its own.
         """
-        if self.plan.is_paused and not plan.is_paused:
+        if self.plan.settings.paused and not plan.settings.paused:
             self.rebalance.now()  # notices may have been lost meanwhile, and nobody looked at what was pulled
         self.plan = plan
-        self.pacing.change(plan.rate)
-        size = 0 if plan.is_paused else plan.concurrency
+        self.pacing.change(plan.settings.rate)
+        size = 0 if plan.settings.paused else plan.settings.concurrency
         if self.order is not None:
             self.order.crew.resize(size)
         else:
             self.crews.adopt(plan, size)
         for pull in self.owned.values():
-            was_paused, pull.flow.is_paused = pull.flow.is_paused, plan.is_paused
-            if plan.is_paused and not was_paused and pull.flow.state is QueueState.FLOWING:
+            was_paused, pull.flow.is_paused = pull.flow.is_paused, plan.settings.paused
+            if plan.settings.paused and not was_paused and pull.flow.state is QueueState.FLOWING:
                 self.start_anew(pull)  # the long poll under way would bring messages for a while yet
                 self.offsets.mark_unsent(pull.queue)
         divide_bounds(self.owned, self.plan.flow_limits)
@@ -264,7 +264,7 @@ class ConsumerGroup:
             listeners=self.plan.listeners,
         )
         flow.run = pull
-        flow.is_paused, flow.damage.skips = self.plan.is_paused, self.plan.skips_damage
+        flow.is_paused, flow.damage.skips = self.plan.settings.paused, self.plan.settings.damaged == "skip"
         self.owned[queue] = pull
         if self.plan.flow_limits.is_shared:
             divide_bounds(self.owned, self.plan.flow_limits)
@@ -384,8 +384,8 @@ class ConsumerGroup:
     def _ordering(self, member: str) -> Ordering:
         plan = self.plan
         return Ordering(
-            plan.name, member, concurrency=plan.concurrency, max_retries=plan.max_retries,
-            stuck_after_ms=plan.stuck_after_ms, brokers=self._cluster.brokers, world=self._world, tree=self._tree,
+            plan.name, member, concurrency=plan.settings.concurrency, max_retries=plan.max_retries,
+            stuck_after_ms=plan.settings.stuck_after, brokers=self._cluster.brokers, world=self._world, tree=self._tree,
             reports=self._reports, side=self, counts=self.counts, offsets=self.offsets, owned=self.owned,
             restart=self.start_anew, decide=decide_broadcasting if plan.broadcasting else decide_in_order,
             no_leases=NoLeases() if plan.broadcasting else None, listeners=plan.listeners,

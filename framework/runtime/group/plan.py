@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from framework.core import limits
 from framework.core.flow_control import FlowLimits
 from framework.core.skipping import SkipRules
 from framework.errors import BodyUndecodable
-from framework.hooks.listeners import NOBODY, Listeners
+from framework.hooks.listeners import Listeners
 from framework.model.contracts import AllocationStrategy, ExpiryPolicy, ProgressStore
 from framework.model.message import Message
 from framework.model.namespaces import unwrap
-from framework.model.rate import Rate
 from framework.model.reserved import retry_topic
 from framework.model.subscription import Subscription
 from framework.ports import Workers
@@ -27,19 +26,7 @@ from framework.services.call.undecodable import Undecodable
 from framework.services.offsets.local_offsets import OffsetFiles
 from framework.services.orderly.desk import InOrder
 from framework.services.queue.position import StartPolicy
-
-# Live settings of a group -> the part of its plan that they are in.
-PLAN_FIELDS = {
-    "cache_bytes": "flow_limits",
-    "cache_count": "flow_limits",
-    "concurrency": "concurrency",
-    "expiry": "expiry",
-    "paused": "is_paused",
-    "rate": "rate",
-    "timeout": "timeout_ms",
-    "topic_bytes": "flow_limits",
-    "topic_count": "flow_limits",
-}
+from framework.settings.schema import ConsumerSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,36 +72,26 @@ class GroupPlan:
     subscriptions: tuple[Subscription, ...]
     """One a topic; the retry topic's is added by the group."""
     handling: dict[str, Handling]
-    concurrency: int
+    settings: ConsumerSettings
+    """The group's settings; below stand those that need a plugin, or mean different things for different groups."""
     max_retries: int
-    pull_batch: int
     start: StartPolicy
     strategy: AllocationStrategy
-    flow_limits: FlowLimits
     expiry: ExpiryPolicy
-    """What becomes of messages whose handlers take longer than `timeout_ms`."""
-    timeout_ms: int | None = limits.HANDLER_MS
-    orderly: bool = False
-    stuck_after_ms: int = limits.STUCK_MS
-    is_paused: bool = False
-    autostart: bool = True
-    """Whether the group joins when the application starts, or when it is asked to."""
-    gates: tuple[AnyResource, ...] = ()
-    """It joins when each of these answers True."""
-    rate: Rate | None = None
-    """How many messages are handed to handlers in so much time; None: as many as they take."""
-    skip: SkipRules | None = None
-    skips_damage: bool = False
-    """A record that stays damaged is left behind; else its queue waits."""
-    broadcasting: OffsetFiles | None = None
-    """Where offsets are kept, of a group whose members are given every message each."""
-    progress: Keeping | None = None
-    """Where what has ended above a gap is kept; None where it is not."""
-    trace: ConsumeTrace | None = None
-    """Told of each delivery, for the trace topic."""
-    listeners: Listeners = NOBODY
+    """Decides about messages whose handlers take longer than `settings.timeout`."""
+    orderly: bool
+    gates: tuple[AnyResource, ...]
+    """The group joins when each of these answers True."""
+    skip: SkipRules | None
+    broadcasting: OffsetFiles | None
+    """Where a broadcasting group keeps its offsets; None for other groups."""
+    progress: Keeping | None
+    """Where messages that are done above a gap are kept; None where they are not."""
+    trace: ConsumeTrace | None
+    """Records each delivery for the trace topic."""
+    listeners: Listeners
     """Which plugins are told what happens beside deliveries."""
-    namespace: str = ""
+    namespace: str
     """What the names in here begin with, which settings and handlers leave out."""
 
     @property
@@ -127,6 +104,22 @@ class GroupPlan:
     def version(self) -> int:
         """Rises with each change of the subscriptions."""
         return max(each.version for each in self.subscriptions)
+
+    @property
+    def flow_limits(self) -> FlowLimits:
+        """The span bounds the duplicates that one stuck message costs; in a queue's order nothing runs ahead of it."""
+        in_queue_order = self.orderly and all(each.key_of is None for each in self.handling.values())
+        return FlowLimits(
+            messages_max=self.settings.cache_count,
+            bytes_max=self.settings.cache_bytes,
+            span_max=limits.NO_SPAN if in_queue_order else limits.SPAN_MAX,
+            topic_messages_max=self.settings.topic_count,
+            topic_bytes_max=self.settings.topic_bytes,
+        )
+
+    def with_settings(self, changed: Mapping[str, Any], expiry: ExpiryPolicy) -> GroupPlan:
+        """The plan with other values of live settings; `expiry` is the policy that they name."""
+        return replace(self, settings=self.settings.model_copy(update=changed), expiry=expiry)
 
     @property
     def own_name(self) -> str:

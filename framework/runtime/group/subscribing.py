@@ -89,5 +89,4 @@ def changed(running: GroupPlan, plans: Sequence[GroupPlan], topic: str) -> Group
             replace(each, version=raised) if each.topic == topic else before[each.topic] for each in new.subscriptions
         ),
         handling={name: each if name == topic else running.handling[name] for name, each in new.handling.items()},
-        flow_limits=new.flow_limits,
     )

@@ -75,7 +75,7 @@ class Scene:
         hooks: DeliveryHooks = DeliveryHooks(),  # noqa: B008 - frozen
         flow_limits: FlowLimits = FlowLimits(),  # noqa: B008 - frozen
         max_retries: int = limits.MAX_RETRIES_IN_ORDER,
-        stuck_after_ms: int = limits.STUCK_MS,
+        stuck_after_ms: int = 900_000,
     ) -> None:
         self.clock, self.workers = LoopClock(), InlineWorkers()
         batching = None
