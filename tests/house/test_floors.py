@@ -63,6 +63,22 @@ def test_the_floors_hold(copy: Path) -> None:
         ),
         ("framework/reading/reach.py", "import framework.client.routes as _r", "reading knows the wire"),
         ("framework/hooks/host.py", "import framework_audit as _a", "the framework imports no plugin"),
+        (
+            "framework/services/crew/run.py",
+            "import framework.services.queue.pull as _p",
+            "Services stand on the services",
+        ),
+        ("framework/services/queue/pull.py", "import framework.services.orderly.crew as _o", "Services stand on the"),
+        (
+            "framework/runtime/group/plan.py",
+            "import framework.runtime.report.observe as _o",
+            "Nothing that is built runs",
+        ),
+        (
+            "framework/runtime/logs/places.py",
+            "import framework.runtime.group.group as _g",
+            "Nothing that is built runs",
+        ),
         ("framework/attic/__init__.py", "", "Rooms stand on the rooms below them"),
     ],
 )

@@ -1,1 +1,4 @@
-"""Settings, handlers and plugins become plans. Nothing here is awaited or started."""
+"""Settings, handlers and plugins become plans. Nothing here is awaited or started.
+
+Open to other rooms: `collect`, `connect`, `plans`, `remembering`.
+"""

@@ -1,1 +1,4 @@
-"""Log lines: structlog and the standard library's logging, set up once per process."""
+"""Log lines: structlog and the standard library's logging, set up once per process.
+
+Open to other rooms: `setup`, `streams`.
+"""

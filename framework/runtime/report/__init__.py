@@ -1,1 +1,4 @@
-"""What an application looks like from outside: snapshots, running info, stacks."""
+"""What an application looks like from outside: snapshots, running info, stacks.
+
+Open to other rooms: `counting`, `observe`, `running_info`, `stacks`, `stalls`, `telling`.
+"""

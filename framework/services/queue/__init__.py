@@ -1,1 +1,4 @@
-"""One owned queue, from the first question to the last commit: where it begins, its pull loop, its pace."""
+"""One owned queue, from the first question to the last commit: where it begins, its pull loop, its pace.
+
+Open to other rooms: `pacing`, `position`, `pull`.
+"""
