@@ -148,6 +148,6 @@ class Delays:
         return int(values.get(_SCOPE, _SKEW) or 0)
 
     def _stepped(self, skew_ms: int) -> None:
-        log.warning("wall clock was set", by_ms_in_all=skew_ms)
+        log.warning("wall clock stepped", skew_ms=skew_ms)
         self._store.values.put(_SCOPE, _SKEW, str(skew_ms))
         self._store.writer.save_tables()

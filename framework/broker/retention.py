@@ -79,11 +79,11 @@ class Retention:
         self._is_forced = self.disk_ratio >= self._settings.disk_forced_ratio
         used = f"{self.disk_ratio:.0%}"
         if self.is_full and not was_full:
-            log.error("disk full: sends are refused", used=used, remedy="make room on the disk; nothing else is needed")
+            log.error("disk full", used=used, remedy="make room on the disk", reason="sends are refused")
         elif was_full and not self.is_full:
-            log.info("disk has room again: sends are taken", used=used)
+            log.info("disk recovered", used=used, reason="sends are accepted")
         if self._is_forced and not was_forced:
-            log.warning("disk nearly full: the oldest messages go, whatever their age", used=used)
+            log.warning("disk nearly full", used=used, reason="the oldest messages are deleted, whatever their age")
 
     def _bounds(self) -> Bounds:
         """What may go now. Under force everything but the newest part of the log, as RocketMQ keeps its last file."""
@@ -101,7 +101,7 @@ class Retention:
     def _stepped(self, cut: ExpiryStep | None, error: FrameworkError | None) -> None:
         if error is not None:
             self._is_running = False  # the next look begins anew, with whatever this round has left
-            log.warning("old messages not removed yet", reason=str(error))
+            log.warning("old messages not removed", reason=str(error))
             return
         self._cut = cut
         if cut is None:

@@ -178,7 +178,7 @@ class Broker:
             async with asyncio.timeout(_STOP_S / 2):
                 await idle.wait()
         except TimeoutError:
-            log.warning("store closed with writes under way", waited_s=_STOP_S / 2)
+            log.warning("store closed early", waited_ms=round(_STOP_S * 500), reason="writes were under way")
         for node in self._nodes:
             node.stop()
         await self._close_ports()
@@ -209,7 +209,7 @@ class Broker:
                 async with asyncio.timeout(_STOP_S / 2 / len(listeners)):
                     await listener.close("the broker stops")
             except TimeoutError:
-                log.warning("connections left open at stop", listener=repr(listener))
+                log.warning("connections left open", listener=repr(listener))
 
     def _open_store(self) -> Database:
         if self._open_database is not None:

@@ -54,7 +54,7 @@ async def embedded(cluster: ClusterSettings, *, alone: bool) -> AsyncIterator[No
             "machine: write 127.0.0.1:9876, or leave cluster.embedded out where that is a cluster"
         ) from error
     await broker.start()
-    structlog.get_logger().info("embedded broker", name_server=broker.address, data=str(data or "in memory"))
+    structlog.get_logger().info("embedded broker started", name_server=broker.address, data=str(data or "in memory"))
     try:
         yield
     finally:

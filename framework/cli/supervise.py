@@ -145,13 +145,13 @@ async def _until_the_end(plan: Plan, children: Children, state: _State, bell: Wa
             if child.code in _FINAL or (child.code == ExitCode.FAILED and plan.files is not None):
                 if not state.was_ready:
                     return of_all([child.code])  # the very first start: whoever typed this is still there to read it
-                log.warning("child ended over a mistake; waiting for a change", code=child.code)
+                log.warning("child failed", code=child.code, reason="the next start waits for a changed file")
                 state.is_waiting = True
             elif plan.may_end and child.code in {ExitCode.CLEAN, ExitCode.ABANDONED}:
                 state.codes.append(child.code)
             else:
                 after = state.pause(child.ran_seconds)
-                log.error("child ended; starting another", reason=_why(child.code), code=child.code, after_s=after)
+                log.error("child restarted", code=child.code, after_ms=round(after * 1000), reason=_why(child.code))
                 tree.start(_start_later(plan, children, state, after), name="restart")
         _replace_one(children, state)
         if not children.running and len(state.codes) >= plan.workers and not state.is_waiting:
@@ -187,7 +187,7 @@ def _replace_one(children: Children, state: _State) -> None:
         return
     for child in children.running:
         if child.worn is not None:
-            log.info("worker worn; replacing it", worker=child.worker, reason=child.worn)
+            log.info("worker recycled", worker=child.worker, reason=child.worn)
             child.ask_to_end()
             return
 
@@ -207,7 +207,7 @@ async def _end(children: Children, bell: Wakeup) -> None:
 
 
 async def _restart(plan: Plan, children: Children, state: _State, bell: Wakeup) -> None:
-    log.info("files changed; starting anew")
+    log.info("files changed")
     state.is_changed = state.is_waiting = False
     await _end(children, bell)
     children.forget()

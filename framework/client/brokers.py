@@ -251,7 +251,7 @@ class Brokers:
             for (group, address), task in leaving.items():
                 if not task.done():
                     reason = f"no answer within {self._timeout_ms} ms"
-                    log.warning("leaving not confirmed", group=group, broker=address, reason=reason)
+                    log.warning("leave not confirmed", group=group, broker=address, reason=reason)
         finally:
             await tree.close()
 
@@ -259,7 +259,7 @@ class Brokers:
         try:
             await self.unregister(address, client_id, group, as_producer=as_producer)
         except FrameworkError as error:
-            log.warning("leaving not confirmed", group=group, broker=address, reason=str(error))
+            log.warning("leave not confirmed", group=group, broker=address, reason=str(error))
 
     def addresses(self) -> list[str]:
         """Where heartbeats go: to all known brokers, and to their replicas, which may be pulled from."""
@@ -298,7 +298,7 @@ class Brokers:
             request = copies.dead_letter(message, group, message.queue.broker, words=words, origin=origin)
             await self._ask(message.queue, request, ok=copies.STORED, timeout_ms=SEND_BACK_TIMEOUT_MS)
         except (BodyUndecodable, ConfigurationError, Refused, *HOLDS) as error:
-            log.debug("dead letter goes without its reason", group=group, queue=str(message.queue), reason=str(error))
+            log.debug("dead-letter reason omitted", group=group, queue=str(message.queue), reason=str(error))
             await self.send_back(message, group, delay_level=TO_DEAD_LETTERS, max_retries=message.attempt)
 
     async def _origin(self, message: Message) -> str:
@@ -317,7 +317,7 @@ class Brokers:
             request = command_for(ViewMessageRequest(offset=named.commit_log_offset, topic=message.topic))
             (found,) = stored.decode_records((await self._ask(message.queue, request)).body)
         except (FrameworkError, ValueError) as error:
-            log.debug("origin of a dead letter not found", queue=str(message.queue), reason=str(error))
+            log.debug("dead-letter origin unknown", queue=str(message.queue), reason=str(error))
             return place
         if found.topic != message.topic or found.properties.get(UNIQUE_KEY) != message.message_id:
             return place

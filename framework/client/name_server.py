@@ -78,7 +78,7 @@ class NameServer:
     def _note(self, *, reachable: bool, reason: str = "") -> None:
         """Log on entering and on leaving the state, not while in it."""
         if self._is_unreachable and reachable:
-            log.info("name server answered again", server=self._servers[self._chosen])
+            log.info("name server recovered", server=self._servers[self._chosen])
         elif not self._is_unreachable and not reachable:
             log.warning("name server unreachable", servers=list(self._servers), reason=reason)
         self._is_unreachable = not reachable

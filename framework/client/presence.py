@@ -56,7 +56,7 @@ class Presence:
         try:
             await cluster.brokers.heartbeat(address, heartbeat)
         except FrameworkError as error:
-            log.debug("producer's heartbeat failed", group=self._group, broker=address, reason=str(error))
+            log.debug("producer heartbeat failed", group=self._group, broker=address, reason=str(error))
 
     async def leave(self, cluster: Cluster) -> None:
         """Brokers that were told forget it now, and not when they notice."""

@@ -180,7 +180,7 @@ class Puller:
         if not self._is_over:
             self._is_over = True
             log.warning(
-                "broker sends more than it was asked for; the rest is pulled again",
+                "pull result cut",
                 group=self._group, broker=self._queue.broker, queue=str(self._queue), offset=offset, to=following,
             )  # fmt: skip
         return body, following

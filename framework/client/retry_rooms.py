@@ -81,7 +81,7 @@ class RetryRooms:
             except BrokerUnreachable:
                 return  # the next round asks again
             except FrameworkError as error:
-                log.debug("settings of a group not read", group=group, broker=broker, reason=str(error))
+                log.debug("group settings not read", group=group, broker=broker, reason=str(error))
 
     async def confirm(self, group: str, broker: str) -> None:
         """Raise Refused where what was just answered with SUCCESS was kept by nobody."""
@@ -131,9 +131,9 @@ class RetryRooms:
         if queues <= 0:
             self._lacking[key] = queues
         if queues <= 0 and before is None:
-            log.error("no retry queue", group=key[0], broker=key[1], reason=_complaint(*key, queues))
+            log.error("retry queue missing", group=key[0], broker=key[1], reason=_complaint(*key, queues))
         elif queues > 0 and before is not None:
-            log.info("retry queue is there again", group=key[0], broker=key[1])
+            log.info("retry queue recovered", group=key[0], broker=key[1])
 
     async def close(self) -> None:
         await self._tree.close()

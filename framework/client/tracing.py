@@ -88,7 +88,7 @@ class Tracer:
             async with asyncio.timeout(CLOSE_SECONDS):
                 await self._ended.wait()
         except TimeoutError:
-            log.warning("trace records lost at the end", topic=self.topic, records=len(self._waiting))
+            log.warning("trace records lost", topic=self.topic, records=len(self._waiting))
 
     async def _send(self, send: Send) -> None:
         waiting, records = self._waiting, []
@@ -107,11 +107,11 @@ class Tracer:
         except FrameworkError as error:
             self.dropped += len(records)
             if not self._is_failing:
-                log.warning("trace not sent; its records are dropped", topic=self.topic, reason=str(error))
+                log.warning("trace not sent", topic=self.topic, reason=str(error))
             self._is_failing = True
         else:
             if self._is_failing:
-                log.info("trace sent again", topic=self.topic, dropped=self.dropped)
+                log.info("trace recovered", topic=self.topic, dropped=self.dropped)
             self._is_failing = False
 
     def __repr__(self) -> str:

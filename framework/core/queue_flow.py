@@ -107,7 +107,7 @@ class Retire:
 
 
 Trouble: TypeAlias = Literal[
-    "pull failed", "queue not begun", "broker away", "record damaged", "pulls bring nothing on"
+    "pull failed", "queue not begun", "broker away", "record damaged", "pulls not advancing"
 ]  # fmt: skip
 """What a queue may fail by, in the words of the log."""
 
@@ -397,7 +397,7 @@ class QueueFlow:
         self._succeeded()
         self._not_before_ms = now_ms + self._idle.again(self._jitter)
         if self._idle.is_named:
-            self.failure, self.trouble = f"{what}; {self._idle.row} such answers in a row", "pulls bring nothing on"
+            self.failure, self.trouble = f"{what}; {self._idle.row} such answers in a row", "pulls not advancing"
 
     def _got_on(self) -> None:
         self._idle.ended()

@@ -261,7 +261,7 @@ class PluginHost:
             if self._sources[name] != _OURS:
                 _log.info("plugin loaded", plugin=name, source=self._sources[name], hooks=list(hooks))
             for each in going(self._arguments_of(name)):
-                _log.warning("hook goes", plugin=name, hook=each.hook, reason=str(each))
+                _log.warning("hook deprecated", plugin=name, hook=each.hook, reason=str(each))
             yield Loaded(name, self._sources[name], plugin, hooks)
 
     def _arguments_of(self, plugin: str) -> dict[str, Sequence[str]]:

@@ -395,7 +395,7 @@ class Channel:
         self._end(error.reason, abort=True, cause=error)
 
     def _complain(self, error: ProtocolError) -> None:
-        log.warning("peer broke the protocol", peer=self.peer, reason=error.reason)
+        log.warning("protocol violated", peer=self.peer, reason=error.reason)
 
     def _end(self, reason: str, *, abort: bool, cause: Exception | None = None) -> None:
         if self.close_reason is not None:

@@ -26,7 +26,7 @@ log = structlog.get_logger()
 
 LEAVE = 70  # EX_SOFTWARE of sysexits.h
 SAYING_SECONDS = 1.0
-_SAID = "fork detected; this child ends"
+_SAID = "forked child ended"
 
 
 class Owner(Protocol):
@@ -83,7 +83,7 @@ def leave(what: str, parent: int) -> NoReturn:
 
     def say() -> None:
         log.error(
-            _SAID, error=reason, parent=parent, code=LEAVE,
+            _SAID, parent=parent, code=LEAVE, reason=reason,
             remedy="a forked child must not return from the handler: end it by os._exit, or use multiprocessing",
         )  # fmt: skip
         said.set()

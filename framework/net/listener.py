@@ -93,7 +93,7 @@ class Listener:
         except OSError as error:
             if self._port:
                 reason = f"Java clients with vipChannelEnabled are not served ({error.strerror or error})"
-                log.warning("port for VIP clients taken", port=port - VIP_DISTANCE, reason=reason)
+                log.warning("VIP port taken", port=port - VIP_DISTANCE, reason=reason)
             return None
 
     def _make(self) -> Served:

@@ -192,7 +192,7 @@ class Pool:
             if purpose == "pulls" and self.pulls_paused:
                 channel.pause_reading()
             away = self._away.pop(address, None)
-            after = {} if away is None else {"after_s": round(self._now() - away.since, 1), "tries": away.tries}
+            after = {} if away is None else {"after_ms": round((self._now() - away.since) * 1000), "tries": away.tries}
             log.info("connected", peer=address, purpose=purpose, **after)
             attempt.set_result(channel)
             if purpose == "requests" and self._on_connected is not None:

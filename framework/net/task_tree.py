@@ -38,7 +38,7 @@ class LoopFailures:
 
 def log_error(name: str, error: BaseException) -> None:
     """What happens to a child's error where nobody asked to be told."""
-    log.error("task failed", task=name, error=repr(error), exc_info=error)
+    log.error("task failed", task=name, reason=repr(error), exc_info=error)
 
 
 def running_tasks() -> list[asyncio.Task[Any]]:

@@ -276,7 +276,7 @@ class App:
         self.consumers = consumers
         group.resubscribe(plan)
         self._membership.heartbeats.now()
-        log.info("group subscribed anew", group=name, topics=[each.topic for each in plan.subscriptions])
+        log.info("group resubscribed", group=name, topics=[each.topic for each in plan.subscriptions])
 
     def _change(self, name: str, **fields: Any) -> None:
         group = self._running_group(name)

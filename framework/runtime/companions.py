@@ -44,7 +44,7 @@ class Companions:
                     await _ended(task)
         except TimeoutError:
             names = sorted(task.get_name() for task in self._tasks if not task.done())
-            log.warning("plugins' work did not end by itself", tasks=names, drain_ms=drain_ms)
+            log.warning("plugin tasks cancelled", tasks=names, drain_ms=drain_ms)
         await self.close()
 
     async def close(self) -> None:
@@ -56,7 +56,7 @@ class Companions:
                 await self._tree.close()
         except TimeoutError:
             log.warning(
-                "plugins' work does not end", tasks=sorted(each.get_name() for each in self._tasks if not each.done())
+                "plugin tasks left running", tasks=sorted(each.get_name() for each in self._tasks if not each.done())
             )
 
 
@@ -68,7 +68,7 @@ async def _contained(work: Coroutine[Any, Any, None]) -> None:
 
 
 def _failed(name: str, error: BaseException) -> None:
-    log.error("plugin's work failed", task=name, exc_info=error)
+    log.error("plugin task failed", task=name, exc_info=error)
 
 
 async def _ended(task: asyncio.Task[None]) -> None:

@@ -91,8 +91,9 @@ class Outcomes:
         if decision.level == LEVEL_MAX and not self._is_cut_told and (wish_ms := cut_short(outcome)) is not None:
             self._is_cut_told = True
             log.warning(
-                "delay cut short: brokers have levels up to two hours",
-                group=plan.name, wanted=to_text(wish_ms), topic=queue.queue.topic,
+                "delay shortened",
+                group=plan.name, topic=queue.queue.topic, wanted=to_text(wish_ms),
+                reason="brokers have delay levels up to two hours",
             )  # fmt: skip
 
         def settled(parked: Parked) -> None:

@@ -150,7 +150,7 @@ class TakenGroups:
                     for task in tasks:
                         await task
             except TimeoutError:
-                log.warning("engines still at work", tasks=sorted(each.get_name() for each in tasks if not each.done()))
+                log.warning("engines left running", tasks=sorted(each.get_name() for each in tasks if not each.done()))
 
     def pictures(self, figures: EngineFigures) -> tuple[EngineSnapshot, ...]:
         return tuple(
@@ -174,7 +174,7 @@ def _counts(group: _Group) -> MessageCounts:
             int(told.get(name, 0)) for name in ("handled", "retried", "dead_lettered")
         )
     except Exception:  # border: a plugin's code
-        log.exception("engine cannot say what it counts", engine=group.engine, group=group.taking.group)
+        log.exception("engine counts unavailable", engine=group.engine, group=group.taking.group)
     return counts
 
 

@@ -47,9 +47,7 @@ class Gates:
             for question in questions:
                 while (reason := await question.closed_because()) is not None:
                     if reason != said:
-                        log.info(
-                            "group waits until it is ready", group=plan.own_name, asked=question.name, reason=reason
-                        )
+                        log.info("group not ready", group=plan.own_name, asked=question.name, reason=reason)
                         said = reason
                     await asyncio.sleep(ASK_SECONDS)
             if self._dormant.join is not None:  # else the application is stopping
@@ -57,7 +55,7 @@ class Gates:
         finally:
             for question in questions:
                 if not await question.ended():
-                    log.warning("ready_when does not end; it is left behind", group=plan.own_name, asked=question.name)
+                    log.warning("ready check abandoned", group=plan.own_name, asked=question.name)
 
 
 class _Question:

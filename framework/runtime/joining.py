@@ -139,7 +139,7 @@ class Joining:
             async with asyncio.timeout(ANSWER_S):
                 return await cluster.inquiries.running_info(group, topic, member)
         except (FrameworkError, TimeoutError) as error:
-            log.debug("member did not answer", group=group, member=member, reason=str(error))
+            log.debug("member not answering", group=group, member=member, reason=str(error))
             return None
 
     def start_held(self, held: Sequence[G], join: Callable[[G], None], tree: TaskTree) -> None:
@@ -200,7 +200,7 @@ async def _give_back(cluster: Cluster, group: JoiningGroup, member: str) -> None
                 of_broker = [queue for queue in queues if queue.broker == broker]
                 await cluster.brokers.unlock(group.plan.name, member, of_broker)
         except FrameworkError as error:  # they run out by themselves, a minute after they were last renewed
-            log.debug("locks not given back", group=group.plan.name, topic=topic, reason=str(error))
+            log.debug("locks not released", group=group.plan.name, topic=topic, reason=str(error))
 
 
 async def _share(cluster: Cluster, group: JoiningGroup, member: str, others: Sequence[str]) -> list[str]:

@@ -118,7 +118,7 @@ class Membership:
                 async with asyncio.timeout(self._settings.cluster.request_timeout / 1000):
                     await self.accepted.wait()
             except TimeoutError:
-                log.warning("no heartbeat accepted yet", brokers=cluster.brokers.addresses())
+                log.warning("heartbeat not accepted", brokers=cluster.brokers.addresses())
 
     def start(self) -> None:
         """Begin to rebalance and to pull; from here on, groups that waited may join."""

@@ -80,7 +80,7 @@ class Reload:
             if change.kind is Kind.LIVE:
                 log.info("setting changed", setting=change.name, change=str(change))
             else:
-                log.warning("setting needs a restart", setting=change.name, change=str(change))
+                log.warning("restart required", setting=change.name, change=str(change))
         if not differences:
             log.info("settings unchanged")
         return True
@@ -111,7 +111,7 @@ def _refusals(refused: Iterable[SettingChange], settings: AppSettings) -> list[C
 
 def _refuse(mistake: ConfigurationError, running: AppSettings) -> None:
     place, reason = mistake.place or "unknown place", running.hidden.without_values(str(mistake))
-    log.error("settings not reloaded; nothing has changed", place=place, reason=reason)
+    log.error("settings not reloaded", place=place, reason=reason)
 
 
 def _state(path: Path) -> tuple[int, ...] | None:

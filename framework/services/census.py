@@ -109,7 +109,7 @@ class CensusLoop:
         except FrameworkError as error:
             # It has gone, is only just starting, or is of a kind that does not answer.
             self._silent[member] = self._silent.get(member, 0) + 1
-            log.debug("member did not answer", group=self._group, member=member, reason=str(error))
+            log.debug("member not answering", group=self._group, member=member, reason=str(error))
             return
         self._silent.pop(member, None)
         orderly = info.properties.get(IS_ORDERLY)
@@ -122,10 +122,12 @@ class CensusLoop:
     def _tell(self, found: dict[str, tuple[str, ...]]) -> None:
         for problem, members in found.items():
             if self.found.get(problem) != members:
-                log.warning("group is mixed", group=self._group, problem=problem, us=self._member, others=list(members))
+                log.warning(
+                    "group inconsistent", group=self._group, us=self._member, others=list(members), reason=problem
+                )
         for problem in self.found:
             if problem not in found:
-                log.info("group is no longer mixed", group=self._group, problem=problem)
+                log.info("group consistent again", group=self._group, reason=problem)
         self.found = found
 
     def __repr__(self) -> str:

@@ -99,21 +99,21 @@ class ClockLoop:
         except FrameworkError as error:
             if address not in self._silent:
                 self._silent[address] = str(error)
-                log.info("a broker does not tell its time", broker=address, reason=str(error))
+                log.info("broker time unknown", broker=address, reason=str(error))
             return
         self._silent.pop(address, None)
         if not self._clock.brokers.answered(address, reading, asked_ms, now()):
             marks.sometimes("the clock of a broker was set")
-            log.warning("the clock of a broker was set", broker=address)
+            log.warning("broker clock stepped", broker=address)
 
     def _say(self) -> None:
         picture = self._clock.picture()
         is_off = picture.off_ms >= OFF_MS
         if is_off and not self._is_off:
             log.warning(
-                "this machine's clock is off",
-                by_ms=picture.low_ms if picture.low_ms > 0 else picture.high_ms, brokers=list(picture.brokers),
+                "local clock skewed",
+                skew_ms=picture.low_ms if picture.low_ms > 0 else picture.high_ms, brokers=list(picture.brokers),
             )  # fmt: skip
         elif self._is_off and not is_off:
-            log.info("this machine's clock is right again")
+            log.info("local clock recovered")
         self._is_off = is_off

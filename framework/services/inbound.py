@@ -128,7 +128,7 @@ class Inbound:
         self._all.take(spent_ms)
         refused = self._refused.pop(channel.peer, 0)
         if refused:
-            log.info("requests answered again", peer=channel.peer, refused=refused)
+            log.info("requests accepted again", peer=channel.peer, refused=refused)
 
     def _allowance(self, peer: str, now_ms: float) -> Allowance:
         found = self._of_peer.get(peer)
@@ -179,7 +179,7 @@ class Inbound:
         wanted = ResetOffsets.decode(command.body).offsets
         moved = self._group(header.group).reset(header.topic, wanted)
         log.warning(
-            "offsets reset by an administrator",
+            "offsets reset",
             peer=channel.peer, group=header.group, topic=header.topic,
             queues={str(queue): offset for queue, offset in moved.items()}, not_ours=len(wanted) - len(moved),
         )  # fmt: skip
@@ -188,7 +188,7 @@ class Inbound:
     def _status(self, channel: Channel, command: RemotingCommand) -> RemotingCommand:
         header = from_fields(ClientStatusRequest, command.fields)
         offsets = self._group(header.group).progress(header.topic)
-        log.info("offsets shown to an administrator", peer=channel.peer, group=header.group, topic=header.topic)
+        log.info("offsets shown", peer=channel.peer, group=header.group, topic=header.topic)
         return RemotingCommand(ResponseCode.SUCCESS, body=ClientOffsets(offsets=offsets).encode())
 
     def _running_info(self, channel: Channel, command: RemotingCommand) -> RemotingCommand:
@@ -196,7 +196,7 @@ class Inbound:
         self._group(header.consumer_group)
         info = self._asked.running_info(header.consumer_group, with_stacks=header.jstack_enable)
         log.info(
-            "running info shown to an administrator or a member",  # nobody says which
+            "running info shown",  # nobody says which
             peer=channel.peer, group=header.consumer_group, stacks=header.jstack_enable,
         )  # fmt: skip
         return RemotingCommand(ResponseCode.SUCCESS, body=info.encode())
@@ -225,7 +225,7 @@ class Inbound:
         finally:
             self._consuming -= 1
         log.warning(
-            "message consumed for an administrator",
+            "message consumed directly",
             peer=channel.peer, group=name, topic=message.topic, message_id=message.message_id,
             queue=str(message.queue), offset=message.queue_offset, result=result.result, elapsed_ms=result.spent_ms,
         )  # fmt: skip

@@ -31,6 +31,8 @@ from framework.ports import Chance, Clock
 
 log = structlog.get_logger()
 
+NO_TOPIC = "the name server knows no such topic yet"
+
 
 class KnowsRoutes(Protocol):
     """The calls of the client that rebalancing needs."""
@@ -221,7 +223,7 @@ class RebalanceLoop:
             if not queues:
                 self._offered(topic, [])
                 self._missing[topic] = None
-                return "the name server knows no such topic yet"
+                return NO_TOPIC
             self._missing.pop(topic, None)
             rolls = await self._gathered(topic)
         except FrameworkError as error:
@@ -321,16 +323,19 @@ class RebalanceLoop:
         if remarks:
             self._remarks[topic] = remarks
         if remarks != before:
-            told = log.warning if remarks else log.info
-            told("strategy remarked", group=self._group, topic=topic, strategy=self._strategy.name, remarks=remarks)
+            told, event = (log.warning, "allocation incomplete") if remarks else (log.info, "allocation complete")
+            told(event, group=self._group, topic=topic, strategy=self._strategy.name, remarks=remarks)
 
     def _complain(self, topic: str, complaint: str | None) -> None:
         before = self._complaints.pop(topic, None)
         if complaint is not None:
             self._complaints[topic] = complaint
         if complaint is not None and complaint != before:
-            told = log.debug if complaint == AWAY else log.warning
-            told("rebalance failed", group=self._group, topic=topic, reason=complaint)
+            if complaint == NO_TOPIC:
+                log.info("topic not found yet", group=self._group, topic=topic)
+            else:
+                told = log.debug if complaint == AWAY else log.warning
+                told("rebalance failed", group=self._group, topic=topic, reason=complaint)
         elif complaint is None and before is not None:
             (log.debug if before == AWAY else log.info)("rebalance recovered", group=self._group, topic=topic)
 

@@ -79,7 +79,7 @@ class Standstill:
         seen = self._seen.get(pull)
         if seen is None or seen.place != place or _has_reason(group, pull):
             if seen is not None and seen.is_named and seen.place != place:
-                log.warning("queue goes on", group=name, queue=str(pull.queue), committable=place[0])
+                log.info("queue recovered", group=name, queue=str(pull.queue), committable=place[0])
             self._seen[pull] = _Seen(place, now)
             return
         if now - max(seen.at, pull.left_at) < limits.STANDSTILL_MS / 1000:
@@ -90,9 +90,10 @@ class Standstill:
         if not seen.is_named:
             seen.is_named = True
             log.error(
-                "queue stands still though messages wait",
-                group=name, queue=str(pull.queue), state=flow.state.value, reason=flow.failure or flow.held_because,
-                lag=lag, since_s=round(now - seen.at), pulled_s_ago=round(now - pull.pulled_at),
+                "queue stalled",
+                group=name, queue=str(pull.queue), state=flow.state.value, lag=lag,
+                stalled_ms=round((now - seen.at) * 1000), pull_age_ms=round((now - pull.pulled_at) * 1000),
+                reason=flow.failure or flow.held_because,
             )  # fmt: skip
         if now - pull.pulled_at >= limits.STANDSTILL_MS / 1000 and flow.state is not QueueState.CLAIMED:
             group.start_anew(pull)

@@ -37,7 +37,7 @@ async def _supervised(tree: TaskTree, name: str, loop: Callable[[], Awaitable[No
             if clock() - began >= SOUND_SECONDS:
                 backoff.succeeded()
             delay_ms = backoff.failed(chance.random())
-            log.exception("loop failed", loop=name, failures=backoff.failures, again_in_ms=delay_ms)
+            log.exception("loop failed", loop=name, failures=backoff.failures, retry_ms=delay_ms)
             failures = tree.failed_loops.setdefault(name, LoopFailures())
             failures.add(f"{type(error).__name__}: {error}")
             try:

@@ -69,7 +69,7 @@ def test_flipped_bits_of_a_row_and_of_what_stands_around_it_are_put_right_or_nam
                 outcomes["named"] += 1
             else:
                 assert before == tables(target), f"bit {bit}"
-                outcomes["put right" if "put right" in capsys.readouterr().out else "unharmed"] += 1
+                outcomes["put right" if "bit flip repaired" in capsys.readouterr().out else "unharmed"] += 1
             for path in target.iterdir():
                 path.unlink()
 
@@ -103,7 +103,7 @@ def test_one_flipped_bit_is_put_right_and_named(
     open_folder(tmp_path).close()
 
     said = capsys.readouterr().out
-    assert "one flipped bit was put right" in said
+    assert "bit flip repaired" in said
     assert f"table={name}" in said
     assert before == tables(tmp_path)
 

@@ -208,7 +208,7 @@ def test_a_vip_port_that_is_taken_is_named_and_keeps_nothing_from_starting() -> 
 
     with capture_logs() as lines:
         port, body = asyncio.run(scenario())
-    (line,) = [line for line in lines if line["event"] == "port for VIP clients taken"]
+    (line,) = [line for line in lines if line["event"] == "VIP port taken"]
     assert (b"second", port, "warning") == (body, line["port"], line["log_level"])
 
 

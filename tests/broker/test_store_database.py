@@ -138,11 +138,11 @@ def test_a_start_that_was_killed_before_there_was_a_database_begins_anew(tmp_pat
     ("mode", "file_mode", "events"),
     [
         (0o755, 0o600, []),
-        (0o777, 0o600, ["data folder was open to others"]),
-        (0o770, 0o600, ["data folder was open to others"]),
-        (0o700, 0o666, ["database was open to others"]),
-        (0o700, 0o640, ["database was open to others"]),
-        (0o777, 0o666, ["data folder was open to others", "database was open to others"]),
+        (0o777, 0o600, ["data folder permissions tightened"]),
+        (0o770, 0o600, ["data folder permissions tightened"]),
+        (0o700, 0o666, ["database permissions tightened"]),
+        (0o700, 0o640, ["database permissions tightened"]),
+        (0o777, 0o666, ["data folder permissions tightened", "database permissions tightened"]),
     ],
 )
 def test_what_was_open_to_others_is_closed_and_named(
@@ -156,7 +156,7 @@ def test_what_was_open_to_others_is_closed_and_named(
         open_folder(folder).close()
 
     assert events == [line["event"] for line in lines]
-    assert all(line["mode"] != line["now"] and "restore it from a copy" in line["hint"] for line in lines)
+    assert all(line["mode"] != line["now"] and "restore it from a copy" in line["remedy"] for line in lines)
     assert (0o700, 0o600) == (stat.S_IMODE(folder.stat().st_mode), stat.S_IMODE((folder / FILE_NAME).stat().st_mode))
 
 

@@ -82,7 +82,7 @@ print("whole", len(stored), len(texts))
     )
 
     assert (0, "whole") == (done.returncode, done.stdout.splitlines()[-1][:5]), done.stderr
-    assert 1 == done.stdout.count("writes fail and are refused"), "one line, however many writes fail"
+    assert 1 == done.stdout.count("writes failed"), "one line, however many writes fail"
 
 
 def test_no_more_files_is_said_so(tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ def test_with_few_files_it_serves_whom_it_can_and_says_once_why_not_all(tmp_path
 
     assert 0 == broker.returncode
     (line,) = said.read_text().splitlines()
-    assert "connections wait to be accepted" in line
+    assert "connections not accepted" in line
 
 
 def test_a_limit_on_files_that_is_reached_at_the_start_is_73(

@@ -136,7 +136,7 @@ def test_when_none_answers_all_are_named_and_it_is_logged_once() -> None:
         await pool.close()
         return [entry["event"] for entry in logs if entry["event"].startswith("name server")]
 
-    assert ["name server unreachable", "name server answered again"] == virtually(story)
+    assert ["name server unreachable", "name server recovered"] == virtually(story)
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff", json.dumps({"queueDatas": 7}).encode()])

@@ -63,7 +63,7 @@ def test_who_implements_what_goes_is_told_what_to_write(
     with capture_logs() as logs:
         hosted()
 
-    warnings = [each for each in logs if each["event"] == "hook goes"]
+    warnings = [each for each in logs if each["event"] == "hook deprecated"]
     assert (0 if said is None else 1) == len(warnings)
     if said is not None:
         assert ("night", "after_consume") == (warnings[0]["plugin"], warnings[0]["hook"])

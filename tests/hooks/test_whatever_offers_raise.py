@@ -298,7 +298,7 @@ def test_work_beside_the_groups(raises: Raises) -> None:
         desk.sleep("5s")
         desk.send("orders", "one")
         assert ["handled"] == [event["event"] for event in desk.settle()]
-    assert [("plugin's work failed", "acme's work")] == [
+    assert [("plugin task failed", "acme's work")] == [
         (line["event"], line["task"]) for line in desk.logs if line["level"] == "error"
     ]
 

@@ -128,7 +128,7 @@ def test_answers_that_bring_nothing_are_asked_for_seldom(code: int) -> None:
     with capture_logs() as lines:
         asked = asyncio.run(scenario())
     assert 3 <= asked <= 14
-    assert 1 == len([line for line in lines if line["event"] == "pulls bring nothing on"])
+    assert 1 == len([line for line in lines if line["event"] == "pulls not advancing"])
 
 
 def test_a_hundred_thousand_records_for_one_pull_hold_up_nobody() -> None:
@@ -158,7 +158,7 @@ def test_a_hundred_thousand_records_for_one_pull_hold_up_nobody() -> None:
     assert {1} == set(handled.values())
     assert [*range(2_000)] == sorted(handled)[:2_000]
     assert pace.worst < 0.25
-    assert 1 == len([line for line in lines if line["event"].startswith("broker sends more than it was asked for")])
+    assert 1 == len([line for line in lines if line["event"] == "pull result cut"])
 
 
 def test_two_thousand_questions_for_stacks_hold_up_nobody_and_are_all_answered() -> None:

@@ -144,7 +144,7 @@ def test_clocks_an_hour_off_share_with_java_and_change_at_once(
 ) -> None:
     said = asyncio.run(scenario(cluster, java, new_topic(queues=QUEUES), seconds=0))
     assert [] == lasting(said)
-    assert 2 == sum(each["event"] == "this machine's clock is off" for each in said)
+    assert 2 == sum(each["event"] == "local clock skewed" for each in said)
 
 
 @pytest.mark.slow

@@ -71,9 +71,9 @@ class Member:
     def names(self, problem: str, lines: Lines) -> bool:
         """Whether it has said what is wrong with its group."""
         return any(
-            line["problem"] == problem and line["us"] == self.app.member
+            line["reason"] == problem and line["us"] == self.app.member
             for line in lines
-            if line["event"] == "group is mixed"
+            if line["event"] == "group inconsistent"
         )
 
 

@@ -104,7 +104,7 @@ def test_where_brokers_make_no_topics_a_start_again_repeats_the_stuck_one_alone(
 
         first = start("first")
         first.received(101)
-        wait_until(lambda: "progress is kept from now on" in first.said(), "a record", 20)
+        wait_until(lambda: "progress enabled" in first.said(), "a record", 20)
         time.sleep(1)
         first.kill()
         second = start("second")

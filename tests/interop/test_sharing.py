@@ -270,7 +270,7 @@ def test_by_config_java_lists_its_queues_and_we_ours_and_what_nobody_lists_is_sa
 
 def remarks(lines: list[MutableMapping[str, Any]]) -> list[str]:
     """What the strategy remarked, in order; a line a change."""
-    return [remark for line in lines if line["event"] == "strategy remarked" for remark in line["remarks"]]
+    return [remark for line in lines if line["event"] == "allocation incomplete" for remark in line["remarks"]]
 
 
 def surplus_lines(lines: list[MutableMapping[str, Any]]) -> list[MutableMapping[str, Any]]:

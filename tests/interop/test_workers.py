@@ -70,5 +70,5 @@ def test_a_worker_that_is_killed_is_replaced_and_nothing_is_lost(
     wait_until(lambda: len(places(both)) == COUNT, "every message", 120)
     ended = both.stop()
     assert 0 == ended.code
-    assert "child ended; starting another" in both.application.said()
+    assert "child restarted" in both.application.said()
     assert 0 == ended.events[-1]["abandoned"]

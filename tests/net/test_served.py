@@ -361,7 +361,7 @@ def test_a_host_that_sends_garbage_is_logged_once_a_minute() -> None:
                 await asyncio.sleep(3)
         return [str(line["event"]) for line in lines]
 
-    assert ["peer broke the protocol"] * 2 == virtually(story)
+    assert ["protocol violated"] * 2 == virtually(story)
 
 
 def test_the_hosts_remembered_for_it_are_bounded() -> None:

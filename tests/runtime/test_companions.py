@@ -71,7 +71,7 @@ def test_beyond_the_drain_limit_it_is_cancelled_and_named(shrugs: bool) -> None:
 
     assert ["cancelled"] == works.notes
     assert 10 <= took < 20
-    (said,) = [line for line in desk.logs if line["event"] == "plugins' work did not end by itself"]
+    (said,) = [line for line in desk.logs if line["event"] == "plugin tasks cancelled"]
     assert ["the plugin's work"] == said["tasks"]
 
 
@@ -81,5 +81,5 @@ def test_one_that_raises_is_named_and_hurts_no_message() -> None:
         desk.send("orders", "tea")
         assert ["handled"] == [event["event"] for event in desk.settle()]
 
-    (said,) = [line for line in desk.logs if line["event"] == "plugin's work failed"]
+    (said,) = [line for line in desk.logs if line["event"] == "plugin task failed"]
     assert "the plugin's work" == said["task"]

@@ -19,7 +19,7 @@ def test_a_delay_beyond_the_ladder_is_said_once() -> None:
             with structlog.testing.capture_logs() as lines:
                 async with running(broker, bill) as app:
                     await until(lambda: app.counts.retried == 3)
-        (line,) = [line for line in lines if line["event"].startswith("delay cut short")]
+        (line,) = [line for line in lines if line["event"].startswith("delay shortened")]
         assert ("warning", "billing", "orders", "3h") == (
             line["log_level"], line["group"], line["topic"], line["wanted"]
         )  # fmt: skip

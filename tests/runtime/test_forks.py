@@ -67,7 +67,7 @@ def test_a_child_that_comes_back_into_the_application_ends_with_one_error(mode: 
 
     assert_the_parent_noticed_nothing(report, logged)
     assert forks.LEAVE == report["exit"]
-    assert 1 == logged.count("fork detected; this child ends")
+    assert 1 == logged.count("forked child ended")
 
 
 def test_a_child_is_ended_by_the_signals_that_drain_its_parent() -> None:

@@ -19,7 +19,7 @@ from framework.settings.schema import AppSettings
 from framework.testing import Harness
 from tests.runtime.test_app import box, run, until
 
-WAITS = "group waits until it is ready"
+WAITS = "group not ready"
 
 
 class Cache:
@@ -176,7 +176,7 @@ def test_one_that_hangs_is_asked_no_second_time_and_no_stop_waits_for_it(
 
     assert 1 == hanging.asked
     assert len(hanging.threads) == (kind == "plain")
-    left = [line["asked"] for line in logs if line["event"].startswith("ready_when does not end")]
+    left = [line["asked"] for line in logs if line["event"].startswith("ready check abandoned")]
     assert left == ([] if ends == "it answers at last" else [kind])
     assert ["no answer within 0.002 s"] == [line["reason"] for line in logs if line["event"] == WAITS]
 

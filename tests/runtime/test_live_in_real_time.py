@@ -171,7 +171,7 @@ async def _everything(it: Desk) -> None:
     await it.act(Case(("app", "budget"), lambda: it.held("archive") == PAGES, "64MiB"))
     # What runs already is over its new limit, and is let run on; then what becomes of that is another policy's.
     it.wanted["logging"] = {"level": "info"}
-    await it.act(Case((*billing, "timeout"), it.says(lambda: None, "handler runs on"), "300ms"))
+    await it.act(Case((*billing, "timeout"), it.says(lambda: None, "handler extended"), "300ms"))
     log, library = structlog.get_logger(), logging.getLogger("a.library")
     await it.act(
         Case((*billing, "expiry"), lambda: it.app.counts.dropped >= 7, "drop"),

@@ -46,7 +46,7 @@ def test_orderly_and_concurrent_members_are_named_and_not_ready(monkeypatch: pyt
     with capture_logs() as lines:
 
         def named(member: str) -> bool:
-            found = {line["problem"] for line in lines if line["event"] == "group is mixed" and line["us"] == member}
+            found = {line["reason"] for line in lines if line["event"] == "group inconsistent" and line["us"] == member}
             return {OTHER_ORDER, OTHER_TOPICS} <= found
 
         run(scenario)

@@ -92,7 +92,7 @@ def test_what_is_live_acts_within_a_second_and_the_rest_is_named(tmp_path: Path)
                 await soon(lambda: it.now == 12)
             said = {(line["event"], line.get("setting")) for line in lines if "setting" in line}
             assert ("setting changed", "consumers.billing.concurrency") in said
-            assert ("setting needs a restart", "consumers.billing.start") in said
+            assert ("restart required", "consumers.billing.start") in said
             assert "first" == it.app.settings.consumer("billing").start.policy
             assert (2_000, 1 << 20) == (it.app.settings.app.drain, it.app.snapshot().budget_limit)
             it.by_rename("consumers: {billing: {start: first, concurrency: 12, paused: true}}\n")

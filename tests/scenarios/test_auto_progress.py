@@ -131,7 +131,7 @@ def test_a_member_that_was_there_before_the_topic_finds_it(mutants: tuple[str, .
         story.check(nothing_lost, passed_over_was_finished)
         if not mutants:
             story.check(a_lasting_gap_is_kept)
-            assert ["topic", "topic"] == [each.fields["store"] for each in said(story, "progress is kept from now on")]
+            assert ["topic", "topic"] == [each.fields["store"] for each in said(story, "progress enabled")]
         return again
 
     again = tell(scenario, stuck.cluster)
@@ -145,7 +145,7 @@ def test_a_gap_at_a_clean_leave_is_kept_though_it_has_not_lasted() -> None:
         (first,) = await story.start_apps(1)
         await story.send("orders", 100)
         await story.within("5s").until(lambda story: len(stuck.offsets()) == 100)
-        assert not said(story, "progress is kept from now on"), "nothing has lasted yet"
+        assert not said(story, "progress enabled"), "nothing has lasted yet"
         await story.leave(first)
         story.cluster.add_app()
         story.cluster.start_app(story.cluster.apps[-1])
@@ -172,12 +172,12 @@ def test_where_the_topic_may_not_be_made_this_machine_keeps_it_and_says_so_once(
             story.restart(first)
             await story.sleep("30s")
             assert [STUCK, STUCK] == stuck.offsets()[before:]
-            lines = said(story, "progress is kept from now on")
+            lines = said(story, "progress enabled")
             assert ["local"] * (life + 1) == [each.fields["store"] for each in lines]
             assert all(
                 each.level == "info" and "not in a topic: SEND_MESSAGE" in each.fields["reason"] for each in lines
             )
-        assert not said(story, "progress is kept on this machine alone")
+        assert not said(story, "progress kept locally")
         stuck.released.set()
         await story.within("60s").until(all_handled)
 

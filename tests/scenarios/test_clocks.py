@@ -130,7 +130,7 @@ async def change_at_the_slow_one(story: Story) -> None:
         assert clock.low_ms <= truth <= clock.high_ms
         assert clock.high_ms - clock.low_ms < BOUND_MS
         assert abs(truth - off) < BOUND_MS
-    assert any(fact.event == "this machine's clock is off" for fact in story.history.of(Said))
+    assert any(fact.event == "local clock skewed" for fact in story.history.of(Said))
 
 
 @pytest.mark.parametrize("mutant", [None, "what is dated goes by the clock of the brokers"])

@@ -134,10 +134,10 @@ class Edits:
         text = deepcopy({**self.head, **self.wanted})
         key = self.chance.pick(tuple(WAITING))
         text["consumers"]["billing"][key] = WAITING[key]
-        said = len(self.lines("setting needs a restart"))
+        said = len(self.lines("restart required"))
         self.write(json.dumps(text, indent=1))
         assert await self.reloaded()
-        assert said + 1 == len(self.lines("setting needs a restart"))
+        assert said + 1 == len(self.lines("restart required"))
         self.check()
         return "waiting"
 
@@ -152,7 +152,7 @@ class Edits:
         self.check()
         return "bad"
 
-    def lines(self, event: str = "settings not reloaded; nothing has changed") -> list[Said]:
+    def lines(self, event: str = "settings not reloaded") -> list[Said]:
         return [fact for fact in self.story.history.of(Said) if fact.event == event and fact.who == self._who]
 
     @property

@@ -43,7 +43,7 @@ def test_what_is_too_old_is_settled_without_its_handler() -> None:
         await story.within("1m").until(is_drained)
         assert (100, 10) == (skipped(app), len(story.handled()))
         said = Counter(fact.event for fact in story.history.of(Said))
-        assert said["messages are skipped"] == said["skipping ended"] == 4, "once a queue"
+        assert said["skipping started"] == said["skipping ended"] == 4, "once a queue"
 
     tell(scenario, skipping(skip_older_than="1m"))
 

@@ -69,8 +69,8 @@ def test_each_is_asked_once_and_what_differs_is_named_once() -> None:
         await end(task)
 
     _, lines = play_logged(story)
-    assert [("group is mixed", ["b"]), ("group is mixed", ["b", "d"])] == told(lines, "others")
-    assert 1 == [line["event"] for line in lines].count("group is no longer mixed")
+    assert [("group inconsistent", ["b"]), ("group inconsistent", ["b", "d"])] == told(lines, "others")
+    assert 1 == [line["event"] for line in lines].count("group consistent again")
 
 
 def test_topics_that_change_while_members_run_are_asked_for_anew() -> None:
@@ -97,7 +97,7 @@ def test_topics_that_change_while_members_run_are_asked_for_anew() -> None:
         await end(task)
 
     _, lines = play_logged(story)
-    assert 1 == [line["event"] for line in lines].count("group is mixed")
+    assert 1 == [line["event"] for line in lines].count("group inconsistent")
 
 
 def test_a_burst_of_changes_costs_one_look() -> None:

@@ -69,8 +69,8 @@ def test_a_wrong_clock_is_put_right_and_named_once() -> None:
         await end(task)
 
     _, said = play_logged(story)
-    assert 1 == told(said).count(("this machine's clock is off",))
-    assert 1 == told(said).count(("this machine's clock is right again",))
+    assert 1 == told(said).count(("local clock skewed",))
+    assert 1 == told(said).count(("local clock recovered",))
 
 
 def test_brokers_that_do_not_tell_are_named_once_and_stand_in_nobodys_way() -> None:
@@ -94,8 +94,8 @@ def test_brokers_that_do_not_tell_are_named_once_and_stand_in_nobodys_way() -> N
         await end(task)
 
     _, said = play_logged(story)
-    assert 1 == told(said).count(("a broker does not tell its time",))
-    assert 1 == told(said).count(("the clock of a broker was set",))
+    assert 1 == told(said).count(("broker time unknown",))
+    assert 1 == told(said).count(("broker clock stepped",))
 
 
 @pytest.mark.parametrize(

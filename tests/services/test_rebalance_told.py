@@ -75,9 +75,9 @@ def test_what_a_strategy_remarks_is_said_once_a_change() -> None:
 
     _, lines = play_logged(story)
     assert [
-        ("strategy remarked", "orders", "remarking", ["4 queues for 2 members"]),
-        ("strategy remarked", "orders", "remarking", []),
-    ] == [line for line in told(lines, "topic", "strategy", "remarks") if line[0] == "strategy remarked"]
+        ("allocation incomplete", "orders", "remarking", ["4 queues for 2 members"]),
+        ("allocation complete", "orders", "remarking", []),
+    ] == [line for line in told(lines, "topic", "strategy", "remarks") if line[0].startswith("allocation ")]
 
 
 def test_a_strategy_whose_remarks_fail_has_failed() -> None:

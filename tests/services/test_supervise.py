@@ -47,7 +47,7 @@ def test_a_loop_that_fails_is_started_again_later_and_later_and_named_each_time(
         ("loop failed", "pull orders", 1, 750),
         ("loop failed", "pull orders", 2, 1_500),
         ("loop failed", "pull orders", 3, 3_000),
-    ] == told(lines, "loop", "failures", "again_in_ms")
+    ] == told(lines, "loop", "failures", "retry_ms")
     assert all(line["exc_info"] for line in lines)
 
 

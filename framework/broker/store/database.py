@@ -146,13 +146,13 @@ def _check_folder(folder: Path) -> None:
     if stat.S_IMODE(found.st_mode) & 0o077:
         folder.chmod(0o700)
     if stat.S_IMODE(found.st_mode) & 0o022:
-        _say_open("data folder was open to others", folder, found.st_mode, 0o700)
+        _say_open("data folder permissions tightened", folder, found.st_mode, 0o700)
 
 
 def _say_open(event: str, path: Path, before: int, now: int) -> None:
     log.warning(
         event, path=str(path), mode=f"{stat.S_IMODE(before):04o}", now=f"{now:04o}",
-        hint="whoever may use this machine could change what is kept here; if that matters, restore it from a copy",
+        remedy="other users of this machine could change it until now; if that matters, restore it from a copy",
     )  # fmt: skip
 
 
@@ -166,7 +166,7 @@ def _close_to_others(path: Path) -> None:
             continue
         if stat.S_ISREG(found.st_mode) and stat.S_IMODE(found.st_mode) & 0o077:
             file.chmod(0o600)
-            _say_open("database was open to others", file, found.st_mode, 0o600)
+            _say_open("database permissions tightened", file, found.st_mode, 0o600)
 
 
 def _check_content(path: Path, lock: int) -> None:
@@ -255,7 +255,10 @@ def _prepare(connection: sqlite3.Connection, place: str, *, is_relaxed: bool = F
         if version < SCHEMA_VERSION:
             _fill(connection, since=version)
         for mended in seals.check(connection):
-            log.error("one flipped bit was put right", place=place, table=mended.table, row=mended.row)
+            log.error(
+                "bit flip repaired",
+                place=place, table=mended.table, row=mended.row, remedy="check this machine's disk and memory",
+            )  # fmt: skip
     except ValueError as error:
         raise StoreError(f"{place}: damaged ({error}); {SALVAGE}") from error
     except sqlite3.Error as error:

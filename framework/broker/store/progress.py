@@ -53,7 +53,7 @@ class ProgressRecords:
             if _checksum(kept) == checksum:
                 self.table.load(OffsetKey(group, topic, number), kept)
             else:
-                log.error("broker trouble", reason=f"progress of {group} in {topic}:{number} is damaged: not believed")
+                log.error("progress record damaged", group=group, topic=topic, queue=number, reason="it is not used")
 
     def get(self, key: OffsetKey) -> StoredProgress | None:
         return self.table.get(key)

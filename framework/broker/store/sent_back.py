@@ -50,7 +50,7 @@ def is_repeated(connection: sqlite3.Connection, key: Key, now_ms: int) -> bool:
     is_rewound, due_ms, done_ms, message, written = row
     expected = seal((*key, done_ms, message, due_ms))
     if written is not None and written != (~expected if is_rewound else expected):
-        log.error("mark of a send-back is damaged; another copy is made", group=key.group, origin=key.origin)
+        log.error("send-back mark damaged", group=key.group, origin=key.origin, reason="another copy is made")
         return False
     return not is_rewound or due_ms > now_ms
 

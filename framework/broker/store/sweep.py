@@ -39,7 +39,7 @@ class Sweep:
     def _stepped(self, is_more: bool, error: FrameworkError | None) -> None:
         self._is_running = False
         if error is not None:
-            log.warning("deleted messages not removed yet", reason=str(error))
+            log.warning("deleted messages not removed", reason=str(error))
         elif is_more:
             self.start()
 

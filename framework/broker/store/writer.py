@@ -403,7 +403,7 @@ class Writer:
         now_ms = self._clock.monotonic_ms()
         if self._quiet_ms is None or now_ms >= self._quiet_ms:
             self._quiet_ms = now_ms + _QUIET_MS
-            log.error("writes fail and are refused; nothing acknowledged is lost", reason=str(error))
+            log.error("writes failed", remedy="check the disk of the data folder", reason=str(error))
 
 
 def _tell(callback: Callable[..., None] | None, *told: object) -> None:
@@ -412,7 +412,7 @@ def _tell(callback: Callable[..., None] | None, *told: object) -> None:
         if callback is not None:
             callback(*told)
     except Exception:  # border: one listener's mistake must not silence the others, nor stop the writer
-        log.exception("a write's listener failed")
+        log.exception("write listener failed")
 
 
 def _nothing(transaction: Transaction) -> None:

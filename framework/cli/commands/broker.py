@@ -226,8 +226,8 @@ def _out_of_files(clock: Clock) -> Callable[[asyncio.AbstractEventLoop, dict[str
             loop.default_exception_handler(context)
         elif clock.monotonic_ms() >= quiet_ms:
             quiet_ms = clock.monotonic_ms() + _QUIET_MS
-            reason = f"{error.strerror}; raise the limit (ulimit -n)"
-            structlog.get_logger().error("connections wait to be accepted", reason=reason)
+            remedy = "raise the limit (ulimit -n)"
+            structlog.get_logger().error("connections not accepted", remedy=remedy, reason=error.strerror)
 
     return handle
 
@@ -260,7 +260,7 @@ def _settings(arguments: argparse.Namespace) -> BrokerSettings:
         names = ("disk_clean_ratio", "disk_forced_ratio", "disk_full_ratio")
         chosen.update(zip(names, arguments.disk_limits, strict=True))
     if chosen["is_relaxed"] and arguments.data:
-        structlog.get_logger().warning("durability relaxed: a power cut may lose messages that were acknowledged")
+        structlog.get_logger().warning("durability relaxed", reason="a power cut may lose acknowledged messages")
     return BrokerSettings(**chosen)
 
 

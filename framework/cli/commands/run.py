@@ -70,14 +70,14 @@ def _prepared(arguments: argparse.Namespace) -> tuple[App, argparse.Namespace]:
     setup.configure(settings)  # by now the plugins have said which of their settings are secret
     app.worker = arguments.child_number
     for warning in settings.warnings:
-        log.warning("setting", problem=warning)
-    log.info("settings", file=str(application.file or "none"), name_servers=list(settings.cluster.name_servers))
+        log.warning("setting unsafe", reason=warning)
+    log.info("settings loaded", file=str(application.file or "none"), name_servers=list(settings.cluster.name_servers))
     namespace = settings.cluster.namespace
     for consumer in app.consumers:
         spec = consumer.spec
         of_group = settings.consumer(spec.group)
         log.info(
-            "consumer", name=spec.name, topic=spec.topic, group=spec.group, tags=spec.tags, sql=spec.sql,
+            "consumer configured", name=spec.name, topic=spec.topic, group=spec.group, tags=spec.tags, sql=spec.sql,
             orderly=spec.orderly, broadcasting=spec.broadcasting,
             concurrency=of_group.concurrency, max_retries=of_group.max_retries,
             dead_letters="none: dropped" if spec.broadcasting else f"%DLQ%{wrap(namespace, spec.group)}",

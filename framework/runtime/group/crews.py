@@ -96,12 +96,13 @@ class Crews:
         if hanging and not self._was_hanging:
             slots = [slot for crew in self._watched for slot in crew.fenced]
             log.error(
-                "handlers hang; the group is short of workers",
+                "handlers hung",
                 group=self._name, missing=hanging, hanging=len(slots),
                 places=[place_of(slot.worker) for slot in slots[:PLACES_MAX]],
+                remedy="`places` shows where they hang; handlers that return free their workers",
             )  # fmt: skip
         elif self._was_hanging and not hanging:
-            log.info("handlers no longer hang", group=self._name)
+            log.info("handlers recovered", group=self._name)
         self._was_hanging = hanging
 
     def _employ(self, slots: Iterable[Slot]) -> None:

@@ -315,14 +315,14 @@ class ConsumerGroup:
         busy = await self._let_end(pull, deadline)
         if busy:
             marks.sometimes("handlers still ran when the drain limit was over")
-            log.warning("queue left with running handlers", group=self.plan.name, queue=str(pull.queue), running=busy)
+            log.warning("queue left busy", group=self.plan.name, queue=str(pull.queue), running=busy)
             if self._is_stopping:
                 self.counts.abandoned += busy
         has_kept = False
         try:
             has_kept = await self._hand_over(pull)
         except Exception:  # border: a store's, say; a queue that could not be left would keep the process from ending
-            log.exception("queue left without a hand-over", group=self.plan.name, queue=str(pull.queue))
+            log.exception("queue handover failed", group=self.plan.name, queue=str(pull.queue))
         if self._is_stopping:
             self.counts.unconfirmed += self._commits.lacking(pull, has_kept=has_kept)
         pull.flow.released()

@@ -160,7 +160,7 @@ class _OrInstead:
             raise error
         self._store, self._has_worked, self.is_used, self.refusal = self._instead, True, True, str(error)
         if not self._is_expected:
-            log.warning("progress is kept on this machine alone", group=self._group, reason=str(error))
+            log.warning("progress kept locally", group=self._group, reason=str(error))
 
     async def has_file(self, queue: MessageQueue) -> bool:
         return await self._left_here(queue) is not None

@@ -30,5 +30,5 @@ class EngineFigures:
                 theirs(error)
                 if name not in self._failed:
                     self._failed.add(name)
-                    log.exception("engine cannot say what it counts", engine=name)
+                    log.exception("engine counts unavailable", engine=name)
         return figures

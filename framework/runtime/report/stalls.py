@@ -57,11 +57,12 @@ class StallWatch:
             self._is_stalled = True
             task = asyncio.current_task(self._loop)
             log.warning(
-                "event loop blocked: no other handler runs, and no heartbeat leaves",
-                since_s=round(now - self._beat_at, 1),
+                "event loop blocked",
+                blocked_ms=round((now - self._beat_at) * 1000),
                 task=None if task is None else task.get_name(),
                 place=place_of(self._thread),
+                reason="no other handler runs, and no heartbeat is sent",
             )
         elif self._is_stalled and not is_stalled:
             self._is_stalled = False
-            log.warning("event loop runs again")
+            log.info("event loop recovered")

@@ -69,7 +69,7 @@ class Once:
 
     async def close(self) -> None:
         if self.dropped:
-            log.info("repeats dropped in all", group=self._group, topic=self._topic, dropped=self.dropped)
+            log.info("duplicates counted", group=self._group, topic=self._topic, dropped=self.dropped)
         await self._asked(self._store.close)
 
     def _key(self, message: Message, key_of: KeyOf | None) -> str | None:
@@ -96,7 +96,7 @@ class Once:
             return None
         if self._is_failing:
             self._is_failing = False
-            log.info("repeats are recognised again", group=self._group, topic=self._topic, store=self._store_name)
+            log.info("duplicate check recovered", group=self._group, topic=self._topic, store=self._store_name)
         if (took := self._clock.monotonic() - began) > SLOW_SECONDS:
             self._slow(took)
         return answer
@@ -106,7 +106,7 @@ class Once:
         self._last_slow = now
         if now - before > QUIET_SECONDS:
             log.warning(
-                "store of repeats is slow: messages wait for it",
+                "duplicate check slow",
                 group=self._group, topic=self._topic, store=self._store_name, elapsed_ms=round(took * 1000),
             )  # fmt: skip
 
@@ -115,7 +115,7 @@ class Once:
         if not self._is_failing:
             self._is_failing = True
             log.warning(
-                "repeats are not recognised: messages are handled anyway",
+                "duplicate check failed",
                 group=self._group, topic=self._topic, store=self._store_name, reason=reason,
             )  # fmt: skip
 
@@ -124,7 +124,7 @@ class Once:
         self.dropped, self._last_repeat = self.dropped + 1, now
         if now - before > QUIET_SECONDS:
             log.info(
-                "repeats are dropped",
+                "duplicates dropped",
                 group=self._group, topic=self._topic, queue=str(message.queue), offset=message.queue_offset,
                 message_id=message.message_id, dropped=self.dropped,
             )  # fmt: skip

@@ -135,7 +135,7 @@ class Expiry:
                 by = self._limit if answer.by is None else to_ms(answer.by) / 1000
                 slot.extended = (slot.running[0], now + (by or 0))
                 self._lines.say(
-                    "warning", "handler runs on", (slot.running[0][0].run.queue.topic,), **self._where(slot, now)
+                    "warning", "handler extended", (slot.running[0][0].run.queue.topic,), **self._where(slot, now)
                 )
                 return False
             decided[member] = answer
@@ -178,14 +178,19 @@ class Expiry:
         if now >= self._name_at:
             log.warning(
                 "handlers timed out",
-                count=self._unnamed, limit_s=limit, policy=self._policy.name, **self._where(expired[0], now),
+                count=self._unnamed, limit_ms=round(limit * 1000), policy=self._policy.name,
+                **self._where(expired[0], now),
             )  # fmt: skip
             self._unnamed, self._name_at = 0, now + QUIET_SECONDS
 
     def _where(self, slot: Slot, now: float) -> dict[str, Any]:
         (chunk, index), *_ = slot.running
         queue = chunk.run.queue
-        place: dict[str, object] = {"group": self._group, "queue": str(queue), "ran_s": round(now - slot.started, 3)}
+        place: dict[str, object] = {
+            "group": self._group,
+            "queue": str(queue),
+            "ran_ms": round((now - slot.started) * 1000),
+        }
         if index < len(chunk.messages):
             place["offset"] = chunk.messages[index].queue_offset
         return place

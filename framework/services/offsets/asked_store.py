@@ -62,7 +62,7 @@ class AskedStore:
             before, self._last_slow = self._last_slow, now
             if now - before > QUIET_SECONDS:
                 log.warning(
-                    "store of progress is slow",
+                    "progress store slow",
                     group=self._group, queue=str(queue), store=self._name, elapsed_ms=round((now - began) * 1000),
                 )  # fmt: skip
         return answer

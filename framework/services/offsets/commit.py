@@ -126,7 +126,7 @@ class CommitLoop:
         try:
             await self._brokers.commit(self._group, queue, offset)
         except Superseded:
-            log.info("flush left to the queue's new owner", group=self._group, queue=str(queue), offset=offset)
+            log.info("flush skipped", group=self._group, queue=str(queue), offset=offset)
             return False
         except FrameworkError as error:
             log.warning("flush failed", group=self._group, queue=str(queue), offset=offset, reason=str(error))

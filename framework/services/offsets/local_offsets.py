@@ -86,7 +86,7 @@ class LocalOffsets:
                 f"{error.strerror or error}; make it writable, or name another folder with `broadcasting.folder`"
             ) from None
         for path, reason in damaged.items():
-            log.warning("offset file damaged; the older one counts", group=place.group, file=path, reason=reason)
+            log.warning("offset file damaged", group=place.group, file=path, reason=f"{reason}; the older file is used")
         if saved is not None:
             self._offsets, self._sequence = dict(saved.offsets), saved.sequence
         elif place.java_folder:
@@ -112,9 +112,9 @@ class LocalOffsets:
                 continue
             self._offsets = {queue: offset for queue, offset in found.items() if offset >= 0}
             self._noted += 1  # written with the first save
-            log.info("offsets taken over", group=group, file=path, queues=len(self._offsets))
+            log.info("Java offsets imported", group=group, file=path, queues=len(self._offsets))
             return
-        log.warning("no offsets to take over", group=group, folder=folder)
+        log.warning("Java offsets missing", group=group, folder=folder)
 
     # As the keeper of a group's offsets
 

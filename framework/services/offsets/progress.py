@@ -102,7 +102,7 @@ class QueueProgress:
                 if waited_ms >= limits.HANDOVER_LOOK_MS:
                     self._counts.awaited += 1
                     log.info(
-                        "hand-over awaited" if owner is None else "hand-over not announced",
+                        "handover awaited" if owner is None else "handover not announced",
                         group=self.group, queue=str(self.queue), former=owner, waited_ms=waited_ms,
                     )  # fmt: skip
                 break
@@ -169,7 +169,7 @@ class QueueProgress:
             self._failed(error)
             return False
         self._counts.kept += record.finished is not None
-        log.debug("queue released", group=self.group, queue=str(self.queue), epoch=self.epoch)
+        log.debug("release recorded", group=self.group, queue=str(self.queue), epoch=self.epoch)
         return record.finished is not None
 
     def _record(self, found: Finished | None, *, is_released: bool = False) -> ProgressRecord:
@@ -191,7 +191,7 @@ class QueueProgress:
         if not await self._is_used():
             self._may_stand, self._is_fresh = self._use is not None and self._use.is_in_doubt, True
             return True
-        log.debug("progress asked", group=self.group, queue=str(self.queue))
+        log.debug("progress requested", group=self.group, queue=str(self.queue))
         last, found, reason = None, None, None
         try:
             last = await self._last()
@@ -203,7 +203,7 @@ class QueueProgress:
             found, reason = await compared(self._looks, self.group, self.queue, last.finished, offset, stored)
         if reason is not None:
             marks.sometimes("a record of ranges was thrown away")
-            log.warning("progress thrown away", group=self.group, queue=str(self.queue), reason=reason)
+            log.warning("progress discarded", group=self.group, queue=str(self.queue), reason=reason)
         must_void = reason is not None and marks.safeguard("a record that is not applied is voided")
         if must_void or reason is None:
             try:
@@ -287,7 +287,7 @@ class QueueProgress:
         if passed:
             self._counts.passed += passed
             gone = {message.queue_offset for message in found.messages} - {each.queue_offset for each in left.messages}
-            log.debug("messages passed over", group=self.group, queue=str(self.queue), offsets=sorted(gone))
+            log.debug("messages already done", group=self.group, queue=str(self.queue), offsets=sorted(gone))
         if found.next_offset >= passing.end:
             self.passing = None
         return left
@@ -407,7 +407,7 @@ class QueueProgress:
         if must_wait and not await self._is_left_behind():
             return False
         marks.sometimes("an owner was superseded by one that is gone again")
-        log.info("queue taken anew", group=self.group, queue=str(self.queue), epoch=self.epoch)
+        log.info("queue re-acquired", group=self.group, queue=str(self.queue), epoch=self.epoch)
         return True
 
     async def _is_left_behind(self) -> bool:

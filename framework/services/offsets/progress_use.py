@@ -58,7 +58,7 @@ class StoreUse:
                     if await self._has_file(queue):
                         self.begin(f"{queue}: this machine has a record of it")
         except (FrameworkError, TimeoutError) as error:
-            log.debug("progress not looked for", group=self._group, queue=str(queue), reason=str(error))
+            log.debug("progress not read", group=self._group, queue=str(queue), reason=str(error))
         return self.is_open
 
     async def asked(self, queue: MessageQueue) -> bool:
@@ -96,7 +96,7 @@ class StoreUse:
         name, refusal = self._store()
         marks.sometimes("a store of progress was put to use")
         reason = f"{self._reason}; not in a topic: {refusal}" if refusal else self._reason
-        log.info("progress is kept from now on", group=self._group, store=name, reason=reason)
+        log.info("progress enabled", group=self._group, store=name, reason=reason)
 
     def __repr__(self) -> str:
         return f"<Use of {self._group}: {'open' if self.is_open else 'closed'}>"

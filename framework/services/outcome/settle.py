@@ -132,7 +132,7 @@ class Settler:
             if count > 1:
                 self._stuck[window] = count - 1, reason
             else:
-                log.info("sends back again", group=self._group, queue=str(job.message.queue))
+                log.info("parked messages sent", group=self._group, queue=str(job.message.queue))
 
     def _enqueue(self, job: Parked) -> None:
         self._waiting.append(job)
@@ -182,7 +182,7 @@ class Settler:
         else:
             if broker in self._round:
                 self._round.remove(broker)
-                log.info("broker takes send-backs again", group=group, broker=broker)
+                log.info("send-back recovered", group=group, broker=broker)
             return
         taker = await self._brokers.send_again(
             message, group, delay_level=level, max_retries=self._max_retries,
@@ -192,7 +192,7 @@ class Settler:
         if broker not in self._round:
             self._round.add(broker)
             log.warning(
-                "send-back failed; copies are sent as messages instead",
+                "send-back failed",
                 group=group, broker=broker, to=taker, reason=str(refusal),
             )  # fmt: skip
 
@@ -203,7 +203,7 @@ class Settler:
         count, _ = self._stuck.get(window, (0, ""))
         if not count:
             log.warning(
-                "cannot send back", group=self._group, queue=queue, offset=job.message.queue_offset, reason=str(error)
+                "message parked", group=self._group, queue=queue, offset=job.message.queue_offset, reason=str(error)
             )
         self._stuck[window] = count + (not job.backoff.failures), str(error)
         delay_ms = job.backoff.failed(self._chance.random())

@@ -194,9 +194,9 @@ class PullLoop:
         elif flow.has_position and flow.window is not window:
             # A broker that has lost its log names 0, which must not wipe out what it has stored.
             self._offsets.begin(self.queue, flow.next_offset, stored=None if flow.next_offset else 0)
-            if self._trouble != "pulls bring nothing on":  # else it is moved to and fro, which is said once
+            if self._trouble != "pulls not advancing":  # else it is moved to and fro, which is said once
                 log.warning(
-                    "queue moved by its broker",
+                    "queue moved",
                     group=self.group_name, queue=str(self.queue), offset=pull.offset, to=flow.next_offset,
                 )  # fmt: skip
         if flow.failure is not None or self._trouble is not None:
@@ -261,7 +261,7 @@ class PullLoop:
             return result
         if not self._skipped:
             log.warning(
-                "messages are skipped",
+                "skipping started",
                 group=self.group_name, queue=str(self.queue), offset=offset, reason=cut.reason,
             )  # fmt: skip
         self._skipped += cut.count
@@ -293,7 +293,10 @@ class PullLoop:
                 await self.progress.handed_over()
             start = doubt_settled(await self._find_start(), self.flow.doubted, is_back=self.flow.is_sent_back)
             if self.flow.stays_after_doubt(start.stored):
-                log.info("queue stays", group=self.group_name, queue=str(self.queue), reason=start.reason)
+                log.info(
+                    "position kept",
+                    group=self.group_name, queue=str(self.queue), offset=self.flow.next_offset, reason=start.reason,
+                )  # fmt: skip
                 return
             trouble = "queue not begun"
             if self.progress is not None and not await self.progress.begin(start.offset, start.stored):

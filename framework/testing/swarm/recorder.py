@@ -231,13 +231,13 @@ class Recorder:
         at, group, queue = self.loop.now, fields["group"], fields["queue"]
         fact: Fact
         match name:
-            case "progress asked":
+            case "progress requested":
                 fact = Asked(at, who, group, queue)
             case "progress kept":
                 fact = Kept(
                     at, who, group, queue, fields["epoch"], fields["low"], fields["ranges"], fields["built_ms"] / 1000
                 )
-            case "progress thrown away":
+            case "progress discarded":
                 fact = ThrownAway(at, who, group, queue, fields["reason"])
             case _:
                 fact = PassedOver(at, who, group, queue, tuple(fields["offsets"]))
@@ -250,7 +250,7 @@ class Recorder:
         fields = dict(event)
         name, level = str(fields.pop("event", "")), str(fields.pop("level", ""))
         at, facts = self.loop.now, self.history.facts
-        if name in {"queue positioned", "queue moved by its broker"}:
+        if name in {"queue positioned", "queue moved"}:
             offset = fields.get("to", fields["offset"])
             group, queue = fields["group"], fields["queue"]
             stored, end = self.stored_of(group, queue), self.end_of(queue)
@@ -274,7 +274,7 @@ class Recorder:
             facts.append(Said(at, who, level, name, fields))
 
 
-PROGRESS = ("progress asked", "progress kept", "progress thrown away", "messages passed over")
+PROGRESS = ("progress requested", "progress kept", "progress discarded", "messages already done")
 
 
 def _only_look(look: Callable[[Request], None]) -> Callable[[Request], bool]:

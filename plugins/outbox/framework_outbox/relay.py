@@ -51,8 +51,8 @@ class Relay:
         self._bell = asyncio.Event()
         self._is_stopping = False
         self._swept = -SWEEP_SECONDS
-        self._table_trouble = _Trouble("outbox: the table cannot be used; what is written waits", str(table))
-        self._send_trouble = _Trouble("outbox: nothing can be sent; what is written waits", str(table))
+        self._table_trouble = _Trouble("outbox table unavailable", str(table))
+        self._send_trouble = _Trouble("outbox sending failed", str(table))
         self.sent = 0
         """Stored by a broker, and noted."""
 
@@ -83,7 +83,7 @@ class Relay:
                 self._table_trouble.said(str(error))
             except Exception:  # border: whatever is wrong with one look, nobody else would send what waits
                 is_bad = True
-                log.exception("outbox: a look at the table failed; the next one comes", table=str(self._table))
+                log.exception("outbox poll failed", table=str(self._table))
             if stored:
                 quiet = 0.0
                 continue
@@ -161,9 +161,7 @@ class Relay:
         except FrameworkError as error:
             reason = str(error)
         except Exception as error:  # border: what nobody thought of must not hold the others of its pass
-            log.exception(
-                "outbox: a message cannot be sent", row=row.number, message_id=row.message_id, topic=row.topic
-            )
+            log.exception("outbox message failed", row=row.number, message_id=row.message_id, topic=row.topic)
             reason = f"{type(error).__name__}: {error}"
         else:
             return None
@@ -172,8 +170,9 @@ class Relay:
 
     def _refused(self, row: Row, error: Exception) -> Failure:
         log.error(
-            "outbox: no broker takes this message; mend or discard it",
-            row=row.number, message_id=row.message_id, topic=row.topic, key=row.key, reason=str(error)[:REASON_MAX],
+            "outbox message refused",
+            row=row.number, message_id=row.message_id, topic=row.topic, key=row.key,
+            remedy=f"framework-app outbox discard --id {row.number}", reason=str(error)[:REASON_MAX],
         )  # fmt: skip
         return Failure(row.number, str(error)[:REASON_MAX], 0, is_final=True)
 
@@ -202,7 +201,7 @@ class _Trouble:
     def over(self) -> None:
         if self._is_there:
             self._is_there = False
-            log.info("outbox: it goes on", table=self._table)
+            log.info("outbox recovered", table=self._table)
 
 
 class _Pass:

@@ -177,7 +177,7 @@ def test_a_message_that_no_broker_takes_is_set_aside(tmp_path: Path) -> None:
             assert (0, 0) == await relay.step()
         (worst,) = desk.table.status().worst
         assert ("K", 1) == (worst.key, worst.behind)
-        assert ["outbox: no broker takes this message; mend or discard it"] == [each["event"] for each in logs]
+        assert ["outbox message refused"] == [each["event"] for each in logs]
         assert 1 == desk.table.discard([worst.number])
         assert (1, 1) == await relay.step()
 
@@ -384,8 +384,8 @@ def test_a_database_that_is_away_is_said_once_and_waited_for(tmp_path: Path, mon
     with capture_logs() as logs:
         desk.play(story)
     assert [
-        ("outbox: the table cannot be used; what is written waits", "shop.db: database is locked"),
-        ("outbox: it goes on", None),
+        ("outbox table unavailable", "shop.db: database is locked"),
+        ("outbox recovered", None),
     ] == [(each["event"], each.get("reason")) for each in logs]
 
 
@@ -460,4 +460,4 @@ def test_whatever_fails_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     with capture_logs() as logs:
         desk.play(story)
-    assert ["outbox: a look at the table failed; the next one comes"] == [each["event"] for each in logs]
+    assert ["outbox poll failed"] == [each["event"] for each in logs]

@@ -192,7 +192,7 @@ class ManagedQuery:
         self._facts = {**self._facts, **found}
         if is_news and now - self._told_at >= TELL_S:
             self._told_at = now
-            _log.info("spark query", group=self._taking.group, **self._facts)
+            _log.info("spark query advanced", group=self._taking.group, **self._facts)
 
     def _count(self, newest: Mapping[str, Any], query: Any) -> None:
         """Into the tally, what ran since the last look; Spark keeps the newest hundred batches."""
@@ -230,7 +230,7 @@ class ManagedQuery:
                     if offset > (reader.committed(self._taking.group, queue) or 0):
                         reader.commit(self._taking.group, queue, offset)
                 except FrameworkError as error:
-                    _log.warning("offset not mirrored", group=self._taking.group, cause=cause_of(error))
+                    _log.warning("offset not mirrored", group=self._taking.group, reason=cause_of(error))
 
     def _wait(self, error: Exception) -> None:
         """Something ended the query: again after a pause, which grows as long as no batch gets through."""
@@ -239,7 +239,7 @@ class ManagedQuery:
         self._restarts += 1
         self._last_batch = -1
         self._reason = cause_of(error)
-        _log.warning("spark query ended", group=self._taking.group, cause=self._reason, again_in_s=pause)
+        _log.warning("spark query ended", group=self._taking.group, retry_ms=round(pause * 1000), reason=self._reason)
         with self._gate:
             self._gate.wait_for(lambda: self._is_stopping, pause)
 

@@ -120,7 +120,7 @@ class _Handler:
                 return self._outcomes(shared, own[1], messages)
             except SessionDied as error:
                 # Not the handler's fault: the batch runs again when there is a session, and no attempt is counted.
-                _log.warning("spark session died", handler=self._name, cause=cause_of(error.__cause__ or error))
+                _log.warning("spark session died", handler=self._name, reason=cause_of(error.__cause__ or error))
 
     def _outcomes(self, shared: Any, session: Any, messages: list[Message]) -> object:
         from framework_spark.frames import table_of  # pyarrow: only for applications with such a handler

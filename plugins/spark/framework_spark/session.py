@@ -67,7 +67,7 @@ class SharedSession:
                     self._session = self._sessions.make()
                     self._generation += 1
                 except Exception as error:  # noqa: BLE001 - border: Spark's
-                    _log.warning("no spark session", cause=cause_of(error), again_in_s=pause)
+                    _log.warning("spark session missing", retry_ms=round(pause * 1000), reason=cause_of(error))
                     self._stopping.wait(pause)
                     pause = min(pause * 2, PAUSE_MAX_S)
             return self._generation, self._session

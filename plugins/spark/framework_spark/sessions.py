@@ -77,7 +77,9 @@ class SessionsOfThisProcess:
     def make(self) -> Any:
         session = self._given() if self._settings.session else self._built()
         _let_go_at_exit(session)
-        _log.info("spark session", **{"connect": self._settings.remote} if is_connect(session) else _facts(session))
+        _log.info(
+            "spark session opened", **{"connect": self._settings.remote} if is_connect(session) else _facts(session)
+        )
         return session
 
     def _given(self) -> Any:

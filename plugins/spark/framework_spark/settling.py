@@ -48,7 +48,7 @@ class Batches:
             raise
         except Exception as error:  # noqa: BLE001 - border: the handler's, and Spark's
             reason = cause_of(error)
-            _log.warning("handler failed", handler=self._taking.name, group=self._taking.group, cause=reason)
+            _log.warning("handler failed", handler=self._taking.name, group=self._taking.group, reason=reason)
             runs = runs_of(self._taking.function)
             if runs and not isinstance(error, JobOverLimit):
                 return self._split(frame, session, error, runs)

@@ -280,6 +280,6 @@ def test_a_hand_over_that_fails_in_a_way_nobody_thought_of_keeps_nobody_from_end
                 await app.stop(drain="1h")
                 await task
             assert not group.owned
-            assert "queue left without a hand-over" in {line["event"] for line in lines}
+            assert "queue handover failed" in {line["event"] for line in lines}
 
     run(scenario)

@@ -82,7 +82,7 @@ def test_a_child_that_goes_on_where_it_may_not_ends_though_the_logger_s_lock_is_
     done = run(LEAVES, PAUSE=30.0)
 
     assert forks.LEAVE == done.returncode, done.stderr
-    assert done.stderr.startswith("fork detected; this child ends: the application belongs to process ")
+    assert done.stderr.startswith("forked child ended: the application belongs to process ")
 
 
 def test_it_ends_though_nobody_reads_what_it_would_say() -> None:
@@ -108,4 +108,4 @@ forks.leave("the application", os.getppid())
     done = run(fails, PAUSE=0.0)
 
     assert forks.LEAVE == done.returncode, done.stderr
-    assert "fork detected; this child ends: the application belongs to process " in done.stderr
+    assert "forked child ended: the application belongs to process " in done.stderr

@@ -155,8 +155,8 @@ def test_a_store_that_fails_has_its_messages_handled_and_is_named_once(*, hangs:
     _, lines = play_logged(story)
     reason = f"TimeoutError: no answer in {PATIENCE_SECONDS:.0f} s" if hangs else "StoreError: the disk is full"
     assert (4, 6) == (len(handler.given), once.failures)
-    assert [("repeats are not recognised: messages are handled anyway", reason)] == told(lines, "reason")
-    assert "repeats are recognised again" == lines[-1]["event"]
+    assert [("duplicate check failed", reason)] == told(lines, "reason")
+    assert "duplicate check recovered" == lines[-1]["event"]
 
 
 def test_a_store_that_is_slow_is_named_when_it_begins_and_still_tells_repeats() -> None:
@@ -174,7 +174,7 @@ def test_a_store_that_is_slow_is_named_when_it_begins_and_still_tells_repeats() 
         await give(once, handler, message())
 
     _, lines = play_logged(story)
-    slow = ("store of repeats is slow: messages wait for it", "memory", 2000)
+    slow = ("duplicate check slow", "memory", 2000)
     assert [slow, slow] == [each for each in told(lines, "store", "elapsed_ms") if "slow" in each[0]]
     assert (1, 3, 0) == (len(handler.given), once.dropped, once.failures)
 
@@ -220,4 +220,4 @@ def test_repeats_are_said_when_they_begin() -> None:
         await give(once, handler, message())
 
     _, lines = play_logged(story)
-    assert [("repeats are dropped", 1), ("repeats are dropped", 4)] == told(lines, "dropped")
+    assert [("duplicates dropped", 1), ("duplicates dropped", 4)] == told(lines, "dropped")

@@ -296,7 +296,7 @@ def test_a_handler_that_runs_on_is_named_each_time() -> None:
         await scene.tree.close()
 
     _, lines = play_logged(story)
-    assert [("handler runs on", "orders@broker-a:3", 0)] * 3 == told(lines, "queue", "offset")
+    assert [("handler extended", "orders@broker-a:3", 0)] * 3 == told(lines, "queue", "offset")
 
 
 def test_many_that_expire_together_are_one_line() -> None:
@@ -308,7 +308,7 @@ def test_many_that_expire_together_are_one_line() -> None:
 
     lines: list[Line]
     _, lines = play_logged(story)
-    assert [("handlers timed out", 20, 60.0, "send_back")] == told(lines, "count", "limit_s", "policy")
+    assert [("handlers timed out", 20, 60_000, "send_back")] == told(lines, "count", "limit_ms", "policy")
 
 
 def test_what_belongs_to_another_member_is_given_up_without_a_verdict() -> None:

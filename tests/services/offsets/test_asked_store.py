@@ -66,7 +66,7 @@ def test_one_that_is_slow_is_named_when_it_begins_and_not_with_each_record() -> 
         await here.read(QUEUE)
 
     _, lines = play_logged(story)
-    slow = ("store of progress is slow", "billing", str(QUEUE), "redis", 2000)
+    slow = ("progress store slow", "billing", str(QUEUE), "redis", 2000)
     assert [slow, slow] == told(lines, "group", "queue", "store", "elapsed_ms")
 
 

@@ -114,7 +114,7 @@ def test_a_damaged_file_costs_one_save_and_says_so() -> None:
         assert 7 == await stored(disk)
 
     _, lines = play_logged(story)
-    assert [("offset file damaged; the older one counts", "/offsets/app/cache.0.offsets")] == told(lines, "file")
+    assert [("offset file damaged", "/offsets/app/cache.0.offsets")] == told(lines, "file")
 
 
 def test_without_two_files_a_damaged_one_is_the_end() -> None:

@@ -115,7 +115,7 @@ def test_where_the_topic_may_not_be_made_this_machine_keeps_it() -> None:
         assert ((LOW + 1, END),) == (await Owner(broker, store).begin()).passed
 
     _, lines = play_logged(story)
-    assert 1 == [line["event"] for line in lines].count("progress is kept on this machine alone")
+    assert 1 == [line["event"] for line in lines].count("progress kept locally")
 
 
 class Strange:

@@ -113,7 +113,7 @@ def test_only_what_waits_for_two_seconds_is_kept() -> None:
         assert ((41, 60), (61, 100)) == (await Owner(broker).begin()).passed
 
     _, lines = play_logged(story)
-    (line,) = [line for line in lines if line["event"] == "progress is kept from now on"]
+    (line,) = [line for line in lines if line["event"] == "progress enabled"]
     assert ("info", "topic") == (line["log_level"], line["store"])
 
 

@@ -232,7 +232,7 @@ def test_what_was_doubted_and_stands_goes_on_with_all_it_holds() -> None:
         await end(it.task)
 
     _, lines = play_logged(story)
-    assert [("queue stays", "moved by its broker to 0, but stored 100")] == told(lines[1:], "reason")
+    assert [("position kept", "moved by its broker to 0, but stored 100")] == told(lines[1:], "reason")
 
 
 def test_a_position_that_cannot_be_had_is_named_and_asked_again_and_nothing_is_pulled_meanwhile() -> None:
@@ -290,7 +290,7 @@ def test_a_queue_moved_by_its_broker_goes_on_from_there_and_says_so() -> None:
         assert [(100, 0), (103, 0), (40, 40), (42, 40)] == it.script.asked
 
     _, lines = play_logged(story)
-    assert [("queue moved by its broker", 103, 40)] == told(lines, "offset", "to")
+    assert [("queue moved", 103, 40)] == told(lines, "offset", "to")
 
 
 @pytest.mark.parametrize(

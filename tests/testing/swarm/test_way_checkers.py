@@ -189,7 +189,7 @@ def test_only_who_is_named_has_a_queue_and_what_is_nobodys_is_said() -> None:
         "owners": {("billing", HOME): Ownership(("app-1.1",)), ("billing", other): Ownership(())},
     }
     fields = {"group": "billing", "remarks": [f"1 of 2 queues are named by nobody who is here: {other}"]}
-    said = Said(1.0, "app-1.1", "warning", "strategy remarked", fields)
+    said = Said(1.0, "app-1.1", "warning", "allocation incomplete", fields)
 
     assert "" == broken(truths.only_who_is_named, history(said, acquired(0), started(0), **known))
     assert "" == broken(truths.each_queue_has_one_owner, history(said, **known, uneven={"billing"}))

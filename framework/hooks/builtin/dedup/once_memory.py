@@ -47,10 +47,8 @@ class Memory:
             kept.popitem(last=False)
             if not self._was_full:
                 self._was_full = True
-                _log.warning(
-                    "memory for `once` is full: the oldest keys are forgotten early; once_store: sqlite has room",
-                    group=self._means.group, keys=self._keys_max,
-                )  # fmt: skip
+                remedy = "once_store: sqlite has room; until then the oldest keys are forgotten early"
+                _log.warning("once memory full", group=self._means.group, keys=self._keys_max, remedy=remedy)
 
     async def close(self) -> None:
         self._until_ms.clear()

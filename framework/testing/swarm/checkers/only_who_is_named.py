@@ -24,7 +24,7 @@ def only_who_is_named(history: History) -> Iterator[Violation]:
                     did = "took" if isinstance(fact, Acquired) else f"started {fact.offset} of"
                     what = f"{fact.who} {did} {fact.queue} for {fact.group}"
                     yield Violation(NAME, f"{what}, which is {whose}'s", fact.at)
-            case Said(event="strategy remarked") if fact.fields["group"] in history.strict:
+            case Said(event="allocation incomplete" | "allocation complete") if fact.fields["group"] in history.strict:
                 key = (fact.who, fact.fields["group"])
                 said[key] = f"{said.get(key, '')} {' '.join(fact.fields['remarks'])}"
             case _:
