@@ -14,8 +14,8 @@ from framework.wire.bodies.progress import AllConsumerOffsets, BrokerConsumeStat
 from framework.wire.bodies.route import GroupList, TopicList
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
+from tests.broker.administration_lab import GROUP, ask, commit, make_group, make_topic
 from tests.broker.broker_lab import ADDRESS, BrokerLab, pull_command, texts
-from tests.broker.test_administration import GROUP, ask, commit, make_group, make_topic
 from tests.broker.test_relays import join
 
 

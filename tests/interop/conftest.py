@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from itertools import count
+from pathlib import Path
 
 import pytest
 
+from tests.interop.application import Application
 from tests.interop.cluster import Addresses, Cluster
 from tests.interop.command import developers_cluster
 from tests.interop.java_peer import JavaPeer
+from tests.interop.live import Live, NewTopic
 from tests.interop.mqadmin import Admin
 from tests.interop.places import Place, start_box
 from tests.interop.processes import Nursery
@@ -80,3 +83,25 @@ def new_topic(admin: Admin, numbers: Callable[[], str]) -> Callable[..., str]:
         return topic
 
     return create
+
+
+@pytest.fixture
+def begin(
+    admin: Admin, cluster: Addresses, new_topic: NewTopic, nursery: Nursery, tmp_path: Path
+) -> Callable[..., Live]:
+    """Starts a member of a new group on a new topic."""
+
+    def begin(*, queues: int = 4, **options: object) -> Live:
+        topic = new_topic(queues=queues)
+        group = f"members-of-{topic}"
+        application = Application(
+            nursery,
+            tmp_path,
+            cluster.name_server,
+            topic=topic,
+            group=group,
+            **options,  # type: ignore[arg-type]
+        )
+        return Live(application, admin, topic, group)
+
+    return begin

@@ -3,110 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-from collections.abc import Awaitable, Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from framework_outbox.relay import Relay
-from framework_outbox.settings import OutboxSettings
-from framework_outbox.sqlite import SqliteTable
 from framework_outbox.table import TableError
-from framework_outbox.writing import Outbox
 from structlog.testing import capture_logs
 
-from framework import Message
 from framework.errors import BrokerUnreachable, ConfigurationError, Refused
-from framework.model.queue import MessageQueue
-from tests.services.parts import play
-
-QUEUES = [MessageQueue("payments", "broker-a", number) for number in range(4)]
-
-
-class Desk:
-    """A table, its writer, and a broker that answers as it is told; time is the loop's."""
-
-    def __init__(self, folder: Path, **settings: Any) -> None:
-        self.path = folder / "shop.db"
-        self.settings = OutboxSettings(database=str(self.path), **settings)  # type: ignore[arg-type]  # it is checked
-        self.sent: list[tuple[str, MessageQueue | None]] = []
-        self.ids: list[str] = []
-        self.wrong: dict[str, Exception] = {}
-        """What sending a body raises."""
-        self.takes_seconds = 0.01
-        self.under_way = self.most = 0
-        self.tables: list[SqliteTable] = []
-        self.table = self.open()
-        self.table.create()
-
-    def open(self) -> SqliteTable:
-        desk = self
-
-        class AtLoopTime(SqliteTable):
-            def _now_ms(self, connection: Any) -> int:
-                return int(asyncio.get_event_loop().time() * 1000) if desk.is_running else 0
-
-        table = AtLoopTime(str(self.path), "outbox")
-        self.tables.append(table)
-        return table
-
-    is_running = False
-
-    def write(self, *bodies: str, key: str | None = None) -> None:
-        connection = sqlite3.connect(self.path)
-        with connection:
-            for body in bodies:
-                Outbox().add(connection, Message("payments", body), key=key)
-        connection.close()
-
-    def relay(self, name: str = "one", table: SqliteTable | None = None) -> Relay:
-        async def queues(_: str) -> Sequence[MessageQueue]:
-            return QUEUES
-
-        async def at_once(job: Callable[[], Any]) -> Any:
-            return job()
-
-        loop = asyncio.get_running_loop()
-        return Relay(
-            table or self.table, self.settings, name, send=self._send, queues=queues, in_thread=at_once,
-            monotonic=loop.time,
-        )  # fmt: skip
-
-    async def _send(self, message: Message, queue: MessageQueue | None) -> None:
-        self.under_way += 1
-        self.most = max(self.most, self.under_way)
-        try:
-            await asyncio.sleep(self.takes_seconds)
-            body = message.body.decode()
-            if body in self.wrong:
-                raise self.wrong[body]
-            self.sent.append((body, queue))
-            self.ids.append(message.message_id)
-        finally:
-            self.under_way -= 1
-
-    def play(self, story: Callable[[], Awaitable[Any]]) -> Any:
-        async def told() -> Any:
-            self.is_running = True
-            return await story()
-
-        try:
-            return play(told)
-        finally:
-            self.is_running = False
-            for table in self.tables:
-                table.close()
-
-    @property
-    def bodies(self) -> list[str]:
-        return [body for body, _ in self.sent]
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110 - of another thread or file, nobody tells
-        await asyncio.sleep(0.05)
+from tests.outbox_desk import QUEUES, Desk, until
 
 
 def test_what_was_written_is_sent_and_marked(tmp_path: Path) -> None:
@@ -276,68 +182,6 @@ def test_one_that_is_cut_off_gives_back_what_it_had_claimed(tmp_path: Path) -> N
     desk.play(story)
 
 
-def written(desk: Desk, body: object, properties: object = "{}", topic: str = "payments") -> None:
-    """As somebody else's SQL does, into columns that SQLite does not check."""
-    connection = sqlite3.connect(desk.path)
-    with connection:
-        connection.execute(
-            "INSERT INTO outbox (message_id, topic, body, properties) VALUES ('0A', ?, ?, ?)", (topic, body, properties)
-        )
-    connection.close()
-
-
-def test_a_body_of_text_is_sent_as_utf_8(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
-    written(desk, "t\u00e9a")
-    desk.write("bytes")
-
-    async def story() -> None:
-        assert (2, 2) == await desk.relay().step()
-
-    desk.play(story)
-    assert ["t\u00e9a", "bytes"] == sorted(desk.bodies, reverse=True)
-
-
-@pytest.mark.parametrize(
-    ("body", "properties", "topic", "reason"),
-    [
-        (17, "{}", "payments", "the body is of type int; write bytes, or text"),
-        (b"x", "[]", "payments", "properties are a JSON list; write an object of texts"),
-        (b"x", '{"a": 1}', "payments", "the property 'a' is 1; write a text"),
-        (b"x", "{", "payments", "Expecting property name"),
-        (b"x", "{}", "no such topic!", "no such topic!"),
-    ],
-)
-def test_a_row_that_is_no_message_is_refused_and_holds_up_nobody(
-    body: object, properties: str, topic: str, reason: str, tmp_path: Path
-) -> None:
-    desk = Desk(tmp_path)
-    written(desk, body, properties, topic)
-    desk.write("right")
-
-    async def story() -> None:
-        assert (2, 1) == await desk.relay().step()
-        status = desk.table.status()
-        assert (1, 1) == (status.sent, status.refused)
-        assert reason in status.worst[0].reason
-
-    desk.play(story)
-    assert ["right"] == desk.bodies
-
-
-def test_what_nobody_thought_of_holds_up_only_its_own_row(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
-    desk.wrong["odd"] = ZeroDivisionError("of a driver")
-    desk.write("odd", "right")
-
-    async def story() -> None:
-        assert (2, 1) == await desk.relay().step()
-        assert "ZeroDivisionError: of a driver" == desk.table.status().reason
-
-    desk.play(story)
-    assert ["right"] == desk.bodies
-
-
 def test_it_looks_again_each_interval_and_at_once_when_it_is_woken(tmp_path: Path) -> None:
     desk = Desk(tmp_path, interval=10_000)
 
@@ -404,39 +248,6 @@ def test_stopping_ends_what_is_under_way_and_leaves_the_rest(tmp_path: Path) -> 
         assert 2 == len(desk.open().claim("two", 10, 1_000)), "at once, not when a lease is over"
 
     desk.play(story)
-
-
-def test_old_rows_are_swept_while_there_is_nothing_to_send(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, keep=5_000)
-    desk.write("a")
-
-    async def story() -> None:
-        relay = desk.relay()
-        running = asyncio.get_running_loop().create_task(relay.run())
-        await until(lambda: desk.open().status().sent == 1)
-        await until(lambda: desk.open().status().sent == 0)
-        assert asyncio.get_running_loop().time() >= 5
-        relay.stop()
-        await running
-
-    desk.play(story)
-
-
-@pytest.mark.parametrize("properties", ["{", "[1]", "7"])
-def test_a_row_that_somebody_else_wrote_wrongly_is_set_aside(properties: str, tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
-    desk.write("good", "bad")
-    connection = sqlite3.connect(desk.path)
-    with connection:
-        connection.execute("UPDATE outbox SET properties = ? WHERE body = ?", (properties, b"bad"))
-    connection.close()
-
-    async def story() -> None:
-        assert (2, 1) == await desk.relay().step()
-        assert 1 == desk.table.status().refused
-
-    desk.play(story)
-    assert ["good"] == desk.bodies
 
 
 def test_whatever_fails_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
