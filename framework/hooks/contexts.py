@@ -37,73 +37,45 @@ class Around:
     def __init__(self, plugin: str, function: Callable[[Delivery], Any], watch: Watch) -> None:
         self._plugin, self._function, self._watch = plugin, function, watch
 
-    def enter(self, delivery: Delivery) -> Context | RetryLater | None:
-        """The context that the handler now runs in; None where there is none; or the message is to come again."""
+    async def enter(self, delivery: Delivery, is_async: bool) -> Context | RetryLater | None:
+        """The context that the handler now runs in; None where there is none; or the message is to come again.
+
+        Only an async handler takes async contexts. For a plain one nothing is awaited here: see `run_sync`.
+        """
         began = self._watch.now()
         try:
             context = self._function(delivery)
             if context is None:
                 return None
-            if not hasattr(context, "__enter__"):
-                raise TypeError(_no_context(context, "a plain function takes a plain context manager"))
-            context.__enter__()
-        except TryAgain as wish:
-            return self._again(wish)
-        except BaseException as error:  # noqa: BLE001 - border: a hook's
-            self._watch.failed(error)
-            return None
-        finally:
-            self._watch.took(self._watch.now() - began)
-        return context
-
-    def leave(self, context: Context, error: BaseException | None) -> RetryLater | None:
-        """With what the handler raised, NotDone for an answer, or None; what comes back is the wish to try again."""
-        began = self._watch.now()
-        try:
-            context.__exit__(*_left(error))
-        except TryAgain as wish:
-            return self._again(wish)
-        except BaseException as raised:  # noqa: BLE001 - border: a hook's
-            if raised is not error:
-                self._watch.failed(raised)
-        finally:
-            self._watch.took(self._watch.now() - began)
-        return None
-
-    async def enter_awaited(self, delivery: Delivery) -> Context | RetryLater | None:
-        """The same for a handler that is awaited, whose contexts may be async."""
-        began = self._watch.now()
-        try:
-            context = self._function(delivery)
-            if context is None:
-                return None
-            if hasattr(context, "__aenter__"):
+            if is_async and hasattr(context, "__aenter__"):
                 await context.__aenter__()
             elif hasattr(context, "__enter__"):
                 context.__enter__()
             else:
-                raise TypeError(_no_context(context, "a context manager is what it takes, or nothing"))
+                raise TypeError(_no_context(context, is_async=is_async))
         except TryAgain as wish:
             return self._again(wish)
         except BaseException as error:  # noqa: BLE001 - border: a hook's
-            self._watch.failed(theirs_awaited(error))
+            self._watch.failed(theirs_awaited(error) if is_async else error)
             return None
         finally:
             self._watch.took(self._watch.now() - began)
         return context
 
-    async def leave_awaited(self, context: Context, error: BaseException | None) -> RetryLater | None:
+    async def leave(self, context: Context, error: BaseException | None, is_async: bool) -> RetryLater | None:
+        """With what the handler raised, NotDone for an answer, or None; what comes back is the wish to try again."""
         began = self._watch.now()
+        given: Left = (None, None, None) if error is None else (type(error), error, error.__traceback__)
         try:
-            if hasattr(context, "__aexit__"):
-                await context.__aexit__(*_left(error))
+            if is_async and hasattr(context, "__aexit__"):
+                await context.__aexit__(*given)
             else:
-                context.__exit__(*_left(error))
+                context.__exit__(*given)
         except TryAgain as wish:
             return self._again(wish)
         except BaseException as raised:  # noqa: BLE001 - border: a hook's
             if raised is not error:
-                self._watch.failed(theirs_awaited(raised))
+                self._watch.failed(theirs_awaited(raised) if is_async else raised)
         finally:
             self._watch.took(self._watch.now() - began)
         return None
@@ -115,10 +87,11 @@ class Around:
         return f"<Around {self._plugin}>"
 
 
-def _left(error: BaseException | None) -> Left:
-    return (None, None, None) if error is None else (type(error), error, error.__traceback__)
-
-
-def _no_context(answer: object, remedy: str) -> str:
+def _no_context(answer: object, *, is_async: bool) -> str:
     discard(answer)
-    return f"around_consume answered {shorten(answer)}; {remedy}"
+    wish = (
+        "a context manager is what it takes, or nothing"
+        if is_async
+        else "a plain function takes a plain context manager"
+    )
+    return f"around_consume answered {shorten(answer)}; {wish}"

@@ -314,6 +314,51 @@ def test_a_cancelled_handler_s_contexts_are_left_with_that() -> None:
     assert [asyncio.CancelledError] == left
 
 
+def test_where_a_leave_is_cancelled_the_contexts_around_it_are_left_all_the_same() -> None:
+    notes: list[str] = []
+
+    class Slow:
+        @hookimpl(trylast=True)
+        @asynccontextmanager
+        async def around_consume(self) -> AsyncIterator[None]:
+            yield
+            await asyncio.sleep(1_000)
+
+    class Outer:
+        @hookimpl(tryfirst=True)
+        @contextmanager
+        def around_consume(self) -> Iterator[None]:
+            try:
+                yield
+            except asyncio.CancelledError:
+                notes.append("cancelled")
+                raise
+
+    async def story() -> bool:
+        host = host_of(slow=Slow(), outer=Outer())
+
+        async def nothing(_: Message) -> None: ...
+
+        call = call_for(spec(nothing, is_async=True), hooks_of(host), LoopClock())
+        task = asyncio.get_running_loop().create_task(call(MESSAGES[0]))
+        await asyncio.sleep(1)
+        task.cancel()
+        await asyncio.wait([task])
+        return task.cancelled()
+
+    assert play(story)
+    assert ["cancelled"] == notes
+
+
+def test_a_plain_handler_s_stop_iteration_stays_one() -> None:
+    """Its call is a coroutine that is run in one step, and Python makes a RuntimeError of what leaves that."""
+
+    def end(_: Message) -> None:
+        raise StopIteration("rows")
+
+    assert "StopIteration('rows')" == repr(run(host_of(one=Noting("one", [])), end, is_async=False)[0])
+
+
 # Batches
 
 
@@ -396,6 +441,24 @@ def test_in_order_nothing_starts_behind_a_message_that_comes_again(*, is_async: 
 
     assert [None, None, AGAIN] == results
     assert [7, 8] == given
+
+
+@both
+def test_a_message_of_a_batch_that_comes_again_leaves_the_contexts_that_were_entered_for_it(*, is_async: bool) -> None:
+    notes: list[str] = []
+
+    class Outer(Noting):
+        @hookimpl(tryfirst=True)
+        @contextmanager
+        def around_consume(self, delivery: Delivery) -> Iterator[None]:
+            with super().around_consume(delivery):
+                yield
+
+    host = host_of(one=OnlyEven(entering=True), outer=Outer("outer", notes))
+    run_batch(host, lambda _: None, is_async=is_async)
+
+    assert ["outer enters 7", "outer leaves NotDone", "outer enters 8", "outer enters 9"] == notes[:4]
+    assert ["outer leaves NotDone", "outer enters 10", "outer leaves", "outer leaves"] == notes[4:]
 
 
 def test_the_reasons_say_what_was_answered() -> None:

@@ -21,6 +21,7 @@ from framework.core.window import Window
 from framework.hooks import ChunkSummary, hookimpl, specs
 from framework.hooks.calls import Calls
 from framework.hooks.host import PluginHost
+from framework.hooks.run_sync import run_sync
 from framework.model.delivery import Delivery
 from framework.model.outcome import Ack
 from framework.model.queue import MessageQueue
@@ -38,7 +39,7 @@ TOLD: dict[str, Told] = {
     "app_started": lambda calls: calls.app_started(object()),
     "app_stopping": lambda calls: calls.app_stopping(object()),
     "before_consume": lambda calls: [before(DELIVERY) for before in calls.before],
-    "around_consume": lambda calls: [around.enter(DELIVERY) for around in calls.around],
+    "around_consume": lambda calls: [run_sync(around.enter(DELIVERY, is_async=False)) for around in calls.around],
     "after_consume": lambda calls: [after(DELIVERY, Ack(), 0.0, "success") for after in calls.after],
     "after_chunk": lambda calls: _heard(calls.beside.after_chunk)(ChunkSummary("billing", QUEUE, 1, 0.1, 1)),
     "delivery_stuck": lambda calls: _heard(calls.beside.delivery_stuck)(DELIVERY, 17),
@@ -128,17 +129,14 @@ def test_what_a_context_raises_is_contained_entering_and_leaving(*, is_async: bo
 
     async def story() -> None:
         for error in (None, None, ValueError("the handler's"), asyncio.CancelledError()):
-            context = await around.enter_awaited(DELIVERY) if is_async else around.enter(DELIVERY)
+            entering = around.enter(DELIVERY, is_async=is_async)
+            context = await entering if is_async else run_sync(entering)
             if context is not None:
-                left = around.leave_awaited(context, error) if is_async else _at_once(around.leave(context, error))
-                assert await left is None
+                leaving = around.leave(context, error, is_async=is_async)
+                assert None is (await leaving if is_async else run_sync(leaving))
 
     play(story)
     assert {"acme": 4} == calls.failures
-
-
-async def _at_once(value: object) -> Any:
-    return value
 
 
 @whatever
@@ -254,12 +252,12 @@ def test_so_do_our_own_cancellation_and_the_closing_of_our_coroutine() -> None:
     (around,) = calls.around
 
     async def story() -> None:
-        task = asyncio.get_running_loop().create_task(around.enter_awaited(DELIVERY))
+        task = asyncio.get_running_loop().create_task(around.enter(DELIVERY, is_async=True))
         await asyncio.sleep(1)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        entering = around.enter_awaited(DELIVERY)
+        entering = around.enter(DELIVERY, is_async=True)
         entering.send(None)
         entering.close()
 
@@ -279,5 +277,5 @@ def test_a_wait_that_was_cancelled_from_within_is_the_plugin_s_failure() -> None
     calls = host_of(plugin_with("around_consume", Context)).calls
     (around,) = calls.around
 
-    assert play(lambda: around.enter_awaited(DELIVERY)) is None
+    assert play(lambda: around.enter(DELIVERY, is_async=True)) is None
     assert {"acme": 1} == calls.failures

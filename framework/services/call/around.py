@@ -1,64 +1,83 @@
 """What `around_consume` puts around a handler's run: contexts of plugins, the first one in calling order outermost.
 
 They are entered where the handler runs, so that a context variable set there is the handler's, too, and left in the
-reverse order with what became of it. One that a batch's messages are given is held for each of them around the one run.
+reverse order with what became of it. Of a batch each message has its contexts, held around the one run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeAlias, cast
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from framework.core.results import Result, explicit
 from framework.hooks.contexts import Around, Context
+from framework.hooks.run_sync import run_sync
 from framework.hooks.verdict import NOT_DONE, NotDone
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import RetryLater
 
 Invoke: TypeAlias = Callable[[Message, Delivery], Any]
-Held: TypeAlias = list[tuple[Around, Context]]
+Values: TypeAlias = list[object] | dict[int, object]
+"""What became of each message of a run, by its number."""
 
 
-def surrounded(invoke: Invoke, arounds: Sequence[Around], *, is_awaited: bool, is_explicit: bool) -> Invoke:
+class OpenContexts:
+    """The contexts around one run. With `is_async` false nothing is awaited, and `run_sync` may run its methods."""
+
+    __slots__ = ("_arounds", "_is_async", "_is_explicit", "_open")
+
+    def __init__(self, arounds: Sequence[Around], is_async: bool, is_explicit: bool) -> None:
+        self._arounds, self._is_async, self._is_explicit = arounds, is_async, is_explicit
+        self._open: list[tuple[int, Around, Context]] = []
+
+    async def enter(self, delivery: Delivery, at: int = 0) -> RetryLater | None:
+        """Enter all for message number `at` of the run, or answer why it is not to be handled now."""
+        for around in self._arounds:
+            context = await around.enter(delivery, self._is_async)
+            if isinstance(context, RetryLater):
+                return context
+            if context is not None:
+                self._open.append((at, around, context))
+        return None
+
+    async def leave(self, values: Values, error: BaseException | None = None, at: int = 0) -> None:
+        """Leave those of message `at` and all behind it, the last one first: with the error, or what its message's
+        result in `values` says. A context that wants its message again puts that in the result's place.
+        """
+        while self._open and self._open[-1][0] >= at:
+            number, around, context = self._open.pop()
+            unfinished = error
+            if error is None:
+                unfinished = unfinished_by(values[number], is_explicit=self._is_explicit)
+            try:
+                again = await around.leave(context, unfinished, self._is_async)
+            except BaseException as ours:
+                await self.leave(values, ours, at)
+                raise
+            if again is not None and unfinished is None:
+                values[number] = again
+
+
+def surrounded(invoke: Invoke, arounds: Sequence[Around], *, is_async: bool, is_explicit: bool) -> Invoke:
     """The same call with every plugin's context around it."""
-    for each in reversed(arounds):
-        invoke = _awaited(invoke, each, is_explicit) if is_awaited else _plain(invoke, each, is_explicit)
-    return invoke
 
-
-def _awaited(invoke: Invoke, around: Around, is_explicit: bool) -> Invoke:
     async def call(message: Message, delivery: Delivery) -> object:
-        context = await around.enter_awaited(delivery)
-        if context is None or isinstance(context, RetryLater):
-            return context or await cast("Awaitable[object]", invoke(message, delivery))
+        contexts = OpenContexts(arounds, is_async, is_explicit)
         try:
-            value: object = await invoke(message, delivery)
+            value: object = await contexts.enter(delivery)
+            if value is None:
+                value = invoke(message, delivery)
+                if is_async:
+                    value = await value  # type: ignore[misc]  # of an async handler
         except BaseException as error:
-            await around.leave_awaited(context, error)
+            await contexts.leave([None], error)
             raise
-        unfinished = unfinished_by(value, is_explicit=is_explicit)
-        again = await around.leave_awaited(context, unfinished)
-        return value if again is None or unfinished is not None else again
+        values: Values = [value]
+        await contexts.leave(values)
+        return values[0]
 
-    return call
-
-
-def _plain(invoke: Invoke, around: Around, is_explicit: bool) -> Invoke:
-    def call(message: Message, delivery: Delivery) -> object:
-        context = around.enter(delivery)
-        if context is None or isinstance(context, RetryLater):
-            return context or cast("object", invoke(message, delivery))
-        try:
-            value: object = invoke(message, delivery)
-        except BaseException as error:
-            around.leave(context, error)
-            raise
-        unfinished = unfinished_by(value, is_explicit=is_explicit)
-        again = around.leave(context, unfinished)
-        return value if again is None or unfinished is not None else again
-
-    return call
+    return call if is_async else lambda message, delivery: run_sync(call(message, delivery))
 
 
 def unfinished_by(value: object, *, is_explicit: bool) -> Exception | None:
@@ -70,48 +89,3 @@ def unfinished_by(value: object, *, is_explicit: bool) -> Exception | None:
         if isinstance(value, Result):
             value = value.outcome
     return NotDone(value) if isinstance(value, NOT_DONE) else None
-
-
-# Of batches: one message's contexts
-
-
-def entered(arounds: Sequence[Around], delivery: Delivery, held: Held) -> RetryLater | None:
-    """Enter them all and note them in `held`, or answer why the message is not to be handled now."""
-    for around in arounds:
-        context = around.enter(delivery)
-        if isinstance(context, RetryLater):
-            return context
-        if context is not None:
-            held.append((around, context))
-    return None
-
-
-def left(held: Held, value: object, error: BaseException | None, *, is_explicit: bool) -> object:
-    """Leave them all; what comes back is the message's result."""
-    while held:
-        around, context = held.pop()
-        unfinished = error or unfinished_by(value, is_explicit=is_explicit)
-        again = around.leave(context, unfinished)
-        if again is not None and unfinished is None:
-            value = again
-    return value
-
-
-async def entered_awaited(arounds: Sequence[Around], delivery: Delivery, held: Held) -> RetryLater | None:
-    for around in arounds:
-        context = await around.enter_awaited(delivery)
-        if isinstance(context, RetryLater):
-            return context
-        if context is not None:
-            held.append((around, context))
-    return None
-
-
-async def left_awaited(held: Held, value: object, error: BaseException | None, *, is_explicit: bool) -> object:
-    while held:
-        around, context = held.pop()
-        unfinished = error or unfinished_by(value, is_explicit=is_explicit)
-        again = await around.leave_awaited(context, unfinished)
-        if again is not None and unfinished is None:
-            value = again
-    return value

@@ -13,12 +13,13 @@ from typing import Any
 from framework.core.batch import spread
 from framework.core.results import HOLDS, result_of
 from framework.declare import ConsumerSpec
+from framework.hooks.run_sync import run_sync
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import RetryLater, Suspend
 from framework.ports import Clock
 from framework.services.call.arguments import filled, scope_of, value_of
-from framework.services.call.around import Held, entered, entered_awaited, left, left_awaited
+from framework.services.call.around import OpenContexts
 from framework.services.call.deliver import DeliveryHooks, Judge, Rules
 from framework.services.call.publishing import Means
 from framework.services.call.resources import Values
@@ -46,26 +47,35 @@ def batching_for(
     spec: ConsumerSpec, hooks: DeliveryHooks, clock: Clock, rules: Rules, means: Means | None = None
 ) -> Batching:
     shape = _Shape(spec, hooks, clock, rules, (means or Means()).values)
-    call = _async_call(shape) if spec.is_async else _sync_call(shape)
-    return Batching(call, spec.is_async, spec.batch, spec.linger_ms)
+
+    async def call(messages: Sequence[Message]) -> list[object]:
+        batch = _Batch(shape, messages)
+        answer: object = None
+        try:
+            if hooks.around:
+                await batch.enter()
+            if batch.given:
+                answer = await batch.run() if spec.is_async else batch.run()
+        except BaseException as error:  # noqa: BLE001 - border: the handler's
+            try:
+                answer = failure_awaited(error) if spec.is_async else failure_at_once(error)
+            except BaseException:
+                await batch.leave(None, error)
+                raise
+        return batch.settle(await batch.leave(answer))
+
+    many: Many = call if spec.is_async else lambda messages: run_sync(call(messages))
+    return Batching(many, spec.is_async, spec.batch, spec.linger_ms)
 
 
 def one_of(batching: Batching) -> Callable[[Message], Any]:
     """The same for one message that comes alone: handed over by an administrator, or tried again where it is."""
     many = batching.call
-    if batching.is_async:
 
-        async def call(message: Message) -> object:
-            (result,) = await many((message,))
-            return result
+    async def call(message: Message) -> object:
+        return (await many((message,)))[0]
 
-        return call
-
-    def call_at_once(message: Message) -> object:
-        (result,) = many((message,))
-        return result
-
-    return call_at_once
+    return call if batching.is_async else lambda message: many((message,))[0]
 
 
 async def results_of(batching: Batching, messages: Sequence[Message], in_thread: InThread) -> list[object]:
@@ -98,8 +108,8 @@ class _Batch:
 
     def __init__(self, shape: _Shape, messages: Sequence[Message]) -> None:
         self._shape, ends = shape, shape.ends
-        self._held: list[Held] = []
-        """What plugins hold around the run, one list a message that the handler is given; empty where they do not."""
+        self._contexts = OpenContexts(shape.arounds, shape.spec.is_async, shape.is_explicit)
+        """What plugins hold around the run, by their messages' places in `given`."""
         self._deliveries: list[Delivery] = []
         self._results: list[object] = []
         self.given: list[int] = []
@@ -132,45 +142,27 @@ class _Batch:
         around = shape.scope.around if shape.spec.is_async else shape.scope.around_at_once
         return around(lambda made: filled(shape.spec, columns, made), {})
 
-    def enter(self) -> None:
-        """Enter what plugins hold around the run, message by message."""
-        for index in tuple(self.given):
-            held: Held = []
-            verdict = entered(self._shape.arounds, self._deliveries[index], held)
-            if self._noted(index, held, verdict):
-                break
+    async def enter(self) -> None:
+        """Enter what plugins hold around the run, message by message. One that is not to be handled now is taken away,
+        and in order nothing behind it starts.
+        """
+        at = 0
+        while at < len(self.given):
+            index = self.given[at]
+            verdict = await self._contexts.enter(self._deliveries[index], at)
+            if verdict is None:
+                at += 1
+                continue
+            await self._contexts.leave({at: verdict}, at=at)
+            del self.given[at], self._rows[at]
+            self._results[index] = self._shape.ends.judged(self._deliveries[index].message, verdict)
+            if self._shape.in_order:
+                del self.given[at:], self._rows[at:], self._results[index + 1 :], self._deliveries[index + 1 :]
 
-    async def enter_awaited(self) -> None:
-        for index in tuple(self.given):
-            held: Held = []
-            verdict = await entered_awaited(self._shape.arounds, self._deliveries[index], held)
-            if self._noted(index, held, verdict):
-                break
-
-    def _noted(self, index: int, held: Held, verdict: RetryLater | None) -> bool:
-        """Keep what is held, or take away the message that is not to be handled now: whether no other may start."""
-        if verdict is None:
-            self._held.append(held)
-            return False
-        at = len(self._held)
-        del self.given[at], self._rows[at]
-        self._results[index] = self._shape.ends.judged(self._deliveries[index].message, verdict)
-        if not self._shape.in_order:
-            return False
-        del self.given[at:], self._rows[at:], self._results[index + 1 :], self._deliveries[index + 1 :]
-        return True
-
-    def leave(self, answer: object, cut_off: BaseException | None = None) -> list[object]:
+    async def leave(self, answer: object, cut_off: BaseException | None = None) -> list[object]:
         """Leave it all, the last one first; what comes back is a value for each message that the handler was given."""
         values = spread(answer, len(self.given)) if self.given else []
-        for at, held in reversed([*enumerate(self._held)]):
-            values[at] = left(held, values[at], cut_off, is_explicit=self._shape.is_explicit)
-        return values
-
-    async def leave_awaited(self, answer: object, cut_off: BaseException | None = None) -> list[object]:
-        values = spread(answer, len(self.given)) if self.given else []
-        for at, held in reversed([*enumerate(self._held)]):
-            values[at] = await left_awaited(held, values[at], cut_off, is_explicit=self._shape.is_explicit)
+        await self._contexts.leave(values, cut_off)
         return values
 
     def settle(self, values: Sequence[object]) -> list[object]:
@@ -186,43 +178,3 @@ class _Batch:
         for delivery, result in zip(self._deliveries, self._results, strict=True):
             ends.told(delivery, result)
         return self._results
-
-
-def _async_call(shape: _Shape) -> Many:
-    async def call(messages: Sequence[Message]) -> list[object]:
-        batch = _Batch(shape, messages)
-        answer: object = None
-        try:
-            if shape.arounds:
-                await batch.enter_awaited()
-            if batch.given:
-                answer = await batch.run()
-        except BaseException as error:  # noqa: BLE001 - border: the handler's
-            try:
-                answer = failure_awaited(error)
-            except BaseException:
-                await batch.leave_awaited(None, error)
-                raise
-        return batch.settle(await batch.leave_awaited(answer))
-
-    return call
-
-
-def _sync_call(shape: _Shape) -> Many:
-    def call(messages: Sequence[Message]) -> list[object]:
-        batch = _Batch(shape, messages)
-        answer: object = None
-        try:
-            if shape.arounds:
-                batch.enter()
-            if batch.given:
-                answer = batch.run()
-        except BaseException as error:  # noqa: BLE001 - border: the handler's
-            try:
-                answer = failure_at_once(error)
-            except BaseException:
-                batch.leave(None, error)
-                raise
-        return batch.settle(batch.leave(answer))
-
-    return call

@@ -15,7 +15,6 @@ from typing import Any
 from framework.core.expiry import SlotDelivery, held
 from framework.core.results import HOLDS, Result, by_policy, explicit, kind_of, result_of
 from framework.declare import ConsumerSpec
-from framework.declare.arguments import PLAIN
 from framework.errors import BodyUndecodable
 from framework.hooks.calls import Calls
 from framework.hooks.contexts import Around
@@ -74,34 +73,33 @@ def call_for(
     means = means or Means()
     invoke: Callable[..., Any] = invocation_of(spec, rules.undecodable, means.values)
     is_async = is_awaited(spec)
+    if is_async and not spec.is_async:
+        invoke = _in_thread(invoke, means.in_thread)
     if spec.publishes:
         invoke = _publishing(spec, invoke, means, is_explicit=rules.explicit_ack)
-    elif spec.once_ms and not spec.is_async:
-        invoke = _in_thread(invoke, means.in_thread)
     if hooks.around:  # within `once`, since a repeat is not run; around publishing, so that what is sent is part of it
-        invoke = surrounded(invoke, hooks.around, is_awaited=is_async, is_explicit=rules.explicit_ack)
+        invoke = surrounded(invoke, hooks.around, is_async=is_async, is_explicit=rules.explicit_ack)
+    ends = Judge(spec, hooks, clock, rules)
     if spec.once_ms:
         assert once is not None, "somebody must remember what was handled"
-        return _async_once(invoke, Judge(spec, hooks, clock, rules), once, spec)
-    ends = Judge(spec, hooks, clock, rules)
+        return _async_once(invoke, ends, once, spec)
+    arguments = Arguments(spec, rules.undecodable)
     if hooks:
         if not is_async:
             return _sync_watched(invoke, ends)
         call = _async_watched(invoke, ends)
-        given = Arguments(spec, rules.undecodable)
         if hooks.calls is None or hooks.around or spec.publishes:
             return call
-        return watched_in_place(given, invoke, call, ends, hooks.calls)
+        return watched_in_place(arguments, invoke, call, ends, hooks.calls)
     begin = ends.begin if any(each.wants in {"delivery", "resource"} for each in spec.arguments) else None
     if rules.explicit_ack or spec.retry is not None:
         return _async_judged(invoke, begin, ends) if is_async else _sync_judged(invoke, begin, ends)
-    wants = tuple((each.wants, each.by_name) for each in spec.arguments)
-    if wants == tuple((each.wants, each.by_name) for each in PLAIN) and not spec.publishes:
+    if arguments.takes == "message" and arguments.convert is None and not spec.publishes:
         return spec.function
     # For an async handler, too: what it gives is awaited by whoever calls this.
     if begin is not None:
         return lambda message: invoke(message, begin(message))
-    if Arguments(spec, rules.undecodable).takes is not None and not spec.publishes:
+    if arguments.takes is not None and not spec.publishes:
         return invoke
     return lambda message: invoke(message, None)
 
@@ -117,11 +115,7 @@ def _publishing(
     spec: ConsumerSpec, invoke: Callable[..., Any], means: Means, *, is_explicit: bool
 ) -> Callable[[Message, Delivery | None], Any]:
     async def publish(message: Message, delivery: Delivery | None) -> object:
-        if spec.is_async:
-            answer: object = await invoke(message, delivery)
-        else:
-            answer = await means.in_thread(lambda: invoke(message, delivery))
-        result = await published(answer, spec.publishes, means.send, spec.encode)
+        result = await published(await invoke(message, delivery), spec.publishes, means.send, spec.encode)
         return None if isinstance(result, Ack) and not is_explicit else result
 
     return publish

@@ -6,22 +6,16 @@ What follows a `yield` is run in the reverse order of opening. It knows no group
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import (
-    AbstractAsyncContextManager,
-    AbstractContextManager,
-    AsyncExitStack,
-    ExitStack,
-    asynccontextmanager,
-    contextmanager,
-)
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import structlog
 
 from framework.declare.resources import APPLICATION, Resource, in_order
 from framework.errors import ConfigurationError
+from framework.hooks.run_sync import run_sync
 from framework.hooks.theirs import theirs, theirs_awaited
 
 log = structlog.get_logger()
@@ -73,102 +67,51 @@ class Scope:
     def __bool__(self) -> bool:
         return bool(self._order)
 
-    async def around(self, call: Callable[[Values], Awaitable[object]], given: Given) -> object:
+    async def around(self, call: Callable[[Values], Any], given: Given, *, is_async: bool = True) -> object:
         """Call with all of them open. `given` are the message and its delivery, by their types."""
-        result: object = None
         failed: list[BaseException] = []
         async with AsyncExitStack() as stack:
             try:
                 made = dict(self._values)
                 for each in self._order:
                     made[each] = await _enter(stack, each, made, given)
-                result = await call(made)
+                result: object = call(made)
+                return await cast("Awaitable[object]", result) if is_async else result
             except BaseException as error:
                 failed.append(error)
                 raise
-        for failure in failed:
-            raise failure  # a teardown that swallows it does not make a success of it
-        return result
+        raise failed[0]  # a teardown that swallows it does not make a success of it
 
     def around_at_once(self, call: Callable[[Values], object], given: Given) -> object:
-        result: object = None
-        failed: list[BaseException] = []
-        with ExitStack() as stack:
-            try:
-                made = dict(self._values)
-                for each in self._order:
-                    made[each] = _enter_at_once(stack, each, made, given)
-                result = call(made)
-            except BaseException as error:
-                failed.append(error)
-                raise
-        for failure in failed:
-            raise failure
-        return result
+        """The same around a plain handler, whose resources are plain, too."""
+        return run_sync(self.around(call, given, is_async=False))
 
 
 async def _enter(stack: AsyncExitStack, each: AnyResource, made: Values, given: Given) -> object:
-    arguments = _arguments(each, made, given)
+    """What the resource gives. Its setup and teardown raise an Exception, or what it is left with."""
+    arguments = {name: made[need] if isinstance(need, Resource) else given[need] for name, need in each.needs.items()}
     function: Callable[..., Any] = each.function
+    failure = theirs_awaited if each.is_async else theirs
     try:
         if not each.yields:
             return await function(**arguments) if each.is_async else function(**arguments)
-        if each.is_async:
-            opening: Callable[..., AsyncIterator[object]] = function
-            return await stack.enter_async_context(_Awaited(asynccontextmanager(opening)(**arguments)))
-        return stack.enter_context(_Plain(contextmanager(function)(**arguments)))
+        context: Any = (asynccontextmanager if each.is_async else contextmanager)(function)(**arguments)
+        value: object = await context.__aenter__() if each.is_async else context.__enter__()
     except BaseException as error:  # noqa: BLE001 - border: the user's function
-        raise theirs_awaited(error) from error.__cause__
+        raise failure(error) from error.__cause__
 
-
-def _enter_at_once(stack: ExitStack, each: AnyResource, made: Values, given: Given) -> object:
-    arguments = _arguments(each, made, given)
-    function: Callable[..., Any] = each.function
-    try:
-        return (
-            stack.enter_context(_Plain(contextmanager(function)(**arguments))) if each.yields else function(**arguments)
-        )
-    except BaseException as error:  # noqa: BLE001 - border: the user's function
-        raise theirs(error) from error.__cause__
-
-
-class _Plain:
-    """A resource's context, of which nothing comes when it is left but an Exception, or what it is left with."""
-
-    def __init__(self, inner: AbstractContextManager[object]) -> None:
-        self._inner = inner
-
-    def __enter__(self) -> object:
-        return self._inner.__enter__()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, given: BaseException | None, at: TracebackType | None
+    async def leave(
+        kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> bool | None:
         try:
-            return self._inner.__exit__(kind, given, at)
-        except BaseException as error:
-            if error is given:
+            left: bool | None = (
+                await context.__aexit__(kind, error, at) if each.is_async else context.__exit__(kind, error, at)
+            )
+        except BaseException as raised:
+            if raised is error:
                 raise
-            raise theirs(error) from error.__cause__
+            raise failure(raised) from raised.__cause__
+        return left
 
-
-class _Awaited:
-    def __init__(self, inner: AbstractAsyncContextManager[object]) -> None:
-        self._inner = inner
-
-    async def __aenter__(self) -> object:
-        return await self._inner.__aenter__()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, given: BaseException | None, at: TracebackType | None
-    ) -> bool | None:
-        try:
-            return await self._inner.__aexit__(kind, given, at)
-        except BaseException as error:
-            if error is given:
-                raise
-            raise theirs_awaited(error) from error.__cause__
-
-
-def _arguments(each: AnyResource, made: Values, given: Given) -> dict[str, object]:
-    return {name: made[need] if isinstance(need, Resource) else given[need] for name, need in each.needs.items()}
+    stack.push_async_exit(leave)
+    return value
