@@ -7,6 +7,7 @@ The last quarter is kept for connections that have little there, so that nobody 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from sys import getsizeof
 
 import structlog
@@ -26,6 +27,7 @@ _NO_WRITES = frozenset(
     }
 )  # fmt: skip
 _KEPT_SHARE = 4  # one in so many
+_QUIET_SECONDS = 60
 # About what a request costs that waits, beside its texts: itself, its answer to be, and the record's own objects.
 WRITE_BYTES = 2500
 
@@ -38,13 +40,15 @@ def cost_of(command: RemotingCommand) -> int:
 class Quotas:
     """One a broker process. Whoever submits a write counts it here, and takes it out when it is answered."""
 
-    def __init__(self, settings: BrokerSettings) -> None:
+    def __init__(self, settings: BrokerSettings, now: Callable[[], float]) -> None:
         self.writes = 0
         self.write_bytes = 0
         self._own: dict[Client, list[int]] = {}
         """How many of them, and of their bytes, are of one connection."""
-        self._writes = _Limit("requests wait for the disk", settings.writes_max, settings.channels_max)
-        self._bytes = _Limit("bytes of requests wait for the disk", settings.write_bytes_max, settings.channels_max)
+        self._writes = _Limit("requests wait for the disk", settings.writes_max, settings.channels_max, now)
+        self._bytes = _Limit(
+            "bytes of requests wait for the disk", settings.write_bytes_max, settings.channels_max, now
+        )
 
     def refusal(self, request: Request) -> RemotingCommand | None:
         """The answer to a request that there is no room for."""
@@ -79,14 +83,19 @@ class Quotas:
 
 
 class _Limit:
-    """Entered when all but the kept part is taken, left a tenth below; one line in the log for each."""
+    """Entered when all but the kept part is taken, left a tenth below.
 
-    def __init__(self, what: str, most: int, clients: int) -> None:
-        self._what, self._most = what, most
+    A line in the log for each, but not twice a minute: a client that sends faster than the disk writes has the limit
+    entered and left every second. The next line says how many times that was.
+    """
+
+    def __init__(self, what: str, most: int, clients: int, now: Callable[[], float]) -> None:
+        self._what, self._most, self._now = what, most, now
         kept = most // _KEPT_SHARE
         self._open = most - kept
         self._little = kept // clients
-        self._is_entered = False
+        self._is_entered, self._is_logged = False, False
+        self._quiet_until, self._times = float("-inf"), 0
 
     def is_far(self, held: int) -> bool:
         return held < self._open and not self._is_entered
@@ -94,12 +103,21 @@ class _Limit:
     def is_near(self, held: int) -> bool:
         if held >= self._open:
             if not self._is_entered:
-                self._is_entered = True
-                log.warning("requests refused", reason=self._what, limit=self._most)
+                self._enter()
         elif self._is_entered and held <= self._open * 9 // 10:
             self._is_entered = False
-            log.info("requests accepted again", reason=self._what)
+            if self._is_logged:
+                log.info("requests accepted again", reason=self._what)
         return self._is_entered
+
+    def _enter(self) -> None:
+        self._is_entered = True
+        self._times += 1
+        now = self._now()
+        self._is_logged = now >= self._quiet_until
+        if self._is_logged:
+            log.warning("requests refused", reason=self._what, limit=self._most, times=self._times)
+            self._quiet_until, self._times = now + _QUIET_SECONDS, 0
 
     def has_room(self, held: int, own: int) -> bool:
         """Whether one more may come of a connection that has so much there."""

@@ -91,7 +91,7 @@ class Broker:
         self._interceptors = Interceptors()
         self._users = None if auth is None else Users(auth, self._settings.cluster, auth_place)
         verify = None if self._users is None else self._users.refusal
-        quotas = Quotas(self._settings)
+        quotas = Quotas(self._settings, world.clock.monotonic)
         self._dispatch = Dispatch(self._interceptors, verify, quotas, self._trouble, table_with(handlers))
         self._house: House | None = None
         self._nodes: list[Node] = []

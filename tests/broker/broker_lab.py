@@ -70,7 +70,7 @@ class BrokerLab(Lab):
         self.settings = settings or BrokerSettings()
         self.troubles: list[str] = []
         self.interceptors = Interceptors()
-        quotas = Quotas(self.settings)
+        quotas = Quotas(self.settings, self.clock.monotonic)
         self.dispatch = Dispatch(self.interceptors, verify, quotas, self.troubles.append, table_with(handlers))
         missing: Any = None  # nothing here opens a connection or a file
         world = World(

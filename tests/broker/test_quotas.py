@@ -36,6 +36,22 @@ def test_writes_that_wait_for_the_disk_are_bounded_by_number() -> None:
     assert len(lab.records("t")) == 4
 
 
+def test_a_limit_that_is_entered_again_and_again_has_a_line_a_minute() -> None:
+    """A client that sends faster than the disk writes had two lines every second."""
+    lab = BrokerLab(settings=BrokerSettings(writes_max=2))
+    with capture_logs() as lines:
+        for second in range(65):
+            for command in [send_command() for _ in range(4)]:
+                lab.dispatch.serve(lab.request(command))
+            lab.timers.turn()
+            lab.send()
+            lab.clock.ms += 1000
+            assert second >= 60 or 2 == len(lines)
+
+    assert ["requests refused", "requests accepted again"] * 2 == [line["event"] for line in lines]
+    assert [1, 60] == [line["times"] for line in lines if "times" in line]
+
+
 def test_and_by_what_they_cost_which_is_more_than_their_bodies() -> None:
     lab = BrokerLab(settings=BrokerSettings(write_bytes_max=40_000))
     small, wide = send_command(body=b"x"), send_command(properties=texts(k="p" * 10_000))
