@@ -19,19 +19,20 @@ Only this file decides what a pull's answer means and how long to stand back. It
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from framework import marks
 from framework.core import limits
-from framework.core.backoff import Backoff
 from framework.core.budget import Budget
 from framework.core.chunk import Chunk
 from framework.core.damage import Damage
 from framework.core.flow_control import FlowLimits, reason_to_wait
-from framework.core.no_progress import NoProgress
+from framework.core.health import Health, Trouble
 from framework.core.window import Window
+from framework.model.message import Message
 from framework.model.pulled import BUSY, Damaged, Failed, Found, NothingNew, OffsetIllegal, PullResult
 from framework.model.queue import MessageQueue
 
@@ -106,11 +107,6 @@ class Retire:
     __slots__ = ()
 
 
-Trouble: TypeAlias = Literal[
-    "pull failed", "queue not begun", "broker away", "record damaged", "pulls not advancing"
-]  # fmt: skip
-"""What a queue may fail by, in the words of the log."""
-
 Step: TypeAlias = Position | Pull | Wait | Retire
 POSITION, RETIRE = Position(), Retire()
 
@@ -119,9 +115,8 @@ class QueueFlow:
     """One owned queue. Its pull loop asks `next_step`, does it, and tells what came of it."""
 
     __slots__ = (
-        "_asked_ms", "_backoff", "_budget", "_busy", "_hold_reason", "_idle", "_jitter", "_not_before_ms", "_stored",
-        "_window", "bounds", "caught_up", "damage", "doubted", "failure", "held_because", "is_paused", "max_offset",
-        "next_offset", "queue", "run", "state", "trouble",
+        "_asked_ms", "_budget", "_stored", "bounds", "caught_up", "damage", "doubted", "health", "held_because",
+        "hold_reason", "is_paused", "max_offset", "next_offset", "queue", "run", "state", "window",
     )  # fmt: skip
 
     def __init__(
@@ -135,36 +130,31 @@ class QueueFlow:
     ) -> None:
         self.queue = queue
         self.state = _CLAIMED if needs_lease else _POSITIONING
+        self.window = Window.closed()
+        """Of what was pulled since the queue has its position; closed while it has none."""
         self.next_offset = 0
         self.max_offset = -1
         """As the last answer said; -1 before the first."""
         self.caught_up = False
         """Nothing was left at the broker, as of the last answer. What comes later ends the long poll under way."""
+        self.health = Health(jitter)
+        self.damage = Damage()
         self.held_because: str | None = None
-        self.failure: str | None = None
-        """Why the last try failed; None while things go well."""
-        self.trouble: Trouble = "pull failed"
-        """What kind of failure that is."""
+        """Why it is HELD; None in every other state."""
         self.doubted: int | None = None
         """Where the broker wants us to go on, which the master is asked about first; None once a pull succeeded."""
-        self._budget = budget
+        self._stored: int | None = None
+        """What the master had stored when it was asked because of `doubted`; None for nothing."""
         self.bounds = bounds
         """How much it may hold. Whoever changes them rings the pull loop's bell."""
         self.is_paused = False
         """Somebody wants no more messages for now."""
-        self._jitter = jitter
+        self.hold_reason: str | None = None
+        """Why it must not pull, though it may hold more: a message cannot be opened here. The lease's end clears it."""
         self.run: object = None
         """What the shell runs this queue's chunks with; set once, before the first position."""
-        self._backoff = Backoff(limits.FAILURE_DELAY_MS, limits.FAILURE_DELAY_MAX_MS)
-        self._idle = NoProgress()
-        self.damage = Damage()
+        self._budget = budget
         self._asked_ms = 0
-        self._busy = Backoff(limits.BUSY_DELAY_MS, limits.BUSY_DELAY_MAX_MS)
-        self._not_before_ms = 0
-        self._hold_reason: str | None = None
-        self._window: Window | None = None
-        self._stored: int | None = None
-        """What the master had stored when it was asked because of `doubted`; None for nothing."""
 
     # What to do
 
@@ -174,21 +164,19 @@ class QueueFlow:
             return RETIRE
         if state is _CLAIMED:
             return Wait("lease")
-        if now_ms < self._not_before_ms:
-            return Wait("failure", self._not_before_ms)
+        if now_ms < self.health.until_ms:
+            return Wait("failure", self.health.until_ms)
         if state is _POSITIONING:
             return POSITION
-        window = self.window
-        reason = "paused" if self.is_paused else self._hold_reason
+        reason = "paused" if self.is_paused else self.hold_reason
         if reason is None:
-            reason = reason_to_wait(window, self.bounds, self._budget.has_room)
+            reason = reason_to_wait(self.window, self.bounds, self._budget.has_room)
         if reason is not None:
             self._move("throttled")
             self.held_because = reason
             return Wait(reason)
         if state is _HELD:
             self._move("room")
-            self.held_because = None
         self._asked_ms = now_ms
         return Pull(self.next_offset, alone=self.damage.asks_alone(self.next_offset))
 
@@ -198,9 +186,7 @@ class QueueFlow:
         """The broker (or the policy) named the offset to begin at; `end` is where the queue ends now, where known."""
         assert offset >= 0, f"{self.queue}: position {offset}"
         self._move("position_known")
-        self._succeeded()
-        if self._window is not None:
-            self._window.close()
+        self.health.succeeded()
         self._begin_at(offset)
         self.max_offset = end
         self.caught_up = 0 <= end <= offset
@@ -213,15 +199,15 @@ class QueueFlow:
     def stays_after_doubt(self, stored: int | None) -> bool:
         """Whether what the master has stored lets us go on where we are: what is held is at least as far."""
         self._stored = stored
-        if self.doubted is None or self._window is None or stored is None or stored > self._window.settle():
+        if self.doubted is None or stored is None or stored > self.window.settle():
             return False
         self._move("position_known")
-        self._succeeded()
+        self.health.succeeded()
         return True
 
     def position_refused(self, reason: str, now_ms: int, trouble: Trouble = "pull failed") -> None:
         self._move("position_refused")
-        self._failed(reason, now_ms, trouble=trouble)
+        self._failed(reason, now_ms, trouble)
 
     def pulled(self, result: PullResult, now_ms: int) -> Chunk | None:
         """Take in a pull's answer; a chunk comes back where there is something to handle."""
@@ -231,53 +217,47 @@ class QueueFlow:
         if type(result) is Found:
             return self._found(result, now_ms)
         match result:
-            case NothingNew(next_offset=offset, max_offset=max_offset):
-                if not self._is_plausible(offset, max_offset, now_ms):
-                    return None
-                self.doubted = None
+            case NothingNew(next_offset=offset, max_offset=end) if self._is_plausible(offset, end, now_ms):
                 if offset == self.next_offset and now_ms - self._asked_ms < limits.AT_ONCE_MS:
-                    self._stand_back(f"nothing new at offset {offset}, and answered at once", now_ms)
+                    self.health.brought_nothing(f"nothing new at offset {offset}, and answered at once", now_ms)
                 else:
-                    self._got_on()
+                    self.health.got_on()
                 # The answer covers what lies between; without a chunk the range would never be committed.
-                self.window.admit((), self.next_offset, offset, 0)
-                self.next_offset = offset
-                self.max_offset = max_offset
-                self.caught_up = self.next_offset >= max_offset
+                self._go_on((), 0, offset, end)
             case OffsetIllegal():
                 self._illegal(result, now_ms)
-            case Damaged(reason=reason, max_offset=max_offset):
+            case Damaged(reason=reason, max_offset=end):
                 to = self.damage.skipped_to(self.next_offset, result)
-                if to is None or not self._is_plausible(to, max_offset, now_ms):
-                    self._failed(reason, now_ms, trouble="record damaged")
+                if to is None or not self._is_plausible(to, end, now_ms):
+                    self._failed(reason, now_ms, "record damaged")
                 else:
                     self.window.admit((), self.next_offset, to, 0)
                     self.next_offset = to
-                    self._got_on()
+                    self.health.got_on()
             case Failed(reason=reason, code=code, is_away=is_away):
-                backoff = self._busy if code == BUSY else self._backoff
-                self._failed(reason, now_ms, backoff, "broker away" if is_away else "pull failed")
+                self._failed(reason, now_ms, "broker away" if is_away else "pull failed", is_busy=code == BUSY)
         return None
 
     def _found(self, result: Found, now_ms: int) -> Chunk | None:
-        begin = self.next_offset
-        messages = result.messages
-        if messages and not begin <= messages[0].queue_offset <= messages[-1].queue_offset < result.next_offset:
+        begin, messages, following = self.next_offset, result.messages, result.next_offset
+        if messages and not begin <= messages[0].queue_offset <= messages[-1].queue_offset < following:
             found = f"messages {messages[0].queue_offset} to {messages[-1].queue_offset}"
-            self._failed(f"pulled from {begin} and got {found}, next offset {result.next_offset}", now_ms)
+            self._failed(f"pulled from {begin} and got {found}, next offset {following}", now_ms)
             return None
-        if not self._is_plausible(result.next_offset, result.max_offset, now_ms):
+        if not self._is_plausible(following, result.max_offset, now_ms):
             return None
-        self.doubted = None
-        if messages or result.next_offset > begin:
-            self._got_on()
+        if messages or following > begin:
+            self.health.got_on()
         else:
-            self._stand_back(f"messages found at offset {begin}, and none sent", now_ms)
-        self.next_offset = result.next_offset
-        self.max_offset = result.max_offset
-        self.caught_up = result.next_offset >= result.max_offset
-        chunk = self.window.admit(messages, begin, result.next_offset, result.size)
+            self.health.brought_nothing(f"messages found at offset {begin}, and none sent", now_ms)
+        chunk = self._go_on(messages, result.size, following, result.max_offset)
         return chunk if chunk is not None and chunk.count else None
+
+    def _go_on(self, messages: Sequence[Message], size: int, next_offset: int, max_offset: int) -> Chunk | None:
+        assert not self.window.is_closed, f"{self.queue} has no position yet"
+        begin, self.next_offset, self.max_offset = self.next_offset, next_offset, max_offset
+        self.doubted, self.caught_up = None, next_offset >= max_offset
+        return self.window.admit(messages, begin, next_offset, size)
 
     def _is_plausible(self, next_offset: int, max_offset: int, now_ms: int) -> bool:
         """A next offset that goes back, or far beyond the queue's end, would lose messages if it were believed.
@@ -294,7 +274,7 @@ class QueueFlow:
         if offset < 0:
             self._failed(f"offset {self.next_offset} is illegal and the broker names {offset}", now_ms)
             return
-        self._stand_back(f"offset {self.next_offset} called illegal, to go on from {offset}", now_ms)
+        self.health.brought_nothing(f"offset {self.next_offset} called illegal, to go on from {offset}", now_ms)
         if offset == self.next_offset:
             return  # what is held is before it, and stays
         # Inside of its own range nothing is illegal: somebody has reset the group, and that is said only once.
@@ -302,45 +282,27 @@ class QueueFlow:
         if not is_reset and self.doubted is None:
             marks.sometimes("the broker moved an offset, and was doubted")
             self._move("offset_doubted")
-            self.held_because = None
-            self.caught_up = False
-            self.doubted = (
-                offset  # what is held goes on: most such answers come from a broker that is not all there yet
-            )
+            # What is held goes on: most such answers come from a broker that is not all there yet.
+            self.doubted, self.caught_up = offset, False
             return
         marks.sometimes("the broker moved an offset")
         if self.is_sent_back and self._stored is not None:
             offset = min(offset, self._stored)  # what lies between is still at work, or nobody has read it
         self._move("offset_illegal")
         self._move("position_known")
-        self.window.close()  # what it held lies outside the broker's range, or before a reset
-        self._begin_at(offset)
+        self._begin_at(offset)  # what it held lies outside the broker's range, or before a reset
 
     def reset(self, offset: int) -> None:
         """Somebody asked to go on from elsewhere. A pull that is under way must not be answered to this flow."""
         assert offset >= 0, f"{self.queue}: reset to {offset}"
         self._move("reset")
-        self._got_on()
+        self.health.got_on()
         self.doubted = None
-        self.held_because = None
-        if self._window is not None:
-            self._window.close()  # whatever still ends there changes nothing
         self._begin_at(offset)
 
     @property
     def can_reset(self) -> bool:
         return (self.state, "reset") in TRANSITIONS
-
-    def try_again(self) -> None:
-        """What made the last try fail is mended: the next one need not wait."""
-        self._not_before_ms = 0
-
-    def hold(self, reason: str) -> None:
-        """Stop pulling until `release_hold`: a message of this queue cannot be opened here."""
-        self._hold_reason = reason
-
-    def release_hold(self) -> None:
-        self._hold_reason = None
 
     def lease_granted(self) -> None:
         """The broker's lock is ours: the queue may be positioned and pulled."""
@@ -349,78 +311,52 @@ class QueueFlow:
     def lease_lost(self) -> None:
         """It is not, or nobody can say: whoever holds it now begins at what is stored, and so shall we next time."""
         self._move("lease_lost")
-        self.doubted = None
-        if self._window is not None:
-            self._window.close()
-            if self.state is _CLAIMED:
-                self._window = None
-        self.held_because = self._hold_reason = None
+        self.window.close()
+        if self.state is _CLAIMED:
+            self.window = Window.closed()
+        self.doubted = self.hold_reason = None
         self.caught_up = False
-        self._got_on()
+        self.health.got_on()
 
     def revoke(self) -> None:
         """The queue goes to another member, or the group stops."""
         self._move("revoked")
-        if self._window is not None:
-            self._window.stop_handing_out()
+        self.window.stop_handing_out()
 
     def released(self) -> None:
         self._move("released")
-        if self._window is not None:
-            self._window.close()
+        self.window.close()
 
     # Parts
 
     @property
+    def failure(self) -> str | None:
+        """Why the last try failed; None while things go well."""
+        return self.health.failure
+
+    @property
     def is_full(self) -> bool:
         """Whether what it holds lets no more in until something ends; not where it was paused."""
-        if self._window is None or self.is_paused:
+        if self.is_paused:
             return False
-        return self.held_because == "budget" or reason_to_wait(self._window, self.bounds, has_budget=True) is not None
-
-    @property
-    def window(self) -> Window:
-        assert self._window is not None, f"{self.queue} has no position yet"
-        return self._window
-
-    @property
-    def has_position(self) -> bool:
-        return self._window is not None
+        return self.held_because == "budget" or reason_to_wait(self.window, self.bounds, has_budget=True) is not None
 
     def _begin_at(self, offset: int) -> None:
+        """What still ends of what was pulled before changes nothing."""
+        self.window.close()
         self.next_offset = offset
         self.caught_up = False
-        self._window = Window(offset, self._budget, self.run)
+        self.window = Window(offset, self._budget, self.run)
 
-    def _stand_back(self, what: str, now_ms: int) -> None:
-        """An answer that brings nothing on. The first two of a row are tried again at once, and are no trouble."""
-        self._succeeded()
-        self._not_before_ms = now_ms + self._idle.again(self._jitter)
-        if self._idle.is_named:
-            self.failure, self.trouble = f"{what}; {self._idle.row} such answers in a row", "pulls not advancing"
-
-    def _got_on(self) -> None:
-        self._idle.ended()
-        self._succeeded()
-
-    def _succeeded(self) -> None:
-        if self.failure is not None and not self._idle.is_named:
-            self.failure = None
-            self._backoff.succeeded()
-            self._busy.succeeded()
-            self._not_before_ms = 0
-
-    def _failed(
-        self, reason: str, now_ms: int, backoff: Backoff | None = None, trouble: Trouble = "pull failed"
-    ) -> None:
-        self.failure, self.trouble = reason, trouble
+    def _failed(self, reason: str, now_ms: int, trouble: Trouble = "pull failed", *, is_busy: bool = False) -> None:
         self.caught_up = False
-        self._not_before_ms = now_ms + (backoff or self._backoff).failed(self._jitter)
+        self.health.failed(reason, now_ms, trouble, is_busy=is_busy)
 
     def _move(self, event: str) -> None:
         following = TRANSITIONS.get((self.state, event))
         assert following is not None, f"{self.queue}: {event} cannot happen while {self.state.value}"
         self.state = following
+        self.held_because = None
 
     def __repr__(self) -> str:
-        return f"<QueueFlow {self.queue} {self.state.value} next={self.next_offset} window={self._window}>"
+        return f"<QueueFlow {self.queue} {self.state.value} next={self.next_offset} window={self.window}>"

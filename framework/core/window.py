@@ -48,6 +48,13 @@ class Window:
         self.epoch: int | None = None
         """Of the acquisition that this window began with; None where nobody keeps epochs."""
 
+    @classmethod
+    def closed(cls) -> Window:
+        """That of a queue without a position: nothing comes in, nothing counts, and what is committable is -1."""
+        window = cls(-1, Budget(1))
+        window.is_closed = True
+        return window
+
     def admit(self, messages: Sequence[Message], begin: int, end: int, size: int) -> Chunk | None:
         """Take in a pull's answer, less what chunks admitted before cover already; None if nothing is left."""
         if self.is_closed or end <= self._end:
@@ -196,6 +203,8 @@ class Window:
         return tuple(self._chunks)
 
     def __repr__(self) -> str:
+        if self.is_closed:
+            return "<Window closed>"
         return (
             f"<Window [{self._committable}, {self._end}) {len(self._chunks)} chunks, "
             f"{self.messages} messages, {self.bytes} bytes>"

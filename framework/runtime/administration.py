@@ -62,9 +62,9 @@ class GroupAdministration:
     def progress(self, topic: str) -> Mapping[MessageQueue, int]:
         """Read from the windows: what the table holds may be a second old."""
         return {
-            queue: pull.flow.window.settle()
+            queue: offset
             for queue, pull in sorted(self._group.owned.items())
-            if queue.topic == topic and pull.flow.has_position
+            if queue.topic == topic and (offset := pull.flow.window.settle()) >= 0
         }
 
     def reset(self, topic: str, offsets: Mapping[MessageQueue, int]) -> Mapping[MessageQueue, int]:

@@ -75,7 +75,7 @@ class Standstill:
 
     async def _look(self, name: str, group: Watched, pull: PullLoop) -> None:
         flow, now = pull.flow, self._clock.monotonic()
-        place = (flow.window.committable, flow.next_offset) if flow.has_position else (-1, -1)
+        place = flow.window.committable, flow.next_offset
         seen = self._seen.get(pull)
         if seen is None or seen.place != place or _has_reason(group, pull):
             if seen is not None and seen.is_named and seen.place != place:

@@ -44,10 +44,10 @@ def test_a_held_queue_waits_until_it_is_released(reason: str) -> None:
     """Whatever the reason's text: a MemoryError has none."""
     flow = flow_at(0)
 
-    flow.hold(reason)
+    flow.hold_reason = reason
     assert Wait(reason) == flow.next_step(0)
     assert (HELD, reason) == (flow.state, flow.held_because)
-    flow.release_hold()
+    flow.hold_reason = None
     assert isinstance(flow.next_step(0), Pull)
     assert flow.held_because is None
 
@@ -221,5 +221,5 @@ def test_a_pull_answered_after_the_queue_was_taken_away_changes_nothing(
 
 
 def test_its_repr_is_its_instrument_panel() -> None:
-    assert "<QueueFlow orders@broker-a:3 positioning next=0 window=None>" == repr(new_flow())
+    assert "<QueueFlow orders@broker-a:3 positioning next=0 window=<Window closed>>" == repr(new_flow())
     assert repr(flow_at(5)).startswith("<QueueFlow orders@broker-a:3 flowing next=5 window=<Window [5, 5)")

@@ -38,7 +38,7 @@ def test_a_lost_lease_forgets_everything_and_a_new_one_asks_where_to_begin() -> 
 
     flow.lease_lost()
     assert Wait("lease") == flow.next_step(0)
-    assert (True, 0, False) == (window.is_closed, budget.used, flow.has_position)
+    assert (True, 0, False) == (window.is_closed, budget.used, not flow.window.is_closed)
     assert chunk.next == chunk.count, "nobody may start what is left"
     chunk.finish(0)
     assert 0 == window.settle(), "what ends now changes nothing"

@@ -301,11 +301,10 @@ class ConsumerGroup:
 
     def _begin_retiring(self, pull: PullLoop) -> None:
         pull.flow.revoke()
-        if pull.flow.has_position:
-            self._settler.hurry(pull.flow.window)
-            is_handed_on = self._is_stopping or pull.queue not in self.assignment.of(pull.queue.topic)
-            if self.order is not None and is_handed_on and pull.queue.topic in self.subscriptions:
-                self.order.crew.close_gaps(pull.queue)
+        self._settler.hurry(pull.flow.window)
+        is_handed_on = self._is_stopping or pull.queue not in self.assignment.of(pull.queue.topic)
+        if self.order is not None and is_handed_on and pull.queue.topic in self.subscriptions:
+            self.order.crew.close_gaps(pull.queue)
         self._tasks.pop(pull.queue).cancel()
 
     async def _retire(self, pull: PullLoop, deadline: float) -> None:
@@ -336,11 +335,10 @@ class ConsumerGroup:
 
     async def _hand_over(self, pull: PullLoop) -> bool:
         """Whether a record keeps what has ended above a gap."""
-        if pull.flow.has_position:
-            pull.flow.window.stop_handing_out()  # whatever might still have been started
-            self.offsets.advance(pull.queue, pull.flow.window.settle())
-            if marks.safeguard("the last offset is confirmed"):
-                await self._commits.flush(pull.queue)
+        pull.flow.window.stop_handing_out()  # whatever might still have been started
+        self.offsets.advance(pull.queue, pull.flow.window.settle())
+        if marks.safeguard("the last offset is confirmed"):
+            await self._commits.flush(pull.queue)
         has_kept = self.progress is not None and await self.progress.release(pull)
         if self.order is not None:
             await self.order.give_back(pull.queue)
@@ -351,7 +349,7 @@ class ConsumerGroup:
         clock = self._world.clock
         if not marks.safeguard("running handlers are waited for"):
             deadline = 0.0
-        if self._busy(pull) and pull.flow.has_position:
+        if self._busy(pull):
             # Now: after the wait it might be behind what the next owner has committed by then.
             await self._commits.flush(pull.queue)
         while self._busy(pull, until := min(deadline, self._stop_by)) and clock.monotonic() < until:
@@ -365,7 +363,7 @@ class ConsumerGroup:
         if self.order is not None:
             return int(self.order.crew.is_busy(pull.queue, int(until * 1000)))
         settler = self._settler if self.alone is None else self.alone.again
-        return pull.running + settler.pending_for(pull.flow.window) if pull.flow.has_position else 0
+        return pull.running + settler.pending_for(pull.flow.window)
 
     def left(self, queue: PullLoop, ended: int, *, is_late: bool = False) -> None:
         """A worker left a chunk: once a chunk, not once a message."""
@@ -411,10 +409,7 @@ class ConsumerGroup:
             bool(self.owned)
             and not self._settler.pending
             and not (self.alone and self.alone.again.pending)
-            and all(
-                pull.flow.has_position and pull.flow.caught_up and pull.flow.window.is_empty
-                for pull in self.owned.values()
-            )
+            and all(pull.flow.caught_up and pull.flow.window.is_empty for pull in self.owned.values())
         )
 
     def connection_made(self) -> None:
@@ -432,7 +427,7 @@ class ConsumerGroup:
             return self.order.reason(pull.queue)
         if self.crews.hanging:
             return f"{self.crews.hanging} places are empty: handlers that were given up do not end"
-        stuck = self._settler.stuck_because(pull.flow.window) if pull.flow.has_position else None
+        stuck = self._settler.stuck_because(pull.flow.window)
         return stuck or self._cluster.retry_rooms.complaint(self.plan.name, pull.queue.broker)
 
     def connection_lost(self, address: str) -> None:

@@ -86,7 +86,7 @@ class Ordering:
     def _lost(self, queue: MessageQueue) -> None:
         """Nothing more starts, nothing more counts; the pull under way must not be answered into the next window."""
         pull = self._owned[queue]
-        if pull.flow.has_position and not pull.flow.window.is_closed:
+        if not pull.flow.window.is_closed:
             pull.flow.window.confirmed(self._offsets.held(queue))
             pull.lost += pull.flow.window.unconfirmed()
         pull.flow.lease_lost()

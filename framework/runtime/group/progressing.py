@@ -86,7 +86,7 @@ class Progressing:
 
     async def release(self, pull: PullLoop) -> bool:
         """A queue is given back: its successor may begin. Whether what has ended above a gap is nobody's to repeat."""
-        return pull.progress is not None and await pull.progress.release(pull.position)
+        return pull.progress is not None and await pull.progress.release(pull.flow.window)
 
 
 class _Means:

@@ -152,18 +152,18 @@ def _queue(pull: PullLoop, group: ConsumerGroup, clock: Clock) -> QueueSnapshot:
     flow, order = pull.flow, group.order
     blocked = group.blocked_because(pull)
     lease = None if order is None else order.leases.of(pull.queue)
-    window = flow.window if flow.has_position else None
-    held = [chunk.messages for chunk in window.chunks if chunk.count] if window else []
+    window = flow.window
+    held = [chunk.messages for chunk in window.chunks if chunk.count]
     behind_ms = clock.now_ms() - clock.monotonic() * 1000
     return QueueSnapshot(
         queue=str(pull.queue),
         state=flow.state.value,
         reason=flow.failure or blocked or flow.held_because or ("rate" if pull.waits_for_rate else None),
-        committable=window.committable if window else -1,
+        committable=window.committable,
         next_offset=flow.next_offset,
         max_offset=flow.max_offset,
-        messages=window.messages if window else 0,
-        bytes=window.bytes if window else 0,
+        messages=window.messages,
+        bytes=window.bytes,
         running=pull.running,
         place=pull.queue,
         offset_min=held[0][0].queue_offset if held else -1,

@@ -73,16 +73,15 @@ class CommitLoop:
     def gather(self) -> None:
         """Read the windows: an offset may have moved inside a chunk that is still at work."""
         for pull in self._owned():
-            if pull.flow.has_position:
-                self._offsets.advance(pull.queue, pull.flow.window.settle())
-                self._note_confirmed(pull)
+            self._offsets.advance(pull.queue, pull.flow.window.settle())
+            self._note_confirmed(pull)
 
     def _note_confirmed(self, pull: PullLoop) -> None:
         pull.flow.window.confirmed(max(self._offsets.held(pull.queue), self._stored(pull.queue)))
 
     def lacking(self, pull: PullLoop, *, has_kept: bool) -> int:
         """How many of the queue's handled messages will come again; `has_kept` as `Window.unconfirmed` says."""
-        if not pull.flow.has_position or pull.flow.window.is_closed:
+        if pull.flow.window.is_closed:
             return pull.lost
         self._note_confirmed(pull)
         return pull.lost + pull.flow.window.unconfirmed(has_kept=has_kept)

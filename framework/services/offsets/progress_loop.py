@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from framework.core import limits
-from framework.core.window import Window
+from framework.core.queue_flow import QueueFlow
 from framework.net.task_tree import TaskTree
 from framework.net.wakeup import Wakeup
 from framework.services.offsets.progress import QueueProgress
@@ -16,11 +16,8 @@ from framework.services.offsets.progress import QueueProgress
 class Owned(Protocol):
     """What flushing needs of an owned queue."""
 
+    flow: QueueFlow
     progress: QueueProgress | None
-
-    @property
-    def position(self) -> Window | None: ...
-
     bell: Wakeup
 
 
@@ -36,17 +33,13 @@ class ProgressLoop:
             flushes = [
                 self._tree.start(flush(pull), name=f"progress {self._group}")
                 for pull in self._owned()
-                if (window := pull.position) is not None
-                and (
-                    (window.span and not window.is_empty)
-                    or (pull.progress is not None and pull.progress.fence.is_refused)
-                )
+                if (pull.flow.window.span and not pull.flow.window.is_empty)
+                or (pull.progress is not None and pull.progress.fence.is_refused)
             ]
             for task in flushes:  # side by side: a broker that does not answer holds up its own queues alone
                 await task
 
 
 async def flush(pull: Owned) -> None:
-    progress, window = pull.progress, pull.position
-    if progress is not None and window is not None:
-        await progress.flush(window, pull.bell)
+    if pull.progress is not None:
+        await pull.progress.flush(pull.flow.window, pull.bell)

@@ -144,8 +144,7 @@ class StuckWatch:
         )  # fmt: skip
         if self._stuck is not None:
             began, flow = line.since_ms / 1000, lane.desk.pull.flow
-            epoch = flow.window.epoch if flow.has_position else None
-            self._stuck(Delivery(self._group, message, began, epoch=epoch), now_ms - line.since_ms)
+            self._stuck(Delivery(self._group, message, began, epoch=flow.window.epoch), now_ms - line.since_ms)
 
 
 def why_full(desk: Desk) -> str | None:

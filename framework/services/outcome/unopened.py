@@ -77,7 +77,7 @@ class Unopened:
                 else:
                     pull.not_success(chunk, index, result, started)
         del self._queues[pull]
-        pull.flow.release_hold()
+        pull.flow.hold_reason = None
         pull.bell.ring()
         log.info("queue released", group=self._group, queue=str(pull.queue))
 

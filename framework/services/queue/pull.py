@@ -15,8 +15,9 @@ import structlog
 from framework.core import limits
 from framework.core.chunk import Chunk
 from framework.core.flow_control import FlowLimits
+from framework.core.health import Trouble
 from framework.core.offsets import OffsetTable
-from framework.core.queue_flow import Position, Pull, QueueFlow, Trouble, Wait
+from framework.core.queue_flow import Position, Pull, QueueFlow, Wait
 from framework.core.skipping import Skipping
 from framework.core.statistics import Rates
 from framework.core.window import Window
@@ -154,8 +155,8 @@ class PullLoop:
                 return
 
     def hold(self, reason: str) -> None:
-        """Stop pulling until `flow.release_hold`. Told at once: the pull that is under way may last a while yet."""
-        self.flow.hold(reason)
+        """Stop pulling until `flow.hold_reason` is cleared. Listeners hear of it at once: a pull may be under way."""
+        self.flow.hold_reason = reason
         self._tell_held(reason)
 
     def _tell_held(self, reason: str) -> None:
@@ -191,7 +192,7 @@ class PullLoop:
                 # Refused again after its heartbeat it stands back, as after any failure.
                 self._waits_for_heartbeat = self._trouble is None
                 self._group.not_a_member(self.queue)
-        elif flow.has_position and flow.window is not window:
+        elif flow.window is not window:
             # A broker that has lost its log names 0, which must not wipe out what it has stored.
             self._offsets.begin(self.queue, flow.next_offset, stored=None if flow.next_offset else 0)
             if self._trouble != "pulls not advancing":  # else it is moved to and fro, which is said once
@@ -245,7 +246,7 @@ class PullLoop:
         """The broker has heard who we are: a pull that was refused for want of it is made again at once."""
         if self._waits_for_heartbeat:
             self._waits_for_heartbeat = False
-            self.flow.try_again()
+            self.flow.health.until_ms = 0
             self.bell.ring()
 
     def _without_skipped(self, result: Found, offset: int, skipping: Skipping) -> Found:
@@ -318,7 +319,7 @@ class PullLoop:
     def _name_failure(self) -> None:
         """Log on entering and on leaving the failing state, not while in it."""
         flow = self.flow
-        trouble = None if flow.failure is None else flow.trouble
+        trouble = None if flow.failure is None else flow.health.trouble
         if trouble == self._trouble:
             return
         if trouble is None:
@@ -380,14 +381,9 @@ class PullLoop:
         self._group.left(self, count, is_late=True)
 
     @property
-    def position(self) -> Window | None:
-        """The window of what was pulled; None before the queue has a position."""
-        return self.flow.window if self.flow.has_position else None
-
-    @property
     def running(self) -> int:
         """Handlers that run on this queue's messages now."""
-        return self.crew.runs(self.flow.window) if self.flow.has_position else 0
+        return self.crew.runs(self.flow.window)
 
     def __repr__(self) -> str:
         return f"<PullLoop {self.flow}>"

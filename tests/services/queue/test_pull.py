@@ -419,4 +419,4 @@ def test_its_repr_is_its_flows() -> None:
         assert 0 == it.loop.running
         return repr(it.loop)
 
-    assert "<PullLoop <QueueFlow orders@broker-a:3 positioning next=0 window=None>>" == play(story)
+    assert "<PullLoop <QueueFlow orders@broker-a:3 positioning next=0 window=<Window closed>>>" == play(story)
