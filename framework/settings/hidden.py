@@ -10,18 +10,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import UnionType
-from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 from urllib.parse import unquote
 
 import pydantic
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
 from framework.errors import ConfigurationError, ConfigurationMistakes
+from framework.settings.models import Path, keys_of, walk
 from framework.settings.secret import Secret
 from framework.settings.secret_words import MASK, SECRET_WORDS
-
-Path: TypeAlias = tuple[str, ...]
 
 PLUGINS: Path = ("plugins", "settings")
 VARIABLE_LENGTH_MIN = 8
@@ -118,10 +116,12 @@ class Hidden:
 
     def texts(self, values: Mapping[str, Any]) -> Iterator[str]:
         """Every text in the settings of all plugins that no line of the log may show."""
-        for path, text in _leaves(values, PLUGINS):
-            yield from passwords_in(text)
-            if self._is_declared(path):
-                yield text
+        for path, value in walk(values, PLUGINS):
+            if value is not None and not isinstance(value, Mapping | list | tuple):
+                text = str(value)
+                yield from passwords_in(text)
+                if self._is_declared(path):
+                    yield text
         for path in self._of_plugins:
             yield from (text for text in self.variables[path].values() if len(text) >= VARIABLE_LENGTH_MIN)
 
@@ -155,17 +155,6 @@ def _is_below(path: Path, hidden: Iterable[Path]) -> bool:
     )
 
 
-def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    if isinstance(value, Mapping):
-        for key, each in value.items():
-            yield from _leaves(each, (*path, str(key)))
-    elif isinstance(value, list | tuple):
-        for at, each in enumerate(value):
-            yield from _leaves(each, (*path, str(at)))
-    elif value is not None:
-        yield path, str(value)
-
-
 def _secret_paths(kind: Any, around: tuple[Any, ...]) -> Iterator[Path]:
     """Where secrets are in values of this type."""
     kind = getattr(kind, "__value__", kind)  # what a `type` statement names
@@ -187,12 +176,6 @@ def _secret_paths(kind: Any, around: tuple[Any, ...]) -> Iterator[Path]:
     else:
         for each in arguments:
             yield from ((_EACH, *inner) for inner in _secret_paths(each, around))
-
-
-def keys_of(name: str, of: FieldInfo) -> set[str]:
-    """What the field may be called where it is written; of a path into something else, the first step."""
-    aliases = [of.alias, *getattr(of.validation_alias, "choices", [of.validation_alias])]
-    return {name, *(step for each in aliases for step in getattr(each, "path", [each])[:1] if isinstance(step, str))}
 
 
 def _is_secret(kind: Any) -> bool:

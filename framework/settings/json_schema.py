@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from itertools import pairwise
 from textwrap import dedent
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import BaseModel, SecretBytes, SecretStr
 from pydantic.errors import PydanticInvalidForJsonSchema
@@ -21,6 +21,7 @@ from pydantic.fields import FieldInfo
 from framework.model.allocation import Allocation
 from framework.settings.explain import spelled
 from framework.settings.fields import Start
+from framework.settings.models import models_below, one_line
 from framework.settings.schema import AppSettings
 from framework.settings.secret import Secret
 
@@ -52,7 +53,7 @@ def json_schema(plugins: Mapping[str, type[BaseModel]] | None = None) -> Json:
 
 def _described(model: type[BaseModel], template: str = "#/$defs/{model}") -> Json:
     generated = model.model_json_schema(ref_template=template)
-    for each in models_in(model):
+    for each in models_below(model):
         part = generated if each is model else generated.get("$defs", {}).get(each.__name__, {})
         part.pop("title", None)
         said = meanings(each)
@@ -78,7 +79,7 @@ def _property(found: Json, field: FieldInfo, meaning: str) -> Json:
     if isinstance(entries, dict) and "$ref" in entries:
         found["additionalProperties"] = _or(entries, _NOTHING)  # `billing:` with nothing behind it has the defaults
     said = meaning or field.description or ""
-    described = {"description": _one_line(said)} if said else {}
+    described = {"description": one_line(said)} if said else {}
     if "$ref" in found:
         return {**_or({"$ref": found["$ref"]}, _NOTHING), **described}
     shape = {key: value for key, value in found.items() if key not in _LEFT_OUT}
@@ -128,26 +129,6 @@ def _default(field: FieldInfo) -> Any:
             return str(value)
 
 
-def models_in(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
-    """The model, and those that its fields are of."""
-    found = {model: None}
-    waiting = [model]
-    while waiting:
-        for field in waiting.pop().model_fields.values():
-            for kind in _inside(field.annotation):
-                if kind not in found:
-                    found[kind] = None
-                    waiting.append(kind)
-    yield from found
-
-
-def _inside(annotation: Any) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and not get_args(annotation) and issubclass(annotation, BaseModel):
-        yield annotation
-    for argument in get_args(annotation):
-        yield from _inside(argument)
-
-
 @cache
 def meanings(model: type[BaseModel]) -> Mapping[str, str]:
     """Key -> the text below it in the model's source; where that cannot be read, what its fields say themselves."""
@@ -163,7 +144,3 @@ def meanings(model: type[BaseModel]) -> Mapping[str, str]:
             if isinstance(value, ast.Constant) and isinstance(value.value, str):
                 found[field.target.id] = value.value
     return found
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

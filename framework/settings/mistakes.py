@@ -8,14 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from framework.errors import ConfigurationError, nearest, shorten
-from framework.settings.hidden import Hidden, keys_of, without_passwords
+from framework.settings.hidden import Hidden, without_passwords
+from framework.settings.models import Path, keys_of, models_in
 from framework.settings.secret_words import SECRET_WORDS
 from framework.settings.units import with_unit
 
@@ -25,7 +26,7 @@ _BOUNDS = {
     "less_than_equal": ("le", "less than or equal to"),
     "less_than": ("lt", "less than"),
 }
-Places: TypeAlias = Mapping[tuple[str, ...], str]
+Places: TypeAlias = Mapping[Path, str]
 """Path of a value -> where it was written."""
 
 
@@ -33,7 +34,7 @@ def translated(
     error: ValidationError,
     kind: type[BaseModel],
     places: Places,
-    prefix: tuple[str, ...] = (),
+    prefix: Path = (),
     hidden: Hidden | None = None,
 ) -> list[ConfigurationError]:
     """One ConfigurationError a complaint, in the order of the file as far as pydantic keeps it."""
@@ -64,13 +65,13 @@ def _leave_out(values: dict[str, Any], path: tuple[int | str, ...]) -> None:
 
 
 def _mistake(
-    detail: ErrorDetails, kind: type[BaseModel], places: Places, prefix: tuple[str, ...], hidden: Hidden
+    detail: ErrorDetails, kind: type[BaseModel], places: Places, prefix: Path, hidden: Hidden
 ) -> ConfigurationError:
     inner = tuple(str(step) for step in detail["loc"] if step != "[key]")
     path = (*prefix, *inner)
     dotted = ".".join(path)
     if detail["type"] == "extra_forbidden":
-        known = _fields_at(kind, inner[:-1])
+        known = _keys_at(kind, inner[:-1])
         message = f"unknown key {path[-1]!r} in {'.'.join(path[:-1]) or 'the settings'}{nearest(path[-1], known)}"
         if "did you mean" not in message:
             message += f"; known here: {', '.join(sorted(known))}" if known else "; there are no keys here"
@@ -85,32 +86,32 @@ def _mistake(
     return ConfigurationError(message, place=place_of(places, path))
 
 
-def _bound(detail: ErrorDetails, kind: type[BaseModel], path: tuple[str, ...]) -> tuple[str, str] | None:
+def _bound(detail: ErrorDetails, kind: type[BaseModel], path: Path) -> tuple[str, str] | None:
     """What is wrong with a duration or a size that is out of range, and what was found, in units that people write."""
     word = _BOUNDS.get(detail["type"])
-    field = _field_at(kind, path) if word is not None else None
+    fields, _ = _at(kind, path)
     value = detail["input"]
-    if word is None or field is None:
+    if word is None or not fields:
         return None
     name, text = word
     limit: int = detail["ctx"][name]
-    shown = with_unit(limit, field)
-    found = with_unit(value, field) if isinstance(value, int) else shorten(str(value)).strip("'")
+    shown = with_unit(limit, fields[0])
+    found = with_unit(value, fields[0]) if isinstance(value, int) else shorten(str(value)).strip("'")
     return None if shown is None else (f"expected {text} {shown}", f", found {found}")
 
 
-def _field_at(kind: type[BaseModel], path: tuple[str, ...]) -> FieldInfo | None:
-    models: list[type[BaseModel]] = [kind]
-    found: FieldInfo | None = None
+def _at(kind: type[BaseModel], path: Path) -> tuple[list[FieldInfo], list[type[BaseModel]]]:
+    """The fields that this path may lead to, and the models in them; a mapping's own keys lead to its values' model."""
+    fields: list[FieldInfo] = []
+    models = [kind]
     for step in path:
-        fields = [each for model in models for name, each in model.model_fields.items() if step in keys_of(name, each)]
-        if fields:
-            found = fields[0]
-            models = _models_in(found.annotation)
-    return found
+        found = [each for model in models for name, each in model.model_fields.items() if step in keys_of(name, each)]
+        if found:
+            fields, models = found, [model for each in found for model in models_in(each.annotation)]
+    return fields, models
 
 
-def place_of(places: Places, path: tuple[str, ...]) -> str | None:
+def place_of(places: Places, path: Path) -> str | None:
     """Where the value stands, or what is around it: a key that is missing has no line of its own."""
     while path:
         if path in places:
@@ -147,7 +148,7 @@ def _reason(detail: ErrorDetails) -> str:
     return text
 
 
-def _found(detail: ErrorDetails, path: tuple[str, ...], hidden: Hidden) -> str:
+def _found(detail: ErrorDetails, path: Path, hidden: Hidden) -> str:
     """What stands there, unless it may be a secret, or the reason has said it."""
     value = detail["input"]
     if detail["type"] in {"value_error", "missing"} or any(SECRET_WORDS.search(step) for step in path):
@@ -163,24 +164,12 @@ def _found(detail: ErrorDetails, path: tuple[str, ...], hidden: Hidden) -> str:
     return f", found {shorten(without_passwords(value) if isinstance(value, str) else value)}"
 
 
-def _fields_at(kind: type[BaseModel], path: tuple[str, ...]) -> list[str]:
-    """Names of the fields that the model at this path has; a mapping's own keys lead to its values' model."""
-    models: list[type[BaseModel]] = [kind]
-    for step in path:
-        inside: list[type[BaseModel]] = []
-        for model in models:
-            found = [each for name, each in model.model_fields.items() if step in keys_of(name, each)]
-            inside += _models_in(found[0].annotation) if found else [model]
-        models = inside
+def _keys_at(kind: type[BaseModel], path: Path) -> list[str]:
+    """What may be written at this path."""
+    _, models = _at(kind, path)
     return [
         key
         for model in models
         for name, each in model.model_fields.items()
         for key in sorted(keys_of(name, each) - {name}) or [name]
     ]
-
-
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [model for argument in get_args(annotation) for model in _models_in(argument)]

@@ -62,13 +62,17 @@ def with_unit(value: int, field: FieldInfo) -> str | None:
 
 def _reads(field: FieldInfo, reader: object) -> bool:
     """Whether this is how the field's texts are read."""
-    found = [*field.metadata, *(each for kind in get_args(field.annotation) for each in get_args(kind))]
-    return any(isinstance(each, BeforeValidator) and each.func is reader for each in found)
+    return any(isinstance(each, BeforeValidator) and each.func is reader for each in _metadata(field))
+
+
+def _metadata(field: FieldInfo) -> list[Any]:
+    """Of the field, and of the types that it is a union of."""
+    return [*field.metadata, *(each for kind in get_args(field.annotation) for each in get_args(kind))]
 
 
 def bounds_of(field: FieldInfo) -> tuple[int | None, int | None]:
     """The least and the greatest value that the field takes; None where there is no such bound."""
-    found = [*field.metadata, *(each for kind in get_args(field.annotation) for each in get_args(kind))]
+    found = _metadata(field)
     found += [inner for each in found if isinstance(each, FieldInfo) for inner in each.metadata]
     least = next((each.ge for each in found if isinstance(each, Ge)), None)
     return least, next((each.le for each in found if isinstance(each, Le)), None)  # type: ignore[return-value]  # ints

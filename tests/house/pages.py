@@ -22,6 +22,7 @@ import framework
 from framework.settings import json_schema, units
 from framework.settings.explain import spelled
 from framework.settings.fields import OnEdit, on_edit
+from framework.settings.models import models_below, one_line
 from framework.settings.schema import AppSettings, ConsumerSettings
 
 ROOT = Path(__file__).parents[2]
@@ -81,7 +82,7 @@ def settings_page() -> str:
         intro = json_schema.meanings(AppSettings)[name] if name != "consumers" else (
             "How each group runs; one that is not named here runs with the defaults."
         )  # fmt: skip
-        parts.append(f"## `{title}`\n\n{_one_line(intro)}\n\n| key | default | changes | meaning |\n|---|---|---|---|")
+        parts.append(f"## `{title}`\n\n{one_line(intro)}\n\n| key | default | changes | meaning |\n|---|---|---|---|")
         parts.append("\n".join(_rows(kind, (title,))) + "\n")
     for name, model in PLUGINS.items():
         title = f"plugins.settings.{name}"
@@ -102,7 +103,7 @@ def _rows(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[str]:
         default = spelled(field.get_default(call_default_factory=True), here, field)
         shown = f"`{default}`" if default not in {"", '""', "null", "none"} or name == "progress" else "none"
         yield f"| `{key}` | {shown} | {_change(field)} | {_cell(said[name])}{_range(field, here)} |"
-        for inner in json_schema.models_in(model) if path[0].startswith("plugins.settings.") else ():
+        for inner in models_below(model) if path[0].startswith("plugins.settings.") else ():
             if inner is not model and inner in get_args(kind):  # a mapping's own keys lead to its values' model
                 yield from _rows(inner, (*here, "NAME"))
 
@@ -121,12 +122,8 @@ def _change(field: FieldInfo) -> str:
     return "restart" if mark is None else "live" if mark is OnEdit.LIVE else "guarded"
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
 def _cell(text: str) -> str:
-    return _one_line(text).replace("|", "\\|").replace("<", "&lt;")
+    return one_line(text).replace("|", "\\|").replace("<", "&lt;")
 
 
 # Public names
@@ -228,7 +225,7 @@ def _member(owner: str, node: ast.stmt, after: ast.stmt | None) -> str | None:
         is_value = bool(marks & {"property", "cached_property"})
         shown = node.name if is_value else _signature(node)
         shown = f"await {shown}" if isinstance(node, ast.AsyncFunctionDef) else shown
-        return f"- `{shown}`: {_one_line(said.partition(chr(10) * 2)[0])}"
+        return f"- `{shown}`: {one_line(said.partition(chr(10) * 2)[0])}"
     if not isinstance(node, ast.AnnAssign | ast.Assign):
         return None
     target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
@@ -240,12 +237,12 @@ def _member(owner: str, node: ast.stmt, after: ast.stmt | None) -> str | None:
         return None
     assert isinstance(after, ast.Expr)
     assert isinstance(after.value, ast.Constant)
-    return f"- `{name}`: {_one_line(str(after.value.value))}"
+    return f"- `{name}`: {one_line(str(after.value.value))}"
 
 
 def _text(node: ast.ClassDef | ast.FunctionDef) -> str:
     paragraphs = (ast.get_docstring(node) or "").split("\n\n")
-    return "\n\n".join(each if each.startswith("    ") else _one_line(each) for each in paragraphs)
+    return "\n\n".join(each if each.startswith("    ") else one_line(each) for each in paragraphs)
 
 
 def main() -> None:
