@@ -26,7 +26,7 @@ from framework.net.task_tree import TaskTree
 from framework.ports import World
 from framework.runtime.life import Life
 from framework.services.rebalance import RebalanceLoop
-from framework.settings.schema import ApplicationSettings
+from framework.settings.schema import ProcessSettings
 from framework.wire.bodies.running import ATTENDANCE, HOST, SESSION, STARTED_AT, RunningInfo
 
 log = structlog.get_logger()
@@ -50,7 +50,7 @@ G = TypeVar("G", bound=JoiningGroup)
 class Joining:
     """One per application."""
 
-    def __init__(self, app: ApplicationSettings, world: World) -> None:
+    def __init__(self, app: ProcessSettings, world: World) -> None:
         self._app, self._world = app, world
         self.host = f"{world.identity.host} (process {world.identity.process})"
         self.session = world.chance.token(6).hex()

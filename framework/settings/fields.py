@@ -48,6 +48,11 @@ def on_edit(field: FieldInfo | None) -> OnEdit | None:
     return next((each for each in (field.metadata if field else ()) if isinstance(each, OnEdit)), None)
 
 
+NAMES_A_FILE = object()
+FileName = Annotated[str, NAMES_A_FILE]
+"""A file or folder. What a settings file names is beside that file, unless it is absolute or begins with `~`."""
+
+
 def _several(value: Any) -> Any:
     """`a, b` and `a;b` mean a list of two, as the environment and the command line must write it."""
     if isinstance(value, str):

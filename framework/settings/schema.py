@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from framework.core import limits
 from framework.errors import ConfigurationError, ConfigurationMistakes
@@ -24,6 +23,7 @@ from framework.settings.fields import (
     AllocationSetting,
     BoxLimits,
     Code,
+    FileName,
     GroupName,
     Guard,
     Keys,
@@ -55,19 +55,16 @@ class Section(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _empty(cls, value: Any) -> Any:
-        """`tls:` with nothing behind it means what leaving it out means."""
-        return {} if value is None else _without_empty(cls, value)
-
-
-def _without_empty(model: type[BaseModel], value: Any) -> Any:
-    """Lists and sections with nothing behind their key mean their defaults, too; a single value that is empty is an
-    error, but for those to which empty means something.
-    """
-    if not isinstance(value, Mapping):
-        return value
-    fields = model.model_fields
-    return {key: each for key, each in value.items() if each is not None or not _is_collection(fields.get(key))}
+    def _without_empty(cls, value: Any) -> Any:
+        """`tls:` with nothing behind it means what leaving it out means, and so does an empty list or mapping. A single
+        value that is empty is an error, unless its field takes that.
+        """
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            return value
+        fields = cls.model_fields
+        return {key: each for key, each in value.items() if each is not None or not _is_collection(fields.get(key))}
 
 
 def _is_collection(field: FieldInfo | None) -> bool:
@@ -79,7 +76,7 @@ def _is_collection(field: FieldInfo | None) -> bool:
     return get_origin(kind) in {tuple, Mapping}
 
 
-class ApplicationSettings(Section):
+class ProcessSettings(Section):
     name: str = "app"
     """What this application is called in logs."""
     handlers: Code[Texts] = ()
@@ -120,7 +117,7 @@ class CredentialsSettings(Section):
     """The key that signs. Write ${env:NAME}, or use `file`."""
     security_token: Secret = Secret("")
     """A temporary token that goes with some cloud vendors' keys."""
-    file: str = ""
+    file: FileName = ""
     """A YAML file with access_key, secret_key and security_token, beside this file unless absolute."""
 
 
@@ -129,11 +126,11 @@ class TlsSettings(Section):
     """Speak TLS to name servers and brokers. There is no falling back to plain."""
     verify: Guard[bool] = True
     """Check certificates and host names. `false` trusts anybody, and warns at each start."""
-    ca_file: str = ""
+    ca_file: FileName = ""
     """Certificates to trust, PEM. Empty: the system's."""
-    cert_file: str = ""
+    cert_file: FileName = ""
     """Our certificate, PEM, for servers that ask for one."""
-    key_file: str = ""
+    key_file: FileName = ""
     """The key of our certificate, PEM."""
     key_password: Secret = Secret("")
     """Opens the key."""
@@ -147,7 +144,7 @@ class ClusterSettings(Section):
     embedded: bool = False
     """`framework-app run` brings a broker in the box along, which listens at the one name server named here, on this
     machine. For a laptop or a small service; `dev` has one of its own in any case."""
-    embedded_data: str = ""
+    embedded_data: FileName = ""
     """The folder that the embedded broker keeps everything in, beside this file unless absolute. Empty: in memory."""
     embedded_limits: BoxLimits = Field(default_factory=dict)
     """Other limits of the embedded broker than the usual: {connections: 1024, message: 1MiB}. See docs/broker.md."""
@@ -232,22 +229,22 @@ class ConsumerSettings(Section):
 
 
 class BroadcastingSettings(Section):
-    folder: Annotated[str, Field(min_length=1)] = "~/.framework-app/offsets"
+    folder: Annotated[FileName, Field(min_length=1)] = "~/.framework-app/offsets"
     """Where broadcasting groups keep their offsets. It must outlive the process: in a container, a volume."""
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]*$")] = ""
     """Tells processes apart that share the folder, and stays the same from start to start. Empty: app.name."""
-    java_folder: str = ""
+    java_folder: FileName = ""
     """A Java client's folder, ~/.rocketmq_offsets/CLIENT_ID: a group without a file of ours begins where it was."""
 
 
 class ProgressSettings(Section):
-    folder: Annotated[str, Field(min_length=1)] = "~/.framework-app/progress"
+    folder: Annotated[FileName, Field(min_length=1)] = "~/.framework-app/progress"
     """Where `progress: local` keeps its files, and `auto` and `topic` where there may be no topic. It must outlive the
     process, and processes of one machine share it."""
 
 
 class OnceSettings(Section):
-    folder: Annotated[str, Field(min_length=1)] = "~/.framework-app/once"
+    folder: Annotated[FileName, Field(min_length=1)] = "~/.framework-app/once"
     """Where `once_store: sqlite` keeps its files, one a group. It must outlive the process, and processes share it."""
 
 
@@ -284,21 +281,10 @@ def alike(one: str, other: str) -> bool:
     return one.lower().replace("-", "_") == other.lower().replace("-", "_")
 
 
-class AppSettings(BaseSettings):
+class AppSettings(Section):
     """Everything that a settings file says. `AppSettings()` is what no file at all means."""
 
-    model_config = (
-        SettingsConfigDict(  # as `Section`; a TypedDict of another type, so that it cannot be taken over whole
-            frozen=True,
-            extra="forbid",
-            validate_default=True,
-            use_attribute_docstrings=True,
-            hide_input_in_errors=True,
-            arbitrary_types_allowed=True,
-        )
-    )
-
-    app: ApplicationSettings = ApplicationSettings()
+    app: ProcessSettings = ProcessSettings()
     """The application as a whole."""
     workers: WorkersSettings = WorkersSettings()
     """The processes of `framework-app run`."""
@@ -322,27 +308,6 @@ class AppSettings(BaseSettings):
     _places: Places = PrivateAttr(default_factory=dict)
     _hidden: Hidden = PrivateAttr(default_factory=Hidden)
     _warnings: tuple[str, ...] = PrivateAttr(default=())
-
-    @model_validator(mode="before")
-    @classmethod
-    def _empty(cls, value: Any) -> Any:
-        return _without_empty(cls, value)
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """One source: the layers that `sources.py` has laid over each other, with the place of every value.
-
-        The library's own sources for files and variables cannot tell where a value stands, and would read the process's
-        environment behind the back of whoever makes settings for a test or for a second application.
-        """
-        return (init_settings,)
 
     def consumer(self, group: str) -> ConsumerSettings:
         """The settings of a group, the defaults where nothing is said about it.

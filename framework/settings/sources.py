@@ -9,16 +9,20 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from framework.errors import ConfigurationError, ConfigurationMistakes, Findings, shorten
 from framework.settings import document
 from framework.settings.document import Document
+from framework.settings.fields import NAMES_A_FILE
 from framework.settings.hidden import Hidden
 from framework.settings.mistakes import without_mistaken
+from framework.settings.models import models_in, walk
 from framework.settings.schema import AppSettings, alike
 from framework.settings.secret_words import SECRET_WORDS
 
@@ -31,19 +35,6 @@ _VARIABLE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _MISSING = object()
 """In place of a value that names a variable which is not set: one mistake is enough of it."""
 _KEYS_OF_CREDENTIALS = ("access_key", "secret_key", "security_token")
-
-# Values that name files: written beside the settings file, they are found from wherever the process runs.
-_FILES = (
-    ("cluster", "embedded_data"),
-    ("cluster", "credentials", "file"),
-    ("cluster", "tls", "ca_file"),
-    ("cluster", "tls", "cert_file"),
-    ("cluster", "tls", "key_file"),
-    ("broadcasting", "folder"),
-    ("broadcasting", "java_folder"),
-    ("progress", "folder"),
-    ("once", "folder"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +162,11 @@ class _Layers:
         except ConfigurationError as mistake:
             self.mistakes.append(mistake)
             return
-        self._warn_of_secrets(layer, layer.values, ())
+        self._warn_of_secrets(layer)
         layer.values = self._expanded(layer.values, (), layer.places)
-        for route in _FILES:
-            _beside(path.parent, layer.values, route)
+        _beside(path.parent, AppSettings, layer.values)
         _handlers_beside(path.parent, layer.values)
-        _lay(self.values, layer.values, self.places, layer.places, ())
+        self._lay(layer.values, layer.places)
 
     def add_environment(self) -> None:
         """`FRAMEWORK_APP__CONSUMERS__BILLING__CONCURRENCY=4`; in the order of their names, so that runs are alike."""
@@ -196,17 +186,22 @@ class _Layers:
         except ConfigurationError as mistake:
             self.mistakes.append(mistake)
             return
-        places = dict.fromkeys(_paths(value, path), place)
+        places = dict.fromkeys((each for each, _ in walk(value, path)), place)
         if expand:
             value = self._expanded(value, path, places)
         else:
             self.hidden.came_from(path, place.removeprefix("$"), text)
         if value is _MISSING:
             return
-        layer: Any = value
         for step in reversed(path):
-            layer = {step: layer}
-        _lay(self.values, layer, self.places, places, ())
+            value = {step: value}
+        self._lay(value, places)
+
+    def _lay(self, values: dict[str, Any], places: Mapping[tuple[str, ...], str]) -> None:
+        """Over what is there; of what was there before, only the values that are left keep a place."""
+        _lay(self.values, values)
+        found = {**self.places, **places}
+        self.places = {path: found[path] for path, _ in walk(self.values) if path and path in found}
 
     def add_credentials(self) -> None:
         """Keys from `cluster.credentials.file`, under whatever is written beside it."""
@@ -274,13 +269,11 @@ class _Layers:
         text = _REFERENCE.sub(replaced, value)
         return text if len(self.mistakes) == count else _MISSING
 
-    def _warn_of_secrets(self, layer: Document, value: Any, path: tuple[str, ...]) -> None:
-        if isinstance(value, dict):
-            for key, item in value.items():
-                self._warn_of_secrets(layer, item, (*path, key))
-        elif isinstance(value, str) and value and "${" not in value and path and _is_secret(path[-1]):
-            name = ".".join(path)
-            self.warnings.append(f"{layer.places[path]}: {name} stands in the file; write ${{env:NAME}} instead")
+    def _warn_of_secrets(self, layer: Document) -> None:
+        for path, value in walk(layer.values):
+            if path and isinstance(value, str) and value and "${" not in value and _is_secret(path[-1]):
+                name = ".".join(path)
+                self.warnings.append(f"{layer.places[path]}: {name} stands in the file; write ${{env:NAME}} instead")
 
 
 def _as_far_as_right(layers: _Layers, findings: Findings) -> AppSettings:
@@ -299,49 +292,23 @@ def _is_secret(key: str) -> bool:
     return SECRET_WORDS.search(key) is not None and not key.endswith("file") and "access" not in key.lower()
 
 
-def _lay(
-    below: dict[str, Any],
-    above: Mapping[str, Any],
-    places: dict[tuple[str, ...], str],
-    new_places: Mapping[tuple[str, ...], str],
-    path: tuple[str, ...],
-) -> None:
-    """Lay `above` over `below`: keys join keys, anything else is replaced whole, and its place with it."""
+def _lay(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """`below` with `above` over it: keys join keys, anything else is replaced whole."""
     for key, value in above.items():
-        here = (*path, key)
         old = below.get(key)
-        if here in new_places:
-            places[here] = new_places[here]
-        if isinstance(value, dict) and isinstance(old, dict):
-            _lay(old, value, places, new_places, here)
-            continue
+        below[key] = _lay(old if isinstance(old, dict) else {}, value) if isinstance(value, dict) else value
+    return below
+
+
+def _beside(folder: Path, model: type[BaseModel], values: dict[str, Any]) -> None:
+    """What names a file is found beside the settings file, from wherever the process runs."""
+    for name, each in model.model_fields.items():
+        value = values.get(name)
         if isinstance(value, dict):
-            below[key] = {}
-            _lay(below[key], value, places, new_places, here)
-            continue
-        below[key] = value
-        for stale in [path for path in places if len(path) > len(here) and path[: len(here)] == here]:
-            del places[stale]
-        if isinstance(value, list):
-            inner = [(*here, str(at)) for at in range(len(value))]
-            places.update({path: new_places[path] for path in inner if path in new_places})
-
-
-def _paths(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Of a value, and of all that is in it."""
-    yield path
-    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, each in inside:
-        yield from _paths(each, (*path, str(key)))
-
-
-def _beside(folder: Path, values: dict[str, Any], route: tuple[str, ...]) -> None:
-    level: Any = values
-    for step in route[:-1]:
-        level = level.get(step) if isinstance(level, dict) else None
-    name = level.get(route[-1]) if isinstance(level, dict) else None
-    if isinstance(level, dict) and isinstance(name, str) and name and not name.startswith("~"):
-        level[route[-1]] = str(folder / name)
+            for inner in models_in(each.annotation):
+                _beside(folder, inner, value)
+        elif NAMES_A_FILE in each.metadata and isinstance(value, str) and value and not value.startswith("~"):
+            values[name] = str(folder / value)
 
 
 def _handlers_beside(folder: Path, values: dict[str, Any]) -> None:

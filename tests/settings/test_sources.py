@@ -329,3 +329,13 @@ def test_the_files_in_config_are_right(name: str) -> None:
     environment = {"ROCKETMQ_NAME_SERVER": "a:1", "ROCKETMQ_ACCESS_KEY": "k", "ROCKETMQ_SECRET_KEY": "s"}
 
     assert isinstance(load(path, environment=environment), AppSettings)
+
+
+def test_a_section_that_an_overlay_empties_stays_empty_for_what_comes_after(tmp_path: Path) -> None:
+    file = written(tmp_path, "cluster: {tls: {enabled: false, ca_file: ca.pem}}")
+    overlay = written(tmp_path, "cluster: {tls: }", "overlay.yaml")
+
+    settings = load(file, overlays=[overlay], environment={}, overrides=[override("cluster.tls.enabled=true")])
+
+    assert (True, "") == (settings.cluster.tls.enabled, settings.cluster.tls.ca_file)
+    assert None is settings.place("cluster", "tls", "ca_file")
