@@ -16,7 +16,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from example_app.payments import GOOD_CARD, LIMITED_CARD, STOLEN_CARD
-from framework import Message, Producer
+from framework import App, Message, Producer
 from framework.errors import FrameworkError
 from framework.hooks import hookimpl
 
@@ -47,7 +47,7 @@ class Traffic:
         return TrafficSettings
 
     @hookimpl
-    def app_started(self, app: Any) -> None:
+    def app_started(self, app: App) -> None:
         self._task = asyncio.get_running_loop().create_task(self._send(app), name="traffic")
 
     @hookimpl
@@ -55,7 +55,7 @@ class Traffic:
         if self._task is not None:
             self._task.cancel()
 
-    async def _send(self, app: Any) -> None:
+    async def _send(self, app: App) -> None:
         async with Producer(cluster=app.cluster) as producer:
             for order in orders(prefix=app.member[-4:]):
                 try:

@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from framework.model.contracts import SmallFiles
+
 T = TypeVar("T")
 
 
@@ -131,26 +133,11 @@ class DiskUsage(NamedTuple):
     total: int
 
 
-class Files(Protocol):
-    """Small files that must be whole or not at all, and the disk that they lie on."""
-
-    def read(self, path: str) -> bytes | None:
-        """The content, or None where there is no such file."""
-        ...
-
-    def replace(self, path: str, content: bytes) -> None:
-        """Put the content in place so that a crash at any moment leaves the old file or the new one."""
-        ...
+class Files(SmallFiles, Protocol):
+    """Small files, and the disk that they lie on."""
 
     def usage(self, path: str) -> DiskUsage:
         """How full the disk is that holds a path; OSError where there is no such path."""
-        ...
-
-    def lock(self, path: str) -> Callable[[], None] | None:
-        """Take the path for this process alone, and make its folder where there is none; raises OSError.
-
-        Answers how to let go, or None where another process has it. One that ends, however it ends, has let go.
-        """
         ...
 
 

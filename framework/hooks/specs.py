@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic import BaseModel
 
@@ -33,6 +33,9 @@ from framework.model.delivery import Delivery
 from framework.model.happenings import ChunkSummary
 from framework.model.outcome import Kind, Outcome, RetryLater
 from framework.model.queue import MessageQueue
+
+if TYPE_CHECKING:
+    from framework import App  # as plugins do: what it is made of stands above this room
 
 Around: TypeAlias = AbstractContextManager[Any] | AbstractAsyncContextManager[Any]
 
@@ -77,11 +80,11 @@ class Hooks:
         """What the broker in the box answers to requests of these codes; asked before its own handlers."""
 
     @hookspec
-    def app_started(self, app: Any) -> None:
+    def app_started(self, app: App) -> None:
         """Told once, on the event loop, when every group has joined."""
 
     @hookspec
-    def app_stopping(self, app: Any) -> None:
+    def app_stopping(self, app: App) -> None:
         """Told once, on the event loop, when stopping begins: deliveries that run end after it."""
 
     @hookspec

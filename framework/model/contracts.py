@@ -7,13 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from framework.model.allocation import Allocation
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import Extend, Outcome
 from framework.model.queue import MessageQueue
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+T = TypeVar("T")
 
 
 @runtime_checkable
@@ -85,6 +90,25 @@ class Kept:
     content: bytes
 
 
+class SmallFiles(Protocol):
+    """Files that must be whole or not at all. Each method blocks, and raises OSError."""
+
+    def read(self, path: str) -> bytes | None:
+        """The content, or None where there is no such file."""
+        ...
+
+    def replace(self, path: str, content: bytes) -> None:
+        """Put the content in place so that a crash at any moment leaves the old file or the new one."""
+        ...
+
+    def lock(self, path: str) -> Callable[[], None] | None:
+        """Take the path for this process alone, and make its folder where there is none.
+
+        What gives it up, or None where another process has it. A process that ends gives up what it has taken.
+        """
+        ...
+
+
 class ProgressMeans(Protocol):
     """What one group gives to its store of progress."""
 
@@ -96,11 +120,14 @@ class ProgressMeans(Protocol):
         ...
 
     @property
-    def files(self) -> Any:
-        """`ports.Files`; its methods block, so run them by `in_thread`."""
+    def files(self) -> SmallFiles:
+        """Those of this machine; call them by `in_thread`."""
         ...
 
-    async def in_thread(self, job: Callable[[], Any]) -> Any: ...
+    async def in_thread(self, job: Callable[[], T]) -> T:
+        """For what blocks."""
+        ...
+
     async def queues(self, topic: str) -> Sequence[MessageQueue]: ...
     async def end(self, queue: MessageQueue) -> int: ...
     async def peek(self, queue: MessageQueue, offset: int, count: int) -> Sequence[Message]:
@@ -143,8 +170,8 @@ class ProgressStore(Protocol):
 
     @property
     def name(self) -> str: ...
-    def open(self, means: Any) -> KeepsProgress:
-        """The store of one group; nothing is asked or opened yet. `means`: ProgressMeans."""
+    def open(self, means: ProgressMeans) -> KeepsProgress:
+        """The store of one group; nothing is asked or opened yet."""
         ...
 
 
@@ -163,7 +190,7 @@ class DedupMeans(Protocol):
         """Unix time."""
         ...
 
-    async def in_thread(self, job: Callable[[], Any]) -> Any:
+    async def in_thread(self, job: Callable[[], T]) -> T:
         """For what blocks."""
         ...
 
@@ -190,8 +217,8 @@ class DedupStore(Protocol):
 
     @property
     def name(self) -> str: ...
-    def open(self, means: Any) -> RemembersKeys:
-        """The store of one handler; nothing is asked or opened yet. `means`: DedupMeans."""
+    def open(self, means: DedupMeans) -> RemembersKeys:
+        """The store of one handler; nothing is asked or opened yet."""
         ...
 
 
@@ -202,13 +229,13 @@ class Command(Protocol):
     The docstring is its help, whose first line `framework-app plugins` shows.
     """
 
-    def add_options(self, parser: Any) -> None:
-        """Name its options, to an argparse.ArgumentParser that has those of the settings already (--config, --set)."""
+    def add_options(self, parser: ArgumentParser) -> None:
+        """Name its options, to a parser that has those of the settings already (--config, --set)."""
         ...
 
-    def execute(self, arguments: Any, settings: Any) -> int:
-        """Do it; answers the exit code. `arguments`: argparse.Namespace; `settings`: AppSettings. What it raises is
-        said in one line, and its traceback with --debug.
+    def execute(self, arguments: Namespace, settings: Any) -> int:
+        """Do it with these settings (AppSettings); answers the exit code. What it raises is logged in one line, and its
+        traceback with --debug.
         """
         ...
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, assert_type
 
 from framework import (
     Ack,
+    App,
     BatchFailed,
     Consumer,
     DeadLetter,
@@ -21,7 +22,11 @@ from framework import (
     resource,
 )
 from framework.declare import ConsumerSpec, Resource
+from framework.hooks import hookimpl
+from framework.model.contracts import DedupMeans, DedupStore, KeepsProgress, ProgressMeans, ProgressStore, RemembersKeys
 from framework.model.outcome import Outcome
+from framework.model.queue import MessageQueue
+from framework.settings.schema import AppSettings
 
 
 @consumer(topic="orders", group="billing", tags="created || paid")
@@ -92,3 +97,46 @@ async def announced() -> None:
 async def kept(message: Message, delivery: Delivery) -> None:
     assert_type(await pay({"cents": 1}, message, delivery=delivery), DeadLetter | None)
     assert_type(store([{"cents": 1}], [message]), list[Outcome | None] | int | None)
+
+
+class Shelf:
+    """A plugin's store of progress."""
+
+    name = "shelf"
+
+    def open(self, means: ProgressMeans) -> KeepsProgress:
+        return means.at_broker()
+
+    async def look(self, means: ProgressMeans, queue: MessageQueue) -> None:
+        path = f"{means.folder}/{means.group}"
+        assert_type(await means.in_thread(lambda: means.files.read(path)), bytes | None)
+        assert_type(means.files.lock(path), Callable[[], None] | None)
+        assert_type(await means.peek(queue, await means.end(queue), 1), Sequence[Message])
+
+
+class Keys:
+    """A plugin's store for `once`."""
+
+    name = "keys"
+
+    def open(self, means: DedupMeans) -> RemembersKeys:
+        assert_type(means.now_ms(), int)
+        raise NotImplementedError
+
+    async def look(self, means: DedupMeans) -> None:
+        assert_type(await means.in_thread(lambda: len(means.folder)), int)
+
+
+class Stores:
+    @hookimpl
+    def register_progress_stores(self) -> Sequence[ProgressStore]:
+        return [Shelf()]
+
+    @hookimpl
+    def register_dedup_stores(self) -> Sequence[DedupStore]:
+        return [Keys()]
+
+    @hookimpl
+    def app_started(self, app: App) -> None:
+        assert_type(app.member, str)
+        assert_type(app.settings, AppSettings)

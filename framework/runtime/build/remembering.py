@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from framework.declare import ConsumerSpec
 from framework.errors import ConfigurationError, nearest
 from framework.hooks.theirs import run_through, theirs
 from framework.model.contracts import DedupStore
-from framework.ports import World
+from framework.ports import Workers, World
 from framework.runtime.build.folders import folder_of
 from framework.services.call.once import Once
 from framework.settings.schema import AppSettings
 
 Onces = dict[tuple[str, str], Once]
-T_co = TypeVar("T_co", covariant=True)
+T = TypeVar("T")
+Means_contra = TypeVar("Means_contra", contravariant=True)
+Open_co = TypeVar("Open_co", covariant=True)
 
 
-class Opens(Protocol[T_co]):
+class Opens(Protocol[Means_contra, Open_co]):
     """A store of either kind, before it is opened."""
 
     @property
     def name(self) -> str: ...
-    def open(self, means: Any) -> T_co: ...
+    def open(self, means: Means_contra) -> Open_co: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +36,10 @@ class _Means:
     group: str
     folder: str
     now_ms: Callable[[], int]
-    run: Callable[[Callable[[], Any]], Awaitable[Any]]
+    workers: Workers
 
-    async def in_thread(self, job: Callable[[], Any]) -> Any:
-        return await self.run(job)
+    async def in_thread(self, job: Callable[[], T]) -> T:
+        return await self.workers.run(job)
 
 
 def once_for(
@@ -70,7 +72,7 @@ def once_for(
             place=place,
         )
     folder = "" if name == "memory" else str(folder_of(settings, "once", "folder"))
-    means = _Means(group, folder, world.clock.now_ms, world.workers.run)
+    means = _Means(group, folder, world.clock.now_ms, world.workers)
     for spec in wanting:
         key = (group, spec.topic)
         if key not in running:
@@ -79,7 +81,9 @@ def once_for(
     return {spec.topic: running[group, spec.topic] for spec in wanting}
 
 
-def opened_store(store: Opens[T_co], means: object, here: str, place: str | None = None) -> T_co:
+def opened_store(
+    store: Opens[Means_contra, Open_co], means: Means_contra, here: str, place: str | None = None
+) -> Open_co:
     """What a plugin's store opens; ConfigurationError for whatever it raises."""
     try:
         opened = store.open(means)

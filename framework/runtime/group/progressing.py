@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TypeVar
 
 import structlog
 
@@ -28,6 +28,7 @@ from framework.services.queue.pull import PullLoop
 from framework.services.supervise import supervise
 from framework.wire.codes import ResponseCode
 
+T = TypeVar("T")
 log = structlog.get_logger()
 
 LOCAL = "local"
@@ -98,7 +99,7 @@ class _Means:
         self._cluster, self._world = cluster, world
         self._producer: Producer | None = None
 
-    async def in_thread(self, job: Callable[[], Any]) -> Any:
+    async def in_thread(self, job: Callable[[], T]) -> T:
         return await self._world.workers.run(job)
 
     async def queues(self, topic: str) -> Sequence[MessageQueue]:

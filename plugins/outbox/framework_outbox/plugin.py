@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from framework.errors import ConfigurationError
 from framework.hooks import hookimpl
@@ -15,6 +15,7 @@ from framework_outbox.ids import running
 from framework_outbox.settings import OutboxSettings
 
 if TYPE_CHECKING:
+    from framework import App
     from framework_outbox.relay import Relay
     from framework_outbox.table import Table
 
@@ -28,7 +29,7 @@ class OutboxPlugin:
     def __init__(self, settings: OutboxSettings) -> None:
         self.settings = settings
         self._relay: Relay | None = None
-        self._app: Any = None
+        self._app: App | None = None
         if not settings.database:
             # Not implemented then, and a hook that nobody implements costs a message nothing.
             self.around_consume = None  # type: ignore[method-assign, assignment]  # which is what takes it away
@@ -60,7 +61,7 @@ class OutboxPlugin:
         return {"outbox": OutboxCommand(self.table)}
 
     @hookimpl
-    def app_started(self, app: Any) -> None:
+    def app_started(self, app: App) -> None:
         if not self.settings.database or not self.settings.relay:
             return
         from framework import Producer

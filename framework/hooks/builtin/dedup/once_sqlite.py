@@ -56,8 +56,7 @@ class File:
             found = connection.execute("SELECT 1 FROM handled WHERE key = ? AND until_ms > ?", (_kept(key), now_ms))
             return found.fetchone() is not None
 
-        is_there: bool = await self._means.in_thread(lambda: self._with(look))
-        return is_there
+        return await self._means.in_thread(lambda: self._with(look))
 
     async def record(self, key: str, keep_ms: int) -> None:
         self._waiting[key] = self._means.now_ms() + keep_ms

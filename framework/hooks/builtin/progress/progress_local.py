@@ -30,8 +30,7 @@ class _Files:
         self._means = means
 
     async def read(self, queue: MessageQueue) -> Kept | None:
-        found: Kept | None = await self._means.in_thread(lambda: self._read(queue))
-        return found
+        return await self._means.in_thread(lambda: self._read(queue))
 
     async def take(self, queue: MessageQueue, content: bytes) -> int:
         def job() -> int:
@@ -43,8 +42,7 @@ class _Files:
             self._replace(queue, epoch, content)
             return epoch
 
-        taken: int = await self._means.in_thread(lambda: self._alone(queue, job))
-        return taken
+        return await self._means.in_thread(lambda: self._alone(queue, job))
 
     async def write(self, queue: MessageQueue, epoch: int, content: bytes) -> None:
         def job() -> int:
