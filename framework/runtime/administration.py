@@ -72,11 +72,10 @@ class GroupAdministration:
         return {queue: offset for queue, offset in wanted.items() if self._group.reset(queue, offset)}
 
     def can_handle(self, message: Message) -> bool:
-        return self._group.handling_for(message) is not None
+        return message.topic in self._group.handlings
 
     async def consume_directly(self, message: Message) -> DirectResult:
-        handling = self._group.handling_for(message)
-        assert handling is not None, f"asked to handle {message} without having asked whether we can"
+        handling = self._group.handlings[message.topic]
         return await consume_directly(
             handling.call,
             message,

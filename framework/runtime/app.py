@@ -154,9 +154,6 @@ class App:
             await self._resources.open()
             membership.open(plans, self.member, cluster, reports, tree)
             start_traces(plans, cluster, tree)
-            for group in self._groups:
-                if group.alone is not None:
-                    group.alone.offsets.open()
             async with Patience(membership.accepted, self.settings.cluster) as patience:
                 await membership.introduce(self._taken.topics, patience)
                 self._begin(tree, cluster)
@@ -175,9 +172,7 @@ class App:
             await self._companions.close()
             await tree.close()
             await cluster.close()
-            for group in self._groups:
-                if group.alone is not None:
-                    group.alone.offsets.close()
+            membership.close()
             await close_onces(self._onces)
             await self._resources.close(self._drain_ms)
         log.info(
@@ -354,7 +349,7 @@ class App:
     @property
     def hanging(self) -> int:
         """Places of handlers, all groups together, that are taken by others which were given up and do not end."""
-        return sum(group.crews.hanging for group in self._groups)
+        return sum(group.kind.crew.hanging for group in self._groups)
 
     @property
     def is_ready(self) -> bool:

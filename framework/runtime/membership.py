@@ -12,8 +12,6 @@ import structlog
 
 from framework.client.cluster import Cluster
 from framework.core.budget import Budget
-from framework.model.queue import MessageQueue
-from framework.model.subscription import Subscription
 from framework.net.task_tree import LoopFailures, TaskTree
 from framework.ports import World
 from framework.runtime.build import connect
@@ -29,7 +27,6 @@ from framework.runtime.watching import start_census, start_clocks, start_rooms
 from framework.services.census import CensusLoop
 from framework.services.clocks import AlignedClock
 from framework.services.heartbeat import HeartbeatLoop
-from framework.services.queue.pull import QueuePulls
 from framework.services.room_watch import RoomWatch
 from framework.services.supervise import supervise
 from framework.settings.schema import AppSettings
@@ -76,22 +73,20 @@ class Membership:
             shortens=self._settings.cluster.heartbeat_v2,
         )
         self.groups = [self._group(plan) for plan in self.dormant.keep(plans)]
+        for group in self.groups:
+            group.kind.open()
         self._is_open = True
         cluster.brokers.on_unlisted = self.heartbeats.now
         cluster.routes.on_change(self._routes_changed)
         supervise(tree, "routes", cluster.routes.run, self._world.chance)
 
     def _group(self, plan: GroupPlan) -> ConsumerGroup:
-        def pulls(subscription: Subscription, queue: MessageQueue) -> QueuePulls:
-            return self.cluster.puller(plan.name, subscription, queue, batch=plan.settings.pull_batch)
-
         return ConsumerGroup(
             plan,
             member=self.member,
             world=self._world,
             cluster=self.cluster,
             budget=self.budget,
-            pulls=pulls,
             reports=self._reports,
             heartbeat_now=self.heartbeats.now,
             doubled=lambda group: self._tree.start(
@@ -132,8 +127,7 @@ class Membership:
     def join(self, plan: GroupPlan) -> None:
         """Have a group join that was kept back until now."""
         group = self._group(dated(plan, self._clock.now_ms()))
-        if group.alone is not None:
-            group.alone.offsets.open()
+        group.kind.open()
         self._join_late(group)
 
     def _join_late(self, group: ConsumerGroup) -> None:
@@ -160,10 +154,12 @@ class Membership:
         """In a child process: another member, or none. Whoever comes back from a handler there starts no other."""
         self.joining = Joining(self._settings.app.model_copy(update={"instance": ""}), self._world)
         for group in self.groups:
-            if group.order is not None:
-                group.order.crew.resize(0)
-            else:
-                group.crews.adopt(group.plan, 0)
+            group.kind.crew.adopt(group.plan, 0)
+
+    def close(self) -> None:
+        """Let other processes have what the groups keep on this machine."""
+        for group in self.groups:
+            group.kind.close()
 
     # What happens meanwhile
 
@@ -180,12 +176,12 @@ class Membership:
         if self._is_open:  # else a resource that is being opened sends already
             self.heartbeats.now(address)
         for group in self.groups:
-            group.connection_made()
+            group.kind.crew.connection_made()
 
     def disconnected(self, address: str) -> None:
         self._unheard.pop(address, None)
         for group in self.groups:
-            group.connection_lost(address)
+            group.kind.crew.connection_lost(address)
 
     def _routes_changed(self, topic: str) -> None:
         for group in self.groups:
@@ -196,8 +192,9 @@ class Membership:
         if self._is_open:
             self.cluster.pause_pulls(paused=not has_room)
         if has_room:
-            for group in self.groups:
-                group.ring_all()
+            for pull in [pull for group in self.groups for pull in group.owned.values()]:
+                if pull.flow.held_because == "budget":
+                    pull.bell.ring()
 
     # Pictures
 
@@ -216,8 +213,9 @@ class Membership:
         )
 
     def _is_well(self, group: ConsumerGroup) -> bool:
-        is_kept = not group.cannot_send_back and not self.cluster.retry_rooms.complaints(group.plan.name)
-        return group.is_balanced and is_kept and not group.crews.hanging
+        crew = group.kind.crew
+        is_kept = not crew.unsent and not self.cluster.retry_rooms.complaints(group.plan.name)
+        return group.rebalance.is_settled and is_kept and not crew.hanging
 
     def __repr__(self) -> str:
         return f"<Membership of {len(self.groups)} groups>"

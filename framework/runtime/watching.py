@@ -24,7 +24,7 @@ def start_census(group: ConsumerGroup, member: str, cluster: Cluster, world: Wor
     plan = group.plan
     census = CensusLoop(
         plan.name, plan.subscriptions[0].topic, member, lambda: profile_of(group.plan), cluster.inquiries,
-        world.clock, members=lambda: group.members,
+        world.clock, members=lambda: group.rebalance.members,
     )  # fmt: skip
     supervise(tree, f"census {plan.name}", census.run, world.chance)
     return census
@@ -57,7 +57,7 @@ async def start_rooms(
     watch = RoomWatch(
         cluster.retry_rooms,
         # A broadcasting group sends nothing back.
-        lambda: [(group.plan.name, tuple(group.subscriptions)) for group in groups() if group.alone is None],
+        lambda: [(group.plan.name, tuple(group.subscriptions)) for group in groups() if not group.plan.broadcasting],
         world.chance,
     )
     await watch.refuse()

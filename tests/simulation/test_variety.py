@@ -20,7 +20,7 @@ from framework.hooks.builtin.allocation.machine_room import MachineRoom
 from framework.model.pulled import Found
 from framework.model.queue import MessageQueue
 from framework.runtime.app import App
-from framework.runtime.group.broadcasting import Broadcasting
+from framework.runtime.group import kind
 from framework.services.call import batch_calls, deliver
 from framework.services.offsets.local_offsets import LocalOffsets
 from framework.services.orderly import ends
@@ -117,7 +117,7 @@ def test_a_batch_that_goes_on_behind_its_failed_message_is_noticed(monkeypatch: 
 
 
 def test_offsets_of_a_broadcasting_group_that_are_told_a_broker_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Broadcasting, "pulls", lambda alone, pulls: pulls)
+    monkeypatch.setattr(kind, "WithoutOffsets", lambda pulls: pulls)
     assert {"everybody is told"} & broken_truths("broadcasting")
 
 

@@ -1,4 +1,4 @@
 """One consumer group: its plan, its parts and the order in which it takes and leaves queues.
 
-Open to other rooms: `broadcasting`, `group`, `plan`, `subscribing`.
+Open to other rooms: `group`, `plan`, `subscribing`.
 """

@@ -1,43 +1,20 @@
-"""Broadcasting: what a group has in place of brokers' offsets, other members and copies, when every member is given
-every message. Wiring only.
-"""
+"""Broadcasting: what stands in for other members, commits and locks when every member is given every message."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
 
 from framework.core.order_lease import OrderLease
 from framework.core.rolls import Roll
 from framework.model.pulled import PullResult
 from framework.model.queue import MessageQueue
-from framework.net.task_tree import TaskTree
-from framework.ports import World
-from framework.runtime.group.plan import GroupPlan
-from framework.services.offsets.local_offsets import LocalOffsets
-from framework.services.outcome.retry_in_place import RetryInPlace
 from framework.services.queue.pull import QueuePulls
-from framework.services.rebalance import KnowsMembers
 
 NEVER_OVER = 2**62
 
 
-class Broadcasting:
-    """One per broadcasting group."""
-
-    def __init__(self, plan: GroupPlan, member: str, brokers: Any, world: World, tree: TaskTree) -> None:
-        assert plan.broadcasting is not None
-        self.offsets = LocalOffsets(plan.broadcasting, brokers, world, tree)
-        self.members: KnowsMembers = _Alone(member)
-        self.again = RetryInPlace(plan.settings.concurrency, tree, world.clock, world.workers)
-
-    def pulls(self, pulls: QueuePulls) -> QueuePulls:
-        """The same pulls, which tell the broker no offset: it would take it for the whole group's."""
-        return _Untold(pulls)
-
-
-class _Alone:
+class OnlyMember:
     """The member list of a group whose members do not divide anything: each is the only one."""
 
     def __init__(self, member: str) -> None:
@@ -47,7 +24,9 @@ class _Alone:
         return [Roll(broker, (self._member,)) for broker in brokers]
 
 
-class _Untold:
+class WithoutOffsets:
+    """The same pulls, which carry no offset to the broker: it would take it for the whole group's."""
+
     def __init__(self, pulls: QueuePulls) -> None:
         self._pulls = pulls
 

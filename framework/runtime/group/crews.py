@@ -30,7 +30,12 @@ class Crews:
     """One per group that is not orderly. Each of its crews runs as many handlers at once as the group may."""
 
     def __init__(
-        self, plan: GroupPlan, retries: Handling, world: World, tree: TaskTree, lines: Recurring | None = None
+        self,
+        plan: GroupPlan,
+        handlings: Iterable[Handling],
+        world: World,
+        tree: TaskTree,
+        lines: Recurring | None = None,
     ) -> None:
         self._name, self._world, self._tree = plan.name, world, tree
         self._size = plan.settings.concurrency
@@ -40,22 +45,22 @@ class Crews:
         self._batches: dict[Batching, BatchCrew] = {}
         self._watched: list[WatchedCrew] = [self._tasks, self._threads]
         """All of them; the expiry looks at what is in here."""
-        self.serve(plan, retries)
+        self.serve(handlings)
         self._was_hanging = 0
         self.expiry = Expiry(
             plan.name, self._watched, world.clock, plan.expiry, plan.settings.timeout, self._looked, plan.listeners,
             lines,
         )  # fmt: skip
 
-    def serve(self, plan: GroupPlan, retries: Handling) -> None:
-        """Have a crew for each of these handlers. Those of others stay: what was begun may still end."""
+    def serve(self, handlings: Iterable[Handling]) -> None:
+        """Have a crew for each of these. Those of others stay: what was begun may still end."""
         world, had_tasks = self._world, self._has_tasks
-        for each in (*plan.handling.values(), retries):
+        for each in handlings:
             if each.batching is None:
                 self._has_tasks = self._has_tasks or each.is_async
             elif each.batching not in self._batches:
                 crew = self._batches[each.batching] = BatchCrew(
-                    plan.name, self._size, each.batching, clock=world.clock, workers=world.workers, tree=self._tree
+                    self._name, self._size, each.batching, clock=world.clock, workers=world.workers, tree=self._tree
                 )
                 self._watched.append(crew)
         if self._is_started and self._has_tasks and not had_tasks:

@@ -1,4 +1,4 @@
-"""Ordering: what an orderly group has beside a concurrent one: leases, and one worker a queue. Wiring only.
+"""Ordering: how an orderly group runs handlers: one worker per queue, under a lock. Wiring only.
 
 Every queue of the group is consumed under a lock, those of its retry topic too, as the Java client does: nothing of
 ours puts messages there, but the group may have been a concurrent one, and a lock keeps Java members from its queues.
@@ -6,103 +6,123 @@ ours puts messages there, but the group may have been a concurrent one, and a lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
-from framework.core.offsets import OffsetTable
+from framework.core.order_lease import OrderLease
 from framework.core.queue_flow import QueueState
-from framework.core.retry import decide_in_order
-from framework.hooks.listeners import NOBODY, Listeners
 from framework.model.queue import MessageQueue
-from framework.net.task_tree import TaskTree
-from framework.ports import World
 from framework.runtime.group.broadcasting import NoLeases
-from framework.runtime.reports import GroupReports
-from framework.services.crew.run import MessageCounts
+from framework.runtime.group.parts import GroupParts
+from framework.runtime.group.plan import GroupPlan, Handling
 from framework.services.orderly.crew import Orderly
-from framework.services.orderly.desk import InOrder
-from framework.services.orderly.ends import Decide
 from framework.services.orderly.lease import LeaseLoop
-from framework.services.queue.pull import GroupSide, PullLoop
+from framework.services.outcome.outcomes import Decide
+from framework.services.queue.pull import GroupSide, PullLoop, TakesChunks
 from framework.services.supervise import supervise
 
 
 class Ordering:
-    """One per orderly group. The group tells it which queues come and go."""
+    """One per orderly group; its counterpart is `Concurrent`, with the same methods."""
 
-    def __init__(
-        self,
-        group: str,
-        member: str,
-        *,
-        concurrency: int,
-        max_retries: int,
-        stuck_after_ms: int,
-        brokers: Any,
-        world: World,
-        tree: TaskTree,
-        reports: GroupReports,
-        side: GroupSide,
-        counts: MessageCounts,
-        offsets: OffsetTable,
-        owned: Mapping[MessageQueue, PullLoop],
-        restart: Callable[[PullLoop], None],
-        decide: Decide = decide_in_order,
-        no_leases: NoLeases | None = None,
-        listeners: Listeners = NOBODY,
-    ) -> None:
-        self._group, self._world, self._tree = group, world, tree
-        self._offsets, self._owned, self._restart = offsets, owned, restart
-        self.crew = Orderly(
-            group, concurrency, max_retries=max_retries, stuck_after_ms=stuck_after_ms, brokers=brokers,
-            reports=reports, side=side, counts=counts, clock=world.clock, workers=world.workers, chance=world.chance,
-            tree=tree, decide=decide, listeners=listeners,
+    pending = hanging = 0
+    """A failed message stays in its queue, and no worker is replaced."""
+
+    def __init__(self, parts: GroupParts, decide: Decide, side: GroupSide, restart: Callable[[PullLoop], None]) -> None:
+        plan, brokers, world = parts.plan, parts.cluster.brokers, parts.world
+        self._parts, self._restart = parts, restart
+        self._crew = Orderly(
+            plan.name, plan.settings.concurrency, max_retries=plan.max_retries,
+            stuck_after_ms=plan.settings.stuck_after, brokers=brokers, reports=parts.reports, side=side,
+            counts=parts.counts, clock=world.clock, workers=world.workers, chance=world.chance, tree=parts.tree,
+            decide=decide, listeners=plan.listeners,
         )  # fmt: skip
-        self.leases = no_leases or LeaseLoop(
-            group, member, brokers, world.clock, granted=self._granted, lost=self._lost
+        self._leases = (
+            LeaseLoop(plan.name, parts.member, brokers, world.clock, granted=self._granted, lost=self._lost)
+            if plan.needs_locks
+            else NoLeases()
         )
 
     def start(self) -> None:
-        supervise(self._tree, f"leases {self._group}", self.leases.run, self._world.chance)
+        supervise(self._parts.tree, f"leases {self._parts.plan.name}", self._leases.run, self._parts.world.chance)
 
-    def take(self, pull: PullLoop, how: InOrder) -> None:
-        """The queue is ours to claim; its flow begins once it is locked."""
-        self.crew.take(pull, self.leases.claim(pull.queue), how)
+    def adopt(self, plan: GroupPlan, size: int) -> None:
+        """Run at most `size` handlers at once from now on, none where the group is paused."""
+        self._crew.resize(size)
 
-    async def give_back(self, queue: MessageQueue) -> None:
-        """The last thing done with a queue, when its offset is confirmed.
+    def handlings_changed(self) -> None:
+        """Each queue is given its own when it is taken."""
 
-        Where a handler still runs, the lock is left to run out: the next owner begins a minute later, not beside it.
+    def of(self, handling: Handling) -> TakesChunks:
+        """The crew that runs this handler."""
+        return self._crew
+
+    def own(self, pull: PullLoop, handling: Handling) -> None:
+        """A queue is ours to claim; its flow begins once it is locked."""
+        self._crew.take(pull, self._leases.claim(pull.queue), handling.in_order)
+
+    def not_success(self, *_: object) -> None:
+        raise AssertionError("an orderly queue's worker decides about its messages itself")
+
+    # A queue that is left
+
+    def leaving(self, pull: PullLoop, *, is_handed_on: bool) -> None:
+        if is_handed_on:
+            self._crew.close_gaps(pull.queue)
+
+    def busy(self, pull: PullLoop, until: float = 0.0) -> int:
+        """Whether handlers of the queue run, or are to until then."""
+        return int(self._crew.is_busy(pull.queue, int(until * 1000)))
+
+    async def release(self, queue: MessageQueue) -> None:
+        """Unlock the queue. Where a handler still runs, the lock is left to run out: the next owner begins a minute
+        later, not beside it.
         """
-        await self.leases.release(queue, unlock=not self.crew.is_busy(queue))
-        self.crew.leave(queue)
+        await self._leases.release(queue, unlock=not self._crew.is_busy(queue))
+        self._crew.leave(queue)
+
+    # What holds messages up
+
+    @property
+    def unsent(self) -> int:
+        """Queues whose dead letter no broker has taken yet, though it was tried."""
+        return self._crew.unsent
+
+    def blocked_because(self, pull: PullLoop) -> str | None:
+        if pull.flow.state is QueueState.CLAIMED:
+            return self._leases.waits_because(pull.queue) or "waits for its lock"
+        return self._crew.blocked_because(pull.queue)
+
+    def connection_made(self) -> None:
+        """Nothing waits for it."""
+
+    def connection_lost(self, address: str) -> None:
+        """A broker may have been restarted, and have forgotten who holds which queue."""
+        self._leases.connection_lost(address)
+
+    def lease_of(self, queue: MessageQueue) -> OrderLease | None:
+        return self._leases.of(queue)
+
+    # Locks come and go
 
     def _granted(self, queue: MessageQueue) -> None:
-        pull = self._owned[queue]
+        pull = self._parts.owned[queue]
         if pull.flow.state is QueueState.CLAIMED:
             pull.flow.lease_granted()
             pull.bell.ring()
 
     def _lost(self, queue: MessageQueue) -> None:
         """Nothing more starts, nothing more counts; the pull under way must not be answered into the next window."""
-        pull = self._owned[queue]
+        pull, offsets = self._parts.owned[queue], self._parts.offsets
         if not pull.flow.window.is_closed:
-            pull.flow.window.confirmed(self._offsets.held(queue))
+            pull.flow.window.confirmed(offsets.held(queue))
             pull.lost += pull.flow.window.unconfirmed()
         pull.flow.lease_lost()
-        self.crew.clear(queue)
-        self._offsets.forget(queue)
+        self._crew.clear(queue)
+        offsets.forget(queue)
         if pull.flow.state is QueueState.CLAIMED:
             self._restart(pull)
         else:
             pull.quiet.ring()
 
-    def reason(self, queue: MessageQueue) -> str | None:
-        """Why a queue does not get on, as far as that is a matter of order."""
-        pull = self._owned.get(queue)
-        if pull is not None and pull.flow.state is QueueState.CLAIMED:
-            return self.leases.waits_because(queue) or "waits for its lock"
-        return self.crew.blocked_because(queue)
-
     def __repr__(self) -> str:
-        return f"<Ordering {self.crew} {self.leases}>"
+        return f"<Ordering {self._crew} {self._leases}>"

@@ -101,6 +101,11 @@ class GroupPlan:
         return {each.topic: each for each in (*self.subscriptions, *retried)}
 
     @property
+    def needs_locks(self) -> bool:
+        """Whether each of its queues is consumed under a broker's lock."""
+        return self.orderly and self.broadcasting is None
+
+    @property
     def version(self) -> int:
         """Rises with each change of the subscriptions."""
         return max(each.version for each in self.subscriptions)

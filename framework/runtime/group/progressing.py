@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import structlog
@@ -10,21 +10,20 @@ import structlog
 from framework.client.cluster import Cluster
 from framework.client.kept_progress import KeptProgress
 from framework.client.producer import Producer
-from framework.core.offsets import OffsetTable
 from framework.errors import Refused, StoreError
 from framework.model.contracts import KeepsProgress, Kept
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.model.reserved import progress_topic
-from framework.net.task_tree import TaskTree
 from framework.ports import Files, World
 from framework.runtime.build.remembering import opened_store
+from framework.runtime.group.parts import GroupParts
 from framework.runtime.group.plan import Keeping
 from framework.services.offsets.asked_store import AskedStore
 from framework.services.offsets.progress import ProgressCounts, QueueProgress
 from framework.services.offsets.progress_loop import ProgressLoop
 from framework.services.offsets.progress_use import StoreUse
-from framework.services.queue.pull import PullLoop
+from framework.services.rebalance import RebalanceLoop
 from framework.services.supervise import supervise
 from framework.wire.codes import ResponseCode
 
@@ -38,14 +37,10 @@ MAY_NOT_BE_MADE = (ResponseCode.TOPIC_NOT_EXIST, ResponseCode.NO_PERMISSION)
 class Progressing:
     """One per group that keeps its progress."""
 
-    def __init__(
-        self, group: str, keeping: Keeping, cluster: Cluster, offsets: OffsetTable, world: World, tree: TaskTree,
-        owned: Callable[[], Iterable[PullLoop]], member: str, members: Callable[[], Sequence[str]],
-        changes: Callable[[], int] = lambda: 0,
-    ) -> None:  # fmt: skip
+    def __init__(self, parts: GroupParts, keeping: Keeping, rebalance: RebalanceLoop) -> None:
         self.counts = ProgressCounts()
-        self._member, self._members = member, members
-        self._group, self._cluster, self._offsets, self._world, self._tree = group, cluster, offsets, world, tree
+        self._parts, self._rebalance, self._group = parts, rebalance, parts.plan.name
+        group, cluster, world = parts.plan.name, parts.cluster, parts.world
         means = _Means(group, f"{keeping.folder}/{group}", cluster, world)
         here = f"consumers.{group}.progress"
         store = opened_store(keeping.store, means, here)
@@ -54,40 +49,38 @@ class Progressing:
             store = self._instead = _OrInstead(
                 group, store, opened_store(keeping.instead, means, here), is_expected=keeping.is_auto
             )  # fmt: skip
-        self._use = self._use_of(keeping, self._instead, changes) if keeping.is_auto and self._instead else None
+        self._use = self._use_of(keeping, self._instead) if keeping.is_auto and self._instead else None
         self._store = AskedStore(group, keeping.store.name, store, world.clock)
         self._has_ranges = keeping.has_ranges
-        self._loop = ProgressLoop(group, owned, tree)
+        self._loop = ProgressLoop(group, parts.owned.values, parts.tree)
 
     def start(self) -> None:
-        if not self._has_ranges:
-            return
-        supervise(self._tree, f"progress {self._group}", self._loop.run, self._world.chance)
+        if self._has_ranges:
+            supervise(self._parts.tree, f"progress {self._group}", self._loop.run, self._parts.world.chance)
 
     def of(self, queue: MessageQueue) -> QueueProgress:
         """For one acquisition of a queue."""
+        parts, cluster = self._parts, self._parts.cluster
         return QueueProgress(
-            self._group, queue, self._store, self._cluster.peeks, self._offsets, self._world.clock, self.counts,
-            self._cluster.brokers.query_offset, self._member, self._members, has_ranges=self._has_ranges,
-            tells_epoch=self._tells_epoch, fence=self._cluster.fences.of(self._group, queue), use=self._use,
+            self._group, queue, self._store, cluster.peeks, parts.offsets, parts.world.clock, self.counts,
+            cluster.brokers.query_offset, parts.member, lambda: self._rebalance.members, has_ranges=self._has_ranges,
+            tells_epoch=self._tells_epoch, fence=cluster.fences.of(self._group, queue), use=self._use,
         )  # fmt: skip
 
     def _tells_epoch(self) -> bool:
         """What each machine counts for itself says nothing to the others; nor does what not every owner has."""
         return self._use is None and (self._instead is None or not self._instead.is_used)
 
-    def _use_of(self, keeping: Keeping, either: _OrInstead, changes: Callable[[], int]) -> StoreUse:
+    def _use_of(self, keeping: Keeping, either: _OrInstead) -> StoreUse:
         """`auto`: the store is left alone until there is a use for it."""
-        topic, routes = progress_topic(self._group), self._cluster.routes
+        topic, routes = progress_topic(self._group), self._parts.cluster.routes
 
         def store() -> tuple[str, str]:
             return (LOCAL if either.is_used else keeping.store.name), either.refusal
 
-        return StoreUse(self._group, lambda: routes.knows(topic), either.has_file, changes, store)
-
-    async def release(self, pull: PullLoop) -> bool:
-        """A queue is given back: its successor may begin. Whether what has ended above a gap is nobody's to repeat."""
-        return pull.progress is not None and await pull.progress.release(pull.flow.window)
+        return StoreUse(
+            self._group, lambda: routes.knows(topic), either.has_file, lambda: self._rebalance.changes, store
+        )
 
 
 class _Means:

@@ -81,10 +81,17 @@ def total(each: Iterable[MessageCounts]) -> MessageCounts:
 
 def idle_ms(groups: Sequence[ConsumerGroup], engines: Iterable[int], clock: Clock) -> int:
     """For how long nothing was handled and nothing was left to handle; 0 while there is work."""
-    if not all(group.is_caught_up for group in groups):
+    if not all(_is_caught_up(group) for group in groups):
         return 0
     now = clock.monotonic()
     return min([*engines, *(int((now - each.last_activity) * 1000) for each in groups)], default=0)
+
+
+def _is_caught_up(group: ConsumerGroup) -> bool:
+    """Every owned queue has handled what its broker had, as of the last answers."""
+    flows = [pull.flow for pull in group.owned.values()]
+    is_handled = all(flow.caught_up and flow.window.is_empty for flow in flows)
+    return bool(flows) and not group.kind.crew.pending and is_handled
 
 
 def _group(
@@ -108,13 +115,13 @@ def _group(
         raised=counts.raised,
         nothing=counts.nothing,
         timed_out=counts.timed_out,
-        is_balanced=group.is_balanced,
+        is_balanced=group.rebalance.is_settled,
         subscriptions=tuple(group.subscriptions.values()),
         paces={topic: rates.pace(now_ms) for topic, rates in sorted(group.rates.items())},
         settings={**shown(settings), "max_retries": str(group.plan.max_retries)},
         consume_from=consume_from(group.plan),
         is_orderly=group.plan.orderly,
-        cannot_send_back=group.cannot_send_back,
+        cannot_send_back=group.kind.crew.unsent,
         is_broadcasting=group.plan.broadcasting is not None,
         awaited=group.progress.counts.awaited if group.progress is not None else 0,
         absent=group.rebalance.absent,
@@ -149,9 +156,7 @@ def shown(settings: ConsumerSettings) -> dict[str, str]:
 
 
 def _queue(pull: PullLoop, group: ConsumerGroup, clock: Clock) -> QueueSnapshot:
-    flow, order = pull.flow, group.order
-    blocked = group.blocked_because(pull)
-    lease = None if order is None else order.leases.of(pull.queue)
+    flow, blocked, lease = pull.flow, group.blocked_because(pull), group.kind.crew.lease_of(pull.queue)
     window = flow.window
     held = [chunk.messages for chunk in window.chunks if chunk.count]
     behind_ms = clock.now_ms() - clock.monotonic() * 1000

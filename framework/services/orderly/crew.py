@@ -31,8 +31,9 @@ from framework.ports import Chance, Clock, Workers
 from framework.services.crew.run import MessageCounts
 from framework.services.orderly.calls import OrderCalls
 from framework.services.orderly.desk import Desk, InOrder, Lane
-from framework.services.orderly.ends import Buries, Decide, OrderlyOutcomes, Tells
+from framework.services.orderly.ends import Buries, OrderlyOutcomes, Tells
 from framework.services.orderly.watch import LOOK_AROUND_MS, Alarms, Pulse, StuckWatch, why_blocked, why_full
+from framework.services.outcome.outcomes import Decide
 from framework.services.queue.pull import GroupSide, PullLoop
 
 log = structlog.get_logger()

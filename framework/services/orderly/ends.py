@@ -6,7 +6,7 @@ What an outcome means is `core/retry.py`'s. A result of a lease that is gone cha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -25,6 +25,7 @@ from framework.model.outcome import Commit, Outcome, Rollback
 from framework.ports import Chance, Clock
 from framework.services.crew.run import MessageCounts
 from framework.services.orderly.desk import Lane
+from framework.services.outcome.outcomes import Decide, ReportsOutcomes
 from framework.services.outcome.unopened import CAUSES
 from framework.services.queue.pull import GroupSide
 
@@ -37,19 +38,10 @@ class Buries(Protocol):
     async def dead_letter(self, message: Message, group: str, words: LastWords | None = None) -> None: ...
 
 
-class Tells(Protocol):
-    """Who is told what became of deliveries that were not plain success."""
+class Tells(ReportsOutcomes, Protocol):
+    """Reports deliveries that were not plain success, and what they block."""
 
-    def ended(
-        self, event: str, group: str, message: Message, outcome: Outcome, elapsed_ms: float, *, reason: str = "",
-        error: str = "",
-    ) -> None: ...  # fmt: skip
-    def failed(self, group: str, message: Message, error: Exception) -> None: ...
     def blocked(self, group: str, message: Message, queue: str, reason: str, named: Mapping[str, Any]) -> None: ...
-    def words(self, reason: str, error: str) -> LastWords: ...
-
-
-Decide = Callable[[Outcome, int, int], Settle | SendBack | Stay]
 
 
 class OrderlyOutcomes:

@@ -28,7 +28,7 @@ def test_a_changed_size_is_the_number_of_workers(size: int, *, is_started: bool)
         )  # fmt: skip
         tree = TaskTree(on_error=lambda *_: None)
         before = len(asyncio.all_tasks())
-        crews = Crews(plan, plan.handling["orders"], real_world(), tree)
+        crews = Crews(plan, plan.handling.values(), real_world(), tree)
         if is_started:
             crews.start()
         crews.adopt(plan, size)

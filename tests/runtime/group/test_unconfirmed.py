@@ -116,8 +116,8 @@ def test_what_broadcasting_could_not_write_is_counted(tmp_path: Path, monkeypatc
         task = asyncio.get_running_loop().create_task(app.run())
         await until(lambda: app.counts.handled == 20)
         (group,) = app._groups
-        assert group.alone is not None
-        offsets = group.alone.offsets
+        offsets = group.kind.files
+        assert offsets is not None
         await until(lambda: sum(max(offsets.stored(queue), 0) for queue in group.owned) == 20)
         is_full = True
         await send(broker, "orders", "20", "21", "22")

@@ -101,7 +101,7 @@ def test_messages_that_are_held_show_with_their_offsets_and_what_they_are_doing(
         assert all(each.commit_offset == each.cached_offset_min for each in held)
         stack = info.stack or ""
         assert "wait_for_the_gate" in stack, "the handler that everybody waits for is what one looks for"
-        assert "PullLoop.run(services/queue/pull.py:" in stack
+        assert "PullLoop.run(queue/pull.py:" in stack
 
     run(scenario)
 

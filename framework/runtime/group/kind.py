@@ -1,0 +1,68 @@
+"""GroupKind: what differs between groups: whether handlers run concurrently or in order, and whether members share the
+messages or are given all of them each (broadcasting). The two are chosen apart from each other, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from framework.core.broadcasting import decide_broadcasting
+from framework.core.retry import decide, decide_in_order
+from framework.model.queue import MessageQueue
+from framework.runtime.group.broadcasting import OnlyMember, WithoutOffsets
+from framework.runtime.group.concurrent import Concurrent
+from framework.runtime.group.ordering import Ordering
+from framework.runtime.group.parts import GroupParts
+from framework.services.offsets.commit import Commits
+from framework.services.offsets.local_offsets import LocalOffsets
+from framework.services.outcome.outcomes import Decide
+from framework.services.queue.position import KnowsOffsets
+from framework.services.queue.pull import GroupSide, PullLoop, QueuePulls
+from framework.services.rebalance import KnowsMembers
+
+
+class KeepsOffsets(KnowsOffsets, Commits, Protocol):
+    """Where a group's offsets are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKind:
+    """One per group."""
+
+    crew: Concurrent | Ordering
+    """Runs the handlers, and carries out what becomes of messages."""
+    offsets: KeepsOffsets
+    stored: Callable[[MessageQueue], int]
+    """The offset that is known to be stored; -1 where none is."""
+    members: KnowsMembers
+    pulls: Callable[[QueuePulls], QueuePulls]
+    """What stands between a queue and its pulls."""
+    files: LocalOffsets | None = None
+    """Of a broadcasting group."""
+
+    def open(self) -> None:
+        """Read what is kept on this machine, before the group starts."""
+        if self.files is not None:
+            self.files.open()
+
+    def close(self) -> None:
+        if self.files is not None:
+            self.files.close()
+
+
+def kind_of(parts: GroupParts, side: GroupSide, restart: Callable[[PullLoop], None]) -> GroupKind:
+    """What this group's plan asks for."""
+    plan, cluster = parts.plan, parts.cluster
+
+    def crew(concurrent: Decide, in_order: Decide) -> Concurrent | Ordering:
+        return Ordering(parts, in_order, side, restart) if plan.orderly else Concurrent(parts, concurrent)
+
+    if plan.broadcasting is None:
+        stored = partial(cluster.fences.stored, plan.name)
+        return GroupKind(crew(decide, decide_in_order), cluster.brokers, stored, cluster.brokers, lambda pulls: pulls)
+    local = LocalOffsets(plan.broadcasting, cluster.brokers, parts.world, parts.tree)
+    only = OnlyMember(parts.member)
+    return GroupKind(crew(decide_broadcasting, decide_broadcasting), local, local.stored, only, WithoutOffsets, local)

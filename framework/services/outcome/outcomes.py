@@ -1,0 +1,126 @@
+"""Outcomes: what becomes of messages of one group whose handlers ended otherwise than in plain success.
+
+An outcome is named, decided upon by the core, counted, reported, and then carried out: a broker keeps a copy, the
+message is retried in place, or it is settled here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import structlog
+
+from framework import marks
+from framework.core.chunk import Chunk
+from framework.core.results import result_of
+from framework.core.retry import SendBack, Settle, Stay, cut_short
+from framework.model.delay_levels import LEVEL_MAX
+from framework.model.durations import to_text
+from framework.model.last_words import LastWords
+from framework.model.message import Message
+from framework.model.outcome import Outcome
+from framework.ports import Clock
+from framework.services.crew.run import MessageCounts
+from framework.services.outcome.retry_in_place import RetryInPlace
+from framework.services.outcome.settle import Parked, Settler
+from framework.services.outcome.unopened import CAUSES, Unopened
+from framework.services.queue.pull import PullLoop
+
+log = structlog.get_logger()
+
+Decide = Callable[[Outcome, int, int], Settle | SendBack | Stay]
+"""What comes of an outcome, the attempt that it is of, and how many retries there may be."""
+
+
+class ReportsOutcomes(Protocol):
+    """Reports deliveries that were not plain success."""
+
+    def ended(
+        self, event: str, group: str, message: Message, outcome: Outcome, elapsed_ms: float, *, reason: str = "",
+        error: str = "",
+    ) -> None: ...  # fmt: skip
+    def failed(self, group: str, message: Message, error: Exception) -> None: ...
+    def words(self, reason: str, error: str) -> LastWords: ...
+
+
+class Outcomes:
+    """One per group that is not orderly."""
+
+    def __init__(
+        self,
+        group: str,
+        max_retries: int,
+        decide: Decide,
+        *,
+        counts: MessageCounts,
+        settler: Settler,
+        retries: RetryInPlace,
+        unopened: Unopened,
+        reports: ReportsOutcomes,
+        clock: Clock,
+        is_async: Callable[[str], bool],
+    ) -> None:
+        """`is_async`: whether a topic's handler is awaited."""
+        self._group, self._max_retries, self._decide, self._is_async = group, max_retries, decide, is_async
+        self._counts, self._settler, self._retries, self._unopened = counts, settler, retries, unopened
+        self._reports, self._clock = reports, clock
+        self._has_warned = False
+        """Of a delay that brokers have no level for."""
+
+    def not_success(self, pull: PullLoop, chunk: Chunk, index: int, result: object, started: float) -> None:
+        """Not plain success: name the outcome, decide, carry out."""
+        if chunk.window.is_closed:
+            marks.sometimes("a handler ended after its queue was gone")
+            self._counts.late += 1
+            return
+        group, message = self._group, chunk.messages[index]
+        result = pull.judged(message, result)
+        if isinstance(result, CAUSES):
+            self._unopened.put(pull, chunk, index, result, is_async=self._is_async(pull.queue.topic))
+            return
+        elapsed_ms = (self._clock.monotonic() - started) * 1000
+        end = result_of(result)
+        outcome = end.outcome
+        decision = self._decide(outcome, message.attempt, self._max_retries)
+        self._counts.add_kind(end.kind)
+        if end.error is not None:
+            self._reports.failed(group, message, end.error)
+        now_ms = self._clock.monotonic_ms()
+        if isinstance(decision, Stay):
+            pull.rates.failed(now_ms)
+            self._counts.add("retry")
+            self._reports.ended("retry", group, message, outcome, elapsed_ms, error=end.error_type)
+            is_async = self._is_async(pull.queue.topic)
+            self._retries.put(pull, chunk, index, pause_ms=decision.pause_ms, is_async=is_async)
+            return
+        if isinstance(decision, Settle):
+            pull.rates.handled(now_ms, 1, 0.0)
+            self._counts.add(decision.event)
+            chunk.finish(index)
+            if decision.event != "handled":  # plain success was reported by the observer around the call
+                self._reports.ended(decision.event, group, message, outcome, elapsed_ms, error=end.error_type)
+            if chunk.is_finished:
+                pull.left(chunk, 0)
+            return
+
+        copy = decision
+        pull.rates.failed(now_ms)
+        if copy.level == LEVEL_MAX and not self._has_warned and (wish_ms := cut_short(outcome)) is not None:
+            self._has_warned = True
+            log.warning(
+                "delay shortened",
+                group=group, topic=pull.queue.topic, wanted=to_text(wish_ms),
+                reason="brokers have delay levels up to two hours",
+            )  # fmt: skip
+
+        def settled(parked: Parked) -> None:
+            self._counts.add(copy.event)
+            if parked.chunk.finish(parked.index):
+                pull.left(parked.chunk, 0)
+            self._reports.ended(
+                copy.event, group, message, outcome, elapsed_ms, reason=copy.reason, error=end.error_type
+            )
+
+        words = self._reports.words(copy.reason, end.error_type) if copy.event == "dead_lettered" else None
+        self._settler.put(chunk, index, copy, settled, pull.quiet.ring, words)
