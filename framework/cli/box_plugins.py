@@ -1,6 +1,6 @@
-"""`--plugin` of the box: plugins whose handlers of requests it takes.
+"""`--plugin` of the built-in broker: plugins whose request handlers it uses.
 
-None is loaded that is not named: the box is up in a moment, and what applications need need not be there.
+Only named plugins are loaded, so the broker starts fast, and needs nothing of what applications need.
 """
 
 from __future__ import annotations
@@ -17,17 +17,15 @@ if TYPE_CHECKING:
     from framework.model.box import BoxHandler
     from framework.ports import Clock
 
-HELP = "answer requests as this plugin says, by register_broker_handlers: an installed one, or package.module[:Class]"
+HELP = "use this plugin's request handlers (register_broker_handlers): an installed one, or package.module[:Class]"
 
 
 def add_option(parser: argparse.ArgumentParser, name: str) -> None:
-    parser.add_argument(
-        name, dest="box_plugins", metavar="NAME", action="append", default=[], help=f"{HELP}; repeatable"
-    )
+    parser.add_argument(name, metavar="NAME", action="append", default=[], help=f"{HELP}; repeatable")
 
 
 def handlers_of(names: Sequence[str], clock: Clock) -> Mapping[int, BoxHandler] | None:
-    """What they answer, by request code; ConfigurationError for one that is not there, or answers nothing."""
+    """Their handlers by request code; ConfigurationError for one that is not installed, or has none."""
     if not names:
         return None
     from framework.hooks.host import PluginHost, installed
@@ -47,5 +45,7 @@ def handlers_of(names: Sequence[str], clock: Clock) -> Mapping[int, BoxHandler] 
     for name in names:
         short = name.partition(":")[0].rpartition(".")[2] if name in local else name
         if short not in host.order["register_broker_handlers"]:
-            raise ConfigurationError(f"plugin {name!r} has no register_broker_handlers, so the box has no use for it")
+            raise ConfigurationError(
+                f"plugin {name!r} has no register_broker_handlers, so the built-in broker cannot use it"
+            )
     return host.broker_handlers

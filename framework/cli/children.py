@@ -33,7 +33,7 @@ class Child:
         self.is_ready = False
         self.is_asked = False
         """Whether it was asked to end."""
-        self.worn: str | None = None
+        self.recycle_reason: str | None = None
         """Why it should be replaced, as it says itself."""
         self.is_seen = False
         """Whether whoever supervises has dealt with its end."""
@@ -134,10 +134,10 @@ class Children:
             self.totals.add(totals)
             return
         event = event_in(line)
-        if event is not None and event["event"] in {"ready", "worn"}:
+        if event is not None and event["event"] in {"ready", "recycle"}:
             child.is_ready = True
-            if event["event"] == "worn":  # said once, and where messages wait, before "ready"
-                child.worn = event.get("reason")
+            if event["event"] == "recycle":  # said once, and where messages wait, before "ready"
+                child.recycle_reason = event.get("reason")
             self._changed()
             return
         self._on_line(line)

@@ -1,6 +1,6 @@
-"""`cluster.embedded`: the broker in the box that `run` brings along, at the address of the one name server named.
+"""`cluster.embedded`: the built-in broker that `run` starts, at the address of the one name server in the settings.
 
-A parent of several processes has it, so that it stays while children come and go.
+With several processes it runs in their parent, so that it stays while children come and go.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`framework-app`: finds the command, runs it, and turns every error into one line and an exit code.
 
-Knows the commands by name only; each is imported when it is asked for. A traceback is for `--debug`.
+Knows the commands by name only; each is imported when it is called. Tracebacks need `--debug`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from framework.runtime.logs import streams
 
 COMMANDS = {
     "run": "consume with the handlers of an application",
-    "dev": "the same with a broker in the box, a reload at each change, and a line a message",
-    "broker": "a broker in the box, for development and tests",
+    "dev": "the same with the built-in broker, a reload at each change, and one line per message",
+    "broker": "run the built-in broker, for development and tests",
     "new": "write the folder of a new application or plugin: `new app NAME`, `new plugin NAME`",
-    "check": "say everything that is wrong with settings, handlers and plugins",
-    "config": "say what the settings come to and from where, or print their JSON Schema for editors",
-    "plugins": "list what is loaded, where it comes from, which hooks it has",
+    "check": "list all errors in settings, handlers and plugins",
+    "config": "show each setting and where it comes from, or print their JSON Schema for editors",
+    "plugins": "list the loaded plugins, their sources and their hooks",
     "simulate": "run a whole cluster in virtual time from a seed",
 }
 
@@ -35,18 +35,18 @@ _DESCRIPTION = "Consume Apache RocketMQ in Python.\n\ncommands:\n" + "\n".join(
 )
 _EXAMPLES = """\
 examples:
-  framework-app dev example_app                       try it, without any broker
+  framework-app dev example_app                       try it; no broker is needed
   framework-app dev orders.py                         your own first handler
   framework-app new app order_desk                    a folder with a handler, settings and tests
-  framework-app check                                 before a deploy; 0 or 78
-  framework-app config schema > settings.schema.json  what editors complete framework-app.yaml with
-  framework-app config explain --written              what your file, variables and options changed
+  framework-app check                                 before a deployment; exits with 0 or 78
+  framework-app config schema > settings.schema.json  lets editors complete framework-app.yaml
+  framework-app config explain --written              what your file, variables and options set
   framework-app run shop --name-server 10.0.0.5:9876  against a cluster
   framework-app run shop --workers 4                  four processes
   framework-app run shop --only billing --set consumers.billing.concurrency=2
-  framework-app run shop --until-idle --json          handle what is there, then end; for scripts
-  framework-app run shop --wait-broker 30s            give up with 69; for CI
-  framework-app broker --data ./box --port 9876       a broker that remembers
+  framework-app run shop --until-idle --json          handle what is there, then exit; for scripts
+  framework-app run shop --wait-broker 30s            exit with 69 if no broker answers; for CI
+  framework-app broker --data ./box --port 9876       a broker that keeps its messages
 """
 
 

@@ -1,6 +1,6 @@
 """Options that several commands share, and what they mean for settings and for child processes.
 
-Owns the way from a command line to AppSettings and consumers. Runs nothing.
+Owns the path from a command line to AppSettings and consumers. Runs nothing.
 """
 
 from __future__ import annotations
@@ -11,17 +11,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from framework.errors import ConfigurationError, ConfigurationMistakes, Findings, nearest
 
 if TYPE_CHECKING:
     from framework.declare import Consumer
+    from framework.hooks.host import PluginHost
     from framework.settings.schema import AppSettings
+
+T = TypeVar("T")
 
 DEFAULT_IDLE = "2s"
 FROM_PARENT = "-"
-"""As `--name-server` of a child: its parent says it on stdin, once the broker in the box listens."""
+"""As `--name-server` of a child: its parent writes it to stdin, once the built-in broker listens."""
 
 
 def add_application(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +39,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         "-c", "--config", metavar="FILE", help="settings; else $FRAMEWORK_APP_CONFIG, ./framework-app.yaml"
     )
     parser.add_argument(
-        "--overlay", metavar="FILE", action="append", default=[], help="settings laid over those; repeatable"
+        "--overlay", metavar="FILE", action="append", default=[], help="settings that override those; repeatable"
     )
     parser.add_argument(
         "--set", metavar="a.b=c", action="append", default=[], dest="sets", help="one setting; repeatable"
@@ -47,7 +50,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 def add_running(parser: argparse.ArgumentParser) -> None:
     """How an application is run."""
     parser.add_argument(
-        "--workers", metavar="N", type=number(1, 256), default=1, help="processes; they share the queues"
+        "--workers", metavar="N", type=number(1, 256), default=1, help="number of processes; they share the queues"
     )
     parser.add_argument("--only", metavar="GROUP", action="append", default=[], help="only this group; repeatable")
     parser.add_argument(
@@ -56,21 +59,30 @@ def add_running(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const=DEFAULT_IDLE,
         type=duration,
-        help="end when nothing is left for so long",
+        help="exit after this long without work (default 2s)",
     )
-    parser.add_argument("--for", metavar="30s", type=duration, dest="length", help="end after so long")
-    parser.add_argument("--wait-broker", metavar="30s", type=duration, help="give up with 69 when no broker answers")
+    parser.add_argument("--for", metavar="30s", type=duration, dest="length", help="exit after this long")
+    parser.add_argument("--wait-broker", metavar="30s", type=duration, help="exit with 69 if no broker answers in time")
 
 
 def duration(text: str) -> str:
     """The text itself, once it is seen to be a duration."""
     from framework.settings.units import duration_ms
 
-    try:
-        duration_ms(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    reads(duration_ms)(text)
     return text
+
+
+def reads(read: Callable[[str], T]) -> Callable[[str], T]:
+    """The same for argparse, which shows the words of no other error."""
+
+    def reading(text: str) -> T:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return reading
 
 
 def number(least: int, most: int) -> Callable[[str], int]:
@@ -144,6 +156,22 @@ def settings_file(arguments: argparse.Namespace) -> Path | None:
     app = getattr(arguments, "app", None)
     folder = target(app).folder if app else None
     return find(arguments.config, os.environ, folder)
+
+
+def plugins_of(settings: AppSettings, *, is_debug: bool) -> PluginHost:
+    """The plugins that the settings name, for commands that start nothing; what is wrong with one is noted there."""
+    from framework.hooks.host import PluginHost
+    from framework.runtime.build.collect import importable
+    from framework.runtime.logs import setup
+    from framework.settings.schema import LoggingSettings
+
+    logging = LoggingSettings(level="debug" if is_debug else "warning")
+    quiet = settings.model_copy(update={"logging": logging})
+    setup.configure(quiet)
+    importable(Path.cwd())  # plugins of the application lie beside its settings
+    host = PluginHost(settings.plugins, settings, tolerant=True)
+    setup.configure(quiet)  # by now the plugins have said which of their settings are secret
+    return host
 
 
 def chosen(arguments: argparse.Namespace, settings: AppSettings) -> tuple[list[Consumer[..., Any]], frozenset[str]]:

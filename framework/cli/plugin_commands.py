@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from framework.cli import options
@@ -26,22 +25,12 @@ def loaded(arguments: list[str]) -> tuple[AppSettings, PluginHost]:
     """The settings that this command line means, and the plugins that they name; what is wrong with one is no matter
     for the commands of others. Raises ConfigurationMistakes for settings.
     """
-    from framework.hooks.host import PluginHost
-    from framework.runtime.build.collect import importable
-    from framework.runtime.logs import setup
-    from framework.settings.schema import LoggingSettings
-
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     first.add_argument("--debug", action="store_true")
     add_options(first)
     known, _ = first.parse_known_args(arguments)
     settings = options.loaded(known).settings
-    for_logs = settings.model_copy(update={"logging": LoggingSettings(level="debug" if known.debug else "warning")})
-    setup.configure(for_logs)
-    importable(Path.cwd())  # plugins of the application lie beside its settings
-    host = PluginHost(settings.plugins, settings, tolerant=True)
-    setup.configure(for_logs)  # by now the plugins have said which of their settings are secret
-    return settings, host
+    return settings, options.plugins_of(settings, is_debug=known.debug)
 
 
 def prepare(plugin: str, name: str, found: Any, command: argparse.ArgumentParser) -> None:

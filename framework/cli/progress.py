@@ -1,4 +1,4 @@
-"""A bar on stderr for whoever watches; for a pipe or a log file there is none."""
+"""A progress bar on stderr, where that is a terminal."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One parent over the processes of an application: N workers, restarts after changes and crashes, one end.
 
-The parent looks at what is (a signal, a change, children that ended), decides, and acts; a bell wakes it. It imports
-nothing of the application, so that a mistake in it can be mended while the parent goes on.
+A bell wakes the parent; it looks at what has changed (a signal, a file, children that exited), decides, and acts. It
+imports nothing of the application, so that an error in it can be fixed while the parent goes on.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ LOOK_SECONDS = 0.4
 RESTART_SECONDS = 1.0
 RESTART_SECONDS_MAX = 30.0
 SOUND_SECONDS = 60.0
-"""What a child ran for so long before it ended has nothing to do with how the ones before it ended."""
+"""A child that ran this long before it exited resets the pause before a restart."""
 # Children drain one after the other, so that queues change hands one member at a time; whoever has much to end does not
 # hold the others up for long, and all of them together are not held up for much longer than one.
 TURN_SECONDS = 1.0
 TURNS_SECONDS_MAX = 5.0
 
-# Ends that another start would only repeat.
+# Exit codes that another start would only repeat.
 _FINAL = frozenset({ExitCode.USAGE, ExitCode.UNREACHABLE, ExitCode.TAKEN, ExitCode.CONFIGURATION})
 
 
@@ -70,11 +70,11 @@ class _State:
     is_changed: bool = False
     was_ready: bool = False
     is_waiting: bool = False
-    """Every child has ended over a mistake, and the next change of a file starts them again."""
+    """Every child exited with an error, and the next change of a file starts them again."""
     restart_seconds: float = RESTART_SECONDS
     codes: list[int] = field(default_factory=list)
     coming: Child | None = None
-    """Who takes the place of one that was worn; one at a time is replaced."""
+    """The successor of a child that was recycled; one is replaced at a time."""
 
     def pause(self, ran_seconds: float) -> float:
         """How long to wait before another takes the place of a child that ended unasked after so long."""
@@ -136,7 +136,7 @@ async def _until_the_end(plan: Plan, children: Children, state: _State, bell: Wa
             continue
         for child in children.newly_ended():
             assert child.code is not None
-            if child.worn is not None and child.code in {ExitCode.CLEAN, ExitCode.ABANDONED}:
+            if child.recycle_reason is not None and child.code in {ExitCode.CLEAN, ExitCode.ABANDONED}:
                 state.coming = await children.start()
                 continue
             if child.code in _FINAL and plan.files is None:
@@ -180,14 +180,14 @@ async def _start_later(plan: Plan, children: Children, state: _State, seconds: f
 
 
 def _replace_one(children: Children, state: _State) -> None:
-    """Have a worn child drain, unless another one's place is still empty; who comes is started when it has ended."""
+    """Have one child drain that is to be recycled, unless a successor is still starting."""
     coming = state.coming
     is_coming = coming is not None and coming.code is None and not coming.is_ready
-    if is_coming or any(child.worn and child.is_asked for child in children.running):
+    if is_coming or any(child.recycle_reason and child.is_asked for child in children.running):
         return
     for child in children.running:
-        if child.worn is not None:
-            log.info("worker recycled", worker=child.worker, reason=child.worn)
+        if child.recycle_reason is not None:
+            log.info("worker recycled", worker=child.worker, reason=child.recycle_reason)
             child.ask_to_end()
             return
 

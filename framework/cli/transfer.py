@@ -1,12 +1,11 @@
-"""`framework-app broker export` and `import`: files, bars and last lines around `broker/transfer.py`.
+"""`framework-app broker export` and `import`: files, progress bars and last lines around `broker/transfer.py`.
 
-Both work on a folder that no broker has open. An export appears under its name when it is whole, and only its owner may
+Both need a folder that no broker has open. An export appears under its name when it is complete, and only its owner may
 read it.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from framework.cli import output
 from framework.cli.exit_codes import ExitCode
 from framework.cli.progress import ProgressLine
-from framework.errors import ConfigurationError, FrameworkError, RecordDamaged, StoreError, shorten
+from framework.errors import FrameworkError, RecordDamaged, StoreError
 
 if TYPE_CHECKING:
     from framework.broker.store.store import Store
@@ -24,56 +23,30 @@ if TYPE_CHECKING:
 _GROUP = 500
 
 
-def refuse_options(arguments: argparse.Namespace) -> None:
-    """Options that mean nothing here are mistakes and not noise."""
-    if arguments.action == "serve" and (arguments.topic or arguments.salvage):
-        raise ConfigurationError("--topic and --salvage go with `broker export FILE`")
-    if arguments.action == "serve" and arguments.file is not None:
-        given = shorten(str(arguments.file))
-        raise ConfigurationError(f"{given}: a broker that serves takes no FILE; its folder is --data DIR")
-    if arguments.action != "serve" and arguments.box_plugins:
-        raise ConfigurationError(f"--plugin: broker {arguments.action} answers no requests; remove it")
-    if arguments.action == "import" and (arguments.topic or arguments.salvage):
-        raise ConfigurationError("--topic and --salvage choose what is exported; an import takes the whole file")
-
-
-def execute(arguments: argparse.Namespace) -> int:
-    refuse_options(arguments)
-    if arguments.data is None:
-        raise ConfigurationError(
-            f"broker {arguments.action}: needs --data DIR; a store in memory ends with its process"
-        )
-    if arguments.file is None:
-        raise ConfigurationError(
-            f"broker {arguments.action}: needs a FILE: framework-app broker {arguments.action} FILE"
-        )
-    return _export(arguments) if arguments.action == "export" else _import(arguments.file, arguments.data)
-
-
-def _export(arguments: argparse.Namespace) -> ExitCode:
+def take_out(file: Path, folder: Path, only: frozenset[str], *, is_salvage: bool) -> ExitCode:
+    """Topics of the folder, into a new file."""
     from framework.broker import transfer
 
-    folder, only = arguments.data, frozenset(arguments.topic or ())
     if not folder.is_dir():
         raise StoreError(f"data folder {folder}: there is none")
-    draft = arguments.file.with_name(f"{arguments.file.name}.new")
+    draft = file.with_name(f"{file.name}.new")
     progress = ProgressLine("exporting")
     try:
         draft.unlink(missing_ok=True)  # what a killed export left, with whatever mode it had
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as stream:
-            if arguments.salvage:
+            if is_salvage:
                 counts = transfer.export_salvaged(folder, stream, only=only, advance=progress.advance)
             else:
                 counts = _export_whole(folder, stream, only, progress)
-        draft.replace(arguments.file)
+        draft.replace(file)
     except RecordDamaged as error:
         raise StoreError(f"{error.reason}; --salvage exports the rest") from error
     except OSError as error:
-        raise StoreError(f"{arguments.file}: {error.strerror or error}") from error
+        raise StoreError(f"{file}: {error.strerror or error}") from error
     finally:
         progress.end()
         draft.unlink(missing_ok=True)
-    output.say(_summary(counts, is_salvage=arguments.salvage))
+    output.say(_summary(counts, is_salvage=is_salvage))
     return ExitCode.CLEAN
 
 
@@ -98,20 +71,21 @@ def _summary(counts: TransferCounts, *, is_salvage: bool) -> str:
     return line
 
 
-def _import(path: Path, folder: Path) -> ExitCode:
+def bring_in(path: Path, folder: Path) -> ExitCode:
+    """Everything of a file, behind what the folder has."""
     from framework.broker import transfer
 
     progress = ProgressLine("importing")
     total = transfer.check(path)
     try:
-        topics, messages = asyncio.run(_bring_in(path, folder, total, progress))
+        topics, messages = asyncio.run(_import(path, folder, total, progress))
     finally:
         progress.end()
     output.say(f"imported: topics={topics} messages={messages}")
     return ExitCode.CLEAN
 
 
-async def _bring_in(path: Path, folder: Path, total: int, progress: ProgressLine) -> tuple[int, int]:
+async def _import(path: Path, folder: Path, total: int, progress: ProgressLine) -> tuple[int, int]:
     from framework.broker.store.database import open_folder
     from framework.broker.store.store import Store
     from framework.broker.store.topics import TopicTable, load_topics

@@ -1,4 +1,4 @@
-"""Which files an application consists of, and whether one of them has changed. Imports nothing of the application."""
+"""Which files belong to an application, and whether one has changed. Imports nothing of the application."""
 
 from __future__ import annotations
 

@@ -285,7 +285,7 @@ def test_the_box_takes_its_handlers_where_it_is_named(
     for options, reason in (
         (("broker", "--memory", "--plugin", "acm"), "no plugin 'acm' is installed, and there is no such module"),
         (("broker", "--memory", "--plugin", "audit"), "plugin 'audit' has no register_broker_handlers"),
-        (("dev", "--name-server", "127.0.0.1:1", "--box-plugin", "acme"), "--box-plugin is for the broker in the box"),
+        (("dev", "--name-server", "127.0.0.1:1", "--box-plugin", "acme"), "--box-plugin is for the built-in broker"),
     ):
         with command(*options, folder=folder, environment=environment) as refused:
             assert ExitCode.CONFIGURATION == refused.end(None)

@@ -16,8 +16,8 @@ import pytest
 from framework import Producer
 from framework.cli.children import Child, Children
 from framework.cli.exit_codes import ExitCode
+from framework.cli.recycling import memory_bytes, reason_to_recycle
 from framework.cli.supervise import _State
-from framework.cli.wear import memory_bytes, worn
 from framework.services.crew.run import MessageCounts
 from framework.settings.schema import WorkersSettings
 from tests.cli.processes import Command, command
@@ -245,14 +245,14 @@ class Quiet:
         return 0
 
 
-def test_a_worker_that_says_ready_after_worn_is_worn_all_the_same() -> None:
+def test_a_worker_that_says_ready_after_asking_to_be_recycled_is_recycled_all_the_same() -> None:
     """Where messages wait, the first ones may be enough before the start is over."""
     children = Children([], on_line=print, changed=lambda: None)
     child = Child(cast("Any", None))
-    for line in ('{"event": "worn", "reason": "3 messages"}', '{"event": "ready"}'):
+    for line in ('{"event": "recycle", "reason": "3 messages"}', '{"event": "ready"}'):
         children._line(child, line)  # as `follow` hands it on
 
-    assert ("3 messages", True) == (child.worn, child.is_ready)
+    assert ("3 messages", True) == (child.recycle_reason, child.is_ready)
 
 
 def test_the_pause_before_a_restart_grows_until_a_worker_has_run_soundly() -> None:
@@ -275,16 +275,16 @@ def test_how_long_a_worker_ran_is_known_when_it_has_ended() -> None:
     asyncio.run(scenario())
 
 
-def test_a_process_is_worn_by_messages_or_by_memory_and_by_neither_unless_told() -> None:
+def test_a_process_is_recycled_by_messages_or_by_memory_and_by_neither_unless_told() -> None:
     counts = MessageCounts()
     counts.handled, counts.retried, counts.dead_lettered, counts.dropped = 4, 3, 2, 1
 
-    assert worn(counts, WorkersSettings()) is None
-    assert worn(counts, WorkersSettings(max_messages=11)) is None
-    assert "10 messages" == worn(counts, WorkersSettings(max_messages=10))
+    assert reason_to_recycle(counts, WorkersSettings()) is None
+    assert reason_to_recycle(counts, WorkersSettings(max_messages=11)) is None
+    assert "10 messages" == reason_to_recycle(counts, WorkersSettings(max_messages=10))
     held = memory_bytes()
     assert held > 1 << 20
-    assert worn(counts, WorkersSettings(max_memory=held + (1 << 30))) is None
-    reason = worn(counts, WorkersSettings(max_memory=1 << 24))
+    assert reason_to_recycle(counts, WorkersSettings(max_memory=held + (1 << 30))) is None
+    reason = reason_to_recycle(counts, WorkersSettings(max_memory=1 << 24))
     assert reason is not None
     assert reason.endswith(" MiB of memory")

@@ -1,10 +1,10 @@
-"""A broker and name server in the box, for development and tests: one port answers as both.
+"""Run the built-in broker and name server, for development and tests: one port answers as both.
 
-Topics and groups are created on first use. With --data it remembers (SQLite; the answer to a send leaves after the
-commit), with --memory it forgets. It listens on 127.0.0.1 unless --bind says otherwise, which needs --auth.
+Topics and groups are created on first use. With --data, messages are kept (SQLite; a send is acknowledged after the
+commit); with --memory, they are gone at exit. It listens on 127.0.0.1; another address (--bind) needs --auth.
 
-  framework-app broker export FILE --data DIR [--topic T] [--salvage]   topics with their messages, into a file
-  framework-app broker import FILE --data DIR                           and into another store
+  framework-app broker export FILE --data DIR [--topic T] [--salvage]   write topics and their messages to a file
+  framework-app broker import FILE --data DIR                           read them into another store
 """
 
 from __future__ import annotations
@@ -35,90 +35,92 @@ KEY_BYTES = 16
 # With Python's 700 a twelfth of a send's processor time went into looking.
 GARBAGE_OBJECTS = 10_000
 _QUIET_MS = 60_000
-_OF_TRANSFERS = frozenset({"action", "file", "topic", "salvage", "data", "memory", "debug", "box_plugins"})
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action", nargs="?", choices=("serve", "export", "import"), default="serve",
-        help="export: topics of --data into FILE; import: FILE into --data; by default it serves",
+        help="export: topics of --data into FILE; import: FILE into --data; default: serve",
     )  # fmt: skip
-    parser.add_argument("file", nargs="?", metavar="FILE", type=Path, help="what export writes and import reads")
-    parser.add_argument("--topic", metavar="T", action="append", help="export: this topic only; may be repeated")
     parser.add_argument(
-        "--salvage", action="store_true", help="export: whatever can be found in a damaged store, page by page"
+        "file", nargs="?", metavar="FILE", type=Path, help="the file that export writes and import reads"
     )
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--data", metavar="DIR", type=Path, help="keep everything in this folder")
     where.add_argument("--memory", action="store_true", help="keep everything in memory")
+    _add_exporting(parser)
+    _add_serving(parser)
+
+
+def _add_exporting(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--topic", metavar="T", action="append", help="export: this topic only; repeatable")
+    parser.add_argument("--salvage", action="store_true", help="export: what can still be read from a damaged store")
+
+
+def _add_serving(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--port", metavar="P", type=options.number(0, 65_535), default=0, help="0, the default: any free port"
+        "--port", metavar="P", type=options.number(0, 65_535), default=0, help="the port (default 0: any free one)"
     )
     parser.add_argument(
-        "--brokers", metavar="N", type=options.number(1, 16), default=1, help="logical brokers, on the following ports"
+        "--brokers",
+        metavar="N",
+        type=options.number(1, 16),
+        default=1,
+        help="number of logical brokers; the others take the following ports",
     )
     parser.add_argument("--bind", metavar="A", default="127.0.0.1", help="the address to listen on")
     parser.add_argument(
-        "--auth", metavar="FILE", type=Path, help="keys that clients sign with, or users and rules; made when missing"
+        "--auth", metavar="FILE", type=Path, help="keys that clients sign with, or users and rules; created if missing"
     )
-    parser.add_argument("--tls-cert", metavar="FILE", help="speak TLS, and nothing else, with this certificate (PEM)")
-    parser.add_argument("--tls-key", metavar="FILE", default="", help="its key; by default in the same file")
+    parser.add_argument("--tls-cert", metavar="FILE", help="accept TLS only, with this certificate (PEM)")
     parser.add_argument(
-        "--tls-ca", metavar="FILE", default="", help="let in only clients whose certificate is of this authority"
+        "--tls-key", metavar="FILE", default="", help="the certificate's key (default: in the same file)"
     )
-    parser.add_argument("--delay-levels", metavar='"1s 5s ..."', type=_delays, help="instead of RocketMQ's eighteen")
     parser.add_argument(
-        "--admission", metavar="10s", type=_duration,
-        help="a newcomer to a group counts after this long; one that comes and goes waits up to five minutes",
+        "--tls-ca", metavar="FILE", default="", help="accept only clients with a certificate of this authority"
+    )
+    parser.add_argument(
+        "--delay-levels", metavar='"1s 5s ..."', type=options.reads(_delays), help="instead of RocketMQ's eighteen"
+    )
+    parser.add_argument(
+        "--admission", metavar="10s", type=options.reads(durations.to_ms),
+        help="a new member gets queues after this long (default 0s); one that keeps leaving waits up to 5m",
     )  # fmt: skip
     parser.add_argument(
         "--durability", choices=("full", "relaxed"), default="full",
-        help="relaxed: answer before the disk has it; faster, and a power cut may lose the last messages",
-    )  # fmt: skip
-    parser.add_argument("--retention", metavar="48h", type=_age, help="remove messages older than this; 48h")
-    parser.add_argument(
-        "--disk-limits", metavar='"75 85 90"', type=_limits,
-        help="percent of the disk from which old messages go at once, the oldest by force, and sends are refused",
+        help="relaxed: acknowledge before the disk has the message; faster, but a power cut may lose the last ones",
     )  # fmt: skip
     parser.add_argument(
-        "--strict-sql", action="store_true", help="refuse SQL92 filters that RocketMQ takes and misreads"
+        "--retention", metavar="48h", type=options.reads(_age), help="delete older messages (default 48h)"
     )
     parser.add_argument(
-        "--limit", metavar="NAME=VALUE", type=_limit, action="append", default=[],
-        help=f"another limit than the usual, refused beyond it; repeatable: {', '.join(box_limits.LIMITS)}",
+        "--disk-limits", metavar='"75 85 90"', type=options.reads(_limits),
+        help="percent of the disk: delete old messages at once, delete the oldest, refuse sends",
+    )  # fmt: skip
+    parser.add_argument(
+        "--strict-sql", action="store_true", help="refuse SQL92 filters that RocketMQ accepts and misreads"
+    )
+    parser.add_argument(
+        "--limit", metavar="NAME=VALUE", type=options.reads(box_limits.limit), action="append", default=[],
+        help=f"change a limit; repeatable: {', '.join(box_limits.LIMITS)}",
     )  # fmt: skip
     box_plugins.add_option(parser, "--plugin")
-    parser.add_argument("--ready-file", metavar="FILE", type=Path, help="gets the ready line once it listens")
-
-
-def _duration(text: str) -> int:
-    try:
-        return durations.to_ms(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _limit(text: str) -> tuple[str, int]:
-    try:
-        return box_limits.limit(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    parser.add_argument(
+        "--ready-file", metavar="FILE", type=Path, help="write the ready line to this file once it listens"
+    )
 
 
 def _delays(text: str) -> tuple[int, ...]:
-    try:
-        delays = tuple(durations.to_ms(part) for part in text.split())
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    delays = tuple(durations.to_ms(part) for part in text.split())
     if not delays:
-        raise argparse.ArgumentTypeError("write durations with spaces between, such as '1s 5s 10s'")
+        raise ValueError("write durations with spaces between, such as '1s 5s 10s'")
     return delays
 
 
 def _age(text: str) -> int:
-    age_ms = _duration(text)
+    age_ms = durations.to_ms(text)
     if age_ms < 1000:
-        raise argparse.ArgumentTypeError(f"{text}: messages are kept for a second at least")
+        raise ValueError(f"{text}: messages are kept for a second at least")
     return age_ms
 
 
@@ -128,22 +130,48 @@ def _limits(text: str) -> tuple[float, ...]:
     except ValueError:
         limits = ()
     if len(limits) != 3 or not 0 < limits[0] <= limits[1] <= limits[2] <= 1:
-        raise argparse.ArgumentTypeError(f"{shorten(text)}: write three rising percentages, such as '75 85 90'")
+        raise ValueError(f"{shorten(text)}: write three rising percentages, such as '75 85 90'")
     return limits
 
 
 def execute(arguments: argparse.Namespace) -> int:
     quick_logs.import_structlog()
-    import structlog
-
     from framework.runtime.logs import setup
     from framework.runtime.report import telling  # noqa: F401 - the second is used once files may have run out
 
     setup.begin("debug" if arguments.debug else "info")
-    if arguments.action != "serve":
-        _refuse_serving(arguments)
-        return transfer.execute(arguments)
-    transfer.refuse_options(arguments)
+    action, file, folder = arguments.action, arguments.file, arguments.data
+    if action == "serve":
+        _refuse(arguments, _add_exporting, "goes with `broker export FILE`")
+        if file is not None:
+            raise ConfigurationError(
+                f"{shorten(str(file))}: a broker that serves takes no FILE; its folder is --data DIR"
+            )
+        return _serve_until_asked(arguments)
+    _refuse(arguments, _add_serving, f"broker {action} serves no clients; remove it")
+    if action == "import":
+        _refuse(arguments, _add_exporting, "chooses what is exported; an import takes the whole file")
+    if folder is None:
+        raise ConfigurationError(f"broker {action}: needs --data DIR; a store in memory ends with its process")
+    if file is None:
+        raise ConfigurationError(f"broker {action}: needs a FILE: framework-app broker {action} FILE")
+    if action == "import":
+        return transfer.bring_in(file, folder)
+    return transfer.take_out(file, folder, frozenset(arguments.topic or ()), is_salvage=arguments.salvage)
+
+
+def _refuse(arguments: argparse.Namespace, add: Callable[[argparse.ArgumentParser], None], reason: str) -> None:
+    """An option that means nothing to this action is an error and not noise."""
+    others = argparse.ArgumentParser()
+    add(others)
+    for name, usual in vars(others.parse_args([])).items():
+        if getattr(arguments, name) != usual:
+            raise ConfigurationError(f"--{name.replace('_', '-')}: {reason}")
+
+
+def _serve_until_asked(arguments: argparse.Namespace) -> int:
+    import structlog
+
     last = arguments.port + arguments.brokers - 1
     if last > 65_535:
         raise ConfigurationError(f"--brokers {arguments.brokers}: the last one's port would be {last}; lower --port")
@@ -164,16 +192,6 @@ def execute(arguments: argparse.Namespace) -> int:
         return ExitCode.TAKEN
 
 
-def _refuse_serving(arguments: argparse.Namespace) -> None:
-    """Options that mean something to a broker that serves, and nothing to an export or an import."""
-    usual = argparse.ArgumentParser()
-    add_options(usual)
-    for name, value in vars(arguments).items():
-        if name not in _OF_TRANSFERS and value != usual.get_default(name):
-            option = f"--{name.replace('_', '-')}"
-            raise ConfigurationError(f"{option}: broker {arguments.action} serves nobody; remove it")
-
-
 async def _serve(arguments: argparse.Namespace) -> ExitCode:
     from framework.broker.server import Broker
     from framework.net.real_world import real_world
@@ -191,7 +209,7 @@ async def _serve(arguments: argparse.Namespace) -> ExitCode:
         auth_place=f"--auth {arguments.auth}",
         tls=_tls(arguments),
         settings=_settings(arguments),
-        handlers=box_plugins.handlers_of(arguments.box_plugins, world.clock),
+        handlers=box_plugins.handlers_of(arguments.plugin, world.clock),
     )
     asked, loop = asyncio.Event(), asyncio.get_running_loop()
     loop.set_exception_handler(_out_of_files(world.clock))

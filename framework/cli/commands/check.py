@@ -1,6 +1,6 @@
-"""Say everything that is wrong with settings, handlers and plugins, at once; connects to nothing.
+"""List all errors in settings, handlers and plugins at once; connects to nothing.
 
-What is wrong in one place is left out, and all the rest is looked at: nothing waits for another mistake to be mended.
+A part that is wrong is left out and the rest is still checked, so that no error hides another.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def execute(arguments: argparse.Namespace) -> int:
     from framework.runtime.reports import Reports
     from framework.settings.schema import AppSettings, LoggingSettings
 
-    # Mistakes are the result here; that a plugin was loaded is not.
+    # Errors are the result here; that a plugin was loaded is not.
     setup.configure(AppSettings(logging=LoggingSettings(level="debug" if arguments.debug else "warning")))
     findings, world = Findings(), real_world()
     settings = options.gathered(arguments, findings).settings

@@ -1,6 +1,6 @@
-"""Consume while you write: a broker in memory, a restart at each change, a line a message.
+"""Consume while you write: a broker in memory, a restart at each change, one line per message.
 
-The application is sent to the broker in the box, whatever its settings say; with --name-server to that cluster instead.
+The application connects to the built-in broker, whatever its settings say; with --name-server to that cluster instead.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from framework.broker.server import Broker
     from framework.cli.watch import Stamp
 
-# What a real cluster needs, and the broker in the box does not have.
+# What a real cluster needs, and the built-in broker does not have.
 _BOX_OVERRIDES = ("cluster.tls.enabled=false", "cluster.allow=[]", "cluster.address_map={}")
 
 
@@ -25,7 +25,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     options.add_application(parser)
     options.add_running(parser)
     box_plugins.add_option(parser, "--box-plugin")
-    parser.add_argument("--json", action="store_true", help="events instead of the tail, as `run --json`")
+    parser.add_argument("--json", action="store_true", help="JSON events instead of these lines, as `run --json`")
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -46,15 +46,17 @@ class _Box:
             return self.name_server
         options.set_up_logs(self._arguments)
         if self._arguments.name_server:
-            if self._arguments.box_plugins:
-                raise ConfigurationError("--box-plugin is for the broker in the box; --name-server leaves that out")
+            if self._arguments.box_plugin:
+                raise ConfigurationError(
+                    "--box-plugin is for the built-in broker, which --name-server replaces; remove one of them"
+                )
             self.name_server = self._arguments.name_server
             return self.name_server
         from framework.broker.server import Broker
         from framework.net.real_world import real_world
 
         world = real_world()
-        handlers = box_plugins.handlers_of(self._arguments.box_plugins, world.clock)
+        handlers = box_plugins.handlers_of(self._arguments.box_plugin, world.clock)
         self._broker = Broker(world, data=None, handlers=handlers)
         await self._broker.start()
         self.name_server = self._broker.address

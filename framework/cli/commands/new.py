@@ -1,6 +1,6 @@
-"""Write the folder of a new application or plugin, whose check, dev and pytest pass as they are.
+"""Write the folder of a new application or plugin, which passes check, dev and pytest as it is.
 
-NAME becomes a folder here, and a name in Python: letters, digits and underscores.
+NAME becomes a folder here and a Python name: letters, digits and underscores.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TAKEN_BY_THE_FOLDER = ("conftest", "framework", "handlers", "send", "tests")
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kind", metavar="KIND", choices=("app", "plugin"), help="app or plugin")
-    parser.add_argument("name", metavar="NAME", help="of the folder to write, such as order_desk")
+    parser.add_argument("name", metavar="NAME", help="the folder to write, such as order_desk")
 
 
 def execute(arguments: argparse.Namespace) -> int:

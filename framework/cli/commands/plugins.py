@@ -1,14 +1,13 @@
-"""List what is loaded, where it comes from, and which hooks it has; then, hook by hook, whose is called in which order,
-the commands that plugins bring, and what is wrong with any of them, which a start would refuse (78).
+"""List the loaded plugins, their sources and their hooks; then the order of calls for each hook, the commands of
+plugins, and errors, with which a start would exit with 78.
 
-A plugin has all rights of the process: what is installed and not blocked is loaded; `plugins.only` pins the list.
+A plugin has all rights of the process. Installed plugins that are not blocked are loaded; `plugins.only` pins the list.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 
 from framework.cli import options, output
 from framework.cli.exit_codes import ExitCode
@@ -16,19 +15,11 @@ from framework.cli.exit_codes import ExitCode
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     options.add_application(parser)
-    parser.add_argument("--json", action="store_true", help="one plugin a line, for programs")
+    parser.add_argument("--json", action="store_true", help="JSON on stdout, one plugin per line")
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from framework.hooks.host import PluginHost
-    from framework.runtime.build.collect import importable
-    from framework.runtime.logs import setup
-    from framework.settings.schema import AppSettings, LoggingSettings
-
-    settings = options.loaded(arguments).settings
-    setup.configure(AppSettings(logging=LoggingSettings(level="debug" if arguments.debug else "warning")))
-    importable(Path.cwd())  # plugins of the application lie beside its settings
-    host = PluginHost(settings.plugins, settings, tolerant=True)
+    host = options.plugins_of(options.loaded(arguments).settings, is_debug=arguments.debug)
     width = max(len(each.name) for each in host.plugins)
     for each in host.plugins:
         if arguments.json:

@@ -1,8 +1,8 @@
 """Consume with the handlers of an application.
 
-The first SIGINT or SIGTERM drains: running handlers end, offsets are confirmed, the groups are left. The second leaves
-at once. A broker that is down is retried for ever, unless --wait-broker says otherwise. Settings that change on disk,
-or SIGHUP, are taken over as far as that is possible without a restart.
+The first SIGINT or SIGTERM drains: running handlers finish, offsets are committed, the groups are left. The second
+exits at once. A broker that is down is retried forever, unless --wait-broker is given. When settings change on disk,
+or on SIGHUP, the new values apply where that needs no restart.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 IDLE_LOOK_SECONDS = 0.1
 HANGING_LOOK_SECONDS = 1.0
-WEAR_LOOK_SECONDS = 0.5
+RECYCLING_LOOK_SECONDS = 0.5
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     options.add_application(parser)
     options.add_running(parser)
-    parser.add_argument("--json", action="store_true", help="one event a line on stdout, for programs")
-    parser.add_argument("--reload", action="store_true", help="start anew when a file of the application changes")
+    parser.add_argument("--json", action="store_true", help="JSON events on stdout, one per line")
+    parser.add_argument("--reload", action="store_true", help="restart when a file of the application changes")
     parser.add_argument("--child-number", type=int, default=0, help=argparse.SUPPRESS)  # which of several children
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)  # a parent watches: say when ready
 
@@ -120,7 +120,7 @@ async def _consume_there(app: App, arguments: argparse.Namespace) -> ExitCode:
             tree.start(_say_ready(app), name="ready")
             tree.start(_watch_hanging(app, asked), name="hanging")
             if app.settings.workers.is_recycled:
-                tree.start(_watch_wear(app), name="wear")
+                tree.start(_watch_recycling(app), name="recycling")
             await _watch_parent(asked)
         try:
             await app.run()
@@ -147,13 +147,13 @@ async def _watch_hanging(app: App, asked: Any) -> None:
     asked.ring()
 
 
-async def _watch_wear(app: App) -> None:
+async def _watch_recycling(app: App) -> None:
     """Say it once when enough was handled, or so much memory is held; the parent asks us to end when it is our turn."""
-    from framework.cli.wear import worn
+    from framework.cli.recycling import reason_to_recycle
 
-    while (reason := worn(app.counts, app.settings.workers)) is None:  # noqa: ASYNC110 - memory rings no bell
-        await asyncio.sleep(WEAR_LOOK_SECONDS)
-    output.say(json.dumps({"event": "worn", "reason": reason}))
+    while (reason := reason_to_recycle(app.counts, app.settings.workers)) is None:  # noqa: ASYNC110 - memory rings no bell
+        await asyncio.sleep(RECYCLING_LOOK_SECONDS)
+    output.say(json.dumps({"event": "recycle", "reason": reason}))
 
 
 async def _stop_when(asked: Any, app: App) -> None:

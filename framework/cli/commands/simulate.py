@@ -23,17 +23,30 @@ APPS_MAX = 100
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seed", type=int, default=0, help="decides everything (default 0)")
+    parser.add_argument("--seed", type=int, default=0, help="decides the whole run (default 0)")
     parser.add_argument(
-        "--for", dest="length", default="60s", metavar="TIME", type=options.duration, help="virtual time, such as 10m"
+        "--for",
+        dest="length",
+        default="60s",
+        metavar="TIME",
+        type=options.duration,
+        help="virtual time, such as 10m (default 60s)",
     )
-    parser.add_argument("--faults", default="", metavar="all|none|a,b", help="fault kinds; default: a few, drawn")
-    parser.add_argument("--apps", type=options.number(1, APPS_MAX), metavar="N", help="applications; default: drawn")
-    parser.add_argument("--brokers", type=options.number(1, 16), metavar="N", help="logical brokers; default: drawn")
-    parser.add_argument("--policy", choices=("fifo", "shuffle", "pct"), help="who runs next; default: drawn")
-    parser.add_argument("--html", metavar="FILE", help="write the timeline as one page")
-    parser.add_argument("--timeline", action="store_true", help="print the timeline of a run that held, too")
-    parser.add_argument("--json", action="store_true", help="one object instead of lines")
+    parser.add_argument(
+        "--faults", default="", metavar="all|none|a,b", help="kinds of faults (default: a few at random)"
+    )
+    parser.add_argument(
+        "--apps", type=options.number(1, APPS_MAX), metavar="N", help="number of applications (default: random)"
+    )
+    parser.add_argument(
+        "--brokers", type=options.number(1, 16), metavar="N", help="number of logical brokers (default: random)"
+    )
+    parser.add_argument(
+        "--policy", choices=("fifo", "shuffle", "pct"), help="how the next task is chosen (default: random)"
+    )
+    parser.add_argument("--html", metavar="FILE", help="write the timeline as one HTML page")
+    parser.add_argument("--timeline", action="store_true", help="print the timeline even if no invariant was broken")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""When a worker process has done enough, or holds so much memory, that another should take its place."""
+"""Recycling: when a worker process is replaced, for the messages that it has handled or the memory that it holds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from framework.settings.schema import WorkersSettings
 _PAGES = Path("/proc/self/statm")
 
 
-def worn(counts: MessageCounts, limits: WorkersSettings) -> str | None:
+def reason_to_recycle(counts: MessageCounts, limits: WorkersSettings) -> str | None:
     """Why this process should be replaced; None while it need not."""
     ended = counts.handled + counts.retried + counts.dead_lettered + counts.dropped
     if limits.max_messages is not None and ended >= limits.max_messages:
