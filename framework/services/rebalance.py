@@ -323,7 +323,8 @@ class RebalanceLoop:
         if remarks:
             self._remarks[topic] = remarks
         if remarks != before:
-            told, event = (log.warning, "allocation incomplete") if remarks else (log.info, "allocation complete")
+            told = log.warning if remarks else log.info
+            event = "allocation incomplete" if remarks else "allocation complete"
             told(event, group=self._group, topic=topic, strategy=self._strategy.name, remarks=remarks)
 
     def _complain(self, topic: str, complaint: str | None) -> None:

@@ -1,0 +1,106 @@
+"""docs/logs.md has a row for each log event, with its levels and fields, and no row for anything else."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.house.log_events import LEVELS, ROOT, Event, events, events_of
+
+PAGE = (ROOT / "docs" / "logs.md").read_text()
+FOUND = events()
+ORDER = ("error", "warning", "info", "debug")
+WORDS_MAX = 4
+
+
+def complaints(page: str, found: dict[str, dict[str, Event]]) -> Iterator[str]:
+    """What the page says otherwise than the sources."""
+    rows: dict[tuple[str, str], list[str]] = {}
+    room = ""
+    for line in page.splitlines():
+        if heading := re.fullmatch(r"From `(?:framework|plugins)/(\w+)`\.", line):
+            room = heading[1]
+        elif room and line.startswith("| `"):
+            event, *cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+            rows[room, event.strip("` ")] = cells
+    events_found = {(room, event): each for room, by_name in found.items() for event, each in by_name.items()}
+    yield from (
+        f"docs/logs.md: {room}: no row for {event!r}" for room, event in sorted(events_found.keys() - rows.keys())
+    )
+    yield from (
+        f"docs/logs.md: {room}: nothing logs {event!r}" for room, event in sorted(rows.keys() - events_found.keys())
+    )
+    for (room, event), cells in rows.items():
+        if (room, event) not in events_found:
+            continue
+        levels, *texts, fields = cells
+        each = events_found[room, event]
+        if levels.split(", ") != [level for level in ORDER if level in each.levels]:
+            yield f"docs/logs.md: {room}: {event!r} is logged as {', '.join(sorted(each.levels))}, not {levels}"
+        if missing := sorted(each.fields.keys() - set(re.findall(r"`(\w+)`", fields))):
+            yield f"docs/logs.md: {room}: {event!r} has fields that its row lacks: {', '.join(missing)}"
+        if not all(texts) or len(texts) != 2:
+            yield f"docs/logs.md: {room}: {event!r}: say when it is logged, and what to do"
+
+
+def test_each_event_has_a_row_and_each_row_an_event() -> None:
+    assert [] == list(complaints(PAGE, FOUND))
+
+
+@pytest.mark.parametrize(
+    ("event", "page", "complaint"),
+    [
+        ("queue lost", PAGE, "services: no row for 'queue lost'"),
+        ("queue stalled", re.sub(r"\| `queue stalled` .*\n", "", PAGE), "services: no row for 'queue stalled'"),
+        ("queue stalled", PAGE.replace("| `queue moved` |", "| `queue gone` |"), "services: nothing logs 'queue gone'"),
+        ("queue stalled", PAGE.replace("| `queue stalled` | error", "| `queue stalled` | info"), "not info"),
+        ("queue stalled", PAGE.replace("`pull_age_ms`", ""), "fields that its row lacks: pull_age_ms"),
+    ],
+)
+def test_a_page_that_is_not_as_the_sources_are_is_seen(event: str, page: str, complaint: str) -> None:
+    changed = {**FOUND, "services": {event: Event({"error"}, {}), **FOUND["services"]}}
+
+    assert any(complaint in each for each in complaints(page, changed))
+
+
+def test_an_event_is_found_however_it_is_written() -> None:
+    source = """
+def look(lines, quiet):
+    log.warning("queue left", group=1, exc_info=True)
+    structlog.get_logger().exception("loop failed")
+    told = log.debug if quiet else log.info
+    told("pull failed", queue=2)
+    (log.debug if quiet else log.info)("pull recovered")
+    log.info("clock right" if quiet else "clock wrong")
+    event = "all well" if quiet else "all bad"
+    (log.info if quiet else log.error)(event)
+    lines.say("info", "queue blocked", (), first=3, offset=4)
+"""
+    expected = [
+        ("queue left", "warning", ["group"]), ("loop failed", "error", []),
+        ("pull failed", "debug", ["queue"]), ("pull failed", "info", ["queue"]),
+        ("pull recovered", "debug", []), ("pull recovered", "info", []),
+        ("clock right", "info", []), ("clock wrong", "info", []),
+        ("all well", "info", []), ("all bad", "error", []), ("queue blocked", "info", ["offset"]),
+    ]  # fmt: skip
+    assert sorted(expected) == sorted(events_of(ast.parse(source), "framework/x.py"))
+    with pytest.raises(AssertionError, match=r"framework/x.py:3: write the event as a text, not f'queue \{x\}'"):
+        list(events_of(ast.parse("def f(x):\n    y = x\n    log.info(f'queue {x}')"), "framework/x.py"))
+
+
+@pytest.mark.parametrize("event", sorted({event for by_name in FOUND.values() for event in by_name}))
+def test_an_event_is_a_few_words_without_a_clause(event: str) -> None:
+    """What is behind it, and the way out, are fields: events are what alerts match."""
+    assert re.fullmatch(r"[A-Za-z-]+( [a-z-]+)*", event), event
+    assert len(event.split()) <= WORDS_MAX
+
+
+def test_every_level_is_one_that_the_page_orders() -> None:
+    assert set(LEVELS.values()) == set(ORDER)
+
+
+def test_the_readme_names_the_page() -> None:
+    assert "(docs/logs.md)" in (ROOT / "README.md").read_text()
