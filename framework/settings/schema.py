@@ -78,32 +78,33 @@ def _is_collection(field: FieldInfo | None) -> bool:
 
 class ProcessSettings(Section):
     name: str = "app"
-    """What this application is called in logs."""
+    """The application's name in logs."""
     handlers: Code[Texts] = ()
     """Modules that hold the consumers: `package.module`, a .py file, or `module:name`. APP on the command line wins."""
     budget: Live[Annotated[Size, Field(ge=1 << 20)]] = limits.BUDGET_BYTES
     """Bytes of pulled messages that this process may hold, all queues together."""
     drain: Live[Duration] = 30_000
-    """How long running handlers may take to end when the application stops; what is left then is delivered again."""
+    """How long a stop waits for running handlers. Messages that are not done by then are delivered again."""
     instance: Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,99})?$")] = ""
-    """A name that this process keeps from start to start and no other process has, such as ${env:HOSTNAME}: started
-    again within `grace` it moves no queue. Empty: a new member at each start. The same choice in every member, and no
-    Java members beside. docs/reliability.md."""
+    """A name that this process keeps across restarts and shares with no other process, such as ${env:HOSTNAME}. A
+    restart within `grace` then moves no queue. Empty: each start is a new member. Set it in all members of a group or
+    in none, and not beside Java members. See docs/reliability.md."""
     grace: Annotated[Duration, Field(le=600_000)] = 10_000
-    """For how long others leave the queues of a process with a name to it when it is gone. 0s: not at all."""
+    """How long a named process's queues stay reserved after it is gone. 0s: not at all."""
     protect: bool | None = None
-    """Join a group only after having been steady for a while, where this process has lately come and gone too often:
-    10s, then 20s, up to 5m, and up to 1m where it would otherwise change the group more than three times in a minute.
-    Empty: where it has a name; true: also by the name of its machine, one process on each."""
+    """Hold back a process that restarts too often: it joins its groups only after it ran steadily for 10s, then 20s, up
+    to 5m. It also waits up to 1m where it would change a group more than three times in a minute. Empty: on if
+    `instance` is set. true: on, also by the machine's name; one process per machine."""
     start_jitter: Annotated[Duration, Field(le=60_000)] = 0
-    """Join within this time after the start, drawn, and take queues when it is over: 2s where dozens start at once."""
+    """Join at a random time within this after the start, and take queues after it. Use 2s where dozens start at
+    once."""
 
 
 class WorkersSettings(Section):
     max_messages: Annotated[int, Field(ge=1)] | None = None
-    """Messages after which a process of `run` drains and another takes its place, one after the other. Empty: never."""
+    """Messages after which a process of `run` drains and is replaced, one process at a time. Empty: never."""
     max_memory: Annotated[Size, Field(ge=1 << 24)] | None = None
-    """Memory with which it does, likewise; looked at twice a second. Empty: never."""
+    """Memory at which a process of `run` drains and is replaced, checked twice per second. Empty: never."""
 
     @property
     def is_recycled(self) -> bool:
@@ -112,54 +113,54 @@ class WorkersSettings(Section):
 
 class CredentialsSettings(Section):
     access_key: Guard[str] = ""
-    """The key that names us. Empty: requests are not signed."""
+    """The access key. Empty: requests are not signed."""
     secret_key: Guard[Secret] = Secret("")
-    """The key that signs. Write ${env:NAME}, or use `file`."""
+    """The key that signs requests. Write ${env:NAME}, or use `file`."""
     security_token: Secret = Secret("")
-    """A temporary token that goes with some cloud vendors' keys."""
+    """A temporary token, for cloud vendors that issue one with the keys."""
     file: FileName = ""
-    """A YAML file with access_key, secret_key and security_token, beside this file unless absolute."""
+    """A YAML file (mode 0600) with access_key, secret_key and security_token. Its path is relative to this file."""
 
 
 class TlsSettings(Section):
     enabled: Guard[bool] = False
-    """Speak TLS to name servers and brokers. There is no falling back to plain."""
+    """Use TLS to name servers and brokers, and never plain text."""
     verify: Guard[bool] = True
-    """Check certificates and host names. `false` trusts anybody, and warns at each start."""
+    """Check certificates and host names. false: any certificate is trusted, with a warning at each start."""
     ca_file: FileName = ""
-    """Certificates to trust, PEM. Empty: the system's."""
+    """Trusted certificates, PEM. Empty: the system's."""
     cert_file: FileName = ""
-    """Our certificate, PEM, for servers that ask for one."""
+    """The client certificate, PEM, for servers that ask for one."""
     key_file: FileName = ""
-    """The key of our certificate, PEM."""
+    """The key of the client certificate, PEM."""
     key_password: Secret = Secret("")
-    """Opens the key."""
+    """The password of the key."""
     server_name: str = ""
-    """The name that certificates must carry, where it is not the address that was dialled."""
+    """The name that certificates must carry. Empty: the address that is connected to."""
 
 
 class ClusterSettings(Section):
     name_servers: Annotated[Addresses, Field(min_length=1)] = ("127.0.0.1:9876",)
-    """Name servers, host:port. One after the other is tried."""
+    """Name servers, host:port, tried in turn."""
     embedded: bool = False
-    """`framework-app run` brings a broker in the box along, which listens at the one name server named here, on this
-    machine. For a laptop or a small service; `dev` has one of its own in any case."""
+    """Start a built-in broker with `framework-app run`. It listens at the one name server named here, on this machine.
+    For a laptop or a small service; `dev` always starts its own."""
     embedded_data: FileName = ""
-    """The folder that the embedded broker keeps everything in, beside this file unless absolute. Empty: in memory."""
+    """The folder where the embedded broker stores everything, relative to this file. Empty: in memory."""
     embedded_limits: BoxLimits = Field(default_factory=dict)
-    """Other limits of the embedded broker than the usual: {connections: 1024, message: 1MiB}. See docs/broker.md."""
+    """Limits of the embedded broker in place of its defaults: {connections: 1024, message: 1MiB}. docs/broker.md."""
     address_map: Mapping[Address, Address] = Field(default_factory=dict)
-    """{advertised: reachable}, for brokers in containers that advertise addresses which cannot be reached from here."""
+    """{advertised: reachable}, for brokers in containers that advertise addresses this process cannot reach."""
     allow: Networks = ()
-    """Networks that brokers may be in, such as 10.0.0.0/8. Empty: all but link-local, metadata and multicast ones."""
+    """Networks that brokers may be in, such as 10.0.0.0/8. Empty: all but link-local, metadata and multicast."""
     namespace: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]*$", max_length=100)] = ""
-    """The tenant that all our topics and groups belong to; handlers and settings name them without it."""
+    """The tenant that all topics and groups belong to. Handlers and settings name them without it."""
     request_timeout: Annotated[Duration, Field(ge=1)] = 3_000
-    """How long one request may wait for its answer."""
+    """How long one request waits for its answer."""
     heartbeat_v2: bool = False
-    """Send brokers of 5.1 and later a fingerprint instead of all subscriptions, while nothing has changed."""
+    """Send brokers of 5.1 and later a fingerprint in place of all subscriptions while nothing has changed."""
     wait_broker: Duration | None = None
-    """How long a start waits for a cluster that is down. Empty: for ever."""
+    """How long startup waits for a cluster; then the process exits with 69. Empty: forever."""
     credentials: CredentialsSettings = CredentialsSettings()
     """Signed requests (ACL)."""
     tls: TlsSettings = TlsSettings()
@@ -168,112 +169,112 @@ class ClusterSettings(Section):
 
 class ConsumerSettings(Section):
     concurrency: Live[Annotated[int, Field(ge=1, le=CONCURRENCY_MAX)]] = 20
-    """Handlers running at once in this process: tasks for async handlers, threads for others."""
+    """Handlers that run at once in this process: tasks for async handlers, threads for others."""
     paused: Live[bool] = False
-    """Start no handler and pull nothing until this is false again; the group's queues stay its own."""
+    """Start no handler and pull nothing while this is true. The group keeps its queues."""
     autostart: bool = True
-    """Join when the application starts. `false`: when the code says app.start_consumer("GROUP"), and until then brokers
-    and other members hear nothing of the group here."""
+    """Join when the application starts. false: join when the code calls app.start_consumer("GROUP"); until then this
+    process is no member of the group."""
     rate: Live[RateSetting | None] = None
-    """Messages that this process hands to handlers at most, what comes back for a retry among them: 100/s, 30/m or
-    1000/h. Empty: as many as they take."""
+    """The most messages handed to handlers in this process, with retries: 100/s, 30/m, 1000/h. Empty: unlimited."""
     max_retries: Annotated[int, Field(ge=0, le=1000)] | None = None
-    """Retries after the first delivery; then the message goes to the dead-letter topic. Empty: 16, which means 17
-    deliveries, and without end in an orderly group. A broadcasting group retries in place, drops, and has 0."""
+    """Retries after the first delivery; then the message goes to the dead-letter queue. Empty: 16 (17 deliveries), and
+    unlimited in orderly groups. Broadcasting groups retry in place, then drop the message; empty: 0."""
     start: StartSetting = Start("last")
-    """Where a group begins that the cluster has never seen: first, last, an age (30m) or a time with its zone."""
+    """Where a new group starts: first, last, an age (30m), or a time with its zone."""
     skip_older_than: Annotated[Duration, Field(ge=1)] | None = None
-    """Settle messages unhandled that were stored longer ago than this; retries are handled. Empty: no such rule."""
+    """Messages stored longer ago than this are done without being handled, except retries. Empty: no such rule."""
     skip_backlog_over: Annotated[int, Field(ge=0)] | None = None
-    """Settle messages unhandled that are further than this behind their queue's end, likewise. Empty: no such rule."""
+    """Messages further behind their queue's end than this are done unhandled, except retries. Empty: no such rule."""
     timeout: Live[Annotated[Duration, Field(ge=1)] | None] = 900_000
-    """How long a handler may run before its message is put to `expiry`; not in order. Empty: as long as it likes."""
+    """How long a handler may run before `expiry` decides about its message. Not for orderly groups. Empty: no limit."""
     expiry: Live[Annotated[str, Field(min_length=1)]] = "send_back"
-    """The policy for a message whose handler takes longer: send_back, dead_letter, drop, extend, or a plugin's."""
+    """What happens to a message at `timeout`: send_back, dead_letter, drop, extend (runs on), or a plugin's policy."""
     stuck_after: Annotated[Duration, Field(ge=1)] = 900_000
-    """Orderly groups: a queue or key that one message has blocked for so long is reported, once a message."""
+    """Orderly groups: report a queue or key that one message has blocked for this long, once per message."""
     pull_batch: Annotated[int, Field(ge=1, le=1024)] = 32
-    """Messages asked for in one pull. A stock broker hands out no more than 32."""
+    """Messages per pull. A RocketMQ broker returns at most 32."""
     cache_count: Live[Annotated[int, Field(ge=1, le=65_535)]] = 1_000
-    """Pulled messages that are not settled, per queue: a queue that holds more pulls nothing. The pull that passes this
-    brings up to `pull_batch` more."""
+    """Stop pulling a queue while it holds more pulled messages than this that are not done. One pull may exceed it by
+    `pull_batch`."""
     cache_bytes: Live[Annotated[Size, Field(ge=1 << 16)]] = 100 << 20
-    """Bytes of pulled messages per queue: a queue that holds more pulls nothing. `app.budget` bounds all queues."""
+    """Stop pulling a queue while its pulled messages take more bytes than this. `app.budget` limits all queues."""
     topic_count: Live[Annotated[int, Field(ge=1)] | None] = None
-    """`cache_count` for all owned queues of a topic together, each with an even share. Empty: no bound of its own."""
+    """`cache_count` for all owned queues of a topic together, in equal shares. Empty: no such limit."""
     topic_bytes: Live[Annotated[Size, Field(ge=1 << 16)] | None] = None
-    """`cache_bytes` for all owned queues of a topic together, each with an even share. Empty: no bound of its own."""
+    """`cache_bytes` for all owned queues of a topic together, in equal shares. Empty: no such limit."""
     explicit_ack: bool = False
-    """Only `Ack()` is success; a handler that returns nothing is called again later."""
+    """Only `Ack()` is success. A message whose handler returns nothing is retried."""
     undecodable: Literal["dead_letter", "retry", "hold", "drop"] = "dead_letter"
-    """What becomes of a body that is not what its handler's annotation says: dead_letter, retry, hold or drop."""
+    """What happens to a body that does not fit the handler's annotation: dead_letter, retry, hold (its queue), drop."""
     undecodable_max: Annotated[int, Field(ge=0)] = 100
-    """So many of them in a row, and the queues are held instead: more likely a bad deploy. 0: never."""
+    """After this many undecodable bodies in a row, hold the queue instead: a bad deploy is likely. Counted per topic
+    and process. 0: never."""
     damaged: Literal["hold", "skip"] = "hold"
-    """A stored message whose bytes contradict themselves: hold its queue until a pull brings good ones, or skip it."""
+    """A stored message with inconsistent bytes: hold its queue until a pull returns good ones, or skip it."""
     progress: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")] = "auto"
-    """Where messages that ended above an unfinished one are kept, so that a crash repeats none of them: auto (as topic
-    once that one has lasted for 2 s, and until then nothing is asked or written; local where there may be no topic),
-    topic (one of the group's own, %ACK%GROUP), local (files of this machine), broker (in the box alone, which then
-    refuses what a former owner commits late), a plugin's store, or none. docs/reliability.md."""
+    """Where to keep which messages are done above an unfinished one, so that a crash repeats none of them. auto: as
+    topic once a gap has lasted for 2 s, at no cost before; local if no topic may be created. topic: a topic of the
+    group, %ACK%GROUP. local: files on this machine. broker: the built-in broker, which then rejects late commits of a
+    previous owner. none: nowhere. Or a plugin's store. See docs/reliability.md."""
     once_store: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")] = "memory"
-    """Where handlers with `once` remember what they have handled: memory (of this process, at most 100,000 keys a
-    handler), sqlite (a file of this machine, through crashes and by all its processes), or a plugin's store."""
+    """Where handlers with `once` record what they have handled. memory: this process, at most 100,000 keys per handler.
+    sqlite: a file on this machine that survives crashes and is shared by its processes. Or a plugin's store."""
     allocation: AllocationSetting = Allocation("averaging")
-    """The strategy that divides queues among members, by its name or as {name: {option: value}}; the same in every
-    member of a group."""
+    """The strategy that divides queues among a group's members, the same in all: its name, or {name: {option:
+    value}}."""
     trace: bool = False
-    """Tell the trace topic of every delivery, for mqadmin queryMsgTraceById and the Dashboard."""
+    """Send a trace of every delivery, for mqadmin queryMsgTraceById and the Dashboard."""
     trace_topic: TopicName = TRACE_TOPIC
-    """The topic of the traces. Brokers have the default one where traceTopicEnable is set, or topics are created."""
+    """The topic for traces. Brokers have the default one if traceTopicEnable is set, or if they create topics."""
 
 
 class BroadcastingSettings(Section):
     folder: Annotated[FileName, Field(min_length=1)] = "~/.framework-app/offsets"
-    """Where broadcasting groups keep their offsets. It must outlive the process: in a container, a volume."""
+    """Where broadcasting groups store their offsets. It must outlive the process: in a container, use a volume."""
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]*$")] = ""
-    """Tells processes apart that share the folder, and stays the same from start to start. Empty: app.name."""
+    """Distinguishes processes that share the folder. It must not change between starts. Empty: app.name."""
     java_folder: FileName = ""
-    """A Java client's folder, ~/.rocketmq_offsets/CLIENT_ID: a group without a file of ours begins where it was."""
+    """A Java client's folder, ~/.rocketmq_offsets/CLIENT_ID. A group without offsets here starts from those."""
 
 
 class ProgressSettings(Section):
     folder: Annotated[FileName, Field(min_length=1)] = "~/.framework-app/progress"
-    """Where `progress: local` keeps its files, and `auto` and `topic` where there may be no topic. It must outlive the
-    process, and processes of one machine share it."""
+    """Where `progress: local` stores its files, and `auto` and `topic` if no topic may be created. It must outlive the
+    process; processes of one machine share it."""
 
 
 class OnceSettings(Section):
     folder: Annotated[FileName, Field(min_length=1)] = "~/.framework-app/once"
-    """Where `once_store: sqlite` keeps its files, one a group. It must outlive the process, and processes share it."""
+    """Where `once_store: sqlite` stores a file per group. It must outlive the process; processes share it."""
 
 
 class AdminSettings(Section):
     reset: bool = True
-    """Let administrators move a group's offsets by asking us. Brokers of 5.2 and later move them without asking."""
+    """Let administrators reset a group's offsets through this process. Brokers of 5.2 and later do it without."""
     direct: bool = True
-    """Let administrators have our handlers run one message at once (mqadmin queryMsgById -g -d, the Dashboard)."""
+    """Let administrators run one message through a handler at once (mqadmin queryMsgById -g -d, the Dashboard)."""
 
 
 class LoggingSettings(Section):
     level: Live[Level] = "info"
-    """The lowest level that is written: debug, info, warning or error."""
+    """The lowest level that is logged: debug, info, warning or error."""
     levels: Live[Mapping[str, Level]] = Field(default_factory=dict)
-    """{logger: level} for single loggers of the standard library, which write as all do: {sqlalchemy: warning}. Those
-    with a line for each call of something (py4j, httpx, urllib3, ...) begin at warning unless named here."""
+    """{logger: level} for single loggers of the standard library: {sqlalchemy: warning}. Their lines look like ours.
+    Loggers with a line per call (py4j, httpx, urllib3, ...) start at warning unless named here."""
     format: Live[Literal["console", "json"]] = "console"
-    """console for people, json for collectors. Both go to stderr."""
+    """console for people, json for log collectors. Both go to stderr."""
 
 
 class PluginsSettings(Section):
     block: Code[Texts] = ()
-    """Installed plugins that are not loaded; not even imported."""
+    """Installed plugins that are not loaded, and not imported."""
     only: Code[Texts | None] = None
     """The only installed plugins that are loaded. Empty: all that are installed and not blocked."""
     local: Code[Texts] = ()
     """Plugins of this application: `package.module` or `package.module:Class`."""
     settings: Mapping[str, Keys] = Field(default_factory=dict, repr=False)
-    """{plugin: {key: value}}; each plugin says which keys it has."""
+    """{plugin: {key: value}}. Each plugin defines its keys."""
 
 
 def alike(one: str, other: str) -> bool:
@@ -289,17 +290,17 @@ class AppSettings(Section):
     workers: WorkersSettings = WorkersSettings()
     """The processes of `framework-app run`."""
     cluster: ClusterSettings = ClusterSettings()
-    """Where the messages are."""
+    """How to reach the brokers."""
     consumers: Mapping[GroupName, ConsumerSettings] = Field(default_factory=dict)
-    """{group: settings}; a group that is not named here runs with the defaults."""
+    """{group: settings}. A group that is not named here has the defaults."""
     broadcasting: BroadcastingSettings = BroadcastingSettings()
-    """Consumers with broadcasting=True, which keep their offsets on this machine."""
+    """Consumers with broadcasting=True. They store their offsets on this machine."""
     progress: ProgressSettings = ProgressSettings()
-    """The machine's part of `consumers.GROUP.progress`."""
+    """This machine's part of `consumers.GROUP.progress`."""
     once: OnceSettings = OnceSettings()
-    """The machine's part of `consumers.GROUP.once_store`."""
+    """This machine's part of `consumers.GROUP.once_store`."""
     admin: AdminSettings = AdminSettings()
-    """What administrators may ask of this process, by way of a broker."""
+    """What administrators may ask of this process through a broker."""
     logging: LoggingSettings = LoggingSettings()
     """What is logged."""
     plugins: PluginsSettings = PluginsSettings()

@@ -31,21 +31,31 @@ SETTINGS, PYTHON = ROOT / "docs" / "settings.md", ROOT / "docs" / "python.md"
 SETTINGS_HEAD = """\
 # Settings
 
-Every key that `framework-app.yaml` may have, as `framework/settings/schema.py` defines it.
-This page is written from there.
+Every key of `framework-app.yaml`, generated from `framework/settings/schema.py`.
 
-Durations have a unit (`500ms`, `30s`, `15m`, `1h30m`), sizes too (`512KiB`, `64MiB`).
+**Sources.** Each overrides the ones before it:
+
+1. the defaults below
+2. the file: `--config`, else `$FRAMEWORK_APP_CONFIG`, else `./framework-app.yaml`
+3. `--overlay` files, in their order
+4. environment variables: `FRAMEWORK_APP__CONSUMERS__BILLING__CONCURRENCY=4`
+5. the command line: `--set consumers.billing.concurrency=4`
+
+**Values.** Durations and sizes have a unit: `500ms`, `30s`, `15m`, `1h30m`; `512KiB`, `64MiB`.
 `${env:NAME}` takes a value from the environment.
-One over the other: defaults, the file, `--overlay` files, variables, and the command line.
-A variable is `FRAMEWORK_APP__CONSUMERS__BILLING__CONCURRENCY=4`, and an option `--set consumers.billing.concurrency=4`.
-A path in a file is relative to that file, also in `app.handlers`; `~` is the home directory. Modules are found by name.
-In variables and options a path is relative to the folder that the command runs in.
-`framework-app config explain` shows what is in force and where it was written.
-`framework-app check` says all that is wrong, with file and line.
+A path in a file is relative to that file, also in `app.handlers`. In variables and options it is relative to the
+working directory. `~` is the home directory. Modules are imported by name.
 
-The file is watched, and SIGHUP has it read at once.
-**live**: what is written acts within a second. **restart**: it is named, and waits for one.
-**guarded**: an edit that opens this door, or brings other code, is refused as a whole.
+**Checks.** `framework-app config explain` shows every value and where it was written.
+`framework-app check` reports all errors, with file and line.
+
+**Changes while running.** The files are watched, and SIGHUP reads them at once. What an edit does:
+
+| changes | effect of an edit |
+|---|---|
+| live | acts within a second |
+| restart | is logged, and takes effect at the next start |
+| guarded | is refused, with everything else in that edit, if it opens this door or brings other code |
 """
 PYTHON_HEAD = """\
 # Python names
@@ -80,13 +90,13 @@ def settings_page() -> str:
         assert issubclass(kind, BaseModel)
         title = "consumers.GROUP" if name == "consumers" else name
         intro = json_schema.meanings(AppSettings)[name] if name != "consumers" else (
-            "How each group runs; one that is not named here runs with the defaults."
+            "How each group runs. A group that is not named here has the defaults."
         )  # fmt: skip
         parts.append(f"## `{title}`\n\n{one_line(intro)}\n\n| key | default | changes | meaning |\n|---|---|---|---|")
         parts.append("\n".join(_rows(kind, (title,))) + "\n")
     for name, model in PLUGINS.items():
         title = f"plugins.settings.{name}"
-        where = f"Of [plugins/{name}](../plugins/{name}/README.md), where it is installed."
+        where = f"For [plugins/{name}](../plugins/{name}/README.md)."
         parts.append(f"## `{title}`\n\n{where}\n\n| key | default | changes | meaning |\n|---|---|---|---|")
         parts.append("\n".join(_rows(model, (title,))) + "\n")
     return "\n".join(parts)

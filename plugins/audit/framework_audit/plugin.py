@@ -29,11 +29,11 @@ class AuditSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     file: str = ""
-    """Where the lines go. Empty: nothing is written, and nothing is asked of any message."""
+    """The file that lines are written to. Empty: the plugin does nothing."""
     flush_lines: Annotated[int, Field(ge=1, le=LINES_MAX)] = 256
-    """Lines that are written together."""
+    """Lines per write."""
     flush_after: Duration = 1_000
-    """How old a line may get before the next delivery's end has it written."""
+    """How old a line may get before the end of the next delivery writes it."""
 
 
 class Audit:

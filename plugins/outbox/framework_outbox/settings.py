@@ -31,27 +31,27 @@ class OutboxSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     database: Secret = Secret("")
-    """Where the table is: a file of SQLite, or a URL such as `postgresql://user@host/shop`. Empty: nothing is done."""
+    """Where the table is: a file of SQLite, or a URL such as `postgresql://user@host/shop`. Empty: off."""
     table: str = TABLE
-    """The table's name, perhaps with its schema. It is created where it is missing."""
+    """The table's name, with its schema if it has one. It is created if it is missing."""
     relay: bool = True
-    """Whether this application sends what stands in the table. False: it writes only, and another one sends."""
+    """Send the rows of the table. false: this application only writes them, and another one sends."""
     interval: Annotated[Duration, Field(ge=10, le=60_000)] = 500
-    """How often an idle relay looks. A handler that wrote something wakes that of its own process at once."""
+    """How often an idle relay polls. A handler that wrote a row wakes the relay of its own process at once."""
     batch: Annotated[int, Field(ge=1, le=10_000)] = 200
-    """Rows that are claimed at once."""
+    """Rows per claim."""
     senders: Annotated[int, Field(ge=1, le=1_000)] = 32
-    """Messages that are under way at once. Those of one key follow each other."""
+    """Messages that are sent at once. Messages with the same key are sent one after the other."""
     timeout: Annotated[Duration, Field(ge=100)] = 10_000
-    """How long one attempt at sending may take."""
+    """How long one attempt to send may take."""
     lease: Duration = 30_000
-    """How long claimed rows are left to the relay that claimed them, before another takes them over."""
+    """How long a relay keeps the rows it has claimed before another may claim them. At least twice `timeout`."""
     retry_first: Annotated[Duration, Field(ge=10)] = 1_000
-    """After a first failure a row waits so long, then twice as long, and so on."""
+    """Delay before a failed row is sent again. It doubles with each failure, up to `retry_max`."""
     retry_max: Annotated[Duration, Field(ge=10)] = 60_000
-    """The longest such wait."""
+    """The longest delay between two attempts."""
     keep: Duration = 3_600_000
-    """How long rows that were sent stay in the table, for people to look at. 0s: they are removed at once."""
+    """How long sent rows stay in the table, for people to look at. 0s: removed at once."""
 
     @model_validator(mode="after")
     def _fits(self) -> OutboxSettings:

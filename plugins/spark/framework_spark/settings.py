@@ -20,15 +20,15 @@ class GroupSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     mode: Literal["driver", "source"] = "driver"
-    """`driver`: the framework consumes and hands batches to Spark. `source`: a streaming query reads by itself."""
+    """driver: the framework consumes and passes batches to Spark. source: a streaming query reads the topic itself."""
     checkpoint: str = ""
-    """Where the query of `mode: source` keeps its offsets: a path or URL that the driver and all executors reach."""
+    """Where the query of `mode: source` stores its offsets: a path or URL that driver and executors can reach."""
     options: Mapping[str, str] = {}
-    """Options of the source beside those that the handler gives, such as `failOnDataLoss`."""
+    """More options of the source, such as `failOnDataLoss`."""
     job_timeout: Annotated[Duration, Field(ge=1)] | None = None
-    """What the handler runs in Spark is cancelled after so long; its batch is then tried again. None: no limit."""
+    """Cancel the handler's Spark jobs after this time; the batch is retried. Empty: no limit."""
     batch_bytes: Annotated[Size, Field(ge=1)] | None = None
-    """In `mode: driver`: bodies of at most so many bytes become one frame; a batch with more is run in parts."""
+    """`mode: driver` only: the most bytes of bodies in one frame; a larger batch is run in parts. Empty: no limit."""
 
     @model_validator(mode="after")
     def _fits(self) -> GroupSettings:
@@ -47,17 +47,17 @@ class SparkSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     master: str = "local[2,4]"
-    """Where jobs run; `local[2,4]` tries a task four times, a plain `local[2]` once."""
+    """Where jobs run. `local[2,4]` tries a task four times, `local[2]` once."""
     remote: str = ""
-    """`sc://HOST:15002`: a server of Spark Connect in place of `master`. Needs `framework-app-spark[connect]`."""
+    """`sc://HOST:15002`: a Spark Connect server in place of `master`. Needs `framework-app-spark[connect]`."""
     session: str = ""
-    """`module:function`, which answers the session: one of your own in place of `master`."""
+    """`module:function` that returns a session of your own, in place of `master`."""
     app_name: str = "framework-app"
-    """What Spark's UI calls it."""
+    """The application's name in Spark's UI."""
     conf: Mapping[str, str] = {}
-    """Settings of the session, such as `spark.driver.memory`. Ours are FAIR scheduling and two shuffle partitions."""
+    """Spark settings, such as `spark.driver.memory`. Defaults here: FAIR scheduling, two shuffle partitions."""
     groups: Mapping[str, GroupSettings] = {}
-    """How handlers of a group are run; those that are not named, in `mode: driver`."""
+    """How the handlers of each group run. Groups that are not named here run in `mode: driver`."""
 
     @model_validator(mode="after")
     def _fits(self) -> SparkSettings:
