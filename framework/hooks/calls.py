@@ -76,9 +76,7 @@ class Calls:
             (self._asking(),) if self.asked else ()
         )
         """One call for all of them, as for `after`: a delivery pays for no more than the hooks themselves."""
-        self.around = tuple(
-            Around(each.plugin, each.function, _Watch(self, each)) for each in by_hook.get("around_consume", ())
-        )
+        self.around = tuple(Around(each, self) for each in by_hook.get("around_consume", ()))
         """In calling order, the outermost first."""
         self.after: tuple[Callable[[Delivery, Outcome, float, Kind], None], ...] = (
             (self._telling(),) if self.told else ()
@@ -208,21 +206,3 @@ def _is_said(count: int) -> bool:
 
 def _no_time() -> float:
     return 0.0
-
-
-class _Watch:
-    """The same counts for one plugin's contexts."""
-
-    __slots__ = ("_calls", "_each")
-
-    def __init__(self, calls: Calls, each: Implementation) -> None:
-        self._calls, self._each = calls, each
-
-    def now(self) -> float:
-        return self._calls.now()
-
-    def failed(self, error: BaseException) -> None:
-        self._calls.failed(self._each, error)
-
-    def took(self, seconds: float) -> None:
-        self._calls.timed(self._each, seconds)

@@ -6,9 +6,8 @@ swallows stays a failure all the same: `__exit__` may answer what it likes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from framework.errors import shorten
 from framework.hooks.theirs import discard, theirs_awaited
@@ -16,33 +15,28 @@ from framework.hooks.verdict import TryAgain
 from framework.model.delivery import Delivery
 from framework.model.outcome import RetryLater
 
+if TYPE_CHECKING:
+    from framework.hooks.calls import Calls, Implementation
+
 Context: TypeAlias = Any
 """An `AbstractContextManager`, an `AbstractAsyncContextManager`, or both."""
 Left: TypeAlias = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
 
 
-class Watch(Protocol):
-    """Who counts and names what one plugin's hook does (`calls.py`)."""
-
-    def now(self) -> float: ...
-    def failed(self, error: BaseException) -> None: ...
-    def took(self, seconds: float) -> None: ...
-
-
 class Around:
     """Resolved once, at start; shared by all deliveries of all handlers, it keeps nothing of any."""
 
-    __slots__ = ("_function", "_plugin", "_watch")
+    __slots__ = ("_calls", "_each", "_function", "_plugin")
 
-    def __init__(self, plugin: str, function: Callable[[Delivery], Any], watch: Watch) -> None:
-        self._plugin, self._function, self._watch = plugin, function, watch
+    def __init__(self, each: Implementation, calls: Calls) -> None:
+        self._each, self._plugin, self._function, self._calls = each, each.plugin, each.function, calls
 
     async def enter(self, delivery: Delivery, is_async: bool) -> Context | RetryLater | None:
         """The context that the handler now runs in; None where there is none; or the message is to come again.
 
         Only an async handler takes async contexts. For a plain one nothing is awaited here: see `run_sync`.
         """
-        began = self._watch.now()
+        began = self._calls.now()
         try:
             context = self._function(delivery)
             if context is None:
@@ -56,15 +50,15 @@ class Around:
         except TryAgain as wish:
             return self._again(wish)
         except BaseException as error:  # noqa: BLE001 - border: a hook's
-            self._watch.failed(theirs_awaited(error) if is_async else error)
+            self._calls.failed(self._each, theirs_awaited(error) if is_async else error)
             return None
         finally:
-            self._watch.took(self._watch.now() - began)
+            self._calls.timed(self._each, self._calls.now() - began)
         return context
 
     async def leave(self, context: Context, error: BaseException | None, is_async: bool) -> RetryLater | None:
         """With what the handler raised, NotDone for an answer, or None; what comes back is the wish to try again."""
-        began = self._watch.now()
+        began = self._calls.now()
         given: Left = (None, None, None) if error is None else (type(error), error, error.__traceback__)
         try:
             if is_async and hasattr(context, "__aexit__"):
@@ -75,9 +69,9 @@ class Around:
             return self._again(wish)
         except BaseException as raised:  # noqa: BLE001 - border: a hook's
             if raised is not error:
-                self._watch.failed(theirs_awaited(raised) if is_async else raised)
+                self._calls.failed(self._each, theirs_awaited(raised) if is_async else raised)
         finally:
-            self._watch.took(self._watch.now() - began)
+            self._calls.timed(self._each, self._calls.now() - began)
         return None
 
     def _again(self, wish: TryAgain) -> RetryLater:

@@ -1,4 +1,4 @@
-"""From the strategy that settings name, with its options, to the one that a group asks; and from policies' names.
+"""From the strategy that settings name, with its options, to the one that a group asks; and what else they name.
 
 Owns the checking of options, so that a mistake in them has its place in the file. What the options mean is the
 strategy's affair; which strategies there are is the host's.
@@ -6,14 +6,16 @@ strategy's affair; which strategies there are is the host's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from framework.errors import ConfigurationError, nearest
 from framework.hooks.theirs import theirs
 from framework.hooks.validated import Origin, validated
 from framework.model.allocation import Allocation
-from framework.model.contracts import AllocationStrategy, ExpiryPolicy, TakesOptions
+from framework.model.contracts import AllocationStrategy, TakesOptions
 
+T = TypeVar("T")
 Watched = Callable[[str, AllocationStrategy], AllocationStrategy]
 
 
@@ -34,10 +36,7 @@ def choose(
     """
     name, here = allocation.name, (*path, allocation.name)
     place = origin.place(*here) or origin.place(*path)
-    strategy = strategies.get(name)
-    if strategy is None:
-        hint = nearest(name, strategies) or f"; known: {', '.join(strategies)}"
-        raise ConfigurationError(f"{'.'.join(path)}: no strategy {name!r}{hint}", place=place)
+    strategy = named("strategy", name, strategies, path, origin)
     try:
         if not isinstance(strategy, TakesOptions):
             if allocation.options:
@@ -56,12 +55,16 @@ def choose(
         raise ConfigurationError(f"{'.'.join(path)}: {reason}", place=place) from error
 
 
-def named_policy(
-    name: str, policies: Mapping[str, ExpiryPolicy], path: tuple[str, ...], origin: Origin
-) -> ExpiryPolicy:
-    """The expiry policy of this name; raises ConfigurationError with file and line."""
-    policy = policies.get(name)
-    if policy is None:
-        hint = nearest(name, policies) or f"; known: {', '.join(policies)}"
-        raise ConfigurationError(f"{'.'.join(path)}: no expiry policy {name!r}{hint}", place=origin.place(*path))
-    return policy
+def named(
+    what: str, name: str, offered: Mapping[str, T], path: tuple[str, ...], origin: Origin, also: Sequence[str] = ()
+) -> T:
+    """What plugins offer by this name, which is written at `path`. ConfigurationError with file, line and the nearest
+    name, or all of them; `also` may be written, and are no plugin's.
+    """
+    found = offered.get(name)
+    if found is None:
+        known = [*also, *offered]
+        hint = nearest(name, known) or f"; known: {', '.join(known)}"
+        place = origin.place(*path, name) or origin.place(*path)
+        raise ConfigurationError(f"{'.'.join(path)}: no {what} {name!r}{hint}", place=place)
+    return found

@@ -39,6 +39,42 @@ class RecordSource(Protocol):
     def offset_message_id(self, at: int) -> str: ...
 
 
+class RecordView:
+    """Another source as it is. What shows one thing of a record otherwise inherits the rest from here."""
+
+    __slots__ = ("queue", "record")
+
+    def __init__(self, record: RecordSource, queue: MessageQueue) -> None:
+        self.record, self.queue = record, queue
+
+    def topic(self, at: int) -> str:
+        return self.record.topic(at)
+
+    def body(self, at: int) -> bytes:
+        return self.record.body(at)
+
+    def properties(self, at: int) -> dict[str, str]:
+        return self.record.properties(at)
+
+    def reconsume_times(self, at: int) -> int:
+        return self.record.reconsume_times(at)
+
+    def born_ms(self, at: int) -> int:
+        return self.record.born_ms(at)
+
+    def stored_ms(self, at: int) -> int:
+        return self.record.stored_ms(at)
+
+    def flag(self, at: int) -> int:
+        return self.record.flag(at)
+
+    def commit_log_offset(self, at: int) -> int:
+        return self.record.commit_log_offset(at)
+
+    def offset_message_id(self, at: int) -> str:
+        return self.record.offset_message_id(at)
+
+
 class Written:
     """The source behind a message that was made here, not pulled: its values, as they were given."""
 

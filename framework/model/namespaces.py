@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from framework.model.message import Message, RecordSource
+from framework.model.message import Message, RecordSource, RecordView
 from framework.model.queue import MessageQueue
 from framework.model.reserved import DEAD_LETTER_PREFIX, RETRY_PREFIX, SYSTEM_TOPICS
 
@@ -64,37 +64,13 @@ def unwrapping(namespace: str) -> Callable[[Message], Message]:
     return seen
 
 
-class _Unwrapped:
+class _Unwrapped(RecordView):
     """A source that calls its topic what its owner does."""
 
-    __slots__ = ("_namespace", "_source", "queue")
+    __slots__ = ("_namespace",)
 
-    def __init__(self, source: RecordSource, queue: MessageQueue, namespace: str) -> None:
-        self._source, self.queue, self._namespace = source, queue, namespace
+    def __init__(self, record: RecordSource, queue: MessageQueue, namespace: str) -> None:
+        self.record, self.queue, self._namespace = record, queue, namespace  # no call more: each message has one
 
     def topic(self, at: int) -> str:
-        return unwrap(self._namespace, self._source.topic(at))
-
-    def body(self, at: int) -> bytes:
-        return self._source.body(at)
-
-    def properties(self, at: int) -> dict[str, str]:
-        return self._source.properties(at)
-
-    def reconsume_times(self, at: int) -> int:
-        return self._source.reconsume_times(at)
-
-    def born_ms(self, at: int) -> int:
-        return self._source.born_ms(at)
-
-    def stored_ms(self, at: int) -> int:
-        return self._source.stored_ms(at)
-
-    def flag(self, at: int) -> int:
-        return self._source.flag(at)
-
-    def commit_log_offset(self, at: int) -> int:
-        return self._source.commit_log_offset(at)
-
-    def offset_message_id(self, at: int) -> str:
-        return self._source.offset_message_id(at)
+        return unwrap(self._namespace, self.record.topic(at))

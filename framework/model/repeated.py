@@ -5,44 +5,20 @@ Orderly and broadcasting queues do so. Any other retry is a copy on the broker, 
 
 from __future__ import annotations
 
-from framework.model.message import Message, RecordSource
+from framework.model.message import Message, RecordSource, RecordView
 
 
-class Repeated:
+class Repeated(RecordView):
     """The source of such a message: the record's own, but for the attempts."""
 
-    __slots__ = ("_reconsumed", "_record", "queue")
+    __slots__ = ("_reconsumed",)
 
     def __init__(self, record: RecordSource, reconsumed: int) -> None:
-        self.queue = record.queue
-        self._record, self._reconsumed = record, reconsumed
+        super().__init__(record, record.queue)
+        self._reconsumed = reconsumed
 
     def reconsume_times(self, at: int) -> int:
         return self._reconsumed
-
-    def topic(self, at: int) -> str:
-        return self._record.topic(at)
-
-    def body(self, at: int) -> bytes:
-        return self._record.body(at)
-
-    def properties(self, at: int) -> dict[str, str]:
-        return self._record.properties(at)
-
-    def born_ms(self, at: int) -> int:
-        return self._record.born_ms(at)
-
-    def stored_ms(self, at: int) -> int:
-        return self._record.stored_ms(at)
-
-    def flag(self, at: int) -> int:
-        return self._record.flag(at)
-
-    def commit_log_offset(self, at: int) -> int:
-        return self._record.commit_log_offset(at)
-
-    def offset_message_id(self, at: int) -> str:
-        return self._record.offset_message_id(at)
 
 
 def repeated(message: Message, attempt: int) -> Message:
@@ -50,7 +26,7 @@ def repeated(message: Message, attempt: int) -> Message:
     source = message._source  # noqa: SLF001 - how pulled messages are made, too
     again = object.__new__(Message)
     # Of what was pulled, not of its last try: many tries would else be a long chain.
-    again._source = Repeated(source._record if isinstance(source, Repeated) else source, attempt - 1)  # noqa: SLF001 - likewise
+    again._source = Repeated(source.record if isinstance(source, Repeated) else source, attempt - 1)
     again._at = message._at  # noqa: SLF001 - likewise
     again._body = again._properties = None
     again.queue_offset = message.queue_offset

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from framework.errors import ConfigurationError
 from framework.hooks import hookimpl
 from framework.hooks.host import PluginHost
-from framework.hooks.strategies import named_policy
+from framework.hooks.strategies import named
 from framework.model.contracts import ExpiryPolicy
 from framework.model.delivery import Delivery
 from framework.model.message import Message
@@ -98,9 +98,9 @@ def test_a_policy_that_cannot_be_registered_stops_the_start(policies: list[objec
 def test_a_name_that_nobody_offers_is_refused_with_the_nearest() -> None:
     path, policies = ("consumers", "billing", "expiry"), PluginHost(discover=list).expiry_policies
     with pytest.raises(ConfigurationError, match="no expiry policy 'sendback'; did you mean 'send_back'"):
-        named_policy("sendback", policies, path, AppSettings())
+        named("expiry policy", "sendback", policies, path, AppSettings())
     with pytest.raises(ConfigurationError, match="known: dead_letter, drop, extend, send_back"):
-        named_policy("q", policies, path, AppSettings())
+        named("expiry policy", "q", policies, path, AppSettings())
 
 
 class Forgets:

@@ -150,8 +150,8 @@ def ordered(left: Term, right: Term, holds: Callable[[int], bool]) -> Term:
     return _condition(run, left, right)
 
 
-def between(inner: Term, low: Term, high: Term) -> Term:
-    """`x >= low AND x <= high`, with x evaluated once."""
+def between(inner: Term, low: Term, high: Term, *, wanted: bool) -> Term:
+    """`x >= low AND x <= high`, or `x < low OR x > high`, with x evaluated once."""
 
     def run(properties: Properties) -> Value:
         value = inner.run(properties)
@@ -159,29 +159,11 @@ def between(inner: Term, low: Term, high: Term) -> Term:
             return None
         least = low.run(properties)
         if least is not None and _numeric_order(value, least) < 0:
-            return False
+            return not wanted
         most = high.run(properties)
         if most is not None and _numeric_order(value, most) > 0:
-            return False
-        return None if least is None or most is None else True
-
-    return _condition(run, inner, low, high)
-
-
-def outside(inner: Term, low: Term, high: Term) -> Term:
-    """`x < low OR x > high`, with x evaluated once."""
-
-    def run(properties: Properties) -> Value:
-        value = inner.run(properties)
-        if value is None:
-            return None
-        least = low.run(properties)
-        if least is not None and _numeric_order(value, least) < 0:
-            return True
-        most = high.run(properties)
-        if most is not None and _numeric_order(value, most) > 0:
-            return True
-        return None if least is None or most is None else False
+            return not wanted
+        return None if least is None or most is None else wanted
 
     return _condition(run, inner, low, high)
 

@@ -138,12 +138,10 @@ class ConditionParser:
         self._orderable(left, start)
         self._orderable(low, first)
         self._orderable(high, second)
-        if is_not:
-            return conditions.outside(left, low, high)
-        if low.literal is not None and high.literal is not None and order(low.literal, high.literal) > 0:
+        if not is_not and low.literal is not None and high.literal is not None and order(low.literal, high.literal) > 0:
             reason = f"nothing is between {first.text} and {second.text}"
             raise Sql92Error(reason, first.at, "write the lower one first")
-        return conditions.between(left, low, high)
+        return conditions.between(left, low, high, wanted=not is_not)
 
     def _list(self, left: Term, start: Token, *, wanted: bool) -> Term:
         self._expect("(", "write IN ('a', 'b')")

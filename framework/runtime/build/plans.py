@@ -11,7 +11,7 @@ from framework.declare import Consumer, ConsumerSpec
 from framework.declare.arguments import Argument
 from framework.errors import ConfigurationError, Findings, nearest
 from framework.hooks.host import PluginHost
-from framework.hooks.strategies import choose, named_policy
+from framework.hooks.strategies import choose, named
 from framework.model.contracts import ProgressStore
 from framework.model.message import Message
 from framework.model.namespaces import unwrap, wrap
@@ -110,7 +110,8 @@ def _plan(group: str, specs: list[ConsumerSpec], parts: _Parts, findings: Findin
     findings.note(*over_maximum(specs, settings))
     path = ("consumers", group, "allocation")
     strategy = tried(lambda: choose(chosen.allocation, host.strategies, path, settings, host.watched))
-    expiry = tried(lambda: named_policy(chosen.expiry, host.expiry_policies, ("consumers", group, "expiry"), settings))
+    for_expiry = ("consumers", group, "expiry")
+    expiry = tried(lambda: named("expiry policy", chosen.expiry, host.expiry_policies, for_expiry, settings))
     once = tried(lambda: once_for(group, specs, settings, host.dedup_stores, world, parts.onces))
     gates = tried(lambda: _gates(group, specs, settings))
     place = tried(lambda: _place(name or group, settings, parts.worker)) if broadcasting else None
@@ -162,11 +163,8 @@ def _keeping(
             "offsets itself; remove it",
             place=place,
         )
-    store = stores.get("topic" if name == AUTO else name)
-    if store is None:
-        known = [AUTO, "none", *stores]
-        hint = nearest(name, known) or f"; known: {', '.join(known)}"
-        raise ConfigurationError(f"consumers.{group}.progress: no store {name!r}{hint}", place=place)
+    path = ("consumers", group, "progress")
+    store = named("store", "topic" if name == AUTO else name, stores, path, settings, also=(AUTO, "none"))
     instead, folder = stores.get("local") if store.name == "topic" and not spec.orderly else None, ""
     try:
         folder = str(folder_of(settings, "progress", "folder"))

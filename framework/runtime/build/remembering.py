@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from framework.declare import ConsumerSpec
-from framework.errors import ConfigurationError, nearest
+from framework.errors import ConfigurationError
+from framework.hooks.strategies import named
 from framework.hooks.theirs import run_through, theirs
 from framework.model.contracts import DedupStore
 from framework.ports import Workers, World
@@ -61,10 +62,7 @@ def once_for(
                 place=place,
             )
         return {}
-    store = stores.get(name)
-    if store is None:
-        hint = nearest(name, stores) or f"; known: {', '.join(stores)}"
-        raise ConfigurationError(f"{here}: no store {name!r}{hint}", place=place)
+    store = named("store", name, stores, ("consumers", group, "once_store"), settings)
     if wanting[0].broadcasting and name != "memory":
         raise ConfigurationError(
             f"{here}: each process of a broadcasting group handles each message, so what another one has handled is "
