@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import Callable
 
 from framework.client.brokers import Brokers
+from framework.client.calls import BrokerCalls
 from framework.client.fences import Fences
 from framework.client.inquiries import Inquiries
 from framework.client.name_server import NameServer
 from framework.client.options import ClusterOptions
 from framework.client.peeking import Peeks
 from framework.client.pulling import Puller
+from framework.client.retry_copies import RetryCopies
 from framework.client.retry_rooms import RetryRooms
 from framework.client.routes import RouteTable
 from framework.core import limits
@@ -52,11 +54,11 @@ class Cluster:
         self.routes = RouteTable(self.names, world.chance, self.pool.is_connected)
         self.inquiries = Inquiries(self.pool, self.routes)
         self.fences = Fences()
+        self.calls = BrokerCalls(self.pool, self.routes, timeout_ms=options.request_timeout_ms)
+        self.brokers = Brokers(self.pool, self.routes, self.calls, self.fences)
         self.retry_rooms = RetryRooms(self.pool, self.routes, timeout_ms=options.request_timeout_ms)
-        self.brokers = Brokers(
-            self.pool, self.routes, self.retry_rooms, timeout_ms=options.request_timeout_ms, fences=self.fences
-        )
-        self.peeks = Peeks(self.pool, self.routes, timeout_ms=options.request_timeout_ms, fences=self.fences)
+        self.retry_copies = RetryCopies(self.calls, self.routes, self.retry_rooms)
+        self.peeks = Peeks(self.pool, self.routes, self.fences, timeout_ms=options.request_timeout_ms)
 
     def puller(
         self, group: str, subscription: Subscription, queue: MessageQueue, *, batch: int = limits.PULL_BATCH

@@ -13,9 +13,8 @@ from framework.model.message import DELAY_LEVEL, ORIGIN_MESSAGE_ID, RETRY_TOPIC,
 from framework.model.reserved import AUTO_CREATE_TOPIC, RETRY_PREFIX, retry_topic
 from framework.wire import properties
 from framework.wire.codes import ResponseCode
-from framework.wire.command import RemotingCommand
 from framework.wire.compression import Compression, compress
-from framework.wire.fields import command_for
+from framework.wire.exchanges import Exchange, nothing
 from framework.wire.requests.send import SendRequestV2
 
 PRODUCER = "CLIENT_INNER_PRODUCER"
@@ -37,7 +36,7 @@ _MISLEADING_PREFIX = "TIMER_"
 
 def dead_letter(
     message: Message, group: str, broker: str, number: int = 0, words: LastWords | None = None, origin: str = ""
-) -> RemotingCommand:
+) -> Exchange[None]:
     """The send that ends among the dead letters: its attempts are above the maximum that it names.
 
     So the broker has no choice, and creates the group's dead-letter topic where it has none. What it says of its end
@@ -55,7 +54,7 @@ def dead_letter(
 
 def retry(
     message: Message, group: str, broker: str, number: int, *, delay_level: int, max_retries: int
-) -> RemotingCommand:
+) -> Exchange[None]:
     """The send that comes back after a delay, one attempt on; without a level the next one of the ladder.
 
     Past the maximum the broker makes a dead letter of it, as it does of what is sent back.
@@ -85,7 +84,7 @@ def _texts(message: Message) -> dict[str, str]:
 
 def _send(
     message: Message, group: str, texts: dict[str, str], broker: str, number: int, max_retries: int
-) -> RemotingCommand:
+) -> Exchange[None]:
     body, sys_flag = message.body, 0
     if len(body) > COMPRESS_ABOVE:
         small = compress(body, Compression.ZLIB)
@@ -107,4 +106,4 @@ def _send(
         batch=False,
         broker_name=broker,
     )
-    return command_for(header, body)
+    return Exchange(header, nothing, body, STORED)

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import TypeVar
 
 from framework.client.routes import RouteTable
 from framework.core.broker_time import Reading
 from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError, Refused, shorten
 from framework.model.subscription import Subscription
-from framework.net.channel import raise_for
 from framework.net.pool import Pool
 from framework.wire.bodies.config import KeyValues
 from framework.wire.bodies.connections import ConsumerConnections
 from framework.wire.bodies.heartbeat import CheckClientConfig, SubscriptionData
 from framework.wire.bodies.running import RunningInfo
-from framework.wire.command import RemotingCommand
-from framework.wire.fields import command_for
+from framework.wire.exchanges import Exchange, body_of, nothing
 from framework.wire.requests.admin import BrokerRuntimeRequest, ConsumerConnectionsRequest
 from framework.wire.requests.group import CheckClientConfigRequest
 from framework.wire.requests.inbound import RunningInfoRequest
+
+T = TypeVar("T")
 
 CLOCK_MS = CHECK_MS = 3_000
 _SINCE = re.compile(r"\[ ([\d,]+) days, (\d+) hours, (\d+) minutes, (\d+) seconds \]")
@@ -34,41 +35,41 @@ class Inquiries:
 
     async def connections(self, group: str, topic: str) -> ConsumerConnections:
         """The group's members as a broker of the topic lists them, each connection for itself."""
-        answer = await self._ask(topic, command_for(ConsumerConnectionsRequest(consumer_group=group)))
-        return ConsumerConnections.decode(answer.body)
+        header = ConsumerConnectionsRequest(consumer_group=group)
+        return await self._ask(topic, Exchange(header, body_of(ConsumerConnections)))
 
     async def running_info(self, group: str, topic: str, client_id: str) -> RunningInfo:
         """What a member says of itself, by way of that broker."""
         header = RunningInfoRequest(consumer_group=group, client_id=client_id)
-        return RunningInfo.decode((await self._ask(topic, command_for(header))).body)
+        return await self._ask(topic, Exchange(header, body_of(RunningInfo)))
 
     async def clock(self, address: str) -> Reading:
         """What time it is by a broker's wall clock, at the moment at which it answers."""
-        request = command_for(BrokerRuntimeRequest())
-        answer = raise_for(await self._pool.request(address, request, timeout_ms=CLOCK_MS), request.code, address)
-        return _clock_in(KeyValues.decode(answer.body).table, address)
+        figures = Exchange(BrokerRuntimeRequest(), body_of(KeyValues))
+        answer = await self._pool.request(address, figures.request(), timeout_ms=CLOCK_MS)
+        return _clock_in(figures.result(answer, address).table, address)
 
     async def check_filter(self, broker: str, group: str, client_id: str, subscription: Subscription) -> None:
         """Raise Refused where this broker cannot filter so: it is not made to, or finds a mistake of its own."""
-        body = CheckClientConfig(
-            client_id=client_id, group=group, subscription=SubscriptionData.of(subscription)
-        ).encode()
-        request = command_for(CheckClientConfigRequest(), body=body)
-        answer = await self._pool.request(self._routes.address_of(broker), request, timeout_ms=CHECK_MS)
-        raise_for(answer, request.code, broker)
+        wanted = SubscriptionData.of(subscription)
+        body = CheckClientConfig(client_id=client_id, group=group, subscription=wanted).encode()
+        checking = Exchange(CheckClientConfigRequest(), nothing, body)
+        address = self._routes.address_of(broker)
+        checking.result(await self._pool.request(address, checking.request(), timeout_ms=CHECK_MS), broker)
 
     def addresses(self) -> list[str]:
         """The masters', whose clocks date what is stored."""
         return self._routes.masters()
 
-    async def _ask(self, topic: str, request: RemotingCommand) -> RemotingCommand:
+    async def _ask(self, topic: str, exchange: Exchange[T]) -> T:
         if not self._routes.brokers_of(topic):
             await self._routes.queues(topic)
         last: FrameworkError | None = None
         for broker in self._routes.brokers_of(topic) or [topic]:
             try:
-                answer = await self._pool.request(self._routes.address_of(broker), request, timeout_ms=PATIENCE_MS)
-                return raise_for(answer, request.code, broker)
+                address = self._routes.address_of(broker)
+                answer = await self._pool.request(address, exchange.request(), timeout_ms=PATIENCE_MS)
+                return exchange.result(answer, broker)
             except (BrokerUnreachable, Refused) as error:  # one that was restarted knows only who has come back
                 last = last or error
         assert last is not None, "one was asked"

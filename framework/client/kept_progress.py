@@ -6,16 +6,14 @@ former owner.
 
 from __future__ import annotations
 
+from framework.client.calls import BrokerCalls
 from framework.client.fences import Fences
-from framework.client.routes import RouteTable
 from framework.errors import Refused
 from framework.model.contracts import Kept
 from framework.model.queue import MessageQueue
-from framework.net.channel import raise_for
-from framework.net.pool import Pool
-from framework.wire.bodies.route import MASTER
-from framework.wire.codes import RequestCode, ResponseCode, request_name
+from framework.wire.codes import ResponseCode, request_name
 from framework.wire.command import RemotingCommand
+from framework.wire.exchanges import raise_for
 from framework.wire.fields import command_for, from_fields
 from framework.wire.requests.progress import (
     ProgressAnswer,
@@ -28,27 +26,24 @@ from framework.wire.requests.progress import (
 class KeptProgress:
     """One a group; as `model.contracts.KeepsProgress` says."""
 
-    def __init__(self, group: str, pool: Pool, routes: RouteTable, fences: Fences, *, timeout_ms: int = 3_000) -> None:
-        self._group, self._pool, self._routes, self._fences = group, pool, routes, fences
-        self._timeout_ms = timeout_ms
+    def __init__(self, group: str, calls: BrokerCalls, fences: Fences) -> None:
+        self._group, self._calls, self._fences = group, calls, fences
 
     async def read(self, queue: MessageQueue) -> Kept | None:
         header = QueryProgressRequest(
             consumer_group=self._group, topic=queue.topic, queue_id=queue.number, broker_name=queue.broker
         )
-        answer = await self._ask(queue, command_for(header))
+        answer = await self._answer(queue, command_for(header))
         if answer.code == ResponseCode.QUERY_NOT_FOUND:
             return None
-        raise_for(answer, RequestCode.BOX_QUERY_PROGRESS, queue.broker)
+        raise_for(answer, header.CODE, queue.broker)
         return Kept(from_fields(ProgressAnswer, answer.fields).epoch, answer.body)
 
     async def take(self, queue: MessageQueue, content: bytes) -> int:
         header = TakeProgressRequest(
             consumer_group=self._group, topic=queue.topic, queue_id=queue.number, broker_name=queue.broker
         )
-        answer = raise_for(
-            await self._ask(queue, command_for(header, content)), RequestCode.BOX_TAKE_PROGRESS, queue.broker
-        )
+        answer = raise_for(await self._answer(queue, command_for(header, content)), header.CODE, queue.broker)
         epoch = from_fields(ProgressAnswer, answer.fields).epoch
         self._fences.of(self._group, queue).raise_to(epoch)
         return epoch
@@ -57,16 +52,12 @@ class KeptProgress:
         header = UpdateProgressRequest(
             consumer_group=self._group, topic=queue.topic, queue_id=queue.number, epoch=epoch, broker_name=queue.broker
         )
-        answer = await self._ask(queue, command_for(header, content))
+        answer = await self._answer(queue, command_for(header, content))
         self._fences.of(self._group, queue).passed(answer, epoch, queue)
-        raise_for(answer, RequestCode.BOX_UPDATE_PROGRESS, queue.broker)
+        raise_for(answer, header.CODE, queue.broker)
 
-    async def _ask(self, queue: MessageQueue, request: RemotingCommand) -> RemotingCommand:
-        address = self._routes.find(queue.broker, MASTER)
-        if address is None:
-            await self._routes.refresh(queue.topic)
-            address = self._routes.address_of(queue.broker)
-        answer = await self._pool.request(address, request, timeout_ms=self._timeout_ms)
+    async def _answer(self, queue: MessageQueue, request: RemotingCommand) -> RemotingCommand:
+        answer = await self._calls.answer(queue, request)
         if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             raise Refused(
                 answer.code,

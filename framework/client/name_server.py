@@ -13,14 +13,10 @@ import structlog
 from framework import marks
 from framework.errors import BrokerUnreachable, FrameworkError, NotConnected, ProtocolError, Refused
 from framework.net.address import parse_address
-from framework.net.channel import raise_for
 from framework.net.pool import Pool
 from framework.ports import Chance
 from framework.wire.bodies.route import TopicRoute
-from framework.wire.codes import ResponseCode
-from framework.wire.command import RemotingCommand
-from framework.wire.fields import command_for
-from framework.wire.requests.route import RouteRequest
+from framework.wire.exchanges import route
 
 log = structlog.get_logger()
 
@@ -40,26 +36,15 @@ class NameServer:
 
         Raises BrokerUnreachable, Refused or ProtocolError, the last of them, where no server gave an answer.
         """
-        # Standard JSON is what our version gets anyway; asked for as well, for servers that only look at this field.
-        header = RouteRequest(topic=topic, accept_standard_json_only=True)
-        answer, server = await self._ask(command_for(header))
-        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
-            return None
-        try:
-            return TopicRoute.decode(answer.body)
-        except ProtocolError as error:
-            raise ProtocolError(f"route of {topic}: {error.reason}", peer=server) from error
-
-    async def _ask(self, request: RemotingCommand) -> tuple[RemotingCommand, str]:
-        """The first answer that is one, and who gave it."""
+        asking = route(topic)
         last: FrameworkError | None = None
         first = self._chosen
         for step in range(len(self._servers)):
             index = (first + step) % len(self._servers)
             server = self._servers[index]
             try:
-                answer = await self._pool.request(server, request, timeout_ms=self._timeout_ms)
-                raise_for(answer, request.code, server, ok=(ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST))
+                answer = await self._pool.request(server, asking.request(), timeout_ms=self._timeout_ms)
+                asking.accepted(answer, server)
             except (BrokerUnreachable, Refused) as error:
                 last = error
                 continue
@@ -67,7 +52,10 @@ class NameServer:
                 marks.sometimes("another name server was chosen")
             self._chosen = index
             self._note(reachable=True)
-            return answer, server
+            try:
+                return asking.read(answer)
+            except ProtocolError as error:
+                raise ProtocolError(error.reason, peer=server) from error
         self._chosen = (first + 1) % len(self._servers)
         assert last is not None, "there is at least one name server"
         if isinstance(last, Refused):

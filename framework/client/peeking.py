@@ -9,13 +9,11 @@ from framework.client.routes import RouteTable
 from framework.errors import Refused
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
-from framework.net.channel import raise_for
 from framework.net.pool import Pool
-from framework.wire import stored
-from framework.wire.bodies.route import MASTER
-from framework.wire.codes import RequestCode, ResponseCode, request_name
+from framework.wire import exchanges, stored
+from framework.wire.codes import ResponseCode, request_name
+from framework.wire.exchanges import raise_for
 from framework.wire.fields import command_for
-from framework.wire.requests.offset import UpdateOffsetRequest
 from framework.wire.requests.pull import SUBSCRIPTION, PullRequest, read_progress
 
 BYTES = 262_144
@@ -25,11 +23,8 @@ _NOTHING = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 class Peeks:
     """Asks masters alone: a replica may be behind."""
 
-    def __init__(
-        self, pool: Pool, routes: RouteTable, *, timeout_ms: int = 3_000, fences: Fences | None = None
-    ) -> None:
-        self._pool, self._routes, self._timeout_ms = pool, routes, timeout_ms
-        self._fences = fences or Fences()
+    def __init__(self, pool: Pool, routes: RouteTable, fences: Fences, *, timeout_ms: int) -> None:
+        self._pool, self._routes, self._fences, self._timeout_ms = pool, routes, fences, timeout_ms
 
     async def peek(self, group: str, queue: MessageQueue, offset: int, count: int) -> list[Message]:
         """What is at `offset` and behind it; nothing where that is not there (any more), or not yet.
@@ -52,7 +47,7 @@ class Peeks:
             max_msg_bytes=BYTES,
             broker_name=queue.broker,
         )
-        address = await self._address(queue)
+        address = await self._routes.master_of(queue)
         answer = await self._pool.request(address, command_for(header), timeout_ms=self._timeout_ms)
         if answer.code in _NOTHING:
             return []
@@ -61,10 +56,10 @@ class Peeks:
             if low <= offset < end:
                 raise Refused(
                     answer.code, f"the group was reset to {following} meanwhile",
-                    request=request_name(RequestCode.PULL_MESSAGE), peer=queue.broker,
+                    request=request_name(header.CODE), peer=queue.broker,
                 )  # fmt: skip
             return []
-        raise_for(answer, RequestCode.PULL_MESSAGE, queue.broker)
+        raise_for(answer, header.CODE, queue.broker)
         _, _, _, delta = read_progress(answer.fields)
         return stored.decode(answer.body, queue, offset_delta=delta, begin=offset, most=count)
 
@@ -76,27 +71,15 @@ class Peeks:
 
         On the connection of the pulls, which carry offsets as well: on another it could overtake a newer one.
         """
-        address = await self._address(queue)
+        address = await self._routes.master_of(queue)
         channel = await self._pool.channel(address, "requests" if self._pool.pulls_paused else "pulls")
         offset = committable()
         if offset is None:
             return None
         epoch = self._fences.epoch(group, queue)
-        request = command_for(
-            UpdateOffsetRequest(
-                consumer_group=group, topic=queue.topic, queue_id=queue.number, commit_offset=offset,
-                broker_name=queue.broker, epoch=epoch,
-            )
-        )  # fmt: skip
-        answer = await channel.request_now(request, timeout_ms=self._timeout_ms)
+        storing = exchanges.commit(group, queue, offset, epoch)
+        answer = await channel.request_now(storing.request(), timeout_ms=self._timeout_ms)
         if epoch is not None:
             self._fences.of(group, queue).passed(answer, epoch, queue)
-        raise_for(answer, request.code, queue.broker)
+        storing.result(answer, queue.broker)
         return offset
-
-    async def _address(self, queue: MessageQueue) -> str:
-        address = self._routes.find(queue.broker, MASTER)
-        if address is None:
-            await self._routes.refresh(queue.topic)
-            address = self._routes.address_of(queue.broker)
-        return address

@@ -23,7 +23,6 @@ from framework.model.message import Message
 from framework.model.namespaces import unwrap, wrap
 from framework.model.queue import MessageQueue
 from framework.model.reserved import AUTO_CREATE_TOPIC, GROUP_LENGTH_MAX, TRACE_TOPIC, check_name
-from framework.net.channel import raise_for
 from framework.net.credentials import Credentials
 from framework.net.library_logs import log_as_a_library
 from framework.net.real_world import real_world
@@ -34,6 +33,7 @@ from framework.wire.bodies.route import MASTER
 from framework.wire.codes import ResponseCode
 from framework.wire.command import RemotingCommand
 from framework.wire.compression import Compression
+from framework.wire.exchanges import raise_for
 from framework.wire.fields import from_fields
 from framework.wire.ids import UniqueKeys
 from framework.wire.requests.send import SendAnswer

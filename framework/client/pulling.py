@@ -13,7 +13,6 @@ from dataclasses import replace
 import structlog
 
 from framework import marks
-from framework.client.brokers import OFFSET_MAX
 from framework.client.routes import RouteTable
 from framework.core import limits
 from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError, RecordDamaged, is_said
@@ -26,6 +25,7 @@ from framework.wire import stored
 from framework.wire.bodies.route import MASTER
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
+from framework.wire.exchanges import OFFSET_MAX
 from framework.wire.requests.pull import SUBSCRIPTION, SUSPEND, PullRequest, PullTemplate, read_progress
 
 log = structlog.get_logger()

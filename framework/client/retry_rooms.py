@@ -17,14 +17,11 @@ import structlog
 from framework import marks
 from framework.client.routes import RouteTable
 from framework.errors import BrokerUnreachable, FrameworkError, Refused
-from framework.net.channel import raise_for
 from framework.net.pool import Pool
 from framework.net.task_tree import TaskTree
-from framework.wire.bodies.config import GroupConfig
+from framework.wire import exchanges
 from framework.wire.bodies.route import MASTER
 from framework.wire.codes import RequestCode, ResponseCode, request_name
-from framework.wire.fields import command_for
-from framework.wire.requests.admin import GroupConfigRequest
 
 log = structlog.get_logger()
 
@@ -113,11 +110,11 @@ class RetryRooms:
 
     async def _read(self, key: Key) -> int:
         group, broker = key
-        request = command_for(GroupConfigRequest(group=group))
+        asking = exchanges.group_config(group)
         address = self._routes.address_of(broker)
         try:
-            answer = await self._pool.request(address, request, timeout_ms=self._timeout_ms)
-            config = GroupConfig.decode(raise_for(answer, request.code, broker).body)
+            answer = await self._pool.request(address, asking.request(), timeout_ms=self._timeout_ms)
+            config = asking.result(answer, broker)
         except Refused as error:
             if error.code not in _PASSING:
                 self._mute[key] = None

@@ -84,6 +84,14 @@ class RouteTable:
             raise BrokerUnreachable(f"broker {broker}: no master in any known route (brokers known: {known})")
         return address
 
+    async def master_of(self, queue: MessageQueue) -> str:
+        """The address of the queue's master; for a broker that no route has, the topic's route is refreshed once."""
+        address = self.find(queue.broker, MASTER)
+        if address is None:
+            await self.refresh(queue.topic)
+            address = self.address_of(queue.broker)
+        return address
+
     def find(self, broker: str, broker_id: int) -> str | None:
         """The address of one of a broker's replicas, where a route has it."""
         replicas = self._brokers.get(broker)

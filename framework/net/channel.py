@@ -27,9 +27,9 @@ from typing import Any, NamedTuple
 import structlog
 
 from framework import marks
-from framework.errors import BrokerUnreachable, ConnectionLost, ProtocolError, Refused, RequestTimedOut
+from framework.errors import BrokerUnreachable, ConnectionLost, ProtocolError, RequestTimedOut
 from framework.net.address import text_of
-from framework.wire.codes import RequestCode, ResponseCode, request_name
+from framework.wire.codes import ResponseCode, request_name
 from framework.wire.command import RemotingCommand
 from framework.wire.connection import Connection, Limits
 
@@ -439,12 +439,3 @@ def _fail(future: Answered, error: BrokerUnreachable) -> None:
     if not future.done():
         future.set_exception(error)
         future.exception()  # looked at: a pull that was given up need not be complained of
-
-
-def raise_for(
-    answer: RemotingCommand, request: RequestCode | int, peer: str, ok: tuple[int, ...] = (ResponseCode.SUCCESS,)
-) -> RemotingCommand:
-    """The answer itself where its code is one of `ok`, else Refused with the broker's remark, shortened."""
-    if answer.code in ok:
-        return answer
-    raise Refused(answer.code, (answer.remark or "")[:200], request=request_name(request), peer=peer)

@@ -18,10 +18,10 @@ from framework.reading.settings import ReaderSettings
 from framework.wire.bodies.route import MASTER
 from framework.wire.codes import RequestCode, ResponseCode, request_name
 from framework.wire.command import RemotingCommand
+from framework.wire.exchanges import OFFSET_MAX
 from framework.wire.requests.pull import LITE_PULL, SUBSCRIPTION, PullRequest, PullTemplate, read_progress
 
 BATCH_BYTES = 4 * 1024 * 1024  # asked for; a stock broker answers with at most 256 KiB
-_OFFSET_MAX = 1 << 56
 _NOTHING = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 _BUSY = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
 
@@ -172,7 +172,7 @@ class Pulls:
         following, low, high, delta = read_progress(answer.fields)
         was_master = self._replica == MASTER
         self._replica = _suggested(answer)
-        if not 0 <= following <= _OFFSET_MAX:
+        if not 0 <= following <= OFFSET_MAX:
             raise ProtocolError(f"{self._queue}: goes on from offset {following}", peer=self._queue.broker)
         if code == ResponseCode.SUCCESS:
             if following <= offset:

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import ssl
 from threading import Event
+from typing import TypeVar
 
 from framework.errors import BrokerUnreachable, ConnectionLost, ProtocolError, Refused
 from framework.net.address import AllowList, parse_address
-from framework.net.channel import raise_for
 from framework.net.real_world import RealChance
 from framework.net.route import Route, checked
 from framework.net.tls import client_context
 from framework.reading.link import Link, Sign
 from framework.reading.settings import ReaderSettings
-from framework.wire.bodies.route import MASTER, TopicRoute
+from framework.wire import exchanges
+from framework.wire.bodies.route import MASTER
 from framework.wire.codes import ResponseCode
 from framework.wire.command import RemotingCommand
-from framework.wire.fields import command_for
-from framework.wire.requests.route import RouteRequest
+from framework.wire.exchanges import Exchange
+
+T = TypeVar("T")
 
 
 class Reach:
@@ -42,24 +44,22 @@ class Reach:
 
     # Name servers
 
-    def ask_name_server(
-        self, request: RemotingCommand, ok: tuple[int, ...] = (ResponseCode.SUCCESS,)
-    ) -> RemotingCommand:
-        """The first answer that is one. Else the last refusal, or BrokerUnreachable with the names of all."""
+    def ask_name_server(self, exchange: Exchange[T]) -> T:
+        """The first result. Else the last refusal, or BrokerUnreachable with the names of all."""
         failed: list[str] = []
         refused: Refused | None = None
         for step in range(len(self._servers)):
             index = (self._chosen + step) % len(self._servers)
             server = self._servers[index]
             try:
-                answer = raise_for(self.request(server, request), request.code, server, ok)
+                answer = exchange.accepted(self.request(server, exchange.request()), server)
             except Refused as error:
                 refused = error
             except (BrokerUnreachable, ProtocolError) as error:
                 failed.append(str(error))
             else:
                 self._chosen = index
-                return answer
+                return exchange.read(answer)
         if refused is not None:
             raise refused
         raise BrokerUnreachable(f"no name server answers ({', '.join(self._servers)}): {'; '.join(failed)}")
@@ -68,15 +68,11 @@ class Reach:
         """Where the topic is; None where no name server knows it. `fresh` asks again."""
         if not fresh and topic in self._routes:
             return self._routes[topic]
-        request = command_for(RouteRequest(topic=topic, accept_standard_json_only=True))
-        answer = self.ask_name_server(request, (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST))
+        found = self.ask_name_server(exchanges.route(topic))
         self._routes.pop(topic, None)
-        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+        if found is None:
             return None
-        try:
-            route = self._routes[topic] = checked(topic, TopicRoute.decode(answer.body))
-        except ProtocolError as error:
-            raise ProtocolError(f"route of {topic}: {error.reason}") from error
+        route = self._routes[topic] = checked(topic, found)
         return route
 
     def address(self, topic: str, broker: str, replica: int = MASTER, *, fresh: bool = False) -> str:
@@ -117,7 +113,6 @@ class Reach:
     def request(self, address: str, request: RemotingCommand) -> RemotingCommand:
         """The answer, whatever its code; once more on a fresh link where the peer went away without blame."""
         timeout_ms = self._settings.request_timeout_ms
-        fields = dict(request.fields)  # signing adds some, which must not be signed again
         kept = self._links.get(address)
         try:
             answer = self.link(address).request(request, timeout_ms=timeout_ms)
@@ -125,11 +120,9 @@ class Reach:
             if kept is None or kept is not self._links[address]:
                 raise
             # Servers close what was quiet for two minutes, which says nothing of how they are.
-            request.fields = dict(fields)
             answer = self.link(address).request(request, timeout_ms=timeout_ms)
         if answer.code == ResponseCode.GO_AWAY:
             self._links.pop(address).close()
-            request.fields = fields
             answer = self.link(address).request(request, timeout_ms=timeout_ms)
             if answer.code == ResponseCode.GO_AWAY:
                 raise BrokerUnreachable(f"{address}: told to go away, also on a fresh connection")

@@ -7,41 +7,28 @@ itself (`columns.py`), and owns what becomes of a request that fails: made again
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
-from framework.errors import BrokerUnreachable, ConfigurationError, ProtocolError, Refused, shorten
+from framework.errors import BrokerUnreachable, ConfigurationError, ProtocolError, Refused
 from framework.model.queue import MessageQueue
 from framework.model.reserved import AUTO_CREATE_TOPIC, GROUP_LENGTH_MAX, SCHEDULE_TOPIC, check_name, check_topic
-from framework.net.channel import raise_for
 from framework.reading.columns import Columns
 from framework.reading.link import Link
 from framework.reading.offsets_gone import OffsetsGone
 from framework.reading.pulls import EVERYTHING, Filter, Pulled, Pulls
 from framework.reading.reach import Reach
 from framework.reading.settings import ReaderSettings
-from framework.wire import stored
-from framework.wire.bodies.config import GroupConfig
-from framework.wire.bodies.route import TopicList
+from framework.wire import exchanges, stored
 from framework.wire.codes import RequestCode, ResponseCode, request_name
 from framework.wire.command import RemotingCommand
-from framework.wire.fields import command_for, from_fields
-from framework.wire.requests.admin import GroupConfigRequest
-from framework.wire.requests.offset import (
-    MaxOffsetRequest,
-    MinOffsetRequest,
-    OffsetAnswer,
-    QueryOffsetRequest,
-    SearchOffsetRequest,
-    UpdateOffsetRequest,
-)
-from framework.wire.requests.route import SystemTopicsRequest, TopicListRequest
-from framework.wire.requests.send import SendBackRequest
+from framework.wire.exchanges import OFFSET_MAX, Exchange
 
-OFFSET_MAX = 1 << 56  # no queue has ever held so many; an answer above is a lie or a torn field
+T = TypeVar("T")
+
 ROWS = 8_192  # of one `Columns`: smaller ones cost an engine more than they save
 AT_ONCE = 64  # requests under way on one connection; brokers read on, so neither side waits for the other
 BYTES_MAX = 32 * 1024 * 1024  # pulled for one `Columns`, whatever the rows: bodies may have 4 MiB each
@@ -71,9 +58,8 @@ class Reader:
 
     def topics(self) -> list[str]:
         """Every topic that producers may have made, sorted; retry topics, dead letters and RocketMQ's own left out."""
-        known = TopicList.decode(self._reach.ask_name_server(command_for(TopicListRequest())).body).topics
-        answer = self._reach.ask_name_server(command_for(SystemTopicsRequest()))
-        reserved = frozenset(TopicList.decode(answer.body).topics)
+        known = self._reach.ask_name_server(exchanges.topics())
+        reserved = self._reach.ask_name_server(exchanges.system_topics())
         return sorted(topic for topic in known if topic not in reserved and not topic.startswith(_PREFIXES))
 
     def queues(self, topic: str) -> list[MessageQueue]:
@@ -85,40 +71,23 @@ class Reader:
 
     def min_offset(self, queue: MessageQueue) -> int:
         """The first offset that is still there."""
-        header = MinOffsetRequest(topic=queue.topic, queue_id=queue.number, broker_name=queue.broker)
-        return _offset_in(self._ask(queue, command_for(header)), queue)
+        return self._ask(queue, exchanges.min_offset(queue))
 
     def max_offset(self, queue: MessageQueue) -> int:
         """The offset that the next message will get."""
-        header = MaxOffsetRequest(topic=queue.topic, queue_id=queue.number, broker_name=queue.broker)
-        return _offset_in(self._ask(queue, command_for(header)), queue)
+        return self._ask(queue, exchanges.max_offset(queue))
 
     def max_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
         """The same of many, all asked before the first answers. Whose broker did not answer at once is missing."""
-        asked = {
-            queue: command_for(MaxOffsetRequest(topic=queue.topic, queue_id=queue.number, broker_name=queue.broker))
-            for queue in queues
-        }
-        return {queue: _offset_in(answer, queue) for queue, answer in self._at_once(asked).items()}
+        return self._at_once({queue: exchanges.max_offset(queue) for queue in queues})
 
     def offset_at(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """The first offset stored at or after an instant, by the broker's clock; the end where there is none."""
-        header = SearchOffsetRequest(
-            topic=queue.topic, queue_id=queue.number, timestamp=timestamp_ms, broker_name=queue.broker
-        )
-        return _offset_in(self._ask(queue, command_for(header)), queue)
+        return self._ask(queue, exchanges.offset_at(queue, timestamp_ms))
 
     def committed(self, group: str, queue: MessageQueue) -> int | None:
         """The group's stored offset, the next one to handle; None where nothing is stored."""
-        header = QueryOffsetRequest(
-            consumer_group=check_name("group", group, GROUP_LENGTH_MAX),
-            topic=queue.topic,
-            queue_id=queue.number,
-            set_zero_if_not_found=False,
-            broker_name=queue.broker,
-        )
-        answer = self._ask(queue, command_for(header), ok=(ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND))
-        return None if answer.code == ResponseCode.QUERY_NOT_FOUND else _offset_in(answer, queue)
+        return self._ask(queue, exchanges.stored_offset(check_name("group", group, GROUP_LENGTH_MAX), queue))
 
     def commit(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Store the group's offset, the next one to handle; the broker has confirmed it when this returns."""
@@ -148,23 +117,16 @@ class Reader:
         message = next((each for each in found if each.queue_offset == offset), None)
         if message is None:
             raise OffsetsGone(queue, offset, offset + 1)
-        header = SendBackRequest(
-            offset=message.commit_log_offset,
-            group=group,
-            delay_level=delay_level,
-            origin_msg_id=message.message_id,
-            origin_topic=queue.topic,
-            max_reconsume_times=max_retries,
-            broker_name=queue.broker,
+        sending_back = exchanges.send_back(
+            message, group, delay_level=delay_level, max_retries=max_retries, origin_topic=queue.topic
         )
-        self._ask_for(group, queue, offset, command_for(header))
+        self._ask_for(group, queue, offset, sending_back)
         self._confirm_kept(group, queue)
         return delay_level < 0 or message.attempt > max_retries
 
     def _confirm_kept(self, group: str, queue: MessageQueue) -> None:
-        request = command_for(GroupConfigRequest(group=group))
         try:
-            config = GroupConfig.decode(self._ask(queue, request).body)
+            config = self._ask(queue, exchanges.group_config(group))
         except (Refused, BrokerUnreachable):
             return  # 4.x knows no such question; nobody is held up by what a broker cannot say
         if config.retry_queues <= 0:
@@ -172,51 +134,45 @@ class Reader:
             name = request_name(RequestCode.CONSUMER_SEND_MSG_BACK)
             raise Refused(ResponseCode.NO_PERMISSION, remark, request=name, peer=queue.broker)
 
-    def _ask_for(self, group: str, queue: MessageQueue, offset: int, request: RemotingCommand) -> None:
+    def _ask_for(self, group: str, queue: MessageQueue, offset: int, exchange: Exchange[None]) -> None:
         """What a broker does only for a group that it knows: it makes one (where it may) when somebody first pulls."""
-        fields = dict(request.fields)
         try:
-            self._ask(queue, request)
+            self._ask(queue, exchange)
         except Refused as error:
             if error.code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
                 raise
             Pulls(self._reach, replace(self.settings, group=group), queue, EVERYTHING).make_group_known(offset)
-            request.fields = fields
-            self._ask(queue, request)
+            self._ask(queue, exchange)
 
-    def _ask(
-        self, queue: MessageQueue, request: RemotingCommand, *, ok: Sequence[int] = (ResponseCode.SUCCESS,)
-    ) -> RemotingCommand:
+    def _ask(self, queue: MessageQueue, exchange: Exchange[T]) -> T:
         """Ask the queue's master; again by a fresh route where it does not answer."""
-        fields = dict(request.fields)
         last: BrokerUnreachable | None = None
         for attempt in range(1 + self.settings.retries):
             if attempt:
                 self._reach.stand_back(attempt - 1)
-            request.fields = dict(fields)
             try:
                 address = self._reach.address(queue.topic, queue.broker, fresh=attempt > 0)
-                return raise_for(self._reach.request(address, request), request.code, queue.broker, tuple(ok))
+                return exchange.result(self._reach.request(address, exchange.request()), queue.broker)
             except BrokerUnreachable as error:
                 last = error
         assert last is not None, "there is at least one attempt"
         raise BrokerUnreachable(f"{queue}: {1 + self.settings.retries} attempts failed; the last: {last}") from last
 
-    def _at_once(self, asked: Mapping[MessageQueue, RemotingCommand]) -> dict[MessageQueue, RemotingCommand]:
+    def _at_once(self, wanted: Mapping[MessageQueue, Exchange[T]]) -> dict[MessageQueue, T]:
         """Success alone, without a second attempt: who is missing is asked again by itself, which tells why."""
         self.drop_dead()
-        found: dict[MessageQueue, RemotingCommand] = {}
+        answers: dict[MessageQueue, RemotingCommand] = {}
         silent: set[str] = set()
         timeout_ms = self.settings.request_timeout_ms
-        waiting = iter(asked.items())
+        waiting = iter(wanted.items())
         while some := list(islice(waiting, AT_ONCE)):
             under_way: list[tuple[MessageQueue, Link, tuple[int, int]]] = []
-            for queue, request in some:
+            for queue, exchange in some:
                 if queue.broker in silent:
                     continue
                 try:
                     link = self._reach.link(self._reach.address(queue.topic, queue.broker))
-                    under_way.append((queue, link, link.ask(request, timeout_ms=timeout_ms)))
+                    under_way.append((queue, link, link.ask(exchange.request(), timeout_ms=timeout_ms)))
                 except (BrokerUnreachable, ProtocolError, Refused):
                     silent.add(queue.broker)
             for queue, link, number in under_way:
@@ -226,8 +182,8 @@ class Reader:
                     silent.add(queue.broker)
                     continue
                 if answer.code == ResponseCode.SUCCESS:
-                    found[queue] = answer
-        return found
+                    answers[queue] = answer
+        return {queue: wanted[queue].read(answer) for queue, answer in answers.items()}
 
     # Messages
 
@@ -328,21 +284,7 @@ def _following(found: Columns, since: int, next_offset: int) -> int:
     return (said if least <= said < next_offset else least) + 1
 
 
-def _commit_of(group: str, queue: MessageQueue, offset: int) -> RemotingCommand:
+def _commit_of(group: str, queue: MessageQueue, offset: int) -> Exchange[None]:
     if not 0 <= offset <= OFFSET_MAX:
         raise ConfigurationError(f"commit of {queue}: offset {offset} is none")
-    header = UpdateOffsetRequest(
-        consumer_group=check_name("group", group, GROUP_LENGTH_MAX),
-        topic=queue.topic,
-        queue_id=queue.number,
-        commit_offset=offset,
-        broker_name=queue.broker,
-    )
-    return command_for(header)
-
-
-def _offset_in(answer: RemotingCommand, queue: MessageQueue) -> int:
-    offset = from_fields(OffsetAnswer, answer.fields).offset
-    if not 0 <= offset <= OFFSET_MAX:
-        raise ProtocolError(f"{queue}: answered with offset {shorten(offset)}", peer=queue.broker)
-    return offset
+    return exchanges.commit(check_name("group", group, GROUP_LENGTH_MAX), queue, offset)

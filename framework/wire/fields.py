@@ -17,6 +17,7 @@ from typing import (
     Annotated,
     Any,
     NamedTuple,
+    Protocol,
     TypeAlias,
     TypeVar,
     Union,
@@ -58,10 +59,16 @@ def value_class(kind: type[H]) -> type[H]:
     return dataclass(slots=True, kw_only=True, eq=False, repr=False)(kind)
 
 
-def command_for(header: object, body: bytes = b"", *, code: int | None = None) -> RemotingCommand:
+class RequestHeader(Protocol):
+    """A header of one kind of request."""
+
+    @property
+    def CODE(self) -> int: ...  # noqa: N802  # a class variable of each header
+
+
+def command_for(header: RequestHeader, body: bytes = b"", *, code: int | None = None) -> RemotingCommand:
     """A request of this header. Its class says which code, unless several requests share the header (`code`)."""
-    known: int = type(header).CODE if code is None else code  # type: ignore[attr-defined]  # every request header has one
-    return RemotingCommand(known, to_fields(header), body)
+    return RemotingCommand(header.CODE if code is None else code, to_fields(header), body)
 
 
 def to_fields(header: object) -> dict[str, str]:

@@ -290,7 +290,7 @@ def test_a_send_back_names_the_record_and_waits_for_the_answer() -> None:
     async def story() -> dict[str, str]:
         cluster = ScriptedCluster()
         (message,) = stored.decode(record(7), QUEUE)
-        await cluster.client.brokers.send_back(message, "billing", delay_level=3, max_retries=16)
+        await cluster.client.retry_copies.send_back(message, "billing", delay_level=3, max_retries=16)
         await cluster.client.close()
         (request,) = cluster.asked(A, RequestCode.CONSUMER_SEND_MSG_BACK)
         return request.fields
@@ -306,7 +306,7 @@ def test_a_send_back_without_an_answer_is_an_error() -> None:
         cluster.scripts[A] = lambda _: None
         message = Message("orders", b"x", queue=QUEUE)
         with pytest.raises(BrokerUnreachable, match=r"CONSUMER_SEND_MSG_BACK \(36\): no answer from 10.0.0.1:10911"):
-            await cluster.client.brokers.send_back(message, "billing", delay_level=3, max_retries=16)
+            await cluster.client.retry_copies.send_back(message, "billing", delay_level=3, max_retries=16)
         await cluster.client.close()
         return asyncio.get_running_loop().time()
 

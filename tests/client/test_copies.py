@@ -35,7 +35,7 @@ def test_a_dead_letter_is_a_plain_send_past_its_maximum() -> None:
 
     async def story() -> RemotingCommand:
         cluster = ScriptedCluster()
-        await cluster.client.brokers.dead_letter(message, "billing")
+        await cluster.client.retry_copies.dead_letter(message, "billing")
         await cluster.client.close()
         (request,) = cluster.asked(A, RequestCode.SEND_MESSAGE_V2)
         return request
@@ -54,7 +54,7 @@ def test_a_long_dead_letter_is_compressed_again() -> None:
 
     async def story() -> RemotingCommand:
         cluster = ScriptedCluster()
-        await cluster.client.brokers.dead_letter(message, "billing")
+        await cluster.client.retry_copies.dead_letter(message, "billing")
         await cluster.client.close()
         (request,) = cluster.asked(A, RequestCode.SEND_MESSAGE_V2)
         return request
@@ -74,7 +74,7 @@ def test_what_cannot_be_read_is_buried_by_the_broker_s_own_copy() -> None:
 
     async def story() -> RemotingCommand:
         cluster = ScriptedCluster()
-        await cluster.client.brokers.dead_letter(Torn("orders", b"", queue=QUEUE, message_id="ID"), "billing")
+        await cluster.client.retry_copies.dead_letter(Torn("orders", b"", queue=QUEUE, message_id="ID"), "billing")
         await cluster.client.close()
         (request,) = cluster.asked(A, RequestCode.CONSUMER_SEND_MSG_BACK)
         return request
@@ -92,7 +92,7 @@ def buried(message: Message, answer: Callable[[RemotingCommand], RemotingCommand
         cluster = ScriptedCluster()
         cluster.scripts[A] = answer
         cluster.routes["%RETRY%billing"] = cluster.routes["orders"]
-        await cluster.client.brokers.dead_letter(message, "billing", WORDS)
+        await cluster.client.retry_copies.dead_letter(message, "billing", WORDS)
         await cluster.client.close()
         return cluster.network.requests(A)
 
@@ -182,7 +182,7 @@ def sent_again(
         for address, answer in (answers or {}).items():
             cluster.scripts[address] = partial(_say, answer)
         try:
-            taker = await cluster.client.brokers.send_again(
+            taker = await cluster.client.retry_copies.send_again(
                 message, "billing", delay_level=level, max_retries=16, spares_own=spares_own
             )
         except (Refused, BrokerUnreachable) as error:
@@ -257,7 +257,7 @@ def test_a_send_back_that_was_stored_all_the_same_is_none_that_failed(remark: st
     async def story() -> None:
         cluster = ScriptedCluster()
         cluster.scripts[A] = lambda _: RemotingCommand(1, remark=remark)
-        await cluster.client.brokers.send_back(failed(), "billing", delay_level=0, max_retries=16)
+        await cluster.client.retry_copies.send_back(failed(), "billing", delay_level=0, max_retries=16)
         await cluster.client.close()
 
     virtually(story)

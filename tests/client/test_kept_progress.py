@@ -26,7 +26,7 @@ def run(story: Callable[[ScriptedCluster, KeptProgress], Coroutine[Any, Any, Non
         client = cluster.client
         try:
             async with asyncio.timeout(30):
-                await story(cluster, KeptProgress("billing", client.pool, client.routes, client.fences))
+                await story(cluster, KeptProgress("billing", client.calls, client.fences))
         finally:
             await client.close()
 

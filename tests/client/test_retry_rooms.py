@@ -44,7 +44,7 @@ async def known(cluster: ScriptedCluster) -> None:
 
 async def send_back(cluster: ScriptedCluster) -> None:
     (message,) = decode(record(7), QUEUE)
-    await cluster.client.brokers.send_back(message, "billing", delay_level=0, max_retries=16)
+    await cluster.client.retry_copies.send_back(message, "billing", delay_level=0, max_retries=16)
 
 
 def test_each_broker_of_the_topics_is_asked_once_for_each_group() -> None:

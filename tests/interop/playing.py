@@ -15,7 +15,7 @@ from framework.wire.bodies.group import LockBatch
 from framework.wire.bodies.heartbeat import CheckClientConfig, ConsumerData, Heartbeat, ProducerData, SubscriptionData
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
-from framework.wire.fields import command_for, to_fields
+from framework.wire.fields import RequestHeader, command_for, to_fields
 from framework.wire.requests import admin, group, lock, offset, query
 from framework.wire.requests.pull import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND, PullRequest
 from framework.wire.requests.send import SendBackRequest, SendRequest, SendRequestV2
@@ -223,7 +223,7 @@ class Player:
     def _places(self, step: Step) -> Seen:
         return self._of_queue(step, query.ConsumeQueueRequest, index=self._place(step.how), count=3)
 
-    def _of_queue(self, step: Step, request: Callable[..., object], **fields: Any) -> Seen:
+    def _of_queue(self, step: Step, request: Callable[..., RequestHeader], **fields: Any) -> Seen:
         header = request(topic=self._name(step.how["topic"]), queue_id=step.how["queue"], **fields)
         return seen(self._ask(command_for(header), step.client))
 
@@ -372,7 +372,7 @@ class Player:
     def _unknown(self, step: Step) -> Seen:
         return seen(self._ask(RemotingCommand(9999), step.client))
 
-    def _told(self, request: object) -> Seen:
+    def _told(self, request: RequestHeader) -> Seen:
         return seen(self._ask(command_for(request)))
 
     # Names and places

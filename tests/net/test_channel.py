@@ -8,10 +8,11 @@ import pytest
 
 from framework.errors import BrokerUnreachable, ConnectionLost, Refused, RequestTimedOut
 from framework.net import channel as module
-from framework.net.channel import Channel, raise_for
+from framework.net.channel import Channel
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
 from framework.wire.connection import Limits
+from framework.wire.exchanges import raise_for
 from tests.net.memory import HIGH_WATER, MemoryPipe, Peer, echo, linked, virtually
 
 

@@ -22,7 +22,7 @@ class Concurrent:
         plan, world, tree = parts.plan, parts.world, parts.tree
         self._parts, self._rooms = parts, parts.cluster.retry_rooms
         self._crews = Crews(plan, parts.handlings.values(), world, tree, parts.reports.lines)
-        self._settler = Settler(plan.name, plan.max_retries, parts.cluster.brokers, tree, world.chance)
+        self._settler = Settler(plan.name, plan.max_retries, parts.cluster.retry_copies, tree, world.chance)
         self._retries = RetryInPlace(plan.settings.concurrency, tree, world.clock, world.workers)
         self.not_success = Outcomes(
             plan.name, plan.max_retries, decide, counts=parts.counts, settler=self._settler, retries=self._retries,

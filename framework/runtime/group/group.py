@@ -9,7 +9,6 @@ from functools import partial
 
 import structlog
 
-from framework.client.brokers import OFFSET_MAX
 from framework.client.cluster import Cluster
 from framework.core import limits
 from framework.core.assignment import Assignment, AssignmentChange
@@ -36,6 +35,7 @@ from framework.services.queue.position import Arrivals, StartingPoint, find_star
 from framework.services.queue.pull import PullLoop, divide_bounds
 from framework.services.rebalance import RebalanceLoop
 from framework.services.supervise import supervise
+from framework.wire.exchanges import OFFSET_MAX
 
 log = structlog.get_logger()
 

@@ -28,16 +28,16 @@ class Ordering:
     """A failed message stays in its queue, and no worker is replaced."""
 
     def __init__(self, parts: GroupParts, decide: Decide, side: GroupSide, restart: Callable[[PullLoop], None]) -> None:
-        plan, brokers, world = parts.plan, parts.cluster.brokers, parts.world
+        plan, cluster, world = parts.plan, parts.cluster, parts.world
         self._parts, self._restart = parts, restart
         self._crew = Orderly(
             plan.name, plan.settings.concurrency, max_retries=plan.max_retries,
-            stuck_after_ms=plan.settings.stuck_after, brokers=brokers, reports=parts.reports, side=side,
+            stuck_after_ms=plan.settings.stuck_after, brokers=cluster.retry_copies, reports=parts.reports, side=side,
             counts=parts.counts, clock=world.clock, workers=world.workers, chance=world.chance, tree=parts.tree,
             decide=decide, listeners=plan.listeners,
         )  # fmt: skip
         self._leases = (
-            LeaseLoop(plan.name, parts.member, brokers, world.clock, granted=self._granted, lost=self._lost)
+            LeaseLoop(plan.name, parts.member, cluster.brokers, world.clock, granted=self._granted, lost=self._lost)
             if plan.needs_locks
             else NoLeases()
         )

@@ -106,9 +106,7 @@ class _Means:
 
     def at_broker(self) -> KeepsProgress:
         cluster = self._cluster
-        return KeptProgress(
-            self.group, cluster.pool, cluster.routes, cluster.fences, timeout_ms=cluster.options.request_timeout_ms
-        )
+        return KeptProgress(self.group, cluster.calls, cluster.fences)
 
     async def send(self, message: Message, queue: MessageQueue) -> int:
         if self._producer is None:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from framework.errors import FrameworkError
 from framework.testing.swarm.cluster import Cluster
 from framework.wire.codes import ResponseCode
-from framework.wire.fields import command_for
+from framework.wire.fields import RequestHeader, command_for
 
 TIMEOUT_MS = 3_000
 AGAIN_S = 0.5
@@ -31,7 +31,7 @@ class Administrator:
         self._cluster.loop.spawn(node, _to_its_end(work), name="administrator")
         return True
 
-    async def ask(self, header: object, *, broker: str) -> bool:
+    async def ask(self, header: RequestHeader, *, broker: str) -> bool:
         """One request to one logical broker; whether it was answered with success."""
         producing = self._cluster.producing
         assert producing is not None, "begin() has looked"
@@ -42,7 +42,7 @@ class Administrator:
             return False
         return answer.code == ResponseCode.SUCCESS
 
-    async def insist(self, header: object, *, broker: str) -> None:
+    async def insist(self, header: RequestHeader, *, broker: str) -> None:
         """Ask until it is answered with success."""
         while not await self.ask(header, broker=broker):  # noqa: ASYNC110 - nothing tells when a broker is back
             await asyncio.sleep(AGAIN_S)

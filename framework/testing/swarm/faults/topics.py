@@ -12,6 +12,7 @@ from functools import partial
 from framework.broker.store.topics import PERM_READ, PERM_READ_WRITE
 from framework.model.queue import MessageQueue
 from framework.testing.swarm.faults.nemesis import Nemesis, Struck
+from framework.wire.fields import RequestHeader
 from framework.wire.requests.admin import DeleteTopicRequest, ResetOffsetRequest, UpdateTopicRequest
 
 QUEUES_MAX = 8
@@ -94,7 +95,7 @@ def reset_offsets(nemesis: Nemesis) -> Struck:
     return group, f"an administrator resets {queue} from {reached} to {offset}"
 
 
-async def _ask(nemesis: Nemesis, header: object, broker: str) -> None:
+async def _ask(nemesis: Nemesis, header: RequestHeader, broker: str) -> None:
     await nemesis.administrator.ask(header, broker=broker)
 
 
