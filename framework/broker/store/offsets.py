@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 from typing import NamedTuple
 
-from framework.broker.store.seals import sealed
+from framework.broker.store.columns import OFFSETS, RESETS, Table
 from framework.broker.store.sent_back import GroupPlace, Rewinds
 from framework.broker.store.tables import SavedTable
 
@@ -28,8 +28,8 @@ class Offsets:
     """Read from memory; written with the next group of writes."""
 
     def __init__(self, connection: sqlite3.Connection, broker: str) -> None:
-        self.table = _table(connection, broker, _OFFSETS)
-        self.resets = _table(connection, broker, _RESETS)
+        self.table = _table(connection, broker, OFFSETS)
+        self.resets = _table(connection, broker, RESETS)
         """Offsets that an administrator set: the group's next pull is sent there, and commits wait for it."""
         self.rewinds = Rewinds(broker)
         """Commits that went backwards, for those who take what comes twice for one."""
@@ -71,40 +71,11 @@ class Offsets:
     def drop_where(self, *, group: str | None = None, topic: str | None = None) -> None:
         """Forget a group's or a topic's offsets."""
         for table in (self.table, self.resets):
-            for key in table.keys():  # noqa: SIM118  # a table, not a dictionary
-                if key.group == group or key.topic == topic:
-                    table.drop(key)
+            table.drop_where(lambda key: key.group == group or key.topic == topic)
 
 
-class _Statements(NamedTuple):
-    """How one of the two tables is written and read; their columns are the same."""
-
-    upsert: str
-    delete: str
-    select: str
-
-
-_OFFSETS = _Statements(
-    "INSERT OR REPLACE INTO offsets (broker, consumer_group, topic, number, next_offset, seal)"
-    " VALUES (?, ?, ?, ?, ?, ?)",
-    "DELETE FROM offsets WHERE broker = ? AND consumer_group = ? AND topic = ? AND number = ?",
-    "SELECT consumer_group, topic, number, next_offset FROM offsets WHERE broker = ?",
-)
-_RESETS = _Statements(
-    "INSERT OR REPLACE INTO resets (broker, consumer_group, topic, number, next_offset, seal)"
-    " VALUES (?, ?, ?, ?, ?, ?)",
-    "DELETE FROM resets WHERE broker = ? AND consumer_group = ? AND topic = ? AND number = ?",
-    "SELECT consumer_group, topic, number, next_offset FROM resets WHERE broker = ?",
-)
-
-
-def _table(connection: sqlite3.Connection, broker: str, statements: _Statements) -> OffsetTable:
-    table = OffsetTable(
-        upsert=statements.upsert,
-        delete=statements.delete,
-        to_row=lambda key, offset: sealed((broker, *key, offset)),
-        to_key=lambda key: (broker, *key),
-    )
-    for group, topic, number, offset in connection.execute(statements.select, (broker,)).fetchall():
-        table.load(OffsetKey(group, topic, number), offset)
-    return table
+def _table(connection: sqlite3.Connection, broker: str, table: Table) -> OffsetTable:
+    saved = OffsetTable(table, (broker,), to_key=tuple, to_row=lambda offset: (offset,))
+    for group, topic, number, offset in saved.rows(connection):
+        saved.load(OffsetKey(group, topic, number), offset)
+    return saved

@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 import structlog
 
+from framework.broker.store.columns import PROGRESS
 from framework.broker.store.offsets import OffsetKey
 from framework.broker.store.tables import SavedTable
 from framework.broker.store.values import NamedValues
@@ -39,16 +40,9 @@ class ProgressRecords:
         self._values, self._scope = values, f"progress:{broker}"
         self._highest = int(values.get(self._scope, _HIGHEST) or -1)
         self.table: ProgressTable = SavedTable(
-            upsert="INSERT OR REPLACE INTO progress"
-            " (broker, consumer_group, topic, number, epoch, checksum, content) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            delete="DELETE FROM progress WHERE broker = ? AND consumer_group = ? AND topic = ? AND number = ?",
-            to_row=lambda key, kept: (broker, *key, kept.epoch, _checksum(kept), kept.content),
-            to_key=lambda key: (broker, *key),
+            PROGRESS, (broker,), to_key=tuple, to_row=lambda kept: (kept.epoch, _checksum(kept), kept.content)
         )
-        rows = connection.execute(
-            "SELECT consumer_group, topic, number, epoch, checksum, content FROM progress WHERE broker = ?", (broker,)
-        )
-        for group, topic, number, epoch, checksum, content in rows.fetchall():
+        for group, topic, number, epoch, checksum, content in self.table.rows(connection):
             kept = StoredProgress(epoch, content)
             if _checksum(kept) == checksum:
                 self.table.load(OffsetKey(group, topic, number), kept)
@@ -76,9 +70,7 @@ class ProgressRecords:
 
     def drop_where(self, *, group: str | None = None, topic: str | None = None) -> None:
         """Forget what a group finished, or what was finished of a topic."""
-        for key in self.table.keys():  # noqa: SIM118  # a table, not a dictionary
-            if key.group == group or key.topic == topic:
-                self.table.drop(key)
+        self.table.drop_where(lambda key: key.group == group or key.topic == topic)
 
 
 def _checksum(kept: StoredProgress) -> int:

@@ -12,76 +12,12 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 from zlib import crc32
 
+from framework.broker.store.columns import SEALED, Table
 from framework.errors import shorten
 
 Row = tuple[Any, ...]
 
 _INTEGER_BITS = 64
-
-
-class _Table(NamedTuple):
-    """How a table whose rows have a check, in column `seal`, is read and put anew."""
-
-    select: str
-    delete: str
-    insert: str
-    integrity: str
-
-
-_TABLES = {
-    "queues": _Table(
-        "SELECT id, broker, topic, number, low, seal FROM queues",
-        "DELETE FROM queues",
-        "INSERT INTO queues (id, broker, topic, number, low, seal) VALUES (?, ?, ?, ?, ?, ?)",
-        "PRAGMA integrity_check(queues)",
-    ),
-    "log_end": _Table(
-        "SELECT place, stored_ms, seal FROM log_end",
-        "DELETE FROM log_end",
-        "INSERT INTO log_end (place, stored_ms, seal) VALUES (?, ?, ?)",
-        "PRAGMA integrity_check(log_end)",
-    ),
-    "topics": _Table(
-        "SELECT broker, name, read_queues, write_queues, perm, is_ordered, sys_flag, attributes, seal FROM topics",
-        "DELETE FROM topics",
-        "INSERT INTO topics (broker, name, read_queues, write_queues, perm, is_ordered, sys_flag, attributes,"
-        " seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        "PRAGMA integrity_check(topics)",
-    ),
-    "consumer_groups": _Table(
-        "SELECT broker, name, may_consume, may_broadcast, retry_queues, retries_max, notifies_members,"
-        " forbidden, kept, seal FROM consumer_groups",
-        "DELETE FROM consumer_groups",
-        "INSERT INTO consumer_groups (broker, name, may_consume, may_broadcast, retry_queues, retries_max,"
-        " notifies_members, forbidden, kept, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        "PRAGMA integrity_check(consumer_groups)",
-    ),
-    "offsets": _Table(
-        "SELECT broker, consumer_group, topic, number, next_offset, seal FROM offsets",
-        "DELETE FROM offsets",
-        "INSERT INTO offsets (broker, consumer_group, topic, number, next_offset, seal) VALUES (?, ?, ?, ?, ?, ?)",
-        "PRAGMA integrity_check(offsets)",
-    ),
-    "resets": _Table(
-        "SELECT broker, consumer_group, topic, number, next_offset, seal FROM resets",
-        "DELETE FROM resets",
-        "INSERT INTO resets (broker, consumer_group, topic, number, next_offset, seal) VALUES (?, ?, ?, ?, ?, ?)",
-        "PRAGMA integrity_check(resets)",
-    ),
-    "queue_locks": _Table(
-        "SELECT broker, consumer_group, topic, queue_broker, number, client_id, seal FROM queue_locks",
-        "DELETE FROM queue_locks",
-        "INSERT INTO queue_locks (broker, consumer_group, topic, queue_broker, number, client_id, seal)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        "PRAGMA integrity_check(queue_locks)",
-    ),
-    "named_values": _Table(
-        "SELECT scope, name, value, seal FROM named_values",
-        "DELETE FROM named_values",
-        "INSERT INTO named_values (scope, name, value, seal) VALUES (?, ?, ?, ?)",
-        "PRAGMA integrity_check(named_values)",
-    ),
-}
 
 
 class Mended(NamedTuple):
@@ -104,28 +40,28 @@ def seal(row: Row) -> int:
 
 def seal_all(connection: sqlite3.Connection) -> None:
     """Give rows of an older version their checks, inside a transaction of the caller's."""
-    for table in _TABLES:
+    for table in SEALED:
         _rewrite(connection, table, [row[:-1] for row in _rows(connection, table)])
 
 
 def check(connection: sqlite3.Connection) -> list[Mended]:
     """See that every row is what was written. ValueError names one that is not and cannot be put right."""
     mended: list[Mended] = []
-    for table, statements in _TABLES.items():
+    for table in SEALED:
         rows = list(_rows(connection, table))
         whole = [row[:-1] if row[-1] == seal(row[:-1]) else _mend(table, row) for row in rows]
-        if found := [Mended(table, new) for new, old in zip(whole, rows, strict=True) if (*new, seal(new)) != old]:
+        if found := [Mended(table.name, new) for new, old in zip(whole, rows, strict=True) if (*new, seal(new)) != old]:
             connection.execute("BEGIN IMMEDIATE")
             _rewrite(connection, table, whole)
             connection.execute("COMMIT")
             mended += found
-        (fault,) = connection.execute(statements.integrity).fetchone()
+        (fault,) = connection.execute(f"PRAGMA integrity_check({table.name})").fetchone()
         if fault != "ok":
             raise ValueError(f"table of {_name(table)}: {fault}")
     return mended
 
 
-def _mend(table: str, row: Row) -> Row:
+def _mend(table: Table, row: Row) -> Row:
     """The row with one bit put back."""
     if isinstance(row[-1], int):
         if (row[-1] ^ seal(row[:-1])).bit_count() == 1:
@@ -150,14 +86,14 @@ def _with_one_bit_changed(row: Row) -> Iterator[Row]:
                 data[i >> 3] ^= 1 << (i & 7)
 
 
-def _rows(connection: sqlite3.Connection, table: str) -> list[Row]:
+def _rows(connection: sqlite3.Connection, table: Table) -> list[Row]:
     """All of them, texts that are none any more among them."""
     try:
-        return connection.execute(_TABLES[table].select).fetchall()
+        return connection.execute(table.select).fetchall()
     except (sqlite3.OperationalError, UnicodeDecodeError):
         usual, connection.text_factory = connection.text_factory, _text
         try:
-            return connection.execute(_TABLES[table].select).fetchall()
+            return connection.execute(table.select).fetchall()
         finally:
             connection.text_factory = usual
 
@@ -166,11 +102,11 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def _rewrite(connection: sqlite3.Connection, table: str, rows: list[Row]) -> None:
+def _rewrite(connection: sqlite3.Connection, table: Table, rows: list[Row]) -> None:
     """Put all rows anew: one whose key had changed stands in the wrong place."""
-    connection.execute(_TABLES[table].delete)
-    connection.executemany(_TABLES[table].insert, [sealed(row) for row in rows])
+    connection.execute(table.delete_all)
+    connection.executemany(table.insert, [sealed(row) for row in rows])
 
 
-def _name(table: str) -> str:
-    return table.replace("_", " ")
+def _name(table: Table) -> str:
+    return table.name.replace("_", " ")

@@ -10,6 +10,9 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
+from framework.broker.store.columns import Table
+from framework.broker.store.seals import sealed
+
 K = TypeVar("K")
 V = TypeVar("V")
 Row = tuple[Any, ...]
@@ -18,17 +21,26 @@ Row = tuple[Any, ...]
 class SavedTable(Generic[K, V]):
     """A dictionary whose changes reach the disk."""
 
-    def __init__(self, *, upsert: str, delete: str, to_row: Callable[[K, V], Row], to_key: Callable[[K], Row]) -> None:
+    def __init__(
+        self, table: Table, scope: Row = (), *, to_key: Callable[[K], Row], to_row: Callable[[V], Row]
+    ) -> None:
+        """`scope` is what the first columns hold in each of its rows: one table holds those of many brokers."""
         self._values: dict[K, V] = {}
         # Dictionaries, not sets: their order is the order of the changes, the same in every run.
         self._dirty: dict[K, None] = {}
         self.changes = 0
         """How often something changed since the start."""
         self._in_flight: dict[K, None] = {}
-        self._upsert = upsert
-        self._delete = delete
-        self._to_row = to_row
-        self._to_key = to_key
+        self._table, self._scope = table, scope
+        self._upsert, self._delete = table.upsert, table.delete
+        self._to_key, self._to_row = to_key, to_row
+
+    def rows(self, connection: sqlite3.Connection) -> Iterator[Row]:
+        """What is on disk: each row without its scope and its check, which the start has looked at."""
+        where = "".join(f" WHERE {name} = ?" for name in self._table.keys[: len(self._scope)])
+        end = -1 if self._table.is_sealed else None
+        for row in connection.execute(f"{self._table.select}{where}", self._scope).fetchall():
+            yield row[len(self._scope) : end]
 
     def load(self, key: K, value: V) -> None:
         """Take a row that is on disk already."""
@@ -46,6 +58,10 @@ class SavedTable(Generic[K, V]):
         if self._values.pop(key, None) is not None:
             self._dirty[key] = None
             self.changes += 1
+
+    def drop_where(self, is_meant: Callable[[K], bool]) -> None:
+        for key in [key for key in self._values if is_meant(key)]:
+            self.drop(key)
 
     def items(self) -> Iterator[tuple[K, V]]:
         return iter(list(self._values.items()))
@@ -74,8 +90,8 @@ class SavedTable(Generic[K, V]):
             return
         self._in_flight, self._dirty = self._dirty, {}
         values = self._values
-        kept = [self._to_row(key, values[key]) for key in self._in_flight if key in values]
-        gone = [self._to_key(key) for key in self._in_flight if key not in values]
+        kept = [self._row(key, values[key]) for key in self._in_flight if key in values]
+        gone = [(*self._scope, *self._to_key(key)) for key in self._in_flight if key not in values]
         if kept:
             connection.executemany(self._upsert, kept)
         if gone:
@@ -86,3 +102,7 @@ class SavedTable(Generic[K, V]):
         if not committed:
             self._dirty = {**self._in_flight, **self._dirty}
         self._in_flight = {}
+
+    def _row(self, key: K, value: V) -> Row:
+        row = (*self._scope, *self._to_key(key), *self._to_row(value))
+        return sealed(row) if self._table.is_sealed else row

@@ -6,7 +6,7 @@ import sqlite3
 from dataclasses import dataclass, field
 from json import dumps, loads
 
-from framework.broker.store.seals import sealed
+from framework.broker.store.columns import GROUPS, TOPICS
 from framework.broker.store.tables import SavedTable
 
 PERM_INHERIT = 1
@@ -58,46 +58,35 @@ GroupTable = SavedTable[str, StoredGroup]
 
 def load_topics(connection: sqlite3.Connection, broker: str) -> TopicTable:
     table = TopicTable(
-        upsert="INSERT OR REPLACE INTO topics (broker, name, read_queues, write_queues, perm, is_ordered, sys_flag,"
-        " attributes, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        delete="DELETE FROM topics WHERE broker = ? AND name = ?",
-        to_row=lambda name, topic: sealed((
-            broker, name, topic.read_queues, topic.write_queues, topic.perm, topic.is_ordered, topic.sys_flag,
+        TOPICS, (broker,), to_key=lambda name: (name,),
+        to_row=lambda topic: (
+            topic.read_queues, topic.write_queues, topic.perm, topic.is_ordered, topic.sys_flag,
             dumps(topic.attributes),
-        )),
-        to_key=lambda name: (broker, name),
+        ),
     )  # fmt: skip
-    for row in connection.execute(
-        "SELECT name, read_queues, write_queues, perm, is_ordered, sys_flag, attributes FROM topics WHERE broker = ?",
-        (broker,),
-    ).fetchall():
-        topic = Topic(
-            name=row[0], read_queues=row[1], write_queues=row[2], perm=row[3], is_ordered=bool(row[4]), sys_flag=row[5],
-            attributes=loads(row[6]),
+    for name, read_queues, write_queues, perm, is_ordered, sys_flag, attributes in table.rows(connection):
+        table.load(
+            name,
+            Topic(
+                name=name, read_queues=read_queues, write_queues=write_queues, perm=perm, is_ordered=bool(is_ordered),
+                sys_flag=sys_flag, attributes=loads(attributes),
+            ),
         )  # fmt: skip
-        table.load(topic.name, topic)
     return table
 
 
 def load_groups(connection: sqlite3.Connection, broker: str) -> GroupTable:
     table = GroupTable(
-        upsert="INSERT OR REPLACE INTO consumer_groups (broker, name, may_consume, may_broadcast, retry_queues,"
-        " retries_max, notifies_members, forbidden, kept, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        delete="DELETE FROM consumer_groups WHERE broker = ? AND name = ?",
-        to_row=lambda name, group: sealed((
-            broker, name, group.may_consume, group.may_broadcast, group.retry_queues, group.retries_max,
-            group.notifies_members, dumps(group.forbidden), group.kept,
-        )),
-        to_key=lambda name: (broker, name),
+        GROUPS, (broker,), to_key=lambda name: (name,),
+        to_row=lambda group: (
+            group.may_consume, group.may_broadcast, group.retry_queues, group.retries_max, group.notifies_members,
+            dumps(group.forbidden), group.kept,
+        ),
     )  # fmt: skip
-    for row in connection.execute(
-        "SELECT name, may_consume, may_broadcast, retry_queues, retries_max, notifies_members, forbidden, kept"
-        " FROM consumer_groups WHERE broker = ?",
-        (broker,),
-    ).fetchall():
+    for name, *row in table.rows(connection):
         group = StoredGroup(
-            name=row[0], may_consume=bool(row[1]), may_broadcast=bool(row[2]), retry_queues=row[3], retries_max=row[4],
-            notifies_members=bool(row[5]), forbidden=tuple(loads(row[6])), kept=row[7],
+            name=name, may_consume=bool(row[0]), may_broadcast=bool(row[1]), retry_queues=row[2], retries_max=row[3],
+            notifies_members=bool(row[4]), forbidden=tuple(loads(row[5])), kept=row[6],
         )  # fmt: skip
-        table.load(group.name, group)
+        table.load(name, group)
     return table

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from framework.broker.store.seals import sealed
+from framework.broker.store.columns import NAMED_VALUES
 from framework.broker.store.tables import SavedTable
 
 
@@ -16,12 +16,9 @@ class NamedValues:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.table: SavedTable[tuple[str, str], str] = SavedTable(
-            upsert="INSERT OR REPLACE INTO named_values (scope, name, value, seal) VALUES (?, ?, ?, ?)",
-            delete="DELETE FROM named_values WHERE scope = ? AND name = ?",
-            to_row=lambda key, value: sealed((*key, value)),
-            to_key=lambda key: key,
+            NAMED_VALUES, to_key=lambda key: key, to_row=lambda value: (value,)
         )
-        for scope, name, value in connection.execute("SELECT scope, name, value FROM named_values").fetchall():
+        for scope, name, value in self.table.rows(connection):
             self.table.load((scope, name), value)
 
     def get(self, scope: str, name: str) -> str | None:

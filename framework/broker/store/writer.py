@@ -19,6 +19,7 @@ from zlib import crc32
 import structlog
 
 from framework.broker.store import keys
+from framework.broker.store.columns import LOG_END, QUEUES
 from framework.broker.store.database import Database
 from framework.broker.store.queues import OFFSET_MAX, Queue, Queues
 from framework.broker.store.seals import sealed
@@ -47,6 +48,7 @@ STAMP_BYTES = _TIME_AT + _BORN_V6_EXTRA + 8
 """As many of a record's first bytes say where and when it was stored."""
 
 _INSERT = "INSERT INTO messages (id, place, stored_ms, tag, checksum, record) VALUES (?, ?, ?, ?, ?, ?)"
+_INSERT_QUEUE = QUEUES.insert
 
 Change: TypeAlias = "Callable[[Transaction], Any]"
 """May run twice: where another of its group could not be made, all of it is undone and the others are run again.
@@ -122,7 +124,7 @@ class Transaction:
             arrived = self.arrived[queue] = []
             if not queue.is_saved:
                 self.connection.execute(
-                    "INSERT INTO queues (id, broker, topic, number, low, seal) VALUES (?, ?, ?, ?, ?, ?)",
+                    _INSERT_QUEUE,
                     queue.row(0),
                 )
         offset = queue.next
@@ -152,10 +154,8 @@ class Transaction:
 
     def mark_end(self) -> None:
         """Note how far the log has come, where its last message may be deleted: no place is given out twice."""
-        self.connection.execute("DELETE FROM log_end")
-        self.connection.execute(
-            "INSERT INTO log_end (place, stored_ms, seal) VALUES (?, ?, ?)", sealed((self.place, self.now_ms))
-        )
+        self.connection.execute(LOG_END.delete_all)
+        self.connection.execute(LOG_END.insert, sealed((self.place, self.now_ms)))
 
     def flush(self) -> None:
         """Put appended messages into the table, so that the change can read them back."""
