@@ -14,6 +14,7 @@ from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import Extend, Outcome
 from framework.model.queue import MessageQueue
+from framework.model.subscription import Start
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -295,8 +296,8 @@ class Taking:
     batch: int
     linger_ms: int
     max_retries: int
-    start: Any
-    """`framework.settings.schema.Start`: where a group begins that the cluster has never seen."""
+    start: Start
+    """Where a new group starts."""
     cluster: Any
     """`framework.settings.schema.Cluster`: how it is reached."""
 

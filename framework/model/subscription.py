@@ -1,4 +1,4 @@
-"""Subscription: what a group wants from a topic, as heartbeats announce it and pulls repeat it."""
+"""Subscription: what a group wants from a topic, as heartbeats announce it and pulls repeat it; and where it starts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,15 @@ from typing import Literal
 EVERYTHING = "*"
 BY_TAG: Literal["TAG"] = "TAG"
 BY_SQL: Literal["SQL92"] = "SQL92"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a new group starts: at the oldest message, at the end (as Java by default), at a time, or at an age."""
+
+    policy: Literal["first", "last", "time", "age"]
+    ms: int = 0
+    """Unix milliseconds of a time, by the broker's clock; milliseconds of an age."""
 
 
 def java_hash(text: str) -> int:

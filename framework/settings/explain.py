@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 from framework.model import durations
 from framework.model.allocation import Allocation
 from framework.model.rate import Rate
-from framework.settings.fields import Start
+from framework.model.subscription import Start
 from framework.settings.hidden import PLUGINS
 from framework.settings.schema import AppSettings
 from framework.settings.secret import Secret

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
 from datetime import datetime
 from enum import Enum
 from typing import Annotated, Any, Literal, TypeVar
@@ -21,6 +21,7 @@ from framework.model.allocation import Allocation, written
 from framework.model.rate import PATTERN as RATE_PATTERN
 from framework.model.rate import Rate, to_rate
 from framework.model.reserved import GROUP_LENGTH_MAX, TOPIC_LENGTH_MAX, is_legal
+from framework.model.subscription import Start
 from framework.settings import box_limits
 from framework.settings.units import DURATION_PATTERN
 
@@ -105,32 +106,20 @@ _LEVEL = BeforeValidator(lambda value: value.lower() if isinstance(value, str) e
 Level = Annotated[Literal["debug", "info", "warning", "error"], _LEVEL]
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Where a group begins that the cluster has never seen: the first message, the end, a time or an age."""
-
-    policy: Literal["first", "last", "time", "age"]
-    ms: int = 0
-    """Unix milliseconds of a time; length of an age."""
-
-
 def _start(value: Any) -> Any:
     if isinstance(value, Start):  # from Python code
         return value
-    if not isinstance(value, str):
-        raise ValueError("write first, last, an age such as 30m, or a time such as 2026-11-21T09:30:00Z")  # noqa: TRY004
-    if value in {"first", "last"}:
-        return Start(value)  # type: ignore[arg-type]  # narrowed by the set, which mypy does not follow
+    text = value if isinstance(value, str) else ""
+    if text in {"first", "last"}:
+        return Start(text)  # type: ignore[arg-type]  # narrowed by the set, which mypy does not follow
+    with suppress(ValueError):
+        return Start("age", durations.to_ms(text))
     try:
-        return Start("age", durations.to_ms(value))
-    except ValueError:
-        pass
-    try:
-        instant = datetime.fromisoformat(value)
+        instant = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError("write first, last, an age such as 30m, or a time such as 2026-11-21T09:30:00Z") from None
     if instant.tzinfo is None:
-        raise ValueError(f"a time needs its zone, or two machines read it differently: {value}Z or {value}+08:00")
+        raise ValueError(f"a time needs its zone: write {value}Z or {value}+08:00")
     return Start("time", round(instant.timestamp() * 1000))
 
 

@@ -19,8 +19,8 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.fields import FieldInfo
 
 from framework.model.allocation import Allocation
+from framework.model.subscription import Start
 from framework.settings.explain import spelled
-from framework.settings.fields import Start
 from framework.settings.models import models_below, one_line
 from framework.settings.schema import AppSettings
 from framework.settings.secret import Secret

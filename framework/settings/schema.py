@@ -16,6 +16,7 @@ from framework.core import limits
 from framework.errors import ConfigurationError, ConfigurationMistakes
 from framework.model.allocation import Allocation
 from framework.model.reserved import TRACE_TOPIC
+from framework.model.subscription import Start
 from framework.settings.fields import (
     CONCURRENCY_MAX,
     Address,
@@ -31,7 +32,6 @@ from framework.settings.fields import (
     Live,
     Networks,
     RateSetting,
-    Start,
     StartSetting,
     Texts,
     TopicName,

@@ -164,8 +164,11 @@ def test_whatever_an_engine_raises_is_named_at_its_handler_and_hides_no_other() 
             raise ConfigurationError("options.failOnDataLoss: write true or false")
 
     for engine, words in (
-        (Broken(), r"test_taken.py:\d+: consumer 'revenue': engine 'own': taken\(\) failed: OSError: no session"),
-        (Doubtful(), r"test_taken.py:\d+: consumer 'revenue': options.failOnDataLoss: write true or false"),
+        (
+            Broken(),
+            r"test_engine_groups.py:\d+: consumer 'revenue': engine 'own': taken\(\) failed: OSError: no session",
+        ),
+        (Doubtful(), r"test_engine_groups.py:\d+: consumer 'revenue': options.failOnDataLoss: write true or false"),
     ):
         with (
             pytest.raises((ConfigurationError, Violation), match=words),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from framework.settings.fields import Start
+from framework.model.subscription import Start
 from framework.settings.schema import AppSettings, ConsumerSettings, TlsSettings
 
 

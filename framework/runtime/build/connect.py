@@ -19,7 +19,6 @@ from framework.model.reserved import AUTO_CREATE_TOPIC
 from framework.net.credentials import Credentials
 from framework.net.tls import TlsOptions, check_files
 from framework.runtime.group.plan import GroupPlan
-from framework.services.queue.position import First, Since
 from framework.settings.schema import AppSettings, ClusterSettings, TlsSettings
 from framework.wire.bodies.heartbeat import (
     BROADCASTING,
@@ -124,13 +123,13 @@ def profile_of(plan: GroupPlan) -> Profile:
 
 def consume_from(plan: GroupPlan) -> str:
     """RocketMQ's name of the policy; brokers only show it."""
-    match plan.start:
-        case First():
+    match plan.settings.start.policy:
+        case "first":
             return FROM_FIRST
-        case Since():
-            return FROM_TIMESTAMP
-        case _:
+        case "last":
             return FROM_LAST
+        case _:
+            return FROM_TIMESTAMP
 
 
 async def find_brokers(cluster: Cluster, plans: Sequence[GroupPlan], more: Iterable[str] = ()) -> None:

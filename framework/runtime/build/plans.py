@@ -35,9 +35,7 @@ from framework.services.call.trace import ConsumeTrace
 from framework.services.call.undecodable import Undecodable
 from framework.services.offsets.local_offsets import OffsetFiles
 from framework.services.orderly.keys import contained, sharding_key
-from framework.services.queue.position import First, Last, Since, StartPolicy
 from framework.services.recurring import Recurring
-from framework.settings.fields import Start
 from framework.settings.schema import AppSettings, ConsumerSettings
 
 AUTO = "auto"
@@ -136,7 +134,6 @@ def _plan(group: str, specs: list[ConsumerSpec], parts: _Parts, findings: Findin
         },
         settings=chosen,
         max_retries=max_retries_of(chosen, specs[0]),
-        start=_start(chosen.start),
         strategy=strategy,
         expiry=expiry,
         orderly=orderly,
@@ -264,15 +261,3 @@ def _key_of(spec: ConsumerSpec) -> Callable[[Message], str] | None:
     if not spec.by_key:
         return None
     return sharding_key if spec.key is None else contained(spec.key, spec.group)
-
-
-def _start(start: Start) -> StartPolicy:
-    match start.policy:
-        case "first":
-            return First()
-        case "last":
-            return Last()
-        case "time":
-            return Since(at_ms=start.ms)
-        case "age":
-            return Since(age_ms=start.ms)

@@ -252,7 +252,7 @@ class ConsumerGroup:
         queue = flow.queue
         if (reset := self._resets.pop(queue, None)) is not None:
             await asyncio.shield(reset)
-        policy = self._arrivals.policy_for(queue, self.plan.start, is_anew=flow.is_sent_back)
+        policy = self._arrivals.policy_for(queue, self.plan.settings.start, is_anew=flow.is_sent_back)
         return await find_start(self.kind.offsets, self.plan.name, queue, policy, self._world.clock.now_ms())
 
     def _begin_leaving(self, pull: PullLoop) -> None:

@@ -25,7 +25,6 @@ from framework.services.call.trace import ConsumeTrace
 from framework.services.call.undecodable import Undecodable
 from framework.services.offsets.local_offsets import OffsetFiles
 from framework.services.orderly.desk import InOrder
-from framework.services.queue.position import StartPolicy
 from framework.settings.schema import ConsumerSettings
 
 
@@ -75,7 +74,6 @@ class GroupPlan:
     settings: ConsumerSettings
     """The group's settings; below stand those that need a plugin, or mean different things for different groups."""
     max_retries: int
-    start: StartPolicy
     strategy: AllocationStrategy
     expiry: ExpiryPolicy
     """Decides about messages whose handlers take longer than `settings.timeout`."""

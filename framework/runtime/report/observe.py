@@ -10,6 +10,7 @@ from framework.hooks.calls import Calls
 from framework.model.allocation import Allocation
 from framework.model.rate import Rate
 from framework.model.snapshot import EngineSnapshot, GroupSnapshot, LoopSnapshot, QueueSnapshot, Snapshot
+from framework.model.subscription import Start
 from framework.net.task_tree import LoopFailures
 from framework.ports import Clock
 from framework.runtime.build.connect import consume_from
@@ -19,7 +20,6 @@ from framework.runtime.report.counting import EngineFigures
 from framework.services.clocks import AlignedClock
 from framework.services.crew.run import MessageCounts
 from framework.services.queue.pull import PullLoop
-from framework.settings.fields import Start
 from framework.settings.schema import AppSettings, ConsumerSettings
 
 

@@ -15,30 +15,10 @@ from framework.errors import FrameworkError, ProtocolError
 from framework.model.durations import to_text
 from framework.model.queue import MessageQueue
 from framework.model.reserved import retry_topic
+from framework.model.subscription import Start
 
 MARGIN_MS = 2 * 3_600_000
 """By how much the clock of a broker may be behind, for what it is sent to count as sent since."""
-
-
-@dataclass(frozen=True, slots=True)
-class First:
-    """The oldest message there is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Last:
-    """The end of the queue, as the Java client's default: history is not consumed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Since:
-    """Messages stored at or after an instant, by the broker's clock."""
-
-    at_ms: int | None = None
-    age_ms: int = 0
-
-
-StartPolicy = First | Last | Since
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +53,7 @@ class Arrivals:
         if topic not in self._first:
             self._first[topic] = frozenset(queues), now_ms
 
-    def policy_for(self, queue: MessageQueue, policy: StartPolicy, *, is_anew: bool = False) -> StartPolicy:
+    def policy_for(self, queue: MessageQueue, policy: Start, *, is_anew: bool = False) -> Start:
         """The group's policy for queues that were there when it joined.
 
         Nobody can have meant to skip what is in a queue that appeared since, or on the group's own retry topic. But a
@@ -82,23 +62,23 @@ class Arrivals:
         may be there anew (`is_anew`), since its topic was deleted and made again.
         """
         if queue.topic == self._retry_topic or queue.topic not in self._first:
-            return First()
+            return Start("first")
         known, joined_ms = self._first[queue.topic]
         if queue in known and not is_anew:
             return policy
         if not is_anew and any(each.broker == queue.broker for each in known):
-            return First()
+            return Start("first")
         match policy:
-            case First() | Since(at_ms=int()):
+            case Start("first" | "time"):
                 return policy
-            case Since(age_ms=age_ms):
-                return Since(at_ms=joined_ms - max(age_ms, MARGIN_MS))
+            case Start("age", age_ms):
+                return Start("time", joined_ms - max(age_ms, MARGIN_MS))
             case _:
-                return Since(at_ms=joined_ms - MARGIN_MS)
+                return Start("time", joined_ms - MARGIN_MS)
 
 
 async def find_start(
-    brokers: KnowsOffsets, group: str, queue: MessageQueue, policy: StartPolicy, now_ms: int
+    brokers: KnowsOffsets, group: str, queue: MessageQueue, policy: Start, now_ms: int
 ) -> StartingPoint:
     """Ask the broker; raises what the client raises, and the caller asks again later."""
     try:
@@ -111,14 +91,14 @@ async def find_start(
     if stored is not None:
         return StartingPoint(_checked(queue, stored), f"stored {stored}", stored, end)
     match policy:
-        case First():
+        case Start("first"):
             offset, said = await brokers.min_offset(queue), "first"
-        case Last():
+        case Start("last"):
             offset, said = end, "last"
-        case Since(at_ms=at_ms, age_ms=age_ms):
-            instant_ms = now_ms - age_ms if at_ms is None else at_ms
-            offset = await brokers.search_offset(queue, instant_ms)
-            said = f"since {instant_ms}" if at_ms is not None else f"the last {to_text(age_ms)}"
+        case Start("age", age_ms):
+            offset, said = await brokers.search_offset(queue, now_ms - age_ms), f"the last {to_text(age_ms)}"
+        case Start(_, at_ms):
+            offset, said = await brokers.search_offset(queue, at_ms), f"since {at_ms}"
     return StartingPoint(_checked(queue, offset), f"nothing stored, policy {said} -> {offset}", None, end)
 
 

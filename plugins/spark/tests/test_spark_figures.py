@@ -23,8 +23,8 @@ from framework.hooks import hookimpl
 from framework.hooks.host import PluginHost
 from framework.model.contracts import Counting, Taking
 from framework.model.queue import MessageQueue
+from framework.model.subscription import Start
 from framework.reading import Reader
-from framework.settings.fields import Start
 from framework.settings.schema import ClusterSettings
 from framework.testing import Harness
 from tests.reading.tables import Tables

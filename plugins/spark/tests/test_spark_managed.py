@@ -25,8 +25,8 @@ from structlog.testing import capture_logs
 
 from framework.errors import ConfigurationError
 from framework.model.contracts import Taking
+from framework.model.subscription import Start
 from framework.reading import Reader
-from framework.settings.fields import Start
 from framework.settings.schema import ClusterSettings
 from tests.interop.processes import wait_until
 from tests.reading.threads import ThreadBox, texts

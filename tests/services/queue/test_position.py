@@ -8,7 +8,8 @@ import pytest
 
 from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError, Refused
 from framework.model.queue import MessageQueue
-from framework.services.queue.position import First, Last, Since, StartingPoint, StartPolicy, find_start
+from framework.model.subscription import Start
+from framework.services.queue.position import StartingPoint, find_start
 from tests.services.parts import QUEUE, play
 
 NOW_MS = 1_700_000_000_000
@@ -41,40 +42,40 @@ class Brokers:
         return 40 if self._lies is None else self._lies
 
 
-def find(brokers: Brokers, policy: StartPolicy) -> Callable[[], Awaitable[StartingPoint]]:
+def find(brokers: Brokers, policy: Start) -> Callable[[], Awaitable[StartingPoint]]:
     return lambda: find_start(brokers, "billing", QUEUE, policy, NOW_MS)
 
 
-def found(brokers: Brokers, policy: StartPolicy) -> StartingPoint:
+def found(brokers: Brokers, policy: Start) -> StartingPoint:
     async def story() -> StartingPoint:
         return await find(brokers, policy)()
 
     return play(story)
 
 
-POLICIES: list[StartPolicy] = [First(), Last(), Since(age_ms=HALF_AN_HOUR_MS), Since(at_ms=5)]
+POLICIES: list[Start] = [Start("first"), Start("last"), Start("age", HALF_AN_HOUR_MS), Start("time", 5)]
 
 
 @pytest.mark.parametrize(
     ("expected", "asked", "policy"),
     [
-        (StartingPoint(10, "nothing stored, policy first -> 10", None, 90), ["max", "min"], First()),
-        (StartingPoint(90, "nothing stored, policy last -> 90", None, 90), ["max"], Last()),
+        (StartingPoint(10, "nothing stored, policy first -> 10", None, 90), ["max", "min"], Start("first")),
+        (StartingPoint(90, "nothing stored, policy last -> 90", None, 90), ["max"], Start("last")),
         (
             StartingPoint(40, "nothing stored, policy the last 30m -> 40", None, 90),
             ["max", NOW_MS - HALF_AN_HOUR_MS],
-            Since(age_ms=HALF_AN_HOUR_MS),
+            Start("age", HALF_AN_HOUR_MS),
         ),
         (
             StartingPoint(40, "nothing stored, policy since 1600000000000 -> 40", None, 90),
             ["max", 1_600_000_000_000],
-            Since(1_600_000_000_000),
+            Start("time", 1_600_000_000_000),
         ),
-        (StartingPoint(40, "nothing stored, policy since 0 -> 40", None, 90), ["max", 0], Since(at_ms=0)),
+        (StartingPoint(40, "nothing stored, policy since 0 -> 40", None, 90), ["max", 0], Start("time", 0)),
     ],
 )
 def test_a_group_never_seen_begins_where_its_policy_says(
-    expected: StartingPoint, asked: list[object], policy: StartPolicy
+    expected: StartingPoint, asked: list[object], policy: Start
 ) -> None:
     brokers = Brokers(None)
 
@@ -84,7 +85,7 @@ def test_a_group_never_seen_begins_where_its_policy_says(
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
 @pytest.mark.parametrize("stored", [0, 55, 1_000_000])
-def test_what_is_stored_beats_every_policy(policy: StartPolicy, stored: int) -> None:
+def test_what_is_stored_beats_every_policy(policy: Start, stored: int) -> None:
     """The end is asked for all the same: who begins there has nothing to catch up on."""
     brokers = Brokers(stored)
 
@@ -98,7 +99,7 @@ def test_what_is_stored_beats_every_policy(policy: StartPolicy, stored: int) -> 
     [BrokerUnreachable("no answer"), Refused(1, "system error", request="query offset", peer="127.0.0.1:1")],
     ids=lambda error: type(error).__name__,
 )
-def test_a_query_that_failed_is_never_taken_for_nothing_stored(policy: StartPolicy, error: FrameworkError) -> None:
+def test_a_query_that_failed_is_never_taken_for_nothing_stored(policy: Start, error: FrameworkError) -> None:
     """Whoever does so begins at the end after a time-out, and loses everything between."""
     brokers = Brokers(error)
 
@@ -111,7 +112,7 @@ def test_a_query_that_failed_is_never_taken_for_nothing_stored(policy: StartPoli
 @pytest.mark.parametrize(
     "brokers", [Brokers(-1), Brokers(-2), Brokers(None, lies=-1)], ids=["stored", "stored -2", "asked"]
 )
-def test_an_offset_below_zero_is_the_brokers_error(brokers: Brokers, policy: StartPolicy) -> None:
+def test_an_offset_below_zero_is_the_brokers_error(brokers: Brokers, policy: Start) -> None:
     """Named and asked again; never pulled with, never committed."""
     with pytest.raises(ProtocolError, match=r"orders@broker-a:3: the broker names offset -\d"):
         found(brokers, policy)

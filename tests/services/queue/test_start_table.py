@@ -8,7 +8,8 @@ import pytest
 
 from framework.errors import FrameworkError, ProtocolError, Refused, RequestTimedOut
 from framework.model.queue import MessageQueue
-from framework.services.queue.position import MARGIN_MS, Arrivals, First, Last, Since, StartPolicy, find_start
+from framework.model.subscription import Start
+from framework.services.queue.position import MARGIN_MS, Arrivals, find_start
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
 from tests.client.script import A, ScriptedCluster
@@ -16,7 +17,7 @@ from tests.net.memory import virtually
 
 TOPIC, RETRY = MessageQueue("orders", "a", 1), MessageQueue("%RETRY%billing", "a", 0)
 PAID = TOPIC._replace(topic="paid")
-POLICIES: dict[str, StartPolicy] = {"last": Last(), "first": First(), "timestamp": Since(at_ms=1_700_000_000_000)}
+POLICIES = {"last": Start("last"), "first": Start("first"), "timestamp": Start("time", 1_700_000_000_000)}
 JOINED_MS = 1_800_000_000_000
 V4_9_3, V5_0_0 = 399, 413
 
@@ -124,24 +125,24 @@ def test_a_queue_that_a_known_broker_made_since_begins_at_its_first_message() ->
     arrivals.seen("orders", [TOPIC], JOINED_MS)
     arrivals.seen("orders", [TOPIC, TOPIC._replace(number=7)], JOINED_MS + 1)
     for policy in POLICIES.values():
-        assert First() == arrivals.policy_for(TOPIC._replace(number=7), policy)
+        assert Start("first") == arrivals.policy_for(TOPIC._replace(number=7), policy)
         assert policy == arrivals.policy_for(TOPIC, policy)
 
 
 @pytest.mark.parametrize(
     ("policy", "chosen"),
     [
-        (First(), First()),
-        (Last(), Since(at_ms=JOINED_MS - MARGIN_MS)),
-        (Since(at_ms=5), Since(at_ms=5)),
-        (Since(age_ms=1_800_000), Since(at_ms=JOINED_MS - MARGIN_MS)),
-        (Since(age_ms=86_400_000), Since(at_ms=JOINED_MS - 86_400_000)),
+        (Start("first"), Start("first")),
+        (Start("last"), Start("time", JOINED_MS - MARGIN_MS)),
+        (Start("time", 5), Start("time", 5)),
+        (Start("age", 1_800_000), Start("time", JOINED_MS - MARGIN_MS)),
+        (Start("age", 86_400_000), Start("time", JOINED_MS - 86_400_000)),
     ],
     ids=str,
 )
 @pytest.mark.parametrize("seen", [[TOPIC], []], ids=["another broker only", "no route yet"])
 def test_a_broker_that_was_not_there_has_history_and_what_came_since(
-    policy: StartPolicy, chosen: StartPolicy, seen: list[MessageQueue]
+    policy: Start, chosen: Start, seen: list[MessageQueue]
 ) -> None:
     """It may have been away for a minute when the group first joined: `last` must not mean all that it holds."""
     arrivals = Arrivals("billing")
@@ -154,4 +155,4 @@ def test_a_broker_that_was_not_there_has_history_and_what_came_since(
 def test_the_groups_own_retry_topic_has_no_history() -> None:
     arrivals = Arrivals("billing")
     arrivals.seen(RETRY.topic, [], JOINED_MS)
-    assert First() == arrivals.policy_for(RETRY, Last())
+    assert Start("first") == arrivals.policy_for(RETRY, Start("last"))
