@@ -12,7 +12,7 @@ import structlog
 from framework.client.cluster import Cluster
 from framework.client.producer import Producer
 from framework.declare import Consumer
-from framework.errors import ConfigurationError, Findings, nearest
+from framework.errors import ConfigurationError, Findings
 from framework.hooks.host import PluginHost
 from framework.model.durations import to_ms
 from framework.model.message import Message
@@ -28,9 +28,8 @@ from framework.runtime.build.plans import group_plans
 from framework.runtime.build.remembering import Onces, close_onces
 from framework.runtime.companions import Companions
 from framework.runtime.engine_groups import TakenGroups, takings
-from framework.runtime.gates import Gates
 from framework.runtime.group.group import ConsumerGroup
-from framework.runtime.group.subscribing import asked_by, changed, check_open, with_consumer, without_topic
+from framework.runtime.group.subscribing import asked_by, check_open, with_consumer, without_topic
 from framework.runtime.life import Life
 from framework.runtime.membership import Membership
 from framework.runtime.report.counting import EngineFigures
@@ -38,14 +37,12 @@ from framework.runtime.report.observe import idle_ms, picture, total
 from framework.runtime.report.stalls import StallWatch
 from framework.runtime.reports import OnEvent, Reports
 from framework.runtime.tracing import close_traces, start_traces
-from framework.runtime.watching import start_standstill
 from framework.services.call.publishing import Means
 from framework.services.call.resources import Resources
 from framework.services.call.trace import ConsumeTrace
 from framework.services.clocks import AlignedClock
 from framework.services.crew.run import MessageCounts
 from framework.services.inbound import Inbound
-from framework.services.standstill import Standstill
 from framework.settings.changes import Kind, changes, taken_over
 from framework.settings.fields import CONCURRENCY_MAX
 from framework.settings.schema import AppSettings
@@ -69,6 +66,9 @@ class App:
         *,
         world: World | None = None,
         plugins: PluginHost | None = None,
+        on_event: OnEvent | None = None,
+        worker: int = 0,
+        elsewhere: frozenset[str] = frozenset(),
     ) -> None:
         self.settings = settings
         self.consumers = tuple(consumers)
@@ -78,12 +78,12 @@ class App:
         self.world = replace(world, clock=self._clock)
         self.plugins = plugins or PluginHost(settings.plugins, settings)
         self.plugins.calls.now = self.world.clock.monotonic
-        self.on_event: OnEvent | None = None
-        """Told of each settled delivery. Set it before `run`; None costs nothing."""
+        self.on_event = on_event
+        """Called with each settled delivery. It may also be set before `run`; None costs nothing."""
         self._membership = Membership(settings, self.world, self._clock)
-        self.worker = 0
+        self.worker = worker
         """Which of several processes with one parent; broadcasting groups keep their offsets by it."""
-        self.elsewhere: frozenset[str] = frozenset()
+        self.elsewhere = elsewhere
         """Groups of this application that another process runs; settings that change may name them."""
         self.cluster: Cluster | None = None
         """The connection to the cluster, while running. Plugins may send with `Producer(cluster=app.cluster)`."""
@@ -94,7 +94,6 @@ class App:
         self._taken = TakenGroups(self.world.workers)
         self._figures = EngineFigures(self.plugins.runners)
         self._companions = Companions()
-        self._standstill: Standstill | None = None
         self._resources = Resources([each for consumer in consumers for each in asked_by(consumer)], self)
         self._drain_ms = settings.app.drain
         # A start that still waits for a broker does so no longer when its end is asked for.
@@ -156,7 +155,8 @@ class App:
             start_traces(plans, cluster, tree)
             async with Patience(membership.accepted, self.settings.cluster) as patience:
                 await membership.introduce(self._taken.topics, patience)
-                self._begin(tree, cluster)
+                membership.start(self._resources.values)
+                self._taken.start(tree)
                 await patience.over()
             log.info("app started", app=self.settings.app.name, member=self.member, groups=len(plans))
             self.plugins.calls.app_started(self)
@@ -181,14 +181,6 @@ class App:
             abandoned=self.counts.abandoned,
             unconfirmed=self.counts.unconfirmed,
         )
-
-    def _begin(self, tree: TaskTree, cluster: Cluster) -> None:
-        membership = self._membership
-        membership.start()
-        self._taken.start(tree)
-        membership.dormant.join = membership.join
-        Gates(membership.dormant, self._resources.values, self.world.workers).start(tree)
-        self._standstill = start_standstill(lambda: self._groups, cluster, self.world, tree)
 
     async def _publish(self, message: Message) -> None:
         if self._producer is None:
@@ -228,11 +220,11 @@ class App:
 
     def pause(self, group: str) -> None:
         """Have this group start no handler and pull nothing until `resume`; its queues stay its own."""
-        self._life.on_loop(f"pause({group!r})", lambda: self._change(group, paused=True))
+        self._life.on_loop(f"pause({group!r})", lambda: self._membership.change(group, paused=True))
 
     def resume(self, group: str) -> None:
         """Let a paused group go on where it stopped."""
-        self._life.on_loop(f"resume({group!r})", lambda: self._change(group, paused=False))
+        self._life.on_loop(f"resume({group!r})", lambda: self._membership.change(group, paused=False))
 
     def resize(self, group: str, concurrency: int) -> None:
         """Have so many handlers of this group run at once from now on; those that run now end in peace, and count."""
@@ -240,7 +232,7 @@ class App:
             raise ConfigurationError(
                 f"resize({group!r}, {concurrency}): write a number from 1 to {CONCURRENCY_MAX}; to have none, pause it"
             )
-        self._life.on_loop(f"resize({group!r})", lambda: self._change(group, concurrency=concurrency))
+        self._life.on_loop(f"resize({group!r})", lambda: self._membership.change(group, concurrency=concurrency))
 
     def subscribe(self, consumer: Consumer[..., Any]) -> None:
         """Have a running group consume one topic more, or the same one otherwise (tags, condition, handler).
@@ -250,9 +242,11 @@ class App:
         group, topic = consumer.spec.group, consumer.spec.topic
 
         def change() -> None:
-            self._running_group(group)
+            running = self._membership.find(group)
             check_open(consumer, self._resources.values)
-            self._resubscribe(group, topic, with_consumer(self.consumers, consumer))
+            consumers = with_consumer(self.consumers, consumer)
+            self._membership.resubscribe(running, topic, self._planned(self.settings, consumers))
+            self.consumers = consumers
 
         self._life.on_loop(f"subscribe({topic!r})", change)
 
@@ -260,31 +254,12 @@ class App:
         """Have a running group leave this topic: handlers end, offsets are confirmed, locks given back."""
 
         def change() -> None:
-            self._running_group(group)
-            self._resubscribe(group, topic, without_topic(self.consumers, group, topic))
+            running = self._membership.find(group)
+            consumers = without_topic(self.consumers, group, topic)
+            self._membership.resubscribe(running, topic, self._planned(self.settings, consumers))
+            self.consumers = consumers
 
         self._life.on_loop(f"unsubscribe({group!r}, {topic!r})", change)
-
-    def _resubscribe(self, name: str, topic: str, consumers: tuple[Consumer[..., Any], ...]) -> None:
-        group = self._running_group(name)
-        plan = changed(group.plan, self._planned(self.settings, consumers), topic)
-        self.consumers = consumers
-        group.resubscribe(plan)
-        self._membership.heartbeats.now()
-        log.info("group resubscribed", group=name, topics=[each.topic for each in plan.subscriptions])
-
-    def _change(self, name: str, **fields: Any) -> None:
-        group = self._running_group(name)
-        group.adopt(group.plan.with_settings(fields, group.plan.expiry))
-        log.info("group changed", group=name, **fields)
-
-    def _running_group(self, name: str) -> ConsumerGroup:
-        for group in self._groups:
-            if name in {group.plan.own_name, group.plan.name}:
-                return group
-        running = [group.plan.own_name for group in self._groups]
-        hint = nearest(name, running) or f"; running: {', '.join(running) or 'none yet'}"
-        raise ConfigurationError(f"no group {name!r} runs here{hint}")
 
     def adopt(self, settings: AppSettings) -> None:
         """Take over what may change while it runs. Where these settings could not be started with, ConfigurationError
@@ -303,17 +278,9 @@ class App:
         findings.check()
         self.settings = taken_over(self.settings, wanted)
         for change in wanted:
-            if change.path == ("app", "budget"):
-                self._membership.budget.resize(change.after)
-            elif change.path == ("app", "drain"):
+            if change.path == ("app", "drain"):
                 self._drain_ms = change.after
-        for plan in plans:
-            here = ("consumers", plan.own_name)
-            fields = {change.path[2]: change.after for change in wanted if change.path[:2] == here}
-            self._membership.dormant.adopt(plan.own_name, fields, plan.expiry)
-            for group in self._groups:
-                if fields and group.plan.name == plan.name:
-                    group.adopt(group.plan.with_settings(fields, plan.expiry))
+        self._membership.adopt(wanted, plans)
 
     async def _drain(self) -> None:
         """In this order: no new queues, no new handlers, running ones end, offsets confirmed, groups left."""
@@ -361,7 +328,6 @@ class App:
             self._life.goes_on
             and self._membership.is_ready
             and bool(self._groups or self._membership.dormant.names or self._taken)
-            and not (self._standstill is not None and self._standstill.named)
         )
 
     def snapshot(self) -> Snapshot:

@@ -7,28 +7,34 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 import structlog
 
 from framework.client.cluster import Cluster
 from framework.core.budget import Budget
+from framework.errors import ConfigurationError, nearest
 from framework.net.task_tree import LoopFailures, TaskTree
 from framework.ports import World
 from framework.runtime.build import connect
 from framework.runtime.build.connect import heartbeat_of
 from framework.runtime.dormant import Dormant
 from framework.runtime.filtering import refuse_filters
+from framework.runtime.gates import Gates
 from framework.runtime.group.group import ConsumerGroup
 from framework.runtime.group.plan import GroupPlan
-from framework.runtime.group.subscribing import dated
+from framework.runtime.group.subscribing import changed, dated
 from framework.runtime.joining import Joining
 from framework.runtime.reports import Reports
-from framework.runtime.watching import start_census, start_clocks, start_rooms
+from framework.runtime.watching import start_census, start_clocks, start_rooms, start_standstill
+from framework.services.call.resources import Values
 from framework.services.census import CensusLoop
 from framework.services.clocks import AlignedClock
 from framework.services.heartbeat import HeartbeatLoop
 from framework.services.room_watch import RoomWatch
+from framework.services.standstill import Standstill
 from framework.services.supervise import supervise
+from framework.settings.changes import SettingChange
 from framework.settings.schema import AppSettings
 
 log = structlog.get_logger()
@@ -56,6 +62,7 @@ class Membership:
         self._unheard: dict[str, None] = {}
         """New connections whose broker has taken no heartbeat by them yet."""
         self._censuses: list[CensusLoop] = []
+        self._standstill: Standstill | None = None
         self._is_open = False
         self.failed_loops: Mapping[str, LoopFailures] = {}
         """Loops that were started again after an error, by name."""
@@ -115,10 +122,13 @@ class Membership:
             except TimeoutError:
                 log.warning("heartbeat not accepted", brokers=cluster.brokers.addresses())
 
-    def start(self) -> None:
-        """Begin to rebalance and to pull; from here on, groups that waited may join."""
+    def start(self, values: Values) -> None:
+        """Begin to rebalance and to pull; from here on, groups that waited may join. `values` are open resources."""
         for group in self.groups:
             self._start(group)
+        self.dormant.join = self.join
+        Gates(self.dormant, values, self._world.workers).start(self._tree)
+        self._standstill = start_standstill(lambda: self.groups, self.cluster, self._world, self._tree)
 
     def _start(self, group: ConsumerGroup) -> None:
         group.start()
@@ -143,6 +153,43 @@ class Membership:
                 await self.accepted.wait()  # so that the first rebalance already counts us
         self._start(group)
         log.info("group started", group=group.plan.own_name)
+
+    # Changes
+
+    def find(self, name: str) -> ConsumerGroup:
+        """The running group of this name; raises ConfigurationError where there is none."""
+        for group in self.groups:
+            if name in {group.plan.own_name, group.plan.name}:
+                return group
+        running = [group.plan.own_name for group in self.groups]
+        hint = nearest(name, running) or f"; running: {', '.join(running) or 'none yet'}"
+        raise ConfigurationError(f"no group {name!r} runs here{hint}")
+
+    def change(self, name: str, **fields: Any) -> None:
+        """Have a running group go on with other values of these settings."""
+        group = self.find(name)
+        group.adopt(group.plan.with_settings(fields, group.plan.expiry))
+        log.info("group changed", group=name, **fields)
+
+    def resubscribe(self, group: ConsumerGroup, topic: str, plans: Sequence[GroupPlan]) -> None:
+        """Have the group consume this topic as its plan among these says, or leave it."""
+        plan = changed(group.plan, plans, topic)
+        group.resubscribe(plan)
+        self.heartbeats.now()
+        log.info("group resubscribed", group=plan.own_name, topics=[each.topic for each in plan.subscriptions])
+
+    def adopt(self, wanted: Sequence[SettingChange], plans: Sequence[GroupPlan]) -> None:
+        """Go on with live settings that have changed; `plans` are of all groups, made with them."""
+        for change in wanted:
+            if change.path == ("app", "budget"):
+                self.budget.resize(change.after)
+        for plan in plans:
+            here = ("consumers", plan.own_name)
+            fields = {change.path[2]: change.after for change in wanted if change.path[:2] == here}
+            self.dormant.adopt(plan.own_name, fields, plan.expiry)
+            for group in self.groups:
+                if fields and group.plan.name == plan.name:
+                    group.adopt(group.plan.with_settings(fields, plan.expiry))
 
     # Leaving
 
@@ -210,6 +257,7 @@ class Membership:
             and not any(census.is_mixed_up for census in self._censuses)
             and not self.dormant.gated
             and not any(each.standing_back for each in self.failed_loops.values())
+            and not (self._standstill is not None and self._standstill.named)
         )
 
     def _is_well(self, group: ConsumerGroup) -> bool:

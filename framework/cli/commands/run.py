@@ -65,10 +65,8 @@ def _prepared(arguments: argparse.Namespace) -> tuple[App, argparse.Namespace]:
     setup.configure(settings)
     log = structlog.get_logger()
     consumers, elsewhere = options.chosen(arguments, settings)
-    app = App(settings, consumers)
-    app.elsewhere = elsewhere
+    app = App(settings, consumers, worker=arguments.child_number, elsewhere=elsewhere)
     setup.configure(settings)  # by now the plugins have said which of their settings are secret
-    app.worker = arguments.child_number
     for warning in settings.warnings:
         log.warning("setting unsafe", reason=warning)
     log.info("settings loaded", file=str(application.file or "none"), name_servers=list(settings.cluster.name_servers))
