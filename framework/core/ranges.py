@@ -209,8 +209,6 @@ class Passing:
     """What a new owner passes over: each pull's answer is cut by it until the ranges are behind."""
 
     ranges: tuple[Range, ...]
-    count: int = 0
-    """Messages passed over so far."""
 
     @property
     def end(self) -> int:
@@ -225,5 +223,4 @@ class Passing:
         left = [message for message in found.messages if not self.covers(message.queue_offset)]
         if len(left) == len(found.messages):
             return found
-        self.count += len(found.messages) - len(left)
         return Found(left, found.size, found.next_offset, found.min_offset, found.max_offset)

@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 from framework.core.budget import Budget
 from framework.core.chunk import Chunk
 from framework.core.window import Window
+from framework.hooks.listeners import NOBODY
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.testing.sim.run import run_on
@@ -36,6 +37,18 @@ class LoopClock:
 
     def monotonic_ms(self) -> int:
         return int(self.monotonic() * 1000)
+
+
+class Plan:
+    """A group's plan, as far as an owned queue asks for it."""
+
+    listeners = NOBODY
+
+    def __init__(self, name: str = "billing") -> None:
+        self.name = name
+
+    def judged(self, message: Message, result: object) -> object:
+        return result
 
 
 class EvenChance:

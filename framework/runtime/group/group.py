@@ -24,13 +24,15 @@ from framework.net.wakeup import Wakeup
 from framework.ports import World
 from framework.runtime.group.kind import kind_of
 from framework.runtime.group.parts import GroupParts
-from framework.runtime.group.plan import GroupPlan, retry_handling
+from framework.runtime.group.plan import GroupPlan, Handling, retry_handling
 from framework.runtime.group.progressing import Progressing
 from framework.runtime.reports import GroupReports, Reports
 from framework.services.crew.run import MessageCounts
 from framework.services.offsets.commit import CommitLoop
+from framework.services.offsets.nothing_kept import NOTHING_KEPT
+from framework.services.queue.intake import Part, Skips
 from framework.services.queue.leaving import Leaving
-from framework.services.queue.pacing import Pacing
+from framework.services.queue.pacing import Paced, Pacing
 from framework.services.queue.position import Arrivals, StartingPoint, find_start
 from framework.services.queue.pull import PullLoop, divide_bounds
 from framework.services.rebalance import RebalanceLoop
@@ -57,6 +59,7 @@ class ConsumerGroup:
         tree: TaskTree,
     ) -> None:
         self.plan = plan
+        self.clock = world.clock
         self.counts = MessageCounts()
         self.offsets = OffsetTable()
         self.assignment = Assignment()
@@ -93,8 +96,8 @@ class ConsumerGroup:
             changed=self._assignment_changed, not_a_member=heartbeat_now, doubled=lambda: doubled(self),
             offered=lambda topic, queues: self._arrivals.seen(topic, queues, world.clock.now_ms()),
         )  # fmt: skip
-        self.progress = None if plan.progress is None else Progressing(parts, plan.progress, self.rebalance)
-        """Keeps what has ended above gaps; None where nothing is kept."""
+        self.progress = NOTHING_KEPT if plan.progress is None else Progressing(parts, plan.progress, self.rebalance)
+        """Keeps what has ended above gaps."""
 
     # Life
 
@@ -106,8 +109,7 @@ class ConsumerGroup:
             self.adopt(self.plan)
         supervise(tree, f"commit {name}", self._commits.run, chance)
         supervise(tree, f"lines {name}", partial(self._reports.run, lambda: self.plan), chance)
-        if self.progress is not None:
-            self.progress.start()
+        self.progress.start()
         self._rebalancing = supervise(tree, f"rebalance {name}", self.rebalance.run, chance)
 
     def adopt(self, plan: GroupPlan) -> None:
@@ -208,18 +210,10 @@ class ConsumerGroup:
             crew=crew.of(handling),
             call=handling.call,
             find_start=lambda: self._find_start(flow),
-            offsets=self.offsets,
             group=self,
-            group_name=plan.name,
-            clock=world.clock,
             rates=self.rates.setdefault(queue.topic, Rates(world.clock.monotonic_ms())),
-            # What came back for a retry was wanted once, and is older than anything.
-            skipping=None if queue.topic == self.retry_topic else self.skipping,
-            judged=plan.judged,
-            pacing=self.pacing,
-            batch=handling.batching.count if handling.batching is not None else 1,
-            progress=self.progress.of(queue) if self.progress is not None else None,
-            listeners=plan.listeners,
+            parts=self._intake_of(queue, handling),
+            progress=self.progress.of(queue),
         )
         flow.run = pull
         flow.is_paused, flow.damage.skips = plan.settings.paused, plan.settings.damaged == "skip"
@@ -228,6 +222,12 @@ class ConsumerGroup:
             divide_bounds(self.owned, plan.flow_limits)
         crew.own(pull, handling)
         self._run(pull)
+
+    def _intake_of(self, queue: MessageQueue, handling: Handling) -> list[Part]:
+        paced = Paced(self.pacing, handling.batching.count if handling.batching is not None else 1)
+        if self.skipping is None or queue.topic == self.retry_topic:
+            return [paced]  # what came back for a retry was wanted once, and is older than anything
+        return [Skips(self.skipping, self.plan.name, queue, self.clock), paced]
 
     def _run(self, pull: PullLoop) -> None:
         self._tasks[pull.queue] = supervise(self._tree, f"pull {pull.queue}", pull.run, self._world.chance)

@@ -20,9 +20,10 @@ from framework.runtime.build.remembering import opened_store
 from framework.runtime.group.parts import GroupParts
 from framework.runtime.group.plan import Keeping
 from framework.services.offsets.asked_store import AskedStore
-from framework.services.offsets.progress import ProgressCounts, QueueProgress
+from framework.services.offsets.handover import GroupProgress
+from framework.services.offsets.progress import QueueProgress
 from framework.services.offsets.progress_loop import ProgressLoop
-from framework.services.offsets.progress_use import StoreUse
+from framework.services.offsets.progress_use import NamedStore, StoreUse
 from framework.services.rebalance import RebalanceLoop
 from framework.services.supervise import supervise
 from framework.wire.codes import ResponseCode
@@ -38,8 +39,7 @@ class Progressing:
     """One per group that keeps its progress."""
 
     def __init__(self, parts: GroupParts, keeping: Keeping, rebalance: RebalanceLoop) -> None:
-        self.counts = ProgressCounts()
-        self._parts, self._rebalance, self._group = parts, rebalance, parts.plan.name
+        self._parts, self._rebalance = parts, rebalance
         group, cluster, world = parts.plan.name, parts.cluster, parts.world
         means = _Means(group, f"{keeping.folder}/{group}", cluster, world)
         here = f"consumers.{group}.progress"
@@ -49,38 +49,40 @@ class Progressing:
             store = self._instead = _OrInstead(
                 group, store, opened_store(keeping.instead, means, here), is_expected=keeping.is_auto
             )  # fmt: skip
-        self._use = self._use_of(keeping, self._instead) if keeping.is_auto and self._instead else None
-        self._store = AskedStore(group, keeping.store.name, store, world.clock)
-        self._has_ranges = keeping.has_ranges
+        self._shared = GroupProgress(
+            group, AskedStore(group, keeping.store.name, store, world.clock),
+            self._use_of(group, keeping, self._instead) if self._instead and keeping.is_auto else NamedStore(),
+            cluster.peeks, parts.offsets, world.clock, cluster.brokers.query_offset, parts.member,
+            lambda: rebalance.members, keeping.has_ranges, self._tells_epoch,
+        )  # fmt: skip
         self._loop = ProgressLoop(group, parts.owned.values, parts.tree)
 
     def start(self) -> None:
-        if self._has_ranges:
-            supervise(self._parts.tree, f"progress {self._group}", self._loop.run, self._parts.world.chance)
+        if self._shared.has_ranges:
+            name, parts = f"progress {self._shared.group}", self._parts
+            supervise(parts.tree, name, self._loop.run, parts.world.chance)
 
     def of(self, queue: MessageQueue) -> QueueProgress:
         """For one acquisition of a queue."""
-        parts, cluster = self._parts, self._parts.cluster
-        return QueueProgress(
-            self._group, queue, self._store, cluster.peeks, parts.offsets, parts.world.clock, self.counts,
-            cluster.brokers.query_offset, parts.member, lambda: self._rebalance.members, has_ranges=self._has_ranges,
-            tells_epoch=self._tells_epoch, fence=cluster.fences.of(self._group, queue), use=self._use,
-        )  # fmt: skip
+        return QueueProgress(self._shared, queue, self._parts.cluster.fences.of(self._shared.group, queue))
+
+    @property
+    def awaited(self) -> int:
+        """How often a queue had to wait for its previous owner."""
+        return self._shared.awaited
 
     def _tells_epoch(self) -> bool:
         """What each machine counts for itself says nothing to the others; nor does what not every owner has."""
-        return self._use is None and (self._instead is None or not self._instead.is_used)
+        return not self._shared.use.is_auto and (self._instead is None or not self._instead.is_used)
 
-    def _use_of(self, keeping: Keeping, either: _OrInstead) -> StoreUse:
+    def _use_of(self, group: str, keeping: Keeping, either: _OrInstead) -> StoreUse:
         """`auto`: the store is left alone until there is a use for it."""
-        topic, routes = progress_topic(self._group), self._parts.cluster.routes
+        topic, routes = progress_topic(group), self._parts.cluster.routes
 
         def store() -> tuple[str, str]:
             return (LOCAL if either.is_used else keeping.store.name), either.refusal
 
-        return StoreUse(
-            self._group, lambda: routes.knows(topic), either.has_file, lambda: self._rebalance.changes, store
-        )
+        return StoreUse(group, lambda: routes.knows(topic), either.has_file, lambda: self._rebalance.changes, store)
 
 
 class _Means:

@@ -123,7 +123,7 @@ def _group(
         is_orderly=group.plan.orderly,
         cannot_send_back=group.kind.crew.unsent,
         is_broadcasting=group.plan.broadcasting is not None,
-        awaited=group.progress.counts.awaited if group.progress is not None else 0,
+        awaited=group.progress.awaited,
         absent=group.rebalance.absent,
         flaps=group.rebalance.flaps,
         repeats=sum(once.dropped for once in onces),

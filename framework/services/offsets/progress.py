@@ -8,7 +8,6 @@ a former owner still writes counts no more. It knows no store: those come by a h
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -17,53 +16,30 @@ import structlog
 from framework import marks
 from framework.client.fences import Fence
 from framework.core import limits
-from framework.core.handover import awaited
-from framework.core.offsets import OffsetTable
-from framework.core.ranges import Finished, Passing, ProgressRecord, decode, finished_above, joined, within_limit
+from framework.core.ranges import Finished, Passing, ProgressRecord, finished_above, joined, within_limit
 from framework.core.window import Window
 from framework.errors import FrameworkError, Refused, StoreError, Superseded
-from framework.model.contracts import KeepsProgress
 from framework.model.pulled import Found
 from framework.model.queue import MessageQueue
 from framework.net.wakeup import Wakeup
-from framework.ports import Clock
-from framework.services.offsets.comparing import Looks, compared
-from framework.services.offsets.progress_use import StoreUse
+from framework.services.offsets.comparing import compared
+from framework.services.offsets.handover import GroupProgress, Handover
+from framework.services.queue.intake import Further
 
 log = structlog.get_logger()
-
-
-class ProgressCounts:
-    """What became of a group's records."""
-
-    __slots__ = ("awaited", "folded", "kept", "passed")
-
-    def __init__(self) -> None:
-        self.kept = self.folded = self.passed = self.awaited = 0
 
 
 class QueueProgress:
     """One owned queue's: from its position to its release. Its pull loop asks it, and the group's loop flushes it."""
 
-    def __init__(
-        self, group: str, queue: MessageQueue, store: KeepsProgress, looks: Looks, offsets: OffsetTable, clock: Clock,
-        counts: ProgressCounts, stored: Callable[[str, MessageQueue], Awaitable[int | None]], member: str = "",
-        members: Callable[[], Sequence[str]] = tuple, *, has_ranges: bool = True,
-        tells_epoch: Callable[[], bool] = lambda: True, fence: Fence | None = None, use: StoreUse | None = None,
-    ) -> None:  # fmt: skip
-        """Without ranges it is there for the epoch alone, and the queue does not begin without one. Deliveries are told
-        it where members elsewhere count on from it. `use`: the store is left alone until there is a use for it.
-        """
-        self.group, self.queue, self._store, self._looks = group, queue, store, looks
-        self._has_ranges, self._tells_epoch = has_ranges, tells_epoch
-        self._offsets, self._clock, self._counts, self._stored = offsets, clock, counts, stored
-        self._member, self._members = member, members
+    is_waiting = False
+
+    def __init__(self, shared: GroupProgress, queue: MessageQueue, fence: Fence | None = None) -> None:
+        self.group, self.queue, self._shared = shared.group, queue, shared
+        self._store, self._use, self._offsets, self._clock = shared.store, shared.use, shared.offsets, shared.clock
         self.fence = fence or Fence()
         """Which commits have to pass, where the store raises one."""
-        self._is_handed_over = False
-        """Its former owner has let it go, or was waited for long enough."""
-        self._waits_since_ms: int | None = None
-        """Since when its former owner's word is waited for."""
+        self._handover = Handover(shared, queue)
         self.epoch = -1
         """Of this acquisition; -1 until its first record is kept."""
         self.passing: Passing | None = None
@@ -80,7 +56,8 @@ class QueueProgress:
         self._kept_ms = 0
         self._ended = (-1, -1)
         """The last offset that had ended above a gap two flushes ago, and one ago; -1 where there was none."""
-        self._use, self._was_looked_for = use, False
+        self._was_looked_for = False
+        """The group was asked whether it uses its store."""
         self._taken_ms = 0
         self._is_failing = False
         self._is_writing = asyncio.Lock()
@@ -88,63 +65,26 @@ class QueueProgress:
     # Acquisition
 
     async def handed_over(self) -> None:
-        """Return when the former owner has announced that it is done, need not, or was waited for long enough."""
-        if not self._has_ranges or not await self._is_used():
-            return
-        if self._waits_since_ms is None:
-            self._waits_since_ms = self._clock.monotonic_ms()
-        while not self._is_handed_over and any(member != self._member for member in self._members()):
-            owner = await self._still_owned_by()
-            waited_ms = self._clock.monotonic_ms() - self._waits_since_ms
-            if owner is None or waited_ms >= limits.HANDOVER_MS:
-                if owner is not None:
-                    marks.sometimes("a hand-over was not announced in time")
-                if waited_ms >= limits.HANDOVER_LOOK_MS:
-                    self._counts.awaited += 1
-                    log.info(
-                        "handover awaited" if owner is None else "handover not announced",
-                        group=self.group, queue=str(self.queue), former=owner, waited_ms=waited_ms,
-                    )  # fmt: skip
-                break
-            await asyncio.sleep(limits.HANDOVER_LOOK_MS / 1000)
-        self._is_handed_over = True
+        """Return when the previous owner has said that it is done, need not, or was waited for long enough."""
+        if self._shared.has_ranges and await self._is_used():
+            await self._handover.awaited()
 
     async def _is_used(self) -> bool:
-        """Whether the store may know of the queue, or be told of it."""
-        if self._use is None:
-            return True
+        """Whether the store may know of the queue, or is to hear of it."""
         if not self._was_looked_for:
             await self._use.looked(self.queue)
             self._was_looked_for = True
         return self._use.is_open
 
-    async def _still_owned_by(self) -> str | None:
-        try:
-            last = await self._last()
-        except FrameworkError:
-            return None  # reading it once more will say what is wrong
-        return awaited(last, self._member, self._members())
-
-    async def _last(self) -> ProgressRecord | None:
-        kept = await self._store.read(self.queue)
-        return None if kept is None else decode(kept.content, self.queue)
-
-    def _is_anothers_by_now(self, last: ProgressRecord | None) -> bool:
-        """Whether the word of somebody is to be waited for who has begun with the queue since it was handed over."""
-        if self._waits_since_ms is None or self._clock.monotonic_ms() - self._waits_since_ms >= limits.HANDOVER_MS:
-            return False
-        self._is_handed_over = awaited(last, self._member, self._members()) is None
-        return not self._is_handed_over and marks.safeguard("who comes second waits again")
-
-    async def release(self, window: Window | None) -> bool:
+    async def release(self, window: Window) -> bool:
         """Say that this owner is done with the queue, and keep what had ended above a gap; after the last commit.
 
         Whether all of that is kept.
         """
-        if not self._has_ranges:
+        if not self._shared.has_ranges:
             return False
-        found = self._inherited if window is None or self._is_fresh else None
-        if window is not None and window is self._window:
+        found = self._inherited if window.is_closed or self._is_fresh else None
+        if window is self._window:
             low = window.settle()
             window.fold()
             found = finished_above(window, self._inherited)
@@ -154,12 +94,12 @@ class QueueProgress:
         if self.epoch < 0 and found is None:
             return False  # nothing was announced, and there is nothing to keep
         try:
-            if self.fence.is_refused and window is not None:
+            if self.fence.is_refused and not window.is_closed:
                 await self._taken_anew(window)
             await self._confirm()
             async with self._is_writing:
                 if self.epoch < 0:
-                    self._begin_use("a queue with a gap is left")
+                    self._use.begin(f"{self.queue}: a queue with a gap is left")
                     record = await self._take(found, is_released=True)
                 else:
                     record = await self._written(found, is_released=True)
@@ -168,12 +108,11 @@ class QueueProgress:
         except FrameworkError as error:
             self._failed(error)
             return False
-        self._counts.kept += record.finished is not None
         log.debug("release recorded", group=self.group, queue=str(self.queue), epoch=self.epoch)
         return record.finished is not None
 
     def _record(self, found: Finished | None, *, is_released: bool = False) -> ProgressRecord:
-        return ProgressRecord(self.queue, self.epoch, found, self._member, is_released)
+        return ProgressRecord(self.queue, self.epoch, found, self._shared.member, is_released)
 
     async def begin(self, offset: int, stored: int | None) -> bool:
         """Read what was kept, compare, and write a first record; raises what a queue cannot be begun without.
@@ -184,23 +123,23 @@ class QueueProgress:
         self.passing = self._inherited = self._window = None
         self._may_stand = True
         self.epoch = -1  # until there is one again: what failed to be taken must not lend its successor the old one
-        if not self._has_ranges:
+        if not self._shared.has_ranges:
             await self._take_first(None)
             self._may_stand, self._is_fresh = False, True
             return True
         if not await self._is_used():
-            self._may_stand, self._is_fresh = self._use is not None and self._use.is_in_doubt, True
+            self._may_stand, self._is_fresh = self._use.is_in_doubt, True
             return True
         log.debug("progress requested", group=self.group, queue=str(self.queue))
         last, found, reason = None, None, None
         try:
-            last = await self._last()
+            last = await self._shared.last(self.queue)
         except StoreError as error:
             reason = str(error)
-        if self._is_anothers_by_now(last):
+        if self._handover.is_taken_by_another(last):
             return False
         if last is not None:
-            found, reason = await compared(self._looks, self.group, self.queue, last.finished, offset, stored)
+            found, reason = await compared(self._shared.looks, self.group, self.queue, last.finished, offset, stored)
         if reason is not None:
             marks.sometimes("a record of ranges was thrown away")
             log.warning("progress discarded", group=self.group, queue=str(self.queue), reason=reason)
@@ -234,13 +173,8 @@ class QueueProgress:
         record, content = within_limit(replace(self._record(found, is_released=is_released), epoch=-1))
         self.epoch = await self._store.take(self.queue, content)
         self._taken_ms = self._clock.monotonic_ms()
-        if self._use is not None:
-            self._use.has_begun()
+        self._use.has_begun()
         return record
-
-    def _begin_use(self, reason: str) -> None:
-        if self._use is not None:
-            self._use.begin(f"{self.queue}: {reason}")
 
     # Moved by somebody: an administrator's reset, an offset that the broker named
 
@@ -257,7 +191,7 @@ class QueueProgress:
         if window is not self._window:
             self._ended = (-1, -1)
         self._window, self._is_fresh = window, False
-        window.epoch = self.epoch if self.epoch >= 0 and self._tells_epoch() else None
+        window.epoch = self.epoch if self.epoch >= 0 and self._shared.tells_epoch() else None
 
     async def start_over(self, window: Window) -> bool:
         """Void what may stand in the store, before anything is pulled; False where that failed."""
@@ -266,7 +200,7 @@ class QueueProgress:
         if self._may_stand and marks.safeguard("a reset voids what was kept"):
             try:
                 async with self._is_writing:
-                    if self._use is None or await self._use.asked(self.queue):
+                    if await self._use.asked(self.queue):
                         await self._take(None)
             except FrameworkError as error:
                 self._failed(error)
@@ -275,28 +209,26 @@ class QueueProgress:
         self._begun(window)
         return True
 
-    # Passing over
+    # As a part of the intake
 
-    def cut(self, found: Found) -> Found:
-        """A pull's answer without what had ended already. Called only while `passing` is there."""
-        passing = self.passing
-        assert passing is not None, f"{self.queue}: nothing is passed over"
-        before = passing.count
-        left = passing.cut(found)
-        passed = passing.count - before
-        if passed:
-            self._counts.passed += passed
-            gone = {message.queue_offset for message in found.messages} - {each.queue_offset for each in left.messages}
+    async def take(self, found: Found, begin: int, further: Further) -> bool:
+        """A pull's answer goes on without what had ended already."""
+        return await further(found if self.passing is None else self._cut(found, self.passing), begin)
+
+    def _cut(self, found: Found, passing: Passing) -> Found:
+        rest = passing.cut(found)
+        if rest is not found:
+            gone = {message.queue_offset for message in found.messages} - {each.queue_offset for each in rest.messages}
             log.debug("messages already done", group=self.group, queue=str(self.queue), offsets=sorted(gone))
         if found.next_offset >= passing.end:
             self.passing = None
-        return left
+        return rest
 
     # Flushing
 
     async def flush(self, window: Window, bell: Wakeup) -> None:
         """Keep what has ended above the gap, if there is one that is worth it and something new to keep."""
-        if window is not self._window or window.is_closed or not self._has_ranges:
+        if window is not self._window or window.is_closed or not self._shared.has_ranges:
             return
         if self.fence.is_refused and not await self._taken_anew(window):
             return
@@ -307,7 +239,7 @@ class QueueProgress:
             return
         if found == self._kept and now_ms - self._kept_ms < limits.RECORD_REFRESH_MS:
             return
-        self._begin_use(f"what ended above {low} waits for it since 2 s")
+        self._use.begin(f"{self.queue}: what ended above {low} waits for it since 2 s")
         self._offsets.advance(self.queue, low)
         try:
             if marks.safeguard("the low end is confirmed before its ranges are kept"):
@@ -340,7 +272,7 @@ class QueueProgress:
         """
         longer_ago, before = self._ended
         self._ended = before, -1 if found is None else found.last.offset
-        if self._use is not None:
+        if self._use.is_auto:
             return low <= longer_ago
         return low <= before or (
             found is not None and sum(end - begin for begin, end in found.ranges) > limits.RANGES_SMALL
@@ -351,7 +283,7 @@ class QueueProgress:
         if self._offsets.unconfirmed(self.queue) is None:
             return
         committable = partial(self._offsets.committable, self.queue)
-        sent = await self._looks.commit_confirmed(self.group, self.queue, committable)
+        sent = await self._shared.looks.commit_confirmed(self.group, self.queue, committable)
         if sent is None:
             raise StoreError(f"progress of {self.queue}: the queue was given back meanwhile")
         self._offsets.confirmed(self.queue, sent)
@@ -362,10 +294,7 @@ class QueueProgress:
             await self._take(None)
             if self._window is not None:
                 self._begun(self._window)
-        record = await self._written(found)
-        self._counts.kept += 1
-        self._counts.folded += record.finished is None
-        return record.finished is not None
+        return (await self._written(found)).finished is not None
 
     async def _written(self, found: Finished | None, *, is_released: bool = False) -> ProgressRecord:
         record, content = within_limit(self._record(found, is_released=is_released))
@@ -412,11 +341,11 @@ class QueueProgress:
 
     async def _is_left_behind(self) -> bool:
         """Whether the queue was let go by whoever took it, and that with an offset below ours."""
-        last = await self._last()
+        last = await self._shared.last(self.queue)
         if last is None or not last.is_released:
             return False
         ours = self._offsets.committable(self.queue)
-        return ours is not None and ours > (await self._stored(self.group, self.queue) or 0)
+        return ours is not None and ours > (await self._shared.stored(self.group, self.queue) or 0)
 
     def _failed(self, error: FrameworkError) -> None:
         if not self._is_failing:

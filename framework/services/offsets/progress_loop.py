@@ -4,27 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
 from framework.core import limits
-from framework.core.queue_flow import QueueFlow
 from framework.net.task_tree import TaskTree
-from framework.net.wakeup import Wakeup
-from framework.services.offsets.progress import QueueProgress
-
-
-class Owned(Protocol):
-    """What flushing needs of an owned queue."""
-
-    flow: QueueFlow
-    progress: QueueProgress | None
-    bell: Wakeup
+from framework.services.queue.pull import PullLoop
 
 
 class ProgressLoop:
-    """One a group with a store."""
+    """One per group with a store."""
 
-    def __init__(self, group: str, owned: Callable[[], Iterable[Owned]], tree: TaskTree) -> None:
+    def __init__(self, group: str, owned: Callable[[], Iterable[PullLoop]], tree: TaskTree) -> None:
         self._group, self._owned, self._tree = group, owned, tree
 
     async def run(self) -> None:
@@ -33,13 +22,12 @@ class ProgressLoop:
             flushes = [
                 self._tree.start(flush(pull), name=f"progress {self._group}")
                 for pull in self._owned()
-                if (pull.flow.window.span and not pull.flow.window.is_empty)
-                or (pull.progress is not None and pull.progress.fence.is_refused)
+                if (pull.flow.window.span and not pull.flow.window.is_empty) or pull.progress.fence.is_refused
             ]
             for task in flushes:  # side by side: a broker that does not answer holds up its own queues alone
                 await task
 
 
-async def flush(pull: Owned) -> None:
-    if pull.progress is not None:
-        await pull.progress.flush(pull.flow.window, pull.bell)
+async def flush(pull: PullLoop) -> None:
+    """Of the window that is there when the task begins, not when it was started."""
+    await pull.progress.flush(pull.flow.window, pull.bell)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Literal
 
 import structlog
 
@@ -23,6 +24,8 @@ log = structlog.get_logger()
 
 class StoreUse:
     """Asked by the acquisitions of a group's queues."""
+
+    is_auto = True
 
     def __init__(
         self,
@@ -100,3 +103,19 @@ class StoreUse:
 
     def __repr__(self) -> str:
         return f"<Use of {self._group}: {'open' if self.is_open else 'closed'}>"
+
+
+class NamedStore:
+    """Stands for `StoreUse` where the settings name a store: it is in use from the start."""
+
+    is_auto = is_in_doubt = False
+    is_open = True
+
+    async def looked(self, queue: MessageQueue) -> Literal[True]:
+        return True
+
+    async def asked(self, queue: MessageQueue) -> Literal[True]:
+        return True
+
+    def begin(self, reason: str) -> None: ...
+    def has_begun(self) -> None: ...

@@ -99,6 +99,6 @@ class Leaving:
         self._offsets.advance(pull.queue, pull.flow.window.settle())
         if marks.safeguard("the last offset is confirmed"):
             await self._commits.flush(pull.queue)
-        has_kept = pull.progress is not None and await pull.progress.release(pull.flow.window)
+        has_kept = await pull.progress.release(pull.flow.window)
         await self._crew.release(pull.queue)
         return has_kept

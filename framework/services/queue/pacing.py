@@ -1,7 +1,7 @@
 """Pacing: one group's `rate`. What a pull brought is handed on in portions, each when its time has come.
 
 What waits for its time has not been taken in yet: where the queue is lost meanwhile, it was never ours, and its next
-owner pulls it. So all kinds of crews keep a rate without knowing of it, and no rate costs one `if` a pull.
+owner pulls it. So all kinds of crews keep a rate without knowing of it, and no rate costs one `if` per pull.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from framework.model.pulled import Found
 from framework.model.rate import Rate
 from framework.net.wakeup import Wakeup
 from framework.ports import Clock
+from framework.services.queue.intake import Further
 
 
 class Pacing:
@@ -65,3 +66,26 @@ class Pacing:
 
     def __repr__(self) -> str:
         return f"<Pacing {self.bucket}>"
+
+
+class Paced:
+    """One queue's answers, at its group's pace. Cancelling the pull loop ends the wait, as it ends a pull."""
+
+    def __init__(self, pacing: Pacing, batch: int = 1) -> None:
+        """`batch`: how many messages one call of the handler takes at most."""
+        self._pacing, self._batch = pacing, batch
+        self.is_waiting = False
+
+    async def take(self, found: Found, begin: int, further: Further) -> bool:
+        if self._pacing.bucket is None or not found.messages:
+            return await further(found, begin)
+        for portion in self._pacing.portions(found, begin, self._batch):
+            self.is_waiting = True
+            try:
+                await self._pacing.turn(len(portion.messages))
+            finally:
+                self.is_waiting = False
+            if not await further(portion, begin):
+                return False
+            begin = portion.next_offset
+        return True

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import structlog
@@ -18,11 +19,10 @@ from framework.core.flow_control import FlowLimits
 from framework.core.health import Trouble
 from framework.core.offsets import OffsetTable
 from framework.core.queue_flow import Position, Pull, QueueFlow, Wait
-from framework.core.skipping import Skipping
 from framework.core.statistics import Rates
 from framework.core.window import Window
 from framework.errors import FrameworkError, is_said
-from framework.hooks.listeners import NOBODY, Listeners
+from framework.hooks.listeners import Listeners
 from framework.model.happenings import ChunkSummary
 from framework.model.message import Message
 from framework.model.pulled import Damaged, Failed, Found, NothingNew, PullResult
@@ -30,8 +30,9 @@ from framework.model.queue import MessageQueue
 from framework.net.wakeup import Wakeup
 from framework.ports import Clock
 from framework.services.crew.run import MessageCounts
+from framework.services.offsets.nothing_kept import NOTHING_KEPT, NothingKept
 from framework.services.offsets.progress import QueueProgress
-from framework.services.queue.pacing import Pacing
+from framework.services.queue.intake import Further, Part
 from framework.services.queue.position import StartingPoint, doubt_settled
 from framework.wire.codes import ResponseCode
 
@@ -62,11 +63,26 @@ class TakesChunks(Protocol):
     def runs(self, window: Window) -> int: ...
 
 
+class PlanSide(Protocol):
+    """What an owned queue needs of its group's plan."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def listeners(self) -> Listeners: ...
+    def judged(self, message: Message, result: object) -> object: ...
+
+
 class GroupSide(Protocol):
     """What an owned queue needs of its group."""
 
     counts: MessageCounts
+    offsets: OffsetTable
 
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def plan(self) -> PlanSide: ...
     def left(self, queue: PullLoop, ended: int, *, is_late: bool = False) -> None: ...
     def not_success(self, queue: PullLoop, chunk: Chunk, index: int, result: object, started: float) -> None: ...
     def not_a_member(self, queue: MessageQueue) -> None: ...
@@ -83,23 +99,16 @@ class PullLoop:
         crew: TakesChunks,
         call: Callable[[Message], Any],
         find_start: Callable[[], Awaitable[StartingPoint]],
-        offsets: OffsetTable,
         group: GroupSide,
-        group_name: str,
-        clock: Clock,
         rates: Rates | None = None,
-        skipping: Skipping | None = None,
-        progress: QueueProgress | None = None,
-        pacing: Pacing | None = None,
-        batch: int = 1,
-        judged: Callable[[Message, object], object] = lambda _, result: result,
-        listeners: Listeners = NOBODY,
+        parts: Sequence[Part] = (),
+        progress: QueueProgress | NothingKept = NOTHING_KEPT,
     ) -> None:
         self.flow = flow
         self.queue = flow.queue
         self.call = call
         self.crew = crew
-        self.judged = judged
+        self.judged = group.plan.judged
         """What a result that is not plain success comes to, before it is decided: a body that could not be read."""
         self.bell = Wakeup()
         """Rung when there may be room again."""
@@ -107,27 +116,25 @@ class PullLoop:
         """Rung when something ends while the queue is being retired."""
         self._pulls = pulls
         self._find_start = find_start
-        self._offsets = offsets
+        self._offsets = group.offsets
         self._group = group
-        self.group_name = group_name
-        self._clock = clock
+        self.group_name = group.plan.name
+        self._clock = group.clock
         self._trouble: str | None = None
         """The failing state that was logged; None while all is well."""
         self._waits_for_heartbeat = False
-        self._skipping = skipping
         self.progress = progress
-        """What has ended above a gap is kept; None where the group keeps none."""
-        self._pacing, self._batch = pacing, batch
+        """Keeps what has ended above a gap."""
+        self._parts = parts
+        self._intake: Further = self._take_in
+        for part in (progress, *reversed(parts)):
+            self._intake = partial(part.take, further=self._intake)
         self._rode = 0
         """The offset that rode on the pull under way; 0 where none did."""
         self.lost = 0
         """Handled messages that come again because their lease was lost before their offset was confirmed."""
-        self.waits_for_rate = False
-        """What was pulled waits until the group's `rate` lets it go."""
-        self._listeners, self._held_for = listeners, ""
-        self._skipped = 0
-        """Since messages began to be skipped; 0 while none are."""
-        now = clock.monotonic()
+        self._listeners, self._held_for = group.plan.listeners, ""
+        now = self._clock.monotonic()
         self.rates = rates or Rates(int(now * 1000))
         """The topic's; where nobody shares them, the queue's own."""
         self.pulled_at = self.left_at = now
@@ -140,7 +147,7 @@ class PullLoop:
         while True:
             step = flow.next_step(now_ms())
             if type(step) is Pull:
-                if self.progress is not None and self.progress.is_moved(flow.window):
+                if self.progress.is_moved(flow.window):
                     if not await self.progress.start_over(flow.window):
                         await asyncio.sleep(limits.FLUSH_MS / 1000)
                     continue
@@ -168,24 +175,22 @@ class PullLoop:
         asked = self.pulled_at = self._clock.monotonic()
         self._held_for = ""
         result = await self._asked(pull)
+        if type(result) is Found:
+            now = self._clock.monotonic()
+            self.rates.pulled(int(now * 1000), len(result.messages), (now - asked) * 1000)
+            await self._intake(result, pull.offset)
+        else:
+            await self._take_in(result, pull.offset)
+
+    async def _take_in(self, result: PullResult, begin: int) -> bool:
+        """The end of an answer's way. Whether the queue goes on behind it."""
         flow = self.flow
         window = flow.window
-        now = self._clock.monotonic()
-        now_ms = int(now * 1000)
-        if type(result) is Found:
-            self.rates.pulled(now_ms, len(result.messages), (now - asked) * 1000)
-            if self._skipping is not None:
-                result = self._without_skipped(result, pull.offset, self._skipping)
-            if self._pacing is not None and self._pacing.bucket is not None and result.messages:
-                await self._paced(result, self._pacing)
-                return
-            if self.progress is not None and self.progress.passing is not None:
-                result = self.progress.cut(result)
-        chunk = flow.pulled(result, now_ms)
+        chunk = flow.pulled(result, self._clock.monotonic_ms())
         if chunk is not None:
             self.crew.offer(chunk)
         elif type(result) is Damaged:
-            self._damaged(result, pull.offset)
+            self._damaged(result, begin)
         elif type(result) is Failed:
             self._offsets.mark_unsent(self.queue)
             if result.code in NOT_A_MEMBER:
@@ -197,11 +202,11 @@ class PullLoop:
             self._offsets.begin(self.queue, flow.next_offset, stored=None if flow.next_offset else 0)
             if self._trouble != "pulls not advancing":  # else it is moved to and fro, which is said once
                 log.warning(
-                    "queue moved",
-                    group=self.group_name, queue=str(self.queue), offset=pull.offset, to=flow.next_offset,
-                )  # fmt: skip
-        if flow.failure is not None or self._trouble is not None:
+                    "queue moved", group=self.group_name, queue=str(self.queue), offset=begin, to=flow.next_offset
+                )
+        if flow.health.failure is not None or self._trouble is not None:
             self._name_failure()
+        return type(result) is Found and flow.next_offset == result.next_offset
 
     async def _asked(self, pull: Pull) -> PullResult:
         self._rode, window = 0, self.flow.window
@@ -223,54 +228,12 @@ class PullLoop:
             offset=offset, to=to, reason=result.reason,
         )  # fmt: skip
 
-    async def _paced(self, result: Found, pacing: Pacing) -> None:
-        """Take in a pull's answer bit by bit. Whoever takes the queue away ends this, as it ends a pull."""
-        flow = self.flow
-        for portion in pacing.portions(result, flow.next_offset, self._batch):
-            self.waits_for_rate = True
-            try:
-                await pacing.turn(len(portion.messages))
-            finally:
-                self.waits_for_rate = False
-            if self.progress is not None and self.progress.passing is not None:
-                portion = self.progress.cut(portion)  # noqa: PLW2901 - what it stands for is the same
-            chunk = flow.pulled(portion, self._clock.monotonic_ms())
-            if chunk is not None:
-                self.crew.offer(chunk)
-            if flow.failure is not None or self._trouble is not None:
-                self._name_failure()
-            if flow.next_offset != portion.next_offset:
-                return
-
     def introduced(self) -> None:
         """The broker has heard who we are: a pull that was refused for want of it is made again at once."""
         if self._waits_for_heartbeat:
             self._waits_for_heartbeat = False
             self.flow.health.until_ms = 0
             self.bell.ring()
-
-    def _without_skipped(self, result: Found, offset: int, skipping: Skipping) -> Found:
-        """Cut off what the group does not want to handle; logged on entering and on leaving."""
-        cut = skipping.cut(result, offset, self._clock.now_ms())
-        if cut is None:
-            if self._skipped:
-                log.info(
-                    "skipping ended",
-                    group=self.group_name, queue=str(self.queue), offset=offset, skipped=self._skipped,
-                )  # fmt: skip
-                self._skipped = 0
-            return result
-        if not self._skipped:
-            log.warning(
-                "skipping started",
-                group=self.group_name, queue=str(self.queue), offset=offset, reason=cut.reason,
-            )  # fmt: skip
-        self._skipped += cut.count
-        log.debug(
-            "messages skipped",
-            group=self.group_name, queue=str(self.queue), begin=offset, end=offset + cut.count, reason=cut.reason,
-        )  # fmt: skip
-        return cut.found
 
     def _riding(self) -> int:
         """The offset that rides on a pull, asked for when its frame is written; a pull that fails takes it back.
@@ -281,7 +244,7 @@ class PullLoop:
         offset = self._offsets.unconfirmed(self.queue)
         if not offset:
             return 0  # also where 0 is to be stored: on a pull, 0 means nothing
-        if self.progress is not None and self.progress.fence.epoch is not None:
+        if self.progress.fence.epoch is not None:
             return 0  # a pull carries no epoch
         self._offsets.mark_sent(self.queue, offset)
         self._rode = offset
@@ -290,8 +253,7 @@ class PullLoop:
     async def _position(self) -> None:
         trouble: Trouble = "pull failed"
         try:
-            if self.progress is not None:
-                await self.progress.handed_over()
+            await self.progress.handed_over()
             start = doubt_settled(await self._find_start(), self.flow.doubted, is_back=self.flow.is_sent_back)
             if self.flow.stays_after_doubt(start.stored):
                 log.info(
@@ -300,7 +262,7 @@ class PullLoop:
                 )  # fmt: skip
                 return
             trouble = "queue not begun"
-            if self.progress is not None and not await self.progress.begin(start.offset, start.stored):
+            if not await self.progress.begin(start.offset, start.stored):
                 return
         except FrameworkError as error:
             trouble = "broker away" if is_said(error) else trouble
@@ -352,8 +314,8 @@ class PullLoop:
         if window.is_closed:
             self._group.left(self, ended, is_late=True)
             return
-        if self._listeners.after_chunk is not None:
-            self._summarise(chunk, ended)
+        if (after_chunk := self._listeners.after_chunk) is not None:
+            self._summarise(after_chunk, chunk, ended)
         if chunk.low >= chunk.count:
             committable = window.settle()
             if chunk.end > committable:
@@ -367,18 +329,23 @@ class PullLoop:
         chunk.spent = 0.0
         self._group.left(self, ended)
 
-    def _summarise(self, chunk: Chunk, ended: int) -> None:
+    def _summarise(self, after_chunk: Callable[[ChunkSummary], object], chunk: Chunk, ended: int) -> None:
         """Before anything is let go of: a chunk that ended before this is behind what may be committed, or empty."""
         is_over = chunk.low >= chunk.count and chunk.end > chunk.window.committable
         size = chunk.size if is_over else 0
-        if self._listeners.after_chunk is not None and (ended or size or chunk.spent):
-            self._listeners.after_chunk(ChunkSummary(self.group_name, self.queue, ended, chunk.spent * 1000, size))
+        if ended or size or chunk.spent:
+            after_chunk(ChunkSummary(self.group_name, self.queue, ended, chunk.spent * 1000, size))
 
     def not_success(self, chunk: Chunk, index: int, result: object, started: float) -> None:
         self._group.not_success(self, chunk, index, result, started)
 
     def late(self, chunk: Chunk, count: int) -> None:
         self._group.left(self, count, is_late=True)
+
+    @property
+    def waits_for_rate(self) -> bool:
+        """What was pulled waits until the group's `rate` lets it go."""
+        return any(part.is_waiting for part in self._parts)
 
     @property
     def running(self) -> int:

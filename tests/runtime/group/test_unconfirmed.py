@@ -150,7 +150,7 @@ def test_what_ended_above_one_that_never_does_comes_again_unless_a_record_says_s
             async def fails(*_: object) -> None:
                 raise OSError(28, "No space left on device")
 
-            monkeypatch.setattr(type(group.progress._store), "write", fails)  # type: ignore[union-attr]
+            monkeypatch.setattr(type(group.progress._shared.store), "write", fails)  # type: ignore[union-attr]
         await app.stop(drain="50ms")
         counts = await task
         await broker.stop()

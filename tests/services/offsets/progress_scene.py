@@ -21,8 +21,9 @@ from framework.model.contracts import KeepsProgress
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.net.wakeup import Wakeup
-from framework.services.offsets.progress import ProgressCounts, QueueProgress
-from framework.services.offsets.progress_use import StoreUse
+from framework.services.offsets.handover import GroupProgress
+from framework.services.offsets.progress import QueueProgress
+from framework.services.offsets.progress_use import NamedStore, StoreUse
 from framework.testing.sim.disk import SimDisk
 from tests.core.making import PLENTY
 from tests.services.parts import QUEUE, LoopClock, play
@@ -116,11 +117,11 @@ class Owner:
         use: StoreUse | None = None,
     ) -> None:  # fmt: skip
         self.broker, self.offsets = broker, OffsetTable()
-        self.counts = ProgressCounts()
-        self.progress = QueueProgress(
-            "billing", QUEUE, store or TopicStore().open(Means(broker)), broker, self.offsets, LoopClock(), self.counts,
-            broker.query_offset, member, lambda: members, use=use,
+        self.shared = GroupProgress(
+            "billing", store or TopicStore().open(Means(broker)), use or NamedStore(), broker, self.offsets,
+            LoopClock(), broker.query_offset, member, lambda: members,
         )  # fmt: skip
+        self.progress = QueueProgress(self.shared, QUEUE)
         self.window = Window(0, Budget(PLENTY))
         self.bell = Wakeup()
 

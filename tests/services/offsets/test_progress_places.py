@@ -57,7 +57,7 @@ def test_files_of_this_machine_keep_it_too() -> None:
         assert () == (await Owner(broker, stores[1]).begin()).passed
 
     _, lines = play_logged(story)
-    assert 1 == [line["event"] for line in lines].count("progress thrown away")
+    assert 1 == [line["event"] for line in lines].count("progress discarded")
 
 
 class Refusing:

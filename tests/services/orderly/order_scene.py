@@ -30,7 +30,7 @@ from framework.services.orderly.desk import Desk, InOrder
 from framework.services.queue.position import StartingPoint
 from framework.services.queue.pull import PullLoop
 from framework.services.recurring import Recurring
-from tests.services.parts import PLENTY, EvenChance, LoopClock
+from tests.services.parts import PLENTY, EvenChance, LoopClock, Plan
 
 Q1, Q2, Q3 = (MessageQueue("stock", "broker-a", number) for number in (1, 2, 3))
 
@@ -84,7 +84,7 @@ class Scene:
             batching = batching_for(spec, hooks, self.clock, Rules())
         self.call, self.how = call, InOrder(is_async, commits_by_hand, key_of, batching)
         self.flow_limits = flow_limits
-        self.counts = MessageCounts()
+        self.counts, self.offsets, self.plan = MessageCounts(), OffsetTable(), Plan("inventory")
         self.events: list[tuple[str, int, int]] = []
         self.late = 0
         self.buried: list[int] = []
@@ -106,8 +106,7 @@ class Scene:
 
         flow = QueueFlow(queue, Budget(PLENTY), self.flow_limits, needs_lease=True)
         pull = PullLoop(
-            flow, pulls=Nothing(), crew=self.orderly, call=self.call, find_start=find_start, offsets=OffsetTable(),
-            group=self, group_name="inventory", clock=self.clock,
+            flow, pulls=Nothing(), crew=self.orderly, call=self.call, find_start=find_start, group=self,
         )  # fmt: skip
         flow.run = pull
         self.pulls[queue] = pull

@@ -23,7 +23,7 @@ from framework.services.crew.run import MessageCounts
 from framework.services.outcome.unopened import CAUSES, Unopened
 from framework.services.queue.position import StartingPoint
 from framework.services.queue.pull import PullLoop
-from tests.services.parts import PLENTY, QUEUE, LoopClock, messages_from, play, play_logged, told
+from tests.services.parts import PLENTY, QUEUE, LoopClock, Plan, messages_from, play, play_logged, told
 
 T = TypeVar("T")
 REMEDY = "codec zstd is missing: install zstandard"
@@ -44,7 +44,8 @@ class Nothing:
 
 class Group:
     def __init__(self) -> None:
-        self.counts = MessageCounts()
+        self.counts, self.offsets = MessageCounts(), OffsetTable()
+        self.clock, self.plan = LoopClock(), Plan()
         self.ended = 0
         self.uncommon_ends: list[tuple[int, str]] = []
 
@@ -108,8 +109,7 @@ class Fixture:
         self.held = Unopened("billing", self.tree, LoopClock(), self.workers)
         flow = QueueFlow(QUEUE, Budget(PLENTY), FlowLimits())
         self.pull = PullLoop(
-            flow, pulls=Nothing(), crew=Nothing(), call=call, find_start=no_start, offsets=OffsetTable(),
-            group=self.group, group_name="billing", clock=LoopClock(),
+            flow, pulls=Nothing(), crew=Nothing(), call=call, find_start=no_start, group=self.group,
         )  # fmt: skip
         flow.run = self.pull
         flow.positioned(0)

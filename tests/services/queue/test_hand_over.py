@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from framework.core.window import Window
 from tests.services.offsets.progress_scene import END, LOW, Broker, Owner, holds, stuck_at_low
 from tests.services.parts import QUEUE, play, start
 
@@ -21,7 +22,7 @@ def test_a_queue_is_begun_when_its_former_owner_has_let_it_go(safeguard: str | N
         successor = Owner(broker, member=B, members=MEMBERS)
         await successor.progress.handed_over()
         assert 0.75 <= asyncio.get_running_loop().time() < 1.0
-        assert 1 == successor.counts.awaited
+        assert 1 == successor.shared.awaited
 
     holds(story, safeguard)
 
@@ -62,7 +63,7 @@ def test_of_two_that_waited_for_one_word_the_second_waits_for_the_first(safeguar
         assert await first.progress.begin(LOW, LOW)
         assert not await second.progress.begin(LOW, LOW)
 
-        asyncio.get_running_loop().call_later(0.5, lambda: start(first.progress.release(None)))
+        asyncio.get_running_loop().call_later(0.5, lambda: start(first.progress.release(Window.closed())))
         await second.progress.handed_over()
         assert 0.5 <= asyncio.get_running_loop().time() < 1.0
         assert await second.progress.begin(LOW, LOW)
@@ -94,7 +95,7 @@ def test_what_had_ended_above_a_gap_survives_the_release() -> None:
         await owner.progress.release(owner.window)
         second = await Owner(broker).begin()
         assert ((LOW + 1, END),) == second.passed
-        await second.progress.release(None)
+        await second.progress.release(Window.closed())
         third = await Owner(broker).begin()
         assert ((LOW + 1, END),) == third.passed
         third.pull(LOW + 1)

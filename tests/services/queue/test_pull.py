@@ -20,10 +20,22 @@ from framework.model.message import Message
 from framework.model.pulled import Failed, Found, NothingNew, OffsetIllegal, PullResult
 from framework.model.queue import MessageQueue
 from framework.services.crew.run import MessageCounts
-from framework.services.queue.pacing import Pacing
+from framework.services.queue.pacing import Paced, Pacing
 from framework.services.queue.position import StartingPoint
 from framework.services.queue.pull import PullLoop
-from tests.services.parts import PLENTY, QUEUE, LoopClock, end, messages_from, play, play_logged, start, told, turns
+from tests.services.parts import (
+    PLENTY,
+    QUEUE,
+    LoopClock,
+    Plan,
+    end,
+    messages_from,
+    play,
+    play_logged,
+    start,
+    told,
+    turns,
+)
 
 BEHIND, AHEAD = OffsetIllegal(40, 7, 40), OffsetIllegal(500, 500, 900)
 NOTHING_STORED = StartingPoint(7, "nothing stored, policy first -> 7", None)
@@ -66,7 +78,8 @@ class Taken:
 
 class Group:
     def __init__(self) -> None:
-        self.counts = MessageCounts()
+        self.counts, self.offsets = MessageCounts(), OffsetTable()
+        self.clock, self.plan = LoopClock(), Plan()
         self.ended = 0
         self.uncommon_ends: list[tuple[int, object]] = []
         self.not_a_member_calls = 0
@@ -95,14 +108,13 @@ class Fixture:
         self.script = Script(*answers)
         self.crew = Taken()
         self.group = Group()
-        self.offsets = OffsetTable()
+        self.offsets = self.group.offsets
         self.budget = Budget(PLENTY)
         self._starts = list(starts) or [StartingPoint(100, "stored 100", 100)]
         self.flow = QueueFlow(QUEUE, self.budget, bounds or FlowLimits(), jitter=0.0)
         self.loop = PullLoop(
             self.flow, pulls=self.script, crew=self.crew, call=handle, find_start=self._find_start,
-            offsets=self.offsets, group=self.group, group_name="billing", clock=LoopClock(),
-            pacing=pacing, batch=batch,
+            group=self.group, parts=() if pacing is None else (Paced(pacing, batch),),
         )  # fmt: skip
         self.flow.run = self.loop
         self.task = start(self.loop.run())

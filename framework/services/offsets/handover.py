@@ -1,0 +1,101 @@
+"""Handover: the wait for a queue's previous owner, which says in the store of progress that it is done with the queue.
+
+Whose word is to be waited for is `core/handover.py`'s. Here stands, too, what the acquisitions of one group share.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from framework import marks
+from framework.core import limits
+from framework.core.handover import awaited
+from framework.core.offsets import OffsetTable
+from framework.core.ranges import ProgressRecord, decode
+from framework.errors import FrameworkError
+from framework.model.contracts import KeepsProgress
+from framework.model.queue import MessageQueue
+from framework.ports import Clock
+from framework.services.offsets.comparing import Looks
+from framework.services.offsets.progress_use import NamedStore, StoreUse
+
+log = structlog.get_logger()
+
+
+@dataclass(eq=False, slots=True)
+class GroupProgress:
+    """What the queues of one group that keeps its progress share."""
+
+    group: str
+    store: KeepsProgress
+    use: StoreUse | NamedStore
+    looks: Looks
+    offsets: OffsetTable
+    clock: Clock
+    stored: Callable[[str, MessageQueue], Awaitable[int | None]]
+    """The offset that a broker has stored for a group."""
+    member: str = ""
+    members: Callable[[], Sequence[str]] = tuple
+    has_ranges: bool = True
+    """Without them progress is there for the epoch alone, and no queue begins without one."""
+    tells_epoch: Callable[[], bool] = lambda: True
+    """Deliveries are told it where members elsewhere count on from it."""
+    awaited: int = 0
+    """How often a queue had to wait for its previous owner."""
+
+    async def last(self, queue: MessageQueue) -> ProgressRecord | None:
+        kept = await self.store.read(queue)
+        return None if kept is None else decode(kept.content, queue)
+
+    def owner_awaited(self, last: ProgressRecord | None) -> str | None:
+        return awaited(last, self.member, self.members())
+
+
+class Handover:
+    """Of one queue."""
+
+    def __init__(self, shared: GroupProgress, queue: MessageQueue) -> None:
+        self._shared, self._queue = shared, queue
+        self._is_over = False
+        """The previous owner has let the queue go, or was waited for long enough."""
+        self._since_ms: int | None = None
+        """Since when its word is waited for."""
+
+    async def awaited(self) -> None:
+        """Return when the previous owner has said that it is done, need not, or was waited for long enough."""
+        shared = self._shared
+        if self._since_ms is None:
+            self._since_ms = shared.clock.monotonic_ms()
+        while not self._is_over and any(member != shared.member for member in shared.members()):
+            owner = await self._still_owned_by()
+            waited_ms = shared.clock.monotonic_ms() - self._since_ms
+            if owner is None or waited_ms >= limits.HANDOVER_MS:
+                if owner is not None:
+                    marks.sometimes("a hand-over was not announced in time")
+                if waited_ms >= limits.HANDOVER_LOOK_MS:
+                    shared.awaited += 1
+                    log.info(
+                        "handover awaited" if owner is None else "handover not announced",
+                        group=shared.group, queue=str(self._queue), former=owner, waited_ms=waited_ms,
+                    )  # fmt: skip
+                break
+            await asyncio.sleep(limits.HANDOVER_LOOK_MS / 1000)
+        self._is_over = True
+
+    async def _still_owned_by(self) -> str | None:
+        try:
+            last = await self._shared.last(self._queue)
+        except FrameworkError:
+            return None  # reading it once more will say what is wrong
+        return self._shared.owner_awaited(last)
+
+    def is_taken_by_another(self, last: ProgressRecord | None) -> bool:
+        """Whether another member has begun with the queue since it was handed over, so that its word is awaited too."""
+        if self._since_ms is None or self._shared.clock.monotonic_ms() - self._since_ms >= limits.HANDOVER_MS:
+            return False
+        self._is_over = self._shared.owner_awaited(last) is None
+        return not self._is_over and marks.safeguard("who comes second waits again")

@@ -1,0 +1,59 @@
+"""Intake: what a pull's answer passes through before its queue takes it in, as parts with one face.
+
+Each part changes the answer, holds it up, or hands it on in several pieces. A queue has the parts that its group needs:
+skipping first, then the group's rate, and last what had ended above a gap; so a rate is kept by the messages that are
+wanted, and a piece is compared with what had ended when its time has come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeAlias
+
+import structlog
+
+from framework.core.skipping import Skipping
+from framework.model.pulled import Found
+from framework.model.queue import MessageQueue
+from framework.ports import Clock
+
+log = structlog.get_logger()
+
+Further: TypeAlias = Callable[[Found, int], Awaitable[bool]]
+"""Hands on what was found from an offset on. False: it was not taken in, and nothing more of the answer is wanted."""
+
+
+class Part(Protocol):
+    """One of the parts."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """An answer is held up here."""
+        ...
+
+    async def take(self, found: Found, begin: int, further: Further) -> bool: ...
+
+
+class Skips:
+    """Cuts off what the group does not want to handle; logged on entering and on leaving. One per owned queue."""
+
+    is_waiting = False
+
+    def __init__(self, skipping: Skipping, group: str, queue: MessageQueue, clock: Clock) -> None:
+        self._skipping, self._clock = skipping, clock
+        self._place = {"group": group, "queue": str(queue)}
+        self._skipped = 0
+        """Since messages began to be skipped; 0 while none are."""
+
+    async def take(self, found: Found, begin: int, further: Further) -> bool:
+        cut = self._skipping.cut(found, begin, self._clock.now_ms())
+        if cut is None:
+            if self._skipped:
+                log.info("skipping ended", **self._place, offset=begin, skipped=self._skipped)
+                self._skipped = 0
+            return await further(found, begin)
+        if not self._skipped:
+            log.warning("skipping started", **self._place, offset=begin, reason=cut.reason)
+        self._skipped += cut.count
+        log.debug("messages skipped", **self._place, begin=begin, end=begin + cut.count, reason=cut.reason)
+        return await further(cut.found, begin)
