@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 import structlog
 
@@ -20,6 +20,8 @@ from framework.wire.codes import ResponseCode, request_name
 from framework.wire.command import RemotingCommand
 
 log = structlog.get_logger()
+
+T = TypeVar("T")
 
 Verify = Callable[[RemotingCommand, str], str | None]
 """Why a request from this peer is not served; None where it is."""
@@ -95,7 +97,7 @@ class Dispatch:
         if over is not None:
             over()
 
-    def _submit(self, request: Request, word: AfterCommit, over: Callable[[], None] | None) -> None:
+    def _submit(self, request: Request, word: AfterCommit[T], over: Callable[[], None] | None) -> None:
         quotas, client = self._quotas, request.client
         cost = 0
         if over is None:
@@ -104,7 +106,7 @@ class Dispatch:
         # The change has put it together with all else that is stored; twice is once too often.
         request.command.body = b""
 
-        def done(result: Any, error: FrameworkError | None) -> None:
+        def done(result: T, error: FrameworkError | None) -> None:
             if over is None:
                 quotas.give_back(client, cost)
             else:
@@ -149,7 +151,7 @@ class Dispatch:
             request.answer(replacement)
 
 
-def _after(word: AfterCommit, result: Any, error: FrameworkError | None) -> RemotingCommand:
+def _after(word: AfterCommit[T], result: T, error: FrameworkError | None) -> RemotingCommand:
     if error is None:
         return word.answer(result)
     if isinstance(error, Refusal):

@@ -44,6 +44,16 @@ def permission_of(node: Node, topic: Topic) -> int:
     return perm & ~PERM_WRITE if node.is_write_wiped else perm
 
 
+def wipe(nodes: Iterable[Node], broker: str, *, is_wiped: bool) -> int:
+    """Show a broker's topics as not writable, or as they are again; their number."""
+    count = 0
+    for node in nodes:
+        if node.name == broker:
+            node.is_write_wiped = is_wiped
+            count += len(node.rules.topics)
+    return count
+
+
 def key_scope(namespace: str) -> str:
     """Where a namespace's keys are kept."""
     return f"names:{namespace}"

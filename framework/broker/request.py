@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 from framework.errors import FrameworkError
 from framework.model.sql92 import Expression
@@ -18,9 +18,10 @@ from framework.wire.fields import from_fields
 
 if TYPE_CHECKING:
     from framework.broker.node import Node
-    from framework.broker.store.writer import Change
+    from framework.broker.store.writer import Transaction
 
 H = TypeVar("H")
+T = TypeVar("T")
 
 
 class Answered(Protocol):
@@ -79,11 +80,12 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class AfterCommit:
+class AfterCommit(Generic[T]):
     """Write, and answer only when it is on disk."""
 
-    change: Change
-    answer: Callable[[Any], RemotingCommand]
+    change: Callable[[Transaction], T | Generator[None, None, T]]
+    """A `Change`, as the writer has it."""
+    answer: Callable[[T], RemotingCommand]
     """Makes the answer from the change's result."""
     refused: Callable[[FrameworkError], RemotingCommand] | None = None
     """Makes it from the error where the store failed; else code 1."""
@@ -121,7 +123,7 @@ class InSteps:
     """Those that write wait for each other, and so do those that read: each holds more than many may at once."""
 
 
-Answer: TypeAlias = "RemotingCommand | AfterCommit | Hold | Relay | InSteps"
+Answer: TypeAlias = "RemotingCommand | AfterCommit[Any] | Hold | Relay | InSteps"
 Handler: TypeAlias = Callable[[Request], Answer]
 
 
@@ -139,7 +141,7 @@ def ok(fields: dict[str, str] | None = None, body: bytes = b"", *, remark: str |
     return RemotingCommand(ResponseCode.SUCCESS, fields, body, remark=remark)
 
 
-def when_saved(answer: RemotingCommand | None = None) -> AfterCommit:
+def when_saved(answer: RemotingCommand | None = None) -> AfterCommit[None]:
     """For changes to tables that are written along with every group: answer when the next one is on disk."""
     return AfterCommit(lambda _: None, lambda _: answer or ok())
 

@@ -18,7 +18,7 @@ from framework.broker.records import decode, encode, host_of
 from framework.broker.request import AfterCommit, Refusal, Request, ok, refuse
 from framework.broker.settings import REGION
 from framework.broker.store.keys import key_hash
-from framework.broker.store.topics import Topic
+from framework.broker.store.topics import StoredGroup, Topic
 from framework.broker.store.writer import Stored, Transaction
 from framework.broker.topic_rules import NOT_SENDABLE, check_topic_name, is_special
 from framework.errors import FrameworkError
@@ -37,7 +37,7 @@ POP_RECEIPT = "POP_CK"
 # Java's client reads both of every answer to a send, of failed ones too.
 ANSWER_EXTRAS = {"MSG_REGION": REGION, "TRACE_ON": "true"}
 _MADE_HERE = {*ANSWER_EXTRAS, "CLUSTER", POP_RECEIPT}
-# From this version on the sender's own maximum of retries counts (V3_4_9).
+# From this version on the client's own maximum of retries counts (V3_4_9).
 _OWN_MAXIMUM_VERSION = 121
 _HALF = "TRAN_MSG"
 _TRANSACTION_BITS, _PREPARED = 0xC, 0x4
@@ -264,17 +264,19 @@ def retry_or_dead_letter(request: Request, sent: Sent) -> Sent:
         return sent
     node = request.node
     name = sent.topic.removeprefix(RETRY_PREFIX)
-    group = node.rules.group(name)
-    maximum = group.retries_max
-    if request.command.version >= _OWN_MAXIMUM_VERSION and sent.retries_max is not None:
-        maximum = sent.retries_max
+    maximum = retries_max_of(request, node.rules.group(name), sent.retries_max)
     if sent.reconsumed <= maximum and not node.locks.is_any_alive(name, node.world.clock.monotonic_ms()):
         return sent
     node.rules.dead_letter_topic(name)
     return replace(sent, topic=DEAD_LETTER_PREFIX + name, number=0)
 
 
-def send(request: Request, sent: Sent) -> AfterCommit | RemotingCommand:
+def retries_max_of(request: Request, group: StoredGroup, own: int | None) -> int:
+    """How often the group's messages are retried: as often as the client says, where it may."""
+    return group.retries_max if own is None or request.command.version < _OWN_MAXIMUM_VERSION else own
+
+
+def send(request: Request, sent: Sent) -> AfterCommit[Planned] | RemotingCommand:
     """One message: 10 and 310."""
     node = request.node
     try:

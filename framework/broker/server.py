@@ -132,7 +132,7 @@ class Broker:
                 self._listeners.append(listener)
                 self._nodes.append(node)
         except BaseException:
-            await self._close_ports()
+            await self.close_ports()
             store.close()
             raise
         store.writer.on_arrival = self._arrived
@@ -181,7 +181,7 @@ class Broker:
             log.warning("store closed early", waited_ms=round(_STOP_S * 500), reason="writes were under way")
         for node in self._nodes:
             node.stop()
-        await self._close_ports()
+        await self.close_ports()
         store.close()
 
     def kill(self) -> None:
@@ -199,10 +199,7 @@ class Broker:
                 channel.close("the broker was killed")
 
     async def close_ports(self) -> None:
-        """After `kill`: let go of the ports, so that the next life may have them."""
-        await self._close_ports()
-
-    async def _close_ports(self) -> None:
+        """Also after `kill`: let go of the ports, so that the next life may have them."""
         listeners, self._listeners = self._listeners, []
         for listener in listeners:
             try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from framework.cli import options
 from framework.cli.exit_codes import ExitCode
@@ -13,6 +13,7 @@ _CODE_MAX = 255  # what a process can end with
 
 if TYPE_CHECKING:
     from framework.hooks.host import PluginHost
+    from framework.model.contracts import Command
     from framework.settings.schema import AppSettings
 
 
@@ -33,7 +34,7 @@ def loaded(arguments: list[str]) -> tuple[AppSettings, PluginHost]:
     return settings, options.plugins_of(settings, is_debug=known.debug)
 
 
-def prepare(plugin: str, name: str, found: Any, command: argparse.ArgumentParser) -> None:
+def prepare(plugin: str, name: str, found: Command, command: argparse.ArgumentParser) -> None:
     """Have the command name its options; ConfigurationError for whatever it raises."""
     from framework.hooks.theirs import theirs
 
@@ -46,13 +47,14 @@ def prepare(plugin: str, name: str, found: Any, command: argparse.ArgumentParser
         raise ConfigurationError(f"plugin {plugin!r}: command {name!r}: {reason}") from error
 
 
-def execute(plugin: str, name: str, found: Any, parsed: argparse.Namespace, settings: AppSettings) -> int:
+def execute(plugin: str, name: str, found: Command, parsed: argparse.Namespace, settings: AppSettings) -> int:
     """Do it; the exit code. What is none, or is raised, is named with the plugin."""
     from framework.hooks.theirs import discard, theirs
 
     def failed(reason: str, error: BaseException | None = None) -> NoReturn:
         raise CommandFailed(f"plugin {plugin!r}: command {name!r}: {reason}") from error
 
+    answer: object  # a plugin may have said anything
     try:
         answer = found.execute(parsed, settings)
     except (FrameworkError, OSError):

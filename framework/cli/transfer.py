@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, BinaryIO
 
 from framework.cli import output
 from framework.cli.exit_codes import ExitCode
@@ -50,7 +50,7 @@ def take_out(file: Path, folder: Path, only: frozenset[str], *, is_salvage: bool
     return ExitCode.CLEAN
 
 
-def _export_whole(folder: Path, stream: Any, only: frozenset[str], progress: ProgressLine) -> TransferCounts:
+def _export_whole(folder: Path, stream: BinaryIO, only: frozenset[str], progress: ProgressLine) -> TransferCounts:
     from framework.broker import transfer
     from framework.broker.store.database import open_folder
 

@@ -37,6 +37,6 @@ def handle(request: Request) -> Answer:
             "settings ignored",
             broker=request.node.name,
             settings=shorten(", ".join(ignored[:_LISTED_MAX]), 300),
-            reason=f"a running box changes only {', '.join(NAMES)}{nearest(ignored[0], NAMES)}",
+            reason=f"a running broker changes only {', '.join(NAMES)}{nearest(ignored[0], NAMES)}",
         )
     return when_saved()

@@ -12,13 +12,12 @@ one, do not exist: in tests an interceptor does that.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from framework.broker.delay_wishes import Level
 from framework.broker.node import Node
 from framework.broker.records import decode, host_of
 from framework.broker.request import AfterCommit, Answer, Refusal, Request, ok
-from framework.broker.sending import Planned, write, written
+from framework.broker.sending import Planned, retries_max_of, write, written
 from framework.broker.store import sent_back
 from framework.broker.store.queues import Queue
 from framework.broker.store.sent_back import Key
@@ -33,8 +32,6 @@ from framework.wire.command import RemotingCommand
 from framework.wire.ids import offset_message_id
 from framework.wire.requests.send import SendBackRequest
 from framework.wire.stored import Record
-
-_OWN_MAXIMUM_VERSION = 121  # V3_4_9: from here on the client's own maximum counts
 
 
 def handle(request: Request) -> Answer:
@@ -73,7 +70,7 @@ def handle(request: Request) -> Answer:
         sent_back.note(transaction.connection, key, message, now_ms=now_ms, due_ms=planned.due_ms)
         return planned
 
-    def answer(planned: Any) -> RemotingCommand:
+    def answer(planned: Planned | None) -> RemotingCommand:
         if planned is not None:
             written(node, planned)
         return ok()
@@ -103,10 +100,7 @@ def _copy(node: Node, original: Record) -> Record:
 
 def _fate(request: Request, header: SendBackRequest, group: StoredGroup, reconsumed: int) -> tuple[int, bool]:
     """The delay level, and whether the message is given up."""
-    maximum = group.retries_max
-    if request.command.version >= _OWN_MAXIMUM_VERSION and header.max_reconsume_times is not None:
-        maximum = header.max_reconsume_times
-    if reconsumed >= maximum or header.delay_level < 0:
+    if reconsumed >= retries_max_of(request, group, header.max_reconsume_times) or header.delay_level < 0:
         return 0, True
     return header.delay_level or FIRST_RETRY_LEVEL + reconsumed, False
 

@@ -7,6 +7,7 @@ reaches it, as RocketMQ's does.
 
 from __future__ import annotations
 
+from framework.broker.name_server import wipe
 from framework.broker.request import Answer, Request, ok
 from framework.wire.fields import to_fields
 from framework.wire.requests.route import WipeWritePermissionAnswer, WipeWritePermissionRequest
@@ -14,9 +15,5 @@ from framework.wire.requests.route import WipeWritePermissionAnswer, WipeWritePe
 
 def handle(request: Request) -> Answer:
     header = request.header(WipeWritePermissionRequest)
-    count = 0
-    for node in request.node.neighbours():
-        if node.name == header.broker_name:
-            node.is_write_wiped = True
-            count += len(node.rules.topics)
+    count = wipe(request.node.neighbours(), header.broker_name, is_wiped=True)
     return ok(to_fields(WipeWritePermissionAnswer(wipe_topic_count=count)))

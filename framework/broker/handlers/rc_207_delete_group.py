@@ -8,7 +8,6 @@ from __future__ import annotations
 from framework.broker.node import Node
 from framework.broker.request import AfterCommit, Answer, Request, ok
 from framework.broker.store.sent_back import forget
-from framework.broker.store.writer import Transaction
 from framework.wire.requests.admin import DeleteGroupRequest
 
 
@@ -21,10 +20,7 @@ def handle(request: Request) -> Answer:
         node.progress.drop_where(group=group)
     _forget_figures(node, group)
 
-    def change(transaction: Transaction) -> None:
-        forget(transaction.connection, node.name, group)
-
-    return AfterCommit(change, lambda _: ok())
+    return AfterCommit(lambda transaction: forget(transaction.connection, node.name, group), lambda _: ok())
 
 
 def _forget_figures(node: Node, group: str) -> None:

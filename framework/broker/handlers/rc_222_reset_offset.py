@@ -13,7 +13,6 @@ from framework.broker.node import Node
 from framework.broker.request import AfterCommit, Answer, Refusal, Request, ok
 from framework.broker.store.sent_back import forget
 from framework.broker.store.topics import Topic
-from framework.broker.store.writer import Transaction
 from framework.errors import bare
 from framework.model.queue import MessageQueue
 from framework.wire.bodies.progress import ResetOffsets
@@ -34,15 +33,12 @@ def handle(request: Request) -> Answer:
     for number, offset in offsets.items():
         node.offsets.reset(header.group, topic.name, number, offset)
 
-    def change(transaction: Transaction) -> None:
-        forget(transaction.connection, node.name, header.group)
-
     def answer(_: None) -> RemotingCommand:
         node.holds.look_again(header.group, topic.name)
         queues = {MessageQueue(topic.name, node.name, number): offset for number, offset in offsets.items()}
         return ok(body=ResetOffsets(offsets=queues).encode())
 
-    return AfterCommit(change, answer)
+    return AfterCommit(lambda transaction: forget(transaction.connection, node.name, header.group), answer)
 
 
 def _offsets(node: Node, topic: Topic, header: ResetOffsetRequest) -> dict[int, int]:

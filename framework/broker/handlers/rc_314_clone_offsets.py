@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from framework.broker.request import AfterCommit, Answer, Refusal, Request, ok
 from framework.broker.store.sent_back import forget
-from framework.broker.store.writer import Transaction
 from framework.broker.topic_rules import check_group_name
 from framework.wire.codes import ResponseCode
 from framework.wire.requests.admin import CloneOffsetsRequest
@@ -25,8 +24,4 @@ def handle(request: Request) -> Answer:
                 limit = node.settings.offsets_max
                 raise Refusal(ResponseCode.SYSTEM_BUSY, f"[OVERLOAD] {limit} offsets are kept, the limit")
             offsets.put(header.dest_group, key.topic, key.number, offset)
-
-    def change(transaction: Transaction) -> None:
-        forget(transaction.connection, node.name, header.dest_group)
-
-    return AfterCommit(change, lambda _: ok())
+    return AfterCommit(lambda transaction: forget(transaction.connection, node.name, header.dest_group), lambda _: ok())

@@ -7,6 +7,7 @@ reaches it, as RocketMQ's does.
 
 from __future__ import annotations
 
+from framework.broker.name_server import wipe
 from framework.broker.request import Answer, Request, ok
 from framework.wire.fields import to_fields
 from framework.wire.requests.route import AddWritePermissionAnswer, AddWritePermissionRequest
@@ -14,9 +15,5 @@ from framework.wire.requests.route import AddWritePermissionAnswer, AddWritePerm
 
 def handle(request: Request) -> Answer:
     header = request.header(AddWritePermissionRequest)
-    count = 0
-    for node in request.node.neighbours():
-        if node.name == header.broker_name:
-            node.is_write_wiped = False
-            count += len(node.rules.topics)
+    count = wipe(request.node.neighbours(), header.broker_name, is_wiped=False)
     return ok(to_fields(AddWritePermissionAnswer(add_topic_count=count)))

@@ -11,7 +11,7 @@ import argparse
 import asyncio
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from framework.cli import options, output
 from framework.cli.embedded import embedded
@@ -23,6 +23,7 @@ from framework.model.namespaces import wrap
 if TYPE_CHECKING:
     from framework.cli.output import Totals
     from framework.cli.supervise import Plan
+    from framework.net.wakeup import Wakeup
     from framework.runtime.app import App
 
 IDLE_LOOK_SECONDS = 0.1
@@ -138,7 +139,7 @@ def _unheard() -> None:
     structlog.get_logger().warning("events lost", reason="nobody reads stdout any more")
 
 
-async def _watch_hanging(app: App, asked: Any) -> None:
+async def _watch_hanging(app: App, asked: Wakeup) -> None:
     """A process whose places are taken by handlers that never end is drained; its parent starts another."""
     while not app.hanging:  # noqa: ASYNC110 - once in a process's life, if ever
         await asyncio.sleep(HANGING_LOOK_SECONDS)
@@ -154,12 +155,12 @@ async def _watch_recycling(app: App) -> None:
     output.say(json.dumps({"event": "recycle", "reason": reason}))
 
 
-async def _stop_when(asked: Any, app: App) -> None:
+async def _stop_when(asked: Wakeup, app: App) -> None:
     await asked.wait()
     await app.stop()
 
 
-async def _watch_idle(app: App, idle_ms: int, asked: Any) -> None:
+async def _watch_idle(app: App, idle_ms: int, asked: Wakeup) -> None:
     while app.idle_ms() < idle_ms:  # noqa: ASYNC110  # idleness is the absence of events: nothing rings for it
         await asyncio.sleep(IDLE_LOOK_SECONDS)
     asked.ring()
@@ -172,7 +173,7 @@ async def _say_ready(app: App) -> None:
     output.say('{"event": "ready"}')
 
 
-async def _watch_parent(asked: Any) -> None:
+async def _watch_parent(asked: Wakeup) -> None:
     """A parent holds our stdin open; when it is gone, however it went, we drain and end."""
 
     class Ending(asyncio.Protocol):
