@@ -1,7 +1,7 @@
-"""CensusLoop: finds out whether the members of a group are of one kind, and says so once a change.
+"""CensusLoop: finds out whether the members of a group are of one kind, and says so once per change.
 
-Asked rarely: when members have come or gone, or our own topics have changed, and nothing more has for a while; and only
-of members that were not asked before, or had other topics than ours. What the answers mean is `core/census.py`'s.
+It asks rarely: when members have come or gone, or our own topics have changed, and then nothing more for a while. It
+asks only members that were not asked before, or had other topics than ours. `core/census.py` says what answers mean.
 """
 
 from __future__ import annotations

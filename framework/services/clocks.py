@@ -1,6 +1,6 @@
-"""The brokers' clock: asked for at the start and each five minutes, and what an application's own clock makes of it.
+"""The brokers' clock: asked for at the start and every five minutes, and the application's own clock, corrected by it.
 
-Everything that is dated or aged in an application goes by `AlignedClock`. Its monotonic time is the system's: how long
+Everything in an application that is dated or aged uses `AlignedClock`. Its monotonic time is the system's: how long
 something takes has nothing to do with what time it is.
 """
 

@@ -1,4 +1,4 @@
-"""Direct consumption: an administrator hands one message to our handler and wants to know what it makes of it.
+"""Direct consumption: an administrator hands one message to our handler and gets its result.
 
 The handler runs once, with its hooks around it. Nothing is settled, counted, sent back or committed.
 """

@@ -1,6 +1,6 @@
-"""HeartbeatLoop: keeps every broker told who we are and what we want; one per application.
+"""HeartbeatLoop: tells every broker who we are and what we want; one per application.
 
-At once on a new connection, on a changed subscription or when a broker says that it does not know us; else each 30 s.
+At once on a new connection, on a changed subscription, or when a broker says that it does not know us; else every 30 s.
 
 Every 30 s is enough for the built-in broker too: brokers find a dead member by its connection, one that hangs by 120 s
 of silence, and a member that joins, leaves or changes says so at once.

@@ -1,7 +1,7 @@
-"""What brokers ask of us, for themselves or for an administrator. Anything else is answered "not supported".
+"""What brokers ask of us, for themselves or for an administrator. Any other request is answered "not supported".
 
-It owns the table of requests, the refusals and the audit lines; what a request does to a group is the group's. An
-administrator's own address does not reach us: what is logged as `peer` is the broker that passed the request on.
+It owns the table of requests, the refusals and the audit lines; the group decides what a request does to it. We never
+see an administrator's own address: what is logged as `peer` is the broker that passed the request on.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """RebalanceLoop: keeps a group's queues divided among its members.
 
-Members do not vote: each asks the topic's brokers for the same member lists and computes the same answer. At once on
-start, on a broker's notice, when a new connection is known there, when a paused group goes on, and on a new route; else
-each 20 s, with a cheap look at one broker's list each 5 s because notices get lost. What fails for one topic is named,
-leaves that topic's queues as they are, is tried again for itself, and stops nothing else. Members that start together
-wait for each other: who is not alone takes its first queues in a quiet moment.
+Members do not vote: each asks the topic's brokers for the same member lists and computes the same answer. It does so at
+once on start, on a broker's notice, when a broker knows a new connection, when a paused group resumes, and on a new
+route; else every 20 s, with a cheap look at one broker's list every 5 s because notices get lost. If it fails for one
+topic, that is logged, that topic's queues stay as they are, it alone is retried, and nothing else stops. Members that
+start together wait for each other: one that is not alone takes its first queues in a quiet moment.
 """
 
 from __future__ import annotations

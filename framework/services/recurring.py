@@ -1,8 +1,8 @@
-"""Recurring: lines that may be written a thousand times a minute. The first few of a kind are, the rest is summed up.
+"""Recurring: log lines that could come a thousand times a minute. The first few of a kind are written, others counted.
 
-A kind is an event of one topic and, say, one class of error. Behind its first lines in a minute each further one is
-written at debug only, and at the end of the minute one line says how many there were and shows the newest of them.
-Called where messages end otherwise than in plain success, from threads as well: a count may then miss one.
+A kind is an event of one topic and, for example, one class of error. After the first lines in a minute each further one
+is written at debug only; at the end of the minute one line has their number and the newest of them. It is called for
+each message that did not plainly succeed, from threads as well: a count may then miss one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""RoomWatch: has each group's retry queues looked at, before it joins, where routes change, and each 30 s.
+"""RoomWatch: checks that each group has retry queues: before it joins, when routes change, and every 30 s.
 
-What is found, and what follows from it at a send-back, is `client/retry_rooms.py`'s.
+`client/retry_rooms.py` says what is found, and what follows from it at a send-back.
 """
 
 from __future__ import annotations

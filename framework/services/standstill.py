@@ -1,8 +1,8 @@
-"""Standstill: names the queue that has stopped although messages wait in it, and starts its loop anew.
+"""Standstill: logs a queue that has stopped although messages wait in it, and restarts its loop.
 
-Every known reason to wait is named where it arises. This looks for the others, from outside: a queue of ours in which
-for a minute nothing was pulled and nothing ended, while its broker has more than we have handled. It asks a queue for
-nothing while the queue gets on; the broker is asked for its end only where nobody has pulled for so long.
+Every known reason to wait is logged where it arises. This looks for the others, from outside: a queue of ours in which
+for a minute nothing was pulled and nothing was done, while its broker has more than we have handled. It asks nothing of
+a queue that makes progress, and asks the broker for its end only if no pull was made for that minute.
 """
 
 from __future__ import annotations

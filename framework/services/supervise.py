@@ -1,4 +1,4 @@
-"""Every loop is supervised: an unexpected error is logged with the loop's name and counted, and the loop goes on.
+"""Every loop is supervised: an unexpected error is logged with the loop's name and counted, and the loop runs again.
 
 A consumer that stops silently is the worst of all failures: it looks healthy and handles nothing.
 """

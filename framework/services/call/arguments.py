@@ -1,6 +1,7 @@
-"""What a handler's function is given of a message: its arguments made and filled in, in one call where it takes one.
+"""Arguments: makes what a handler's function gets for one message, as its annotations ask.
 
-Put together once, at start. It knows no hooks, no retries and no ends.
+Put together once, at start; a handler that takes one thing gets it by one call. It knows no hooks, no retries and no
+outcomes.
 """
 
 from __future__ import annotations

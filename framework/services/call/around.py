@@ -1,7 +1,7 @@
-"""What `around_consume` puts around a handler's run: contexts of plugins, the first one in calling order outermost.
+"""What `around_consume` puts around a handler's call: contexts of plugins, the first one in calling order outermost.
 
-They are entered where the handler runs, so that a context variable set there is the handler's, too, and left in the
-reverse order with what became of it. Of a batch each message has its contexts, held around the one run.
+They are entered where the handler runs, so the handler sees the context variables that they set. They are left in the
+reverse order, with the handler's result. In a batch each message has its contexts, held around the one call.
 """
 
 from __future__ import annotations

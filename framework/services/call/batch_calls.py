@@ -1,7 +1,7 @@
-"""A batch handler's call: lists side by side go in, one result a message comes out.
+"""The call of a batch handler: lists side by side go in, one result per message comes out.
 
-A message that a hook decides on, or whose body cannot be read, is settled alone; the handler is given the rest. What
-its answer means for each of them is `core/batch.py`'s.
+A message that a hook decides on, or whose body cannot be read, is settled alone; the handler gets the rest. What its
+answer means for each of them, `core/batch.py` says.
 """
 
 from __future__ import annotations

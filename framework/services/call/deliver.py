@@ -1,8 +1,8 @@
-"""What stands between a message and its handler: nothing, unless somebody asks for more.
+"""What stands between a message and its handler: nothing, unless a hook, an annotation or an option asks for more.
 
-`call_for` puts the call together once, at start, from what the handler takes and what is implemented: bodies that are
-decoded, hooks before, around and after it, an observer of events, what was declared about failures. With none of them
-it is the user's function itself.
+`call_for` puts the call together once, at start, from what the handler takes and what is implemented: decoded bodies,
+hooks before, around and after it, an observer of events, declared retries. With none of them the call is the user's
+function itself.
 """
 
 from __future__ import annotations

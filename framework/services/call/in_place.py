@@ -1,8 +1,8 @@
-"""In place: the call of an async handler that plugins watch, with as few calls in it as there are.
+"""In place: the call of an async handler that plugins watch, with as few function calls as possible.
 
 Most deliveries with hooks are of one kind: a handler of one message, awaited, that returns nothing, and plugins that
-count, log or time. For those one coroutine does what `deliver.py` puts together of calls, since a call costs as much as
-most hooks do. What is not of that kind it hands over: results, failures and verdicts mean what they mean there.
+count, log or time. For those one coroutine does what `deliver.py` puts together of several calls, since a call costs as
+much as most hooks do. Everything else it hands over: results, failures and verdicts mean what they mean there.
 """
 
 from __future__ import annotations

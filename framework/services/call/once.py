@@ -1,8 +1,8 @@
-"""Once: what one handler has handled lately, so that repeats of it are dropped.
+"""Once: drops duplicates of what one handler has handled lately.
 
-A key is recorded after success only, so a retry is no repeat. Two messages of one key at the same time run one after
-the other: whether the second is a repeat is known when the first has ended. Whatever the store does, no message is
-lost: one that fails or is slow has its message handled as if it were not there. It knows no queue and no offset.
+A key is recorded only after success, so a retry is not a duplicate. Two messages of one key at the same time run one
+after the other: whether the second is a duplicate is known when the first is done. Whatever the store does, no message
+is lost: if it fails or is slow, the message is handled. It knows no queue and no offset.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a handler returns is sent before its message is settled; only then is that plain success.
+"""Sends what a handler returns before its message is settled; only then has the handler succeeded.
 
-A send that fails is another try of the message, whatever was declared about the handler's own exceptions: nothing is
-wrong with the message. What was sent before it is sent again then.
+A failed send is a retry of the message, whatever was declared about the handler's own exceptions: nothing is wrong with
+the message. What was sent before the failure is sent again then.
 """
 
 from __future__ import annotations

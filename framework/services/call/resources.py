@@ -1,6 +1,6 @@
-"""Resources while an application runs: the application's own are opened once, a message's around each call.
+"""Resources while an application runs: the application's own are opened once, those of a message around each call.
 
-What follows a `yield` is run in the reverse order of opening. It knows no group, no queue and no offset.
+What follows a `yield` runs in the reverse order of opening. It knows no group, no queue and no offset.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Run once: one call of a handler, and what it comes to, whoever asks for it.
+"""Run once: one call of a handler, and what its end means, for every caller.
 
-Whatever a handler raises is its message's failure: an exception, a panic of a library that is none of Exception's, a
-cancellation that nobody but the handler asked for. Three things pass: the end of the task that it runs in, where we
-want that, the end of the program (`sys.exit()`, an interrupt), and the closing of a coroutine whose task is gone.
-The hot loops of `crew/tasks.py` and `crew/threads.py` write the call out and leave the judgement to here.
+Everything that a handler raises is its message's failure: an exception, a panic of a library that is no `Exception`, a
+cancellation that only the handler asked for. Three things pass through: the end of the task that it runs in, if we want
+that; the end of the program (`sys.exit()`, an interrupt); the closing of a coroutine whose task is gone.
+The hot loops of `crew/tasks.py` and `crew/threads.py` write the call out and leave the judgement to this module.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""ConsumeTrace: tells the trace topic when a handler begins and ends, as RocketMQ's own consumers do.
+"""ConsumeTrace: sends a trace of each handler's begin and end to the trace topic, as RocketMQ's own consumers do.
 
-It is put around a handler as hooks are, where the group's settings ask for it; else there is nothing of it. Only texts
-are kept of a message: a message itself would hold the bytes of its whole pull.
+It is put around a handler as hooks are, if the group's settings ask for it; otherwise it costs nothing. It keeps only
+texts of a message: the message itself would hold the bytes of its whole pull.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Undecodable: what becomes of bodies that a topic's handler cannot read.
+"""Undecodable: what happens to bodies that a topic's handler cannot read.
 
-One lost message is the producer's mistake and goes where the setting says. Many in a row are more likely ours, a bad
-deploy: then the queues are held instead, so that it does not empty a topic. A row ends with a body that can be read.
+One such message is the producer's error, and goes where the setting says. Many in a row are more likely ours, a bad
+deploy: then the queues are held, so that it does not empty a topic. A body that can be read ends the row.
 """
 
 from __future__ import annotations

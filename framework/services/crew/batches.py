@@ -1,7 +1,7 @@
-"""A crew for handlers that take several messages at once.
+"""A worker pool for handlers that take several messages at once.
 
 A batch starts when it is full, or when its oldest message has waited long enough. It may hold messages of several
-chunks and queues; each keeps its own end, so that offsets and retries stay a message's own.
+chunks and queues. Each message has its own result, so that offsets and retries stay per message.
 """
 
 from __future__ import annotations

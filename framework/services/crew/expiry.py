@@ -1,9 +1,9 @@
-"""Expiry: handlers that take longer than their group's limit are given up, and a policy decides about the messages.
+"""Expiry: stops handlers that exceed their group's timeout, and lets a policy decide about their messages.
 
-The limit counts from the handler's start. One timer a group, at the earliest moment at which any handler that runs may
-be over its limit; nothing is done a message. Async handlers are cancelled, threads are left to themselves; either way
-another worker takes over, and what the old one still answers changes nothing. Which slots are over the limit is
-`core/expiry.py`'s, what a policy's answer means `core/retry.py`'s.
+The timeout counts from the handler's start. One timer per group fires when the first running handler may be over its
+limit; nothing is done per message. Async handlers are cancelled, threads run on; in both cases another worker takes
+over, and the late result changes nothing. `core/expiry.py` says which slots are over the limit, `core/retry.py` what a
+policy's answer means.
 """
 
 from __future__ import annotations

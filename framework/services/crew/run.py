@@ -1,4 +1,4 @@
-"""The words that a group's services share: what a chunk is run with, what became of messages, and how to count them."""
+"""Types that a group's services share: what a chunk is run with, what became of messages, and how to count them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A crew of workers that take chunks and await the handler, message by message.
+"""A worker pool of tasks: workers take chunks and await the handler, message by message.
 
-Handing over costs nothing a message: a worker keeps a chunk until it is used up, and has one idle colleague invited
-when more than one message is left. The invitation runs when the worker's handler suspends; where no handler does,
-nobody is woken. The crew knows nothing of offsets, retries or hooks: those are the run's.
+Handing over costs nothing per message: a worker keeps a chunk until it is used up, and has one idle colleague invited
+when more than one message is left. The invitation runs when the worker's handler suspends; if no handler does, no other
+worker is woken. The pool knows nothing of offsets, retries or hooks: those belong to the run.
 """
 
 from __future__ import annotations

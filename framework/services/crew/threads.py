@@ -1,9 +1,9 @@
-"""The same crew as threads, for synchronous handlers.
+"""The same worker pool of threads, for synchronous handlers.
 
 A thread takes whole chunks and brings each home with one `call_soon`; only the event loop's thread touches the window.
-Quick handlers are run by one thread (the others would only fight for the interpreter); the first handler that takes
-longer than a blink invites another thread, which shares the same chunk by drawing its indexes from one counter. One
-that stands still cannot invite anybody, so the loop looks from time to time whether any thread gets on.
+One thread runs quick handlers (more would only compete for the interpreter). The first handler that takes longer than a
+blink invites another thread, which shares the same chunk by drawing its indexes from one counter. A thread that hangs
+cannot invite any other, so the loop looks from time to time whether any thread makes progress.
 """
 
 from __future__ import annotations

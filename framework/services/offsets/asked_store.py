@@ -1,7 +1,7 @@
-"""AskedStore: a store of progress as its group asks it, so that none can hold a queue up without being named.
+"""AskedStore: calls a group's store of progress, with a time limit, so that no store can block a queue unnoticed.
 
-A store comes from a plugin. One that takes longer than a second is named, once until it has been quick for a minute;
-one that never answers, or raises what is none of ours, has failed, and its group does what it does of any failure.
+A store comes from a plugin. One that takes longer than a second is logged, once until it has been quick for a minute.
+One that never answers, or raises a foreign exception, has failed, and its group does what it does of any failure.
 """
 
 from __future__ import annotations

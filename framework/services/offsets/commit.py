@@ -1,8 +1,8 @@
-"""CommitLoop: tells the brokers how far a group has come.
+"""CommitLoop: commits a group's offsets to its brokers.
 
-The committable offset rides on each pull; this loop is for queues whose traffic has just ended. One-way while running;
-on hand-over and stop a request with an answer. Now and then each owner says again what it has said: a broker believes
-whoever speaks last, and a former owner may have spoken late.
+The committable offset is sent with each pull; this loop is for queues whose traffic has just ended. It commits one-way
+while the group runs, and with an answer on handover and stop. Now and then each owner commits an unchanged offset
+again: a broker believes the last commit, and a previous owner's may have come late.
 """
 
 from __future__ import annotations

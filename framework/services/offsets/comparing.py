@@ -1,4 +1,4 @@
-"""Comparing: whether what a record covers is still what lies in the queue. It asks, and `core/ranges.py` judges."""
+"""Comparing: reads the messages at a record's ends; `core/ranges.py` judges whether they are still the same."""
 
 from __future__ import annotations
 

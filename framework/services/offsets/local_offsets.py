@@ -1,8 +1,8 @@
-"""LocalOffsets: where a broadcasting group's offsets live: two files on this machine instead of the brokers.
+"""LocalOffsets: keeps a broadcasting group's offsets: in two files on this machine instead of on the brokers.
 
-It stands where a group otherwise asks its brokers for offsets. The file is read once, at the start, and locked against
-a second process; saves share one write, on a thread, and a disk that is full is tried again. What the bytes mean is
-`core/offset_file.py`'s.
+It is used where a group otherwise asks its brokers for offsets. The file is read once, at the start, and locked against
+a second process. Saves share one write, on a thread; if the disk is full, the write is retried. `core/offset_file.py`
+says what the bytes mean.
 """
 
 from __future__ import annotations

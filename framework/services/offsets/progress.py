@@ -1,8 +1,8 @@
-"""Progress: what has ended above a gap, kept in a store, and passed over by whoever owns the queue next.
+"""Progress: keeps what is done above a gap in a store, so that the queue's next owner does not deliver it again.
 
 A record is written each second while a gap exists, after the broker has confirmed the offset at its low end. An
-acquisition reads the last one, compares messages, and writes a first one of its own: by that it has an epoch, and what
-a former owner still writes counts no more. It knows no store: those come by a hook.
+acquisition reads the last record, compares messages, and writes a first record of its own. That gives it an epoch; what
+the previous owner still writes is then not used. It knows no store: stores come by a hook.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ProgressLoop: has each owned queue with a gap flush what has ended above it, each second."""
+"""ProgressLoop: each second, each owned queue with a gap writes what is done above it."""
 
 from __future__ import annotations
 

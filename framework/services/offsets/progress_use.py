@@ -1,9 +1,9 @@
-"""Use: whether a group's store of progress is in use yet (`progress: auto`).
+"""StoreUse: whether a group's store of progress is in use yet (`progress: auto`).
 
-While no gap lasts, a group costs its cluster one question. A queue that is taken over may have records: in a topic that
-name servers know, or in a file of this machine. So one of them is asked for that topic's route when queues come and the
-member list is not the one of the last time, for nobody else can have left records since. From the first gap that lasts
-on, or the first record that is found, the store is used as if it had been named. One a group; it knows no store.
+While no gap lasts, a group costs its cluster one question. A queue that is acquired may have records: in a topic that
+name servers know, or in a file of this machine. So a name server is asked for that topic's route when queues come and
+the member list has changed, because only another member can have left records since. From the first gap that lasts on,
+or the first record that is found, the store is used as if it had been named. One per group; it knows no store.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the handler of an orderly line is called: awaited, or in a thread that goes on while all is plain success."""
+"""How the handler of an orderly line is called: awaited, or in a thread that goes on while every result is success."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Orderly consumption: a line's messages one after the other, in the order of offsets, while the queue's lease is held.
+"""Orderly consumption: a line's messages one after the other, in offset order, while the queue's lease is valid.
 
-A line is a whole queue, or one key of it. A lane with something to do stands in line for a worker; its worker keeps it
-until nothing is left, a message must be left alone for a while, or its turn is over. `size` workers, so that many lanes
-at once. Which messages are one line is `core/lanes.py`'s, who is first in it `core/line.py`'s, how long a lock is
-trusted `core/order_lease.py`'s, what comes of a result `ends.py`'s.
+A line is a whole queue, or one key of it. A lane with something to do waits for a worker. Its worker keeps it until
+nothing is left, a message must wait for a while, or its turn is over. There are `size` workers, so that many lanes run
+at once. `core/lanes.py` says which messages are one line, `core/line.py` which is first in it, `core/order_lease.py`
+how long a lock is valid, `ends.py` what follows from a result.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Desk: one queue of an orderly group at work, with its lanes, its lease and the pull loop whose chunks they are."""
+"""Desk: one queue of an orderly group at work, with its lanes, its lease and its pull loop."""
 
 from __future__ import annotations
 

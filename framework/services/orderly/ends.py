@@ -1,6 +1,6 @@
-"""What comes of an orderly handler's results: the cursor moves, a message stays first, or a broker keeps it.
+"""What follows from an orderly handler's results: the offset moves, a message stays first, or a broker keeps it.
 
-What an outcome means is `core/retry.py`'s. A result of a lease that is gone changes nothing.
+`core/retry.py` says what an outcome means. A result under a lease that is gone changes nothing.
 """
 
 from __future__ import annotations

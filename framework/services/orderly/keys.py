@@ -1,4 +1,4 @@
-"""Which key a message is of, where the order of keys is kept. Nothing here raises.
+"""Which key a message has, where order is per key. Nothing here raises.
 
 Messages without a key are one line, for producers that choose a queue by hand name no key and mean the queue's order.
 """

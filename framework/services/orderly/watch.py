@@ -1,6 +1,6 @@
-"""What an orderly group watches: pauses that end, a process that was stopped, queues that do not get on.
+"""What an orderly group watches: pauses that end, a process that was suspended, queues that a message blocks for long.
 
-One timer each a group, whatever number of lanes it has.
+One timer each per group, however many lanes it has.
 """
 
 from __future__ import annotations

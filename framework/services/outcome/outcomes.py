@@ -1,6 +1,6 @@
-"""Outcomes: what becomes of messages of one group whose handlers ended otherwise than in plain success.
+"""Outcomes: what becomes of a group's messages whose handlers did not plainly succeed.
 
-An outcome is named, decided upon by the core, counted, reported, and then carried out: a broker keeps a copy, the
+An outcome is named, decided upon by the core, counted and reported. Then it is carried out: a broker keeps a copy, the
 message is retried in place, or it is settled here.
 """
 

@@ -1,7 +1,7 @@
-"""Again: messages of a broadcasting group that failed and are tried again where they are.
+"""RetryInPlace: failed messages of a broadcasting group, retried in this process.
 
-Nobody keeps a copy of them, so the message itself waits, and with it its queue's offset: a crash delivers it again.
-Each try is a task of its own; how many wait at once is bounded by what a queue may hold.
+No broker keeps a copy of them, so the message itself waits, and with it its queue's offset: a crash delivers it again.
+Each try is a task of its own; what a queue may hold bounds how many wait at once.
 """
 
 from __future__ import annotations

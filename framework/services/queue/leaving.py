@@ -1,5 +1,5 @@
-"""Leaving: how an owned queue is given to its next owner: running handlers end, its offset is confirmed, then its lock
-is released. Whoever comes next begins where we confirmed.
+"""Leaving: how an owned queue passes to its next owner: running handlers return, its offset is confirmed, its lock is
+released. The next owner begins where we confirmed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Pacing: one group's `rate`. What a pull brought is handed on in portions, each when its time has come.
+"""Pacing: one group's `rate`. It hands on a pull result in portions, each when its time has come.
 
-What waits for its time has not been taken in yet: where the queue is lost meanwhile, it was never ours, and its next
-owner pulls it. So all kinds of crews keep a rate without knowing of it, and no rate costs one `if` per pull.
+What waits for its time has not been admitted yet: if the queue is lost meanwhile, its next owner pulls it. So every
+kind of worker pool keeps a rate without knowing of it, and no rate costs one `if` per pull.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Where an owned queue begins: the group's stored offset, or what the policy says for a group never seen.
+"""Where an owned queue begins: at the group's stored offset, or where the policy for new groups says.
 
-A query that failed is an error and never "nothing stored": whoever takes a time-out for a new group starts at the end
-and loses everything between.
+A failed query is an error and never "nothing stored": if a timeout counted as a new group, it would start at the end
+and lose everything between.
 """
 
 from __future__ import annotations
