@@ -12,9 +12,8 @@ from typing import Any
 
 import structlog
 
-from framework import Delivery
+from framework import Delivery, MessageQueue
 from framework.hooks import ChunkSummary, hookimpl
-from framework.model.queue import MessageQueue
 
 log = structlog.get_logger()
 

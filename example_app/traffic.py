@@ -16,8 +16,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from example_app.payments import GOOD_CARD, LIMITED_CARD, STOLEN_CARD
-from framework import App, Message, Producer
-from framework.errors import FrameworkError
+from framework import App, FrameworkError, Message, Producer
 from framework.hooks import hookimpl
 
 ARTICLES = (("tea-250g", 890), ("teapot-iron", 5_450), ("cup-stoneware", 1_275), ("strainer", 640))

@@ -13,6 +13,15 @@ if TYPE_CHECKING:
     from framework.declare import consumer as consumer
     from framework.declare import publishes as publishes
     from framework.declare import resource as resource
+    from framework.errors import BodyUnavailable as BodyUnavailable
+    from framework.errors import BodyUndecodable as BodyUndecodable
+    from framework.errors import BrokerUnreachable as BrokerUnreachable
+    from framework.errors import ConfigurationError as ConfigurationError
+    from framework.errors import Forked as Forked
+    from framework.errors import FrameworkError as FrameworkError
+    from framework.errors import Refused as Refused
+    from framework.errors import RequestTimedOut as RequestTimedOut
+    from framework.errors import StoreError as StoreError
     from framework.model.delivery import Delivery as Delivery
     from framework.model.message import Message as Message
     from framework.model.outcome import Ack as Ack
@@ -24,6 +33,7 @@ if TYPE_CHECKING:
     from framework.model.outcome import RetryLater as RetryLater
     from framework.model.outcome import Rollback as Rollback
     from framework.model.outcome import Suspend as Suspend
+    from framework.model.queue import MessageQueue as MessageQueue
     from framework.model.retrying import Retry as Retry
     from framework.runtime.app import App as App
 
@@ -31,17 +41,27 @@ _HOME_OF = {
     "Ack": "framework.model.outcome",
     "App": "framework.runtime.app",
     "BatchFailed": "framework.model.outcome",
+    "BodyUnavailable": "framework.errors",
+    "BodyUndecodable": "framework.errors",
+    "BrokerUnreachable": "framework.errors",
     "Commit": "framework.model.outcome",
+    "ConfigurationError": "framework.errors",
     "Consumer": "framework.declare",
     "DeadLetter": "framework.model.outcome",
     "Delivery": "framework.model.delivery",
     "Drop": "framework.model.outcome",
     "Extend": "framework.model.outcome",
+    "Forked": "framework.errors",
+    "FrameworkError": "framework.errors",
     "Message": "framework.model.message",
+    "MessageQueue": "framework.model.queue",
     "Producer": "framework.client.producer",
+    "Refused": "framework.errors",
+    "RequestTimedOut": "framework.errors",
     "Retry": "framework.model.retrying",
     "RetryLater": "framework.model.outcome",
     "Rollback": "framework.model.outcome",
+    "StoreError": "framework.errors",
     "Suspend": "framework.model.outcome",
     "consumer": "framework.declare",
     "publishes": "framework.declare",
@@ -52,17 +72,27 @@ __all__ = [
     "Ack",
     "App",
     "BatchFailed",
+    "BodyUnavailable",
+    "BodyUndecodable",
+    "BrokerUnreachable",
     "Commit",
+    "ConfigurationError",
     "Consumer",
     "DeadLetter",
     "Delivery",
     "Drop",
     "Extend",
+    "Forked",
+    "FrameworkError",
     "Message",
+    "MessageQueue",
     "Producer",
+    "Refused",
+    "RequestTimedOut",
     "Retry",
     "RetryLater",
     "Rollback",
+    "StoreError",
     "Suspend",
     "consumer",
     "publishes",

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class FrameworkError(Exception):
-    """The root: whatever the framework raises on purpose."""
+    """The base of every error that the framework raises on purpose."""
 
 
 class ConfigurationError(FrameworkError):
@@ -86,7 +86,7 @@ class Findings:
 
 
 class Forked(ConfigurationError):
-    """What was started in one process was used in another that was forked from it."""
+    """A child process used an App or a Producer that its parent had started."""
 
 
 class Sql92Error(ConfigurationError):
@@ -115,7 +115,7 @@ class RecordDamaged(ProtocolError):
 
 
 class Refused(FrameworkError):
-    """A peer answered with an error code."""
+    """A broker or name server answered with an error code: `code`, and its text, `remark`."""
 
     def __init__(self, code: int, remark: str, *, request: str, peer: str) -> None:
         super().__init__(f"{request} refused by {peer}: code {code}, {remark or 'no remark'}")
@@ -124,7 +124,7 @@ class Refused(FrameworkError):
 
 
 class BrokerUnreachable(FrameworkError):
-    """Nobody answers at an address."""
+    """No broker or name server answers at an address."""
 
 
 class NotConnected(BrokerUnreachable):
@@ -136,7 +136,7 @@ class ConnectionLost(BrokerUnreachable):
 
 
 class RequestTimedOut(BrokerUnreachable):
-    """An answer did not come in time. The peer may have done the work all the same."""
+    """An answer did not come in time. The work may have been done all the same: a message may be stored."""
 
 
 class BodyUndecodable(FrameworkError):
@@ -144,7 +144,7 @@ class BodyUndecodable(FrameworkError):
 
 
 class BodyUnavailable(FrameworkError):
-    """A message body that we lack the means to open. The remedy is in the text; the message is kept."""
+    """A message body that cannot be opened here: a codec, a key or memory is missing. The message is kept."""
 
 
 class StoreError(FrameworkError):

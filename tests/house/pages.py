@@ -74,11 +74,15 @@ CONSTANTS = {
 }
 KINDS = {
     "Declaring": ("consumer", "Consumer", "Retry", "publishes", "resource"),
-    "What a handler is given": ("Message", "Delivery"),
+    "What a handler is given": ("Message", "Delivery", "MessageQueue"),
     "What a handler answers": (
         "Ack", "RetryLater", "DeadLetter", "Drop", "Suspend", "Commit", "Rollback", "BatchFailed", "Extend",
     ),
     "Running": ("App", "Producer"),
+    "Errors": (
+        "FrameworkError", "ConfigurationError", "Forked", "BrokerUnreachable", "RequestTimedOut", "Refused",
+        "BodyUndecodable", "BodyUnavailable", "StoreError",
+    ),
 }  # fmt: skip
 
 

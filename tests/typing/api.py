@@ -9,11 +9,14 @@ from framework import (
     Ack,
     App,
     BatchFailed,
+    ConfigurationError,
     Consumer,
     DeadLetter,
     Delivery,
     Drop,
     Message,
+    MessageQueue,
+    Refused,
     Retry,
     RetryLater,
     Suspend,
@@ -25,7 +28,6 @@ from framework.declare import ConsumerSpec, Resource
 from framework.hooks import hookimpl
 from framework.model.contracts import DedupMeans, DedupStore, KeepsProgress, ProgressMeans, ProgressStore, RemembersKeys
 from framework.model.outcome import Outcome
-from framework.model.queue import MessageQueue
 from framework.settings.schema import AppSettings
 
 
@@ -140,3 +142,14 @@ class Stores:
     def app_started(self, app: App) -> None:
         assert_type(app.member, str)
         assert_type(app.settings, AppSettings)
+
+
+def said(error: Exception, queue: MessageQueue) -> str | None:
+    assert_type(queue.broker, str)
+    match error:
+        case ConfigurationError(place=place):
+            return assert_type(place, str | None)
+        case Refused(code=code):
+            return str(assert_type(code, int))
+        case _:
+            return None
