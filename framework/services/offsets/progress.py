@@ -59,6 +59,8 @@ class QueueProgress:
         self._was_looked_for = False
         """The group was asked whether it uses its store."""
         self._taken_ms = 0
+        self._is_taking = False
+        """A take was begun and its answer has not come: it may have been cancelled on the way, and still count."""
         self._is_failing = False
         self._is_writing = asyncio.Lock()
 
@@ -91,9 +93,11 @@ class QueueProgress:
             if found is None and self._inherited is not None and self._inherited.last.offset >= low:
                 found = self._inherited  # not all of it has been passed over
             self._offsets.advance(self.queue, low)
-        if self.epoch < 0 and found is None:
-            return False  # nothing was announced, and there is nothing to keep
         try:
+            if self.epoch < 0 and found is None:
+                if (last := await self._cut_off()) is None:
+                    return False  # nothing was announced, and there is nothing to keep
+                found = last.finished
             if self.fence.is_refused and not window.is_closed:
                 await self._taken_anew(window)
             await self._confirm()
@@ -171,10 +175,21 @@ class QueueProgress:
 
     async def _take(self, found: Finished | None, *, is_released: bool = False) -> ProgressRecord:
         record, content = within_limit(replace(self._record(found, is_released=is_released), epoch=-1))
+        self._is_taking = True
         self.epoch = await self._store.take(self.queue, content)
+        self._is_taking = False
         self._taken_ms = self._clock.monotonic_ms()
         self._use.has_begun()
         return record
+
+    async def _cut_off(self) -> ProgressRecord | None:
+        """The record of a take that was cancelled on its way and has reached the store all the same. Its epoch fences
+        the queue's owner, who takes the queue again at once where the record says released, else only after a while.
+        """
+        if not self._is_taking or not marks.safeguard("a take that was cut off is released"):
+            return None
+        last = await self._shared.last(self.queue)
+        return last if last is not None and last.owner == self._shared.member and not last.is_released else None
 
     # Moved by somebody: an administrator's reset, an offset that the broker named
 

@@ -252,6 +252,12 @@ MUTANTS: tuple[Mutant, ...] = (
         test="tests/services/offsets/test_progress_taken_anew.py",
     ),
     Mutant(
+        "a take that was cut off is released",
+        "who was given a queue in passing fences its owner, who leaves without its last commit",
+        (),
+        test="tests/services/offsets/test_progress_taken_anew.py",
+    ),
+    Mutant(
         "an outdated epoch is refused",
         "a former owner's late commit moves the offset back in the box, though its successor has an epoch",
         ("fences hold",),

@@ -7,8 +7,30 @@ import asyncio
 import pytest
 
 from framework.core import limits
-from tests.services.offsets.progress_scene import END, LOW, Broker, Owner, holds, stuck_at_low
+from framework.core.window import Window
+from framework.hooks.builtin.progress.progress_topic import TopicStore
+from framework.model.contracts import Kept
+from framework.model.queue import MessageQueue
+from tests.services.offsets.progress_scene import END, LOW, Broker, Means, Owner, holds, stuck_at_low
 from tests.services.parts import QUEUE, play
+
+
+class SlowToAnswer:
+    """A store that keeps a record at once, and says so a second later."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._store = TopicStore().open(Means(broker))
+
+    async def read(self, queue: MessageQueue) -> Kept | None:
+        return await self._store.read(queue)
+
+    async def take(self, queue: MessageQueue, content: bytes) -> int:
+        epoch = await self._store.take(queue, content)
+        await asyncio.sleep(1)
+        return epoch
+
+    async def write(self, queue: MessageQueue, epoch: int, content: bytes) -> None:
+        await self._store.write(queue, epoch, content)
 
 
 @pytest.mark.parametrize("safeguard", [None, "each acquisition has an epoch of its own"])
@@ -96,6 +118,40 @@ def test_a_queue_that_a_passer_by_has_let_go_is_taken_anew_at_once(is_leaving: b
         assert passer_by.progress.epoch < owner.progress.epoch
 
     holds(story, safeguard)
+
+
+@pytest.mark.parametrize("safeguard", [None, "a take that was cut off is released"])
+def test_who_loses_a_queue_while_its_take_is_on_the_way_lets_it_go_all_the_same(safeguard: str | None) -> None:
+    """The store has taken it and fences the owner by it, who would wait for a word and leave without a last commit."""
+
+    async def story() -> None:
+        broker = Broker()
+        owner = await stuck_at_low(broker)
+        passer_by = Owner(broker, SlowToAnswer(broker))
+        beginning = asyncio.ensure_future(passer_by.begin())
+        await asyncio.sleep(0.5)
+        beginning.cancel()
+        await asyncio.gather(beginning, return_exceptions=True)
+        await passer_by.progress.release(Window.closed())
+        first = owner.progress.epoch
+        owner.end(LOW)
+        owner.progress.fence.is_refused = owner.window.is_draining = True
+        owner.offsets.advance(QUEUE, owner.window.settle())
+        await owner.progress.release(owner.window)
+        assert (True, END) == (first < owner.progress.epoch, broker.offset)
+
+    holds(story, safeguard)
+
+
+def test_who_loses_a_queue_before_it_took_it_leaves_no_word() -> None:
+    async def story() -> None:
+        broker = Broker()
+        await stuck_at_low(broker)
+        before = {place: list(messages) for place, messages in broker.places.items()}
+        await Owner(broker).progress.release(Window.closed())
+        assert before == broker.places
+
+    play(story)
 
 
 def test_who_leaves_moves_no_offset_back_that_a_passer_by_has_left() -> None:
