@@ -36,20 +36,20 @@ def loaded(arguments: list[str]) -> tuple[AppSettings, PluginHost]:
 
 def prepare(plugin: str, name: str, found: Command, command: argparse.ArgumentParser) -> None:
     """Have the command name its options; ConfigurationError for whatever it raises."""
-    from framework.hooks.theirs import theirs
+    from framework.hooks.failures import plugin_failure
 
     try:
         command.description = (found.__doc__ or "").strip()
         found.add_options(command)
     except BaseException as error:
-        theirs(error)
+        plugin_failure(error)
         reason = f"its options cannot be added: {type(error).__name__}: {error}"
         raise ConfigurationError(f"plugin {plugin!r}: command {name!r}: {reason}") from error
 
 
 def execute(plugin: str, name: str, found: Command, parsed: argparse.Namespace, settings: AppSettings) -> int:
     """Do it; the exit code. What is none, or is raised, is named with the plugin."""
-    from framework.hooks.theirs import discard, theirs
+    from framework.hooks.failures import discard, plugin_failure
 
     def failed(reason: str, error: BaseException | None = None) -> NoReturn:
         raise CommandFailed(f"plugin {plugin!r}: command {name!r}: {reason}") from error
@@ -60,12 +60,12 @@ def execute(plugin: str, name: str, found: Command, parsed: argparse.Namespace, 
     except (FrameworkError, OSError):
         raise  # which say what it was about, and have exit codes of their own
     except SystemExit as error:
-        theirs(error)
+        plugin_failure(error)
         answer = ExitCode.CLEAN if error.code is None else error.code
         if isinstance(answer, str):
             failed(answer, error)
     except BaseException as error:  # noqa: BLE001 - border: a plugin's
-        theirs(error)
+        plugin_failure(error)
         failed(f"{type(error).__name__}: {error}", error)
     if not isinstance(answer, int) or isinstance(answer, bool) or not 0 <= answer <= _CODE_MAX:
         discard(answer)

@@ -14,15 +14,15 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
 
 from framework.declare.arguments import PLAIN, Argument, arguments_of
-from framework.declare.gathering import found_so_far, told
+from framework.declare.gathering import found_so_far, placeholder
 from framework.declare.options import (
     EXAMPLE,
     check_key,
     codec_of,
-    given_in,
     manner_of,
     not_commit,
     once_of,
+    options_in,
     publishes_of,
     sql_of,
     tags_of,
@@ -174,7 +174,7 @@ else:
         if positional and callable(positional[0]):
             findings = Findings()
             findings.note(ConfigurationError(f"@consumer without topic and group; {EXAMPLE}"))
-            return told(positional[0], findings, _place(positional[0]), group=None)
+            return placeholder(positional[0], findings, _place(positional[0]), group=None)
         return lambda function: _declared(function, positional, options)
 
 
@@ -186,7 +186,7 @@ def _declared(function: Callable[P, R], positional: tuple[object, ...], options:
     if spec is None or findings:
         name = getattr(function, "__name__", repr(function))
         group = options.get("group", positional[1] if len(positional) > 1 else None)
-        return told(function, findings, place, f"consumer {name!r}: ", group)  # type: ignore[return-value]  # when gathered
+        return placeholder(function, findings, place, f"consumer {name!r}: ", group)  # type: ignore[return-value]  # when gathered
     module = frame.f_globals.get("__name__", "") if frame is not None else ""
     return Consumer(replace(spec, module=module), function)
 
@@ -210,7 +210,7 @@ def _spec(
 ) -> ConsumerSpec | None:  # fmt: skip
     """None where it cannot be said for what is wrong, which is noted. Each option is looked at, whatever others are."""
     tried = findings.tried
-    given = tried(lambda: given_in(positional, options, findings))
+    given = tried(lambda: options_in(positional, options, findings))
     if given is None or not tried(lambda: _is_function(function)):
         return None
     orderly = tried(lambda: _orderly(given.get("orderly", False)))

@@ -47,7 +47,7 @@ def found_so_far(function: object) -> tuple[Any, Findings]:
     return function, findings
 
 
-def told(function: Any, findings: Findings, place: str | None, name: str = "", group: object = "") -> Mistaken:
+def placeholder(function: Any, findings: Findings, place: str | None, name: str = "", group: object = "") -> Mistaken:
     """What stands in the function's place, each mistake with its name and place. Raises them where nobody gathers."""
     placed = Findings()
     for mistake in findings.mistakes:

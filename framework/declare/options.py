@@ -41,7 +41,7 @@ _SEPARATOR = "||"
 _CLASS_FILTERS = frozenset({"class_filter", "class_filter_mode", "filter_class"})
 
 
-def given_in(positional: tuple[object, ...], options: dict[str, object], findings: Findings) -> dict[str, object]:
+def options_in(positional: tuple[object, ...], options: dict[str, object], findings: Findings) -> dict[str, object]:
     """Option -> value, of those that there are; the others are noted."""
     if len(positional) > 2:
         raise ConfigurationError(f"only topic and group go without their names, not {len(positional)}; {EXAMPLE}")

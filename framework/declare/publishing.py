@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from framework.declare.gathering import found_so_far, told
+from framework.declare.gathering import found_so_far, placeholder
 from framework.errors import ConfigurationError, shorten
 from framework.model.reserved import check_topic
 
@@ -37,7 +37,7 @@ def publishes(*topics: str, codec: str = "") -> Callable[[F], F]:
         except ConfigurationError as error:
             findings.note(error)
         if findings:
-            return told(function, findings, place)  # type: ignore[return-value]  # where it is gathered
+            return placeholder(function, findings, place)  # type: ignore[return-value]  # where it is gathered
         setattr(function, _ATTRIBUTE, topics)
         setattr(function, _CODEC, codec)
         return function

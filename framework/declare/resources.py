@@ -13,7 +13,7 @@ from functools import update_wrapper
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, ParamSpec, TypeVar, get_args, get_origin
 
 from framework.declare.annotations import resolved
-from framework.declare.gathering import Mistaken, told
+from framework.declare.gathering import Mistaken, placeholder
 from framework.errors import ConfigurationError, ConfigurationMistakes, Findings, nearest, shorten
 from framework.model.delivery import Delivery
 from framework.model.message import Message
@@ -129,7 +129,7 @@ def _declared(function: Any, scope: object, options: Iterable[str] = ()) -> Reso
         name = getattr(function, "__name__", repr(function))
         findings = Findings()
         findings.note(error)
-        return told(function, findings, place, f"resource {name!r}: ")  # type: ignore[return-value]  # when gathered
+        return placeholder(function, findings, place, f"resource {name!r}: ")  # type: ignore[return-value]  # when gathered
 
 
 # Who asks for which

@@ -16,8 +16,8 @@ import structlog
 from framework.core import limits
 from framework.errors import shorten
 from framework.hooks.contexts import Around
+from framework.hooks.failures import discard, plugin_failure, reject_unrun
 from framework.hooks.listeners import Listeners, one_call
-from framework.hooks.theirs import discard, theirs, told_nothing
 from framework.hooks.verdict import Skip
 from framework.model.delivery import Delivery
 from framework.model.outcome import Drop, Kind, Outcome, RetryLater
@@ -68,21 +68,21 @@ class Calls:
         """Who implements which hook, in calling order."""
         self._started = tuple(by_hook.get("app_started", ()))
         self._stopping = tuple(by_hook.get("app_stopping", ()))
-        self.asked = tuple((each.function, each) for each in by_hook.get("before_consume", ()))
+        self.before_hooks = tuple((each.function, each) for each in by_hook.get("before_consume", ()))
         """`before_consume` in calling order, for whoever calls them in place: see `services/call/in_place.py`."""
-        self.told = tuple((each.function, each, each.takes) for each in by_hook.get("after_consume", ()))
+        self.after_hooks = tuple((each.function, each, each.takes) for each in by_hook.get("after_consume", ()))
         """`after_consume` likewise, in the opposite order."""
         self.before: tuple[Callable[[Delivery], Drop | RetryLater | None], ...] = (
-            (self._asking(),) if self.asked else ()
+            (self._call_before(),) if self.before_hooks else ()
         )
         """One call for all of them, as for `after`: a delivery pays for no more than the hooks themselves."""
         self.around = tuple(Around(each, self) for each in by_hook.get("around_consume", ()))
         """In calling order, the outermost first."""
         self.after: tuple[Callable[[Delivery, Outcome, float, Kind], None], ...] = (
-            (self._telling(),) if self.told else ()
+            (self._call_after(),) if self.after_hooks else ()
         )
-        self.beside = Listeners(lambda hook: one_call(self.contained, tuple(by_hook.get(hook, ()))))
-        """What happens beside deliveries; each is None where nobody listens."""
+        self.listeners = Listeners(lambda hook: one_call(self.contained, tuple(by_hook.get(hook, ()))))
+        """Hooks beside deliveries; each is None where no plugin implements it."""
 
     def app_started(self, app: object) -> None:
         for each in self._started:
@@ -98,7 +98,7 @@ class Calls:
         try:
             answer = function(*arguments)
             if answer is not None:
-                told_nothing(answer, each.hook)
+                reject_unrun(answer, each.hook)
         except BaseException as error:  # noqa: BLE001 - border: a hook's
             self.failed(each, error)
             return None
@@ -107,11 +107,11 @@ class Calls:
         finally:
             self.timed(each, self.now() - began)
 
-    def _asking(self) -> Callable[[Delivery], Drop | RetryLater | None]:
+    def _call_before(self) -> Callable[[Delivery], Drop | RetryLater | None]:
         """All `before_consume`, in calling order, until one has a verdict."""
-        pairs = self.asked
+        pairs = self.before_hooks
 
-        def ask(delivery: Delivery) -> Drop | RetryLater | None:
+        def call(delivery: Delivery) -> Drop | RetryLater | None:
             if self.looks > 0:
                 return closely(delivery)
             for function, each in pairs:
@@ -134,7 +134,7 @@ class Calls:
                     return answer
             return None
 
-        return ask
+        return call
 
     def look_closely(self) -> None:
         """Hooks were slow: find out which."""
@@ -151,11 +151,11 @@ class Calls:
         self.failed(each, TypeError(f"before_consume answered {shorten(verdict)}; {wish}"))
         return None
 
-    def _telling(self) -> Callable[[Delivery, Outcome, float, Kind], None]:
+    def _call_after(self) -> Callable[[Delivery, Outcome, float, Kind], None]:
         """All `after_consume`, in the opposite order."""
-        pairs = self.told
+        pairs = self.after_hooks
 
-        def tell(delivery: Delivery, outcome: Outcome, elapsed_ms: float, kind: Kind) -> None:
+        def call(delivery: Delivery, outcome: Outcome, elapsed_ms: float, kind: Kind) -> None:
             if self.looks > 0:
                 closely(delivery, outcome, elapsed_ms, kind)
                 return
@@ -168,22 +168,22 @@ class Calls:
                     else:
                         answer = function(delivery, outcome, elapsed_ms, kind)
                     if answer is not None:
-                        told_nothing(answer, each.hook)
+                        reject_unrun(answer, each.hook)
                 except BaseException as error:  # noqa: BLE001 - border: a hook's
                     self.failed(each, error)
             if self.now() - delivery.started - elapsed_ms / 1000 > SLOW_SECONDS:
                 self.look_closely()
 
-        def closely(*told: object) -> None:
+        def closely(*arguments: object) -> None:
             self.looks -= 1
             for function, each, takes in pairs:
-                self.contained(each, function, *told[:takes])
+                self.contained(each, function, *arguments[:takes])
 
-        return tell
+        return call
 
     def failed(self, each: Implementation, error: BaseException) -> None:
         """Count and name what a plugin's function raised; what is no failure of its own is raised again."""
-        theirs(error)
+        plugin_failure(error)
         with self._lock:
             count = self.failures[each.plugin] = self.failures.get(each.plugin, 0) + 1
         if _is_said(count):

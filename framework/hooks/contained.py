@@ -1,5 +1,5 @@
-"""What plugins offer and we ask: strategies, policies, the box's handlers. Each is asked with its failures and its time
-counted under the plugin's name (`calls.py`), so that whoever asks needs to know no plugin.
+"""Contained: strategies, policies and broker handlers of plugins, as the framework calls them. Failures and slow calls
+are counted under the plugin's name (`calls.py`), so that callers need to know no plugin.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from framework.errors import shorten
 from framework.hooks.calls import Calls, Implementation
-from framework.hooks.theirs import run_through, theirs
+from framework.hooks.failures import plugin_failure, reject_coroutine
 from framework.model.box import BoxAnswer, BoxFailed, BoxHandler, BoxRequest
 from framework.model.contracts import AllocationStrategy, ExpiryPolicy, Remarks
 from framework.model.delivery import Delivery
@@ -24,22 +24,22 @@ _BODY_MAX = 15 * 1024 * 1024  # a frame of RocketMQ's has 16 MB at most, and a h
 _ANSWERS = (Extend, Ack, RetryLater, DeadLetter, Suspend, Drop)
 
 
-class _Asked:
-    """One function of a plugin, which is asked for something."""
+class _PluginFunction:
+    """One function of a plugin that returns something."""
 
     def __init__(self, calls: Calls, each: Implementation) -> None:
         self._calls, self.each = calls, each
         self._name = getattr(each.function, "__name__", "it")
 
     def __call__(self, *arguments: object) -> Any:
-        """What it answers. What it raises is counted, and goes on to whoever asked as an Exception."""
+        """What it returns. What it raises is counted, and raised to the caller as an Exception."""
         began = self._calls.now()
         try:
             answer = self.each.function(*arguments)
-            run_through(answer, self._name)
+            reject_coroutine(answer, self._name)
         except BaseException as error:  # noqa: BLE001 - border: a plugin's
             self._calls.failed(self.each, error)
-            raise theirs(error) from error.__cause__
+            raise plugin_failure(error) from error.__cause__
         else:
             return answer
         finally:
@@ -54,7 +54,7 @@ class ContainedPolicy:
 
     def __init__(self, calls: Calls, plugin: str, policy: ExpiryPolicy) -> None:
         self.name, self.policy = policy.name, policy
-        self._decide = _Asked(calls, Implementation(plugin, "register_expiry_policies", policy.decide))
+        self._decide = _PluginFunction(calls, Implementation(plugin, "register_expiry_policies", policy.decide))
 
     def decide(self, delivery: Delivery, age_ms: int) -> Extend | Outcome:
         try:
@@ -71,23 +71,23 @@ class ContainedPolicy:
 
 
 def _listed(ask: Callable[..., Any]) -> Callable[..., list[Any]]:
-    """The same with its answer taken to the end, where what it raises is still its own."""
+    """The same as a list, so that a generator's failures are the plugin's, too."""
 
     @wraps(ask)
-    def asked(*arguments: object) -> list[Any]:
+    def call(*arguments: object) -> list[Any]:
         answer = ask(*arguments)
-        run_through(answer, ask.__name__)
+        reject_coroutine(answer, ask.__name__)
         return list(answer)
 
-    return asked
+    return call
 
 
-class WatchedStrategy:
-    """A strategy that is counted and timed. What it raises is raised: what then becomes of queues is not known here."""
+class ContainedStrategy:
+    """A strategy that is counted and timed. What it raises is raised: the caller decides about queues."""
 
     def __init__(self, calls: Calls, plugin: str, strategy: AllocationStrategy) -> None:
         self.name, self._strategy = strategy.name, strategy
-        self._allocate = _Asked(calls, Implementation(plugin, _STRATEGIES, _listed(strategy.allocate)))
+        self._allocate = _PluginFunction(calls, Implementation(plugin, _STRATEGIES, _listed(strategy.allocate)))
 
     def allocate(self, member: str, members: Sequence[str], queues: Sequence[MessageQueue]) -> list[MessageQueue]:
         found: list[MessageQueue] = self._allocate(member, members, queues)
@@ -97,27 +97,27 @@ class WatchedStrategy:
         return f"<strategy {self.name}: {self._strategy!r}>"
 
 
-class _WatchedRemarks(WatchedStrategy):
+class _ContainedRemarks(ContainedStrategy):
     """One that says what a person should know."""
 
     def __init__(self, calls: Calls, plugin: str, strategy: AllocationStrategy, remarks: Remarks) -> None:
         super().__init__(calls, plugin, strategy)
-        self._remarks = _Asked(calls, Implementation(plugin, _STRATEGIES, _listed(remarks.remarks)))
+        self._remarks = _PluginFunction(calls, Implementation(plugin, _STRATEGIES, _listed(remarks.remarks)))
 
     def remarks(self, members: Sequence[str], queues: Sequence[MessageQueue]) -> Sequence[str]:
         found: Sequence[str] = self._remarks(members, queues)
         return found
 
 
-def watched_strategy(calls: Calls, plugin: str, strategy: AllocationStrategy) -> AllocationStrategy:
+def contained_strategy(calls: Calls, plugin: str, strategy: AllocationStrategy) -> AllocationStrategy:
     if isinstance(strategy, Remarks):
-        return _WatchedRemarks(calls, plugin, strategy, strategy)
-    return WatchedStrategy(calls, plugin, strategy)
+        return _ContainedRemarks(calls, plugin, strategy, strategy)
+    return ContainedStrategy(calls, plugin, strategy)
 
 
 def contained_handler(calls: Calls, plugin: str, code: int, handler: BoxHandler) -> BoxHandler:
     """A box's handler that always answers: BoxFailed where it raised, or answered what it must not."""
-    ask = _Asked(calls, Implementation(plugin, "register_broker_handlers", handler))
+    ask = _PluginFunction(calls, Implementation(plugin, "register_broker_handlers", handler))
 
     def answered(request: BoxRequest) -> BoxAnswer | BoxFailed | None:
         try:

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from framework.errors import shorten
-from framework.hooks.theirs import discard, theirs_awaited
+from framework.hooks.failures import discard, plugin_failure_awaited
 from framework.hooks.verdict import TryAgain
 from framework.model.delivery import Delivery
 from framework.model.outcome import RetryLater
@@ -50,7 +50,7 @@ class Around:
         except TryAgain as wish:
             return self._again(wish)
         except BaseException as error:  # noqa: BLE001 - border: a hook's
-            self._calls.failed(self._each, theirs_awaited(error) if is_async else error)
+            self._calls.failed(self._each, plugin_failure_awaited(error) if is_async else error)
             return None
         finally:
             self._calls.timed(self._each, self._calls.now() - began)
@@ -69,7 +69,7 @@ class Around:
             return self._again(wish)
         except BaseException as raised:  # noqa: BLE001 - border: a hook's
             if raised is not error:
-                self._calls.failed(self._each, theirs_awaited(raised) if is_async else raised)
+                self._calls.failed(self._each, plugin_failure_awaited(raised) if is_async else raised)
         finally:
             self._calls.timed(self._each, self._calls.now() - began)
         return None

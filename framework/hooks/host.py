@@ -22,12 +22,12 @@ from pydantic import BaseModel, ValidationError
 from framework.errors import ConfigurationError, ConfigurationMistakes, Findings, nearest
 from framework.hooks import specs
 from framework.hooks.calls import Calls, Implementation
-from framework.hooks.contained import watched_strategy
+from framework.hooks.contained import contained_strategy
+from framework.hooks.failures import plugin_failure
 from framework.hooks.inspection import made, plugin_in, settings_model
 from framework.hooks.markers import PROJECT
-from framework.hooks.offers import Offers
+from framework.hooks.registrations import Registrations
 from framework.hooks.signatures import check, marked
-from framework.hooks.theirs import theirs
 from framework.hooks.validated import Origin, validated
 from framework.hooks.versions import check_version, going
 from framework.model.contracts import AllocationStrategy
@@ -121,10 +121,10 @@ class PluginHost:
         self.plugins = tuple(self._described())
         self.order = {hook: self.calls.order.get(hook, ()) for hook in specs.NAMES}
         """Who implements which hook, in calling order."""
-        offers = Offers(self.calls, self._implementations, self._fault)
+        offers = Registrations(self.calls, self._implementations, self._fault)
         self._strategy_owners = offers.strategy_owners
         self.strategies = offers.strategies
-        """Allocation strategies by name, as they were offered: see `watched`."""
+        """Allocation strategies by name, as they were offered: see `contained`."""
         self.expiry_policies = offers.expiry_policies
         """What to do with messages whose handlers take too long, by name; each contains its failures."""
         self.progress_stores = offers.progress_stores
@@ -175,7 +175,7 @@ class PluginHost:
         except ConfigurationMistakes as mistakes:
             self.mistakes += mistakes.mistakes
         except BaseException as error:  # noqa: BLE001 - border: a plugin's code runs when it is loaded
-            theirs(error)
+            plugin_failure(error)
             cause = str(error) if isinstance(error, ConfigurationError) else f"{type(error).__name__}: {error}"
             message = f"plugin {name!r} ({candidate.source}) cannot be loaded: {cause}"
             if candidate.is_installed:
@@ -274,9 +274,9 @@ class PluginHost:
             if each.plugin_name == plugin
         }
 
-    def watched(self, name: str, strategy: AllocationStrategy) -> AllocationStrategy:
-        """The strategy that was chosen by this name, as it is asked: its failures and time are its plugin's."""
-        return watched_strategy(self.calls, self._strategy_owners[name], strategy)
+    def contained(self, name: str, strategy: AllocationStrategy) -> AllocationStrategy:
+        """The strategy with this name, with its failures and its time counted for its plugin."""
+        return contained_strategy(self.calls, self._strategy_owners[name], strategy)
 
     def _fault(self, message: str) -> None:
         self.mistakes.append(ConfigurationError(message))

@@ -12,8 +12,8 @@ from types import ModuleType
 from pydantic import BaseModel
 
 from framework.errors import ConfigurationError, nearest
+from framework.hooks.failures import reject_coroutine
 from framework.hooks.signatures import marked
-from framework.hooks.theirs import run_through
 
 
 def plugin_in(name: str) -> object:
@@ -49,7 +49,7 @@ def settings_model(plugin: object) -> type[BaseModel] | None:
     ):
         raise ConfigurationError("register_settings must be a static method of a class that is made with its settings")
     model = kind.register_settings()  # type: ignore[attr-defined]  # it is there: it is marked
-    run_through(model, "register_settings")
+    reject_coroutine(model, "register_settings")
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
         raise ConfigurationError(f"register_settings answered {model!r}; answer a pydantic model")
     return model

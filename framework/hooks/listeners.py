@@ -1,4 +1,4 @@
-"""Told: the hooks that tell of what happens beside deliveries, each resolved once into one call.
+"""Listeners: the hooks that report what happens beside deliveries, each resolved once into one call.
 
 An attribute is None where nobody implements its hook: whoever has something to tell asks that first, and makes nothing.
 What a plugin raises, or takes long for, is contained, counted and named as for every hook.
@@ -37,10 +37,10 @@ class Listeners:
 
     def __repr__(self) -> str:
         heard = [name for name in self.__slots__ if getattr(self, name) is not None]
-        return f"<Told {', '.join(heard) or 'nobody'}>"
+        return f"<Listeners {', '.join(heard) or 'nobody'}>"
 
 
-NOBODY = Listeners()
+NO_LISTENERS = Listeners()
 
 
 def one_call(each: Callable[..., Any], those: Sequence[Any]) -> Tell | None:

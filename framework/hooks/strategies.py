@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from framework.errors import ConfigurationError, nearest
-from framework.hooks.theirs import theirs
+from framework.hooks.failures import plugin_failure
 from framework.hooks.validated import Origin, validated
 from framework.model.allocation import Allocation
 from framework.model.contracts import AllocationStrategy, TakesOptions
 
 T = TypeVar("T")
-Watched = Callable[[str, AllocationStrategy], AllocationStrategy]
+Contain = Callable[[str, AllocationStrategy], AllocationStrategy]
 
 
 def _as_it_is(_: str, strategy: AllocationStrategy) -> AllocationStrategy:
@@ -28,11 +28,11 @@ def choose(
     strategies: Mapping[str, AllocationStrategy],
     path: tuple[str, ...],
     origin: Origin,
-    watched: Watched = _as_it_is,
+    contained: Contain = _as_it_is,
 ) -> AllocationStrategy:
     """The strategy for what was written at `path`; raises ConfigurationError (or several) with file and line.
 
-    `watched(name, strategy)` is what is asked in its place, and in that of one that another's option speaks of.
+    `contained(name, strategy)` is called in the strategy's place, and for one that another strategy's option names.
     """
     name, here = allocation.name, (*path, allocation.name)
     place = origin.place(*here) or origin.place(*path)
@@ -41,16 +41,16 @@ def choose(
         if not isinstance(strategy, TakesOptions):
             if allocation.options:
                 raise ConfigurationError(f"{'.'.join(path)}: the strategy {name!r} has no options", place=place)
-            return watched(name, strategy)
+            return contained(name, strategy)
         options = validated(strategy.options, allocation.options, here, origin)
         configured = strategy.configured(
-            options, lambda inner, option: choose(inner, strategies, (*here, option), origin, watched)
+            options, lambda inner, option: choose(inner, strategies, (*here, option), origin, contained)
         )
-        return watched(name, configured)
+        return contained(name, configured)
     except ConfigurationError:
         raise
     except BaseException as error:
-        theirs(error)
+        plugin_failure(error)
         reason = f"the strategy {name!r} failed: {type(error).__name__}: {error}"
         raise ConfigurationError(f"{'.'.join(path)}: {reason}", place=place) from error
 

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ValidationError
 
 from framework.errors import ConfigurationError, ConfigurationMistakes, Findings
-from framework.hooks.theirs import theirs
-from framework.hooks.unknown import unknown_keys
+from framework.hooks.failures import plugin_failure
+from framework.hooks.unknown_keys import unknown_keys
 
 
 class Origin(Protocol):
@@ -37,7 +37,7 @@ def validated(
     try:
         made, wrong = _tried(model, values)
     except BaseException as error:
-        theirs(error)
+        plugin_failure(error)
         reason = f"checking it failed: {type(error).__name__}: {error}"
         raise ConfigurationError(f"{'.'.join(path)}: {reason}", place=origin.place(*path)) from error
     if made is not None and not wrong:

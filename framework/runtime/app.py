@@ -25,7 +25,7 @@ from framework.runtime.administration import AppAdministration
 from framework.runtime.build.collect import unknown_groups
 from framework.runtime.build.connect import Patience, cluster_options
 from framework.runtime.build.plans import group_plans
-from framework.runtime.build.remembering import Onces, close_onces
+from framework.runtime.build.stores import Onces, close_onces
 from framework.runtime.companions import Companions
 from framework.runtime.engine_groups import TakenGroups, takings
 from framework.runtime.group.group import ConsumerGroup

@@ -12,7 +12,7 @@ from typing import Any
 
 import structlog
 
-from framework.hooks.theirs import theirs_awaited
+from framework.hooks.failures import plugin_failure_awaited
 from framework.net.task_tree import TaskTree
 
 log = structlog.get_logger()
@@ -64,7 +64,7 @@ async def _contained(work: Coroutine[Any, Any, None]) -> None:
     try:
         await work
     except BaseException as error:  # noqa: BLE001 - border: what is none of Exception's would end the loop
-        raise theirs_awaited(error) from error.__cause__
+        raise plugin_failure_awaited(error) from error.__cause__
 
 
 def _failed(name: str, error: BaseException) -> None:

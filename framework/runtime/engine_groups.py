@@ -12,8 +12,8 @@ import structlog
 
 from framework.declare import Consumer, ConsumerSpec
 from framework.errors import ConfigurationError, ConfigurationMistakes, Findings
+from framework.hooks.failures import plugin_failure, plugin_failure_awaited
 from framework.hooks.host import PluginHost
-from framework.hooks.theirs import theirs, theirs_awaited
 from framework.model.contracts import Taken, TakesGroups, Taking
 from framework.model.namespaces import unwrap, wrap
 from framework.model.reserved import GROUP_LENGTH_MAX, check_name, check_topic
@@ -46,7 +46,7 @@ class _Group:
         try:
             return what(self.taken)
         except BaseException as error:  # border: a plugin's code
-            theirs(error)
+            plugin_failure(error)
             if not self.has_failed:
                 self.has_failed = True
                 log.exception("engine failed", engine=self.engine, group=self.taking.group)
@@ -70,7 +70,7 @@ def asked(spec: ConsumerSpec, method: str, work: Callable[[], T]) -> T:
             raise
         raise ConfigurationError(f"consumer {spec.name!r}: {error}", place=spec.place) from error
     except BaseException as error:  # border: a plugin's code
-        theirs(error)
+        plugin_failure(error)
         reason = f"engine {spec.engine!r}: {method}() failed: {type(error).__name__}: {error}"
         raise ConfigurationError(f"consumer {spec.name!r}: {reason}", place=spec.place) from error
 
@@ -136,7 +136,7 @@ class TakenGroups:
         try:
             await self._workers.run(group.taken.run)
         except BaseException as error:  # border: a plugin's code. It goes over its own troubles; this is a mistake
-            theirs_awaited(error)
+            plugin_failure_awaited(error)
             log.exception("engine failed", engine=group.engine, group=group.taking.group)
 
     async def stop(self, drain_ms: int) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import structlog
 
 from framework.errors import shorten
-from framework.hooks.theirs import theirs_awaited
+from framework.hooks.failures import plugin_failure_awaited
 from framework.net.task_tree import TaskTree
 from framework.ports import Workers
 from framework.runtime.dormant import Dormant
@@ -96,7 +96,7 @@ class _Question:
         try:
             return await self._answered()
         except BaseException as error:  # noqa: BLE001 - border: what is none of Exception's would end the loop
-            raise theirs_awaited(error) from error.__cause__
+            raise plugin_failure_awaited(error) from error.__cause__
 
     async def _answered(self) -> object:
         gate = self._gate

@@ -22,7 +22,7 @@ from framework.core.attendance import Attendance
 from framework.core.backoff import Backoff
 from framework.core.rolls import Roll, Rolls
 from framework.errors import AWAY, FrameworkError, is_said
-from framework.hooks.theirs import theirs
+from framework.hooks.failures import plugin_failure
 from framework.model.contracts import AllocationStrategy, Remarks
 from framework.model.queue import MessageQueue
 from framework.model.reserved import RETRY_PREFIX
@@ -250,7 +250,7 @@ class RebalanceLoop:
                 list(self._strategy.remarks(members, sorted(queues))) if isinstance(self._strategy, Remarks) else []
             )
         except BaseException as error:  # noqa: BLE001 - border: a strategy may be a plugin's
-            theirs(error)
+            plugin_failure(error)
             return f"allocation {self._strategy.name!r} failed: {type(error).__name__}: {error}"
         if topic == self._topics[0] and listed != self._seen:
             self._seen = listed

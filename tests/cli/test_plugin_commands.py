@@ -13,7 +13,7 @@ from framework.cli import main
 from framework.cli.exit_codes import ExitCode
 from framework.hooks import hookimpl
 from framework.hooks.host import PluginHost
-from framework.hooks.offers import OUR_COMMANDS
+from framework.hooks.registrations import OUR_COMMANDS
 
 Capture = pytest.CaptureFixture[str]
 

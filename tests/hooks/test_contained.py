@@ -93,7 +93,7 @@ class Ticks:
 
 
 def chosen(host: PluginHost, name: str, **options: Any) -> AllocationStrategy:
-    return choose(Allocation(name, options), host.strategies, ("allocation",), AppSettings(), host.watched)
+    return choose(Allocation(name, options), host.strategies, ("allocation",), AppSettings(), host.contained)
 
 
 def test_a_slow_strategy_is_counted_and_said_once_with_its_plugin_and_its_time() -> None:

@@ -14,7 +14,7 @@ from framework.core.window import Window
 from framework.errors import BodyUnavailable
 from framework.hooks import ChunkSummary, hookimpl
 from framework.hooks.host import PluginHost
-from framework.hooks.listeners import NOBODY
+from framework.hooks.listeners import NO_LISTENERS
 from framework.model.queue import MessageQueue
 from framework.testing import Cluster, Harness, Story
 from framework.testing.story import all_handled, tell
@@ -69,18 +69,18 @@ def hosted(**objects: object) -> PluginHost:
 
 def test_nobody_is_told_what_nobody_listens_to() -> None:
     """Each is None then: whoever has something to tell asks that, and makes nothing."""
-    told = hosted().calls.beside
+    told = hosted().calls.listeners
 
     assert [None] * len(BEYOND) == [getattr(told, name) for name in BEYOND]
-    assert "<Told nobody>" == repr(told) == repr(NOBODY)
+    assert "<Listeners nobody>" == repr(told) == repr(NO_LISTENERS)
 
 
 def test_several_are_told_in_calling_order_and_one_that_raises_stops_no_other() -> None:
     one, two = Watch(fails=True), Watch()
     host = hosted(one=one, two=two)
 
-    assert host.calls.beside.queue_held is not None
-    host.calls.beside.queue_held("billing", MessageQueue("orders", "broker-a", 0), "count")
+    assert host.calls.listeners.queue_held is not None
+    host.calls.listeners.queue_held("billing", MessageQueue("orders", "broker-a", 0), "count")
 
     assert one.held == two.held == [("orders@broker-a:0", "count")]
     assert {"one": 1} == host.calls.failures

@@ -41,11 +41,11 @@ TOLD: dict[str, Told] = {
     "before_consume": lambda calls: [before(DELIVERY) for before in calls.before],
     "around_consume": lambda calls: [run_sync(around.enter(DELIVERY, is_async=False)) for around in calls.around],
     "after_consume": lambda calls: [after(DELIVERY, Ack(), 0.0, "success") for after in calls.after],
-    "after_chunk": lambda calls: _heard(calls.beside.after_chunk)(ChunkSummary("billing", QUEUE, 1, 0.1, 1)),
-    "delivery_stuck": lambda calls: _heard(calls.beside.delivery_stuck)(DELIVERY, 17),
-    "assignment_changed": lambda calls: _heard(calls.beside.assignment_changed)("billing", [QUEUE], []),
-    "offsets_committed": lambda calls: _heard(calls.beside.offsets_committed)("billing", {QUEUE: 7}),
-    "queue_held": lambda calls: _heard(calls.beside.queue_held)("billing", QUEUE, "count"),
+    "after_chunk": lambda calls: _heard(calls.listeners.after_chunk)(ChunkSummary("billing", QUEUE, 1, 0.1, 1)),
+    "delivery_stuck": lambda calls: _heard(calls.listeners.delivery_stuck)(DELIVERY, 17),
+    "assignment_changed": lambda calls: _heard(calls.listeners.assignment_changed)("billing", [QUEUE], []),
+    "offsets_committed": lambda calls: _heard(calls.listeners.offsets_committed)("billing", {QUEUE: 7}),
+    "queue_held": lambda calls: _heard(calls.listeners.queue_held)("billing", QUEUE, "count"),
 }
 """How each hook is told, but for those that are asked at load."""
 

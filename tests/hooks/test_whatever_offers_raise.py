@@ -25,7 +25,7 @@ from framework.model.queue import MessageQueue
 from framework.net.real_world import real_world
 from framework.runtime.build.codecs import with_codec
 from framework.runtime.build.collect import gather
-from framework.runtime.build.remembering import opened_store
+from framework.runtime.build.stores import opened_store
 from framework.runtime.engine_groups import TakenGroups
 from framework.runtime.report.counting import EngineFigures
 from framework.services.call.once import Once
@@ -88,7 +88,7 @@ def test_a_strategy(*, is_late: bool, raises: Raises) -> None:
     asked = late(raises) if is_late else raises
     strategy = SimpleNamespace(name="acme", allocate=asked, remarks=asked)
     host = host_of(strategies=[strategy])
-    chosen: Any = choose(Allocation("acme", {}), host.strategies, ("allocation",), AppSettings(), host.watched)
+    chosen: Any = choose(Allocation("acme", {}), host.strategies, ("allocation",), AppSettings(), host.contained)
 
     with pytest.raises(Exception):  # noqa: B017 - whichever it is, no other is let through
         chosen.allocate("a", ["a"], [QUEUE])
@@ -126,7 +126,7 @@ def test_a_strategy_s_options(at: str, raises: Raises) -> None:
     Striped.is_known = True
 
     with pytest.raises(ConfigurationError, match="acme"):
-        choose(Allocation("acme", {}), host.strategies, ("allocation",), AppSettings(), host.watched)
+        choose(Allocation("acme", {}), host.strategies, ("allocation",), AppSettings(), host.contained)
 
 
 @whatever

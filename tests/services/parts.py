@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from framework.core.budget import Budget
 from framework.core.chunk import Chunk
 from framework.core.window import Window
-from framework.hooks.listeners import NOBODY
+from framework.hooks.listeners import NO_LISTENERS
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.testing.sim.run import run_on
@@ -42,7 +42,7 @@ class LoopClock:
 class Plan:
     """A group's plan, as far as an owned queue asks for it."""
 
-    listeners = NOBODY
+    listeners = NO_LISTENERS
 
     def __init__(self, name: str = "billing") -> None:
         self.name = name

@@ -1,4 +1,4 @@
 """Settings, handlers and plugins become plans. Nothing here is awaited or started.
 
-Open to other rooms: `collect`, `connect`, `plans`, `remembering`.
+Open to other rooms: `collect`, `connect`, `plans`, `stores`.
 """

@@ -14,7 +14,7 @@ from framework.declare import ConsumerSpec
 from framework.declare.arguments import Argument
 from framework.declare.decoding import Decoder, shown
 from framework.errors import BodyUndecodable, ConfigurationError, nearest, shorten
-from framework.hooks.theirs import discard, run_through, theirs
+from framework.hooks.failures import discard, plugin_failure, reject_coroutine
 from framework.model.contracts import Codec, Encodes
 
 
@@ -47,16 +47,16 @@ def _encode(spec: ConsumerSpec, codec: Codec) -> Callable[[object], bytes]:
         convert = codec.encoder(topic)
         _check_function(convert, "encoder()")
     except BaseException as error:
-        theirs(error)
+        plugin_failure(error)
         raise ConfigurationError(f"{where}, @publishes({topic!r}): {_said(error)}", place=spec.place) from error
 
     def encode(value: object) -> bytes:
         kind = type(value).__name__
         try:
             body = convert(value)
-            run_through(body, "its encoder")
+            reject_coroutine(body, "its encoder")
         except BaseException as error:
-            theirs(error)
+            plugin_failure(error)
             raise TypeError(f"codec {name!r} makes no body of a {kind}: {type(error).__name__}: {error}") from error
         if not isinstance(body, bytes):
             raise TypeError(f"codec {name!r} made a {type(body).__name__} of a {kind}; it must answer bytes")
@@ -82,7 +82,7 @@ def _decoded(argument: Argument, spec: ConsumerSpec, codec: Codec) -> Argument:
         convert = codec.decoder(argument.annotation, argument.name)
         _check_function(convert, "decoder()")
     except BaseException as error:
-        theirs(error)
+        plugin_failure(error)
         message = f"consumer {spec.name!r}: codec {spec.codec!r}, parameter {argument.name!r}: {_said(error)}"
         raise ConfigurationError(message, place=spec.place) from error
     return replace(argument, decode=_contained(convert, argument.annotation, spec.codec))
@@ -97,11 +97,11 @@ def _contained(convert: Callable[[bytes], object], annotation: Any, codec: str) 
     def decode(body: bytes) -> object:
         try:
             value = convert(body)
-            run_through(value, "its decoder")
+            reject_coroutine(value, "its decoder")
         except (BodyUndecodable, *HOLDS):
             raise
         except BaseException as error:  # noqa: BLE001 - border: a plugin's
-            theirs(error)
+            plugin_failure(error)
             raise BodyUndecodable(f"not a {name}: {type(error).__name__}") from None
         return value
 

@@ -22,7 +22,7 @@ from framework.core import limits
 from framework.declare import Consumer, ConsumerSpec
 from framework.declare.gathering import Mistaken, gathering
 from framework.errors import ConfigurationError, ConfigurationMistakes, Findings, FrameworkError, nearest, shorten
-from framework.hooks.theirs import theirs
+from framework.hooks.failures import plugin_failure
 from framework.model.namespaces import unwrap
 from framework.settings.schema import AppSettings, ConsumerSettings, alike
 
@@ -257,7 +257,7 @@ def _imported(name: str) -> ModuleType:
         place = f"{error.filename}:{error.lineno}" if error.filename else None
         raise ConfigurationError(f"importing {name}: {error.msg}", place=place) from error
     except BaseException as error:  # border: the user's module
-        theirs(error)
+        plugin_failure(error)
         message = f"importing {name}: {type(error).__name__}: {error}"
         raise ConfigurationError(message, place=_line_of(error)) from error
 

@@ -11,7 +11,7 @@ from framework.model.namespaces import unwrapping
 from framework.runtime.group.plan import Handling
 
 
-def seen_from_inside(handling: Handling, namespace: str) -> Handling:
+def without_namespace(handling: Handling, namespace: str) -> Handling:
     """The same handling, whose calls are given messages without the namespace."""
     seen, call, key_of, batching = unwrapping(namespace), handling.call, handling.key_of, handling.batching
     if batching is not None:

@@ -21,8 +21,8 @@ from framework.ports import World
 from framework.runtime.build.codecs import with_codec
 from framework.runtime.build.collect import max_retries_of, mixture, over_maximum, same_topic, without_meaning
 from framework.runtime.build.folders import folder_of
-from framework.runtime.build.namespaced import seen_from_inside
-from framework.runtime.build.remembering import Onces, once_for
+from framework.runtime.build.namespaced import without_namespace
+from framework.runtime.build.stores import Onces, once_for
 from framework.runtime.engine_groups import asked, takes
 from framework.runtime.group.plan import GroupPlan, Handling, Keeping
 from framework.runtime.reports import Reports
@@ -107,7 +107,7 @@ def _plan(group: str, specs: list[ConsumerSpec], parts: _Parts, findings: Findin
         findings.note(*without_meaning(group, specs[0], settings))
     findings.note(*over_maximum(specs, settings))
     path = ("consumers", group, "allocation")
-    strategy = tried(lambda: choose(chosen.allocation, host.strategies, path, settings, host.watched))
+    strategy = tried(lambda: choose(chosen.allocation, host.strategies, path, settings, host.contained))
     for_expiry = ("consumers", group, "expiry")
     expiry = tried(lambda: named("expiry policy", chosen.expiry, host.expiry_policies, for_expiry, settings))
     once = tried(lambda: once_for(group, specs, settings, host.dedup_stores, world, parts.onces))
@@ -122,7 +122,7 @@ def _plan(group: str, specs: list[ConsumerSpec], parts: _Parts, findings: Findin
     trace = traces[group] if chosen.trace else None
 
     def inside(handling: Handling) -> Handling:
-        return seen_from_inside(handling, namespace) if namespace else handling
+        return without_namespace(handling, namespace) if namespace else handling
 
     return GroupPlan(
         name=name,
@@ -142,7 +142,7 @@ def _plan(group: str, specs: list[ConsumerSpec], parts: _Parts, findings: Findin
         broadcasting=place,
         progress=progress,
         trace=trace,
-        listeners=host.calls.beside,
+        listeners=host.calls.listeners,
         namespace=namespace,
     )
 

@@ -16,7 +16,7 @@ from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.model.reserved import progress_topic
 from framework.ports import Files, World
-from framework.runtime.build.remembering import opened_store
+from framework.runtime.build.stores import opened_store
 from framework.runtime.group.parts import GroupParts
 from framework.runtime.group.plan import Keeping
 from framework.services.offsets.asked_store import AskedStore

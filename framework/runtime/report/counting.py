@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import structlog
 
-from framework.hooks.theirs import theirs
+from framework.hooks.failures import plugin_failure
 from framework.model.contracts import Counting, Runner
 
 log = structlog.get_logger()
@@ -27,7 +27,7 @@ class EngineFigures:
             try:
                 figures.update(runner.figures(group))
             except BaseException as error:  # border: a plugin's
-                theirs(error)
+                plugin_failure(error)
                 if name not in self._failed:
                     self._failed.add(name)
                     log.exception("engine counts unavailable", engine=name)

@@ -21,7 +21,7 @@ Value = Callable[[Message, Delivery | None], object]
 
 
 class Arguments:
-    """What the function is given, for whoever fills it in without a call an argument."""
+    """What the function takes, for callers that pass it without a call per argument."""
 
     __slots__ = ("convert", "errors", "function", "refused", "takes", "undecodable")
 
@@ -29,12 +29,12 @@ class Arguments:
         self.function: Callable[..., Any] = spec.function
         self.undecodable = undecodable
         self.takes: str | None = None
-        """What it takes beside or instead of a body: "message", "delivery" or "" for nothing; None for all that is not
-        as simple, where only `invocation_of` knows how it is called."""
+        """What it takes beside or instead of a body: "message", "delivery" or "" for nothing; None where it takes more,
+        and only `invocation_of` knows how it is called."""
         self.convert: Decode | None = None
         """How its body is made, where it takes one; it may raise one of `errors`, which `refused` makes one of ours."""
         self.errors: tuple[type[Exception], ...] = ()
-        self.refused: Callable[[Exception], Exception] = _as_it_is
+        self.refused: Callable[[Exception], Exception] = _unchanged
         wants, first = [each.wants for each in spec.arguments], spec.arguments[0]
         if any(each.by_name or each.resource is not None or each.many for each in spec.arguments):
             return
@@ -45,7 +45,7 @@ class Arguments:
             self.convert, self.errors, self.refused = first.decode.convert, first.decode.errors, first.decode.refused
 
 
-def _as_it_is(error: Exception) -> Exception:
+def _unchanged(error: Exception) -> Exception:
     return error
 
 
@@ -64,22 +64,19 @@ def invocation_of(
             *[value(message, delivery) for value in by_place],
             **{name: value(message, delivery) for name, value in by_name},
         )
-    given = Arguments(spec, undecodable)
-    if given.takes is not None:
-        return _of_given(given)
-    if len(by_place) == 1:
-        (only,) = by_place
-        return lambda message, delivery: function(only(message, delivery))
+    arguments = Arguments(spec, undecodable)
+    if arguments.takes is not None:
+        return _without_calls(arguments)
     if len(by_place) == 2:
         one, two = by_place
         return lambda message, delivery: function(one(message, delivery), two(message, delivery))
     return lambda message, delivery: function(*[value(message, delivery) for value in by_place])
 
 
-def _of_given(given: Arguments) -> Callable[..., Any]:
-    """The same for what most handlers take, without a call an argument."""
-    function, convert, errors, refused = given.function, given.convert, given.errors, given.refused
-    undecodable = given.undecodable
+def _without_calls(arguments: Arguments) -> Callable[..., Any]:
+    """The same for what most handlers take, without a call per argument."""
+    function, convert, errors, refused = arguments.function, arguments.convert, arguments.errors, arguments.refused
+    undecodable = arguments.undecodable
     if convert is None:
         return lambda message, _=None: function(message)
     made = convert
@@ -111,7 +108,7 @@ def _of_given(given: Arguments) -> Callable[..., Any]:
         undecodable.row = 0
         return function(value, delivery)
 
-    return {"": alone, "message": with_message, "delivery": with_delivery}[given.takes or ""]
+    return {"": alone, "message": with_message, "delivery": with_delivery}[arguments.takes or ""]
 
 
 def scope_of(spec: ConsumerSpec, values: Values) -> Scope:
@@ -124,22 +121,22 @@ def _scoped(spec: ConsumerSpec, scope: Scope, fill: Sequence[Value]) -> Callable
 
     def invoke(message: Message, delivery: Delivery | None) -> object:
         row = [value(message, delivery) for value in fill]
-        given = {Message: message, Delivery: delivery}
-        return around(lambda made: filled(spec, row, made), given)
+        of_message = {Message: message, Delivery: delivery}
+        return around(lambda made: called_with(spec, row, made), of_message)
 
     return invoke
 
 
-def filled(spec: ConsumerSpec, row: Sequence[object], made: Values) -> Any:
-    """The function called with these; what a call has opened takes the place of what was not open yet."""
+def called_with(spec: ConsumerSpec, row: Sequence[object], made: Values) -> Any:
+    """The function called with these values; resources that were opened for this call replace those in `row`."""
     by_place: list[object] = []
     by_name: dict[str, object] = {}
     for argument, value in zip(spec.arguments, row, strict=True):
-        given = value if argument.resource is None else made[argument.resource]
+        filled = value if argument.resource is None else made[argument.resource]
         if argument.by_name:
-            by_name[argument.name] = given
+            by_name[argument.name] = filled
         else:
-            by_place.append(given)
+            by_place.append(filled)
     return spec.function(*by_place, **by_name)
 
 

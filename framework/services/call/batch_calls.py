@@ -18,7 +18,7 @@ from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import RetryLater, Suspend
 from framework.ports import Clock
-from framework.services.call.arguments import filled, scope_of, value_of
+from framework.services.call.arguments import called_with, scope_of, value_of
 from framework.services.call.around import OpenContexts
 from framework.services.call.deliver import DeliveryHooks, Judge, Rules
 from framework.services.call.publishing import Means
@@ -88,13 +88,13 @@ async def results_of(batching: Batching, messages: Sequence[Message], in_thread:
 
 
 class _Shape:
-    """What the handler takes, and how its deliveries begin and end."""
+    """What the handler takes, and who judges its results."""
 
     def __init__(self, spec: ConsumerSpec, hooks: DeliveryHooks, clock: Clock, rules: Rules, values: Values) -> None:
         self.spec, self.in_order = spec, spec.orderly
         self.arounds, self.is_explicit = tuple(hooks.around), rules.explicit_ack
         self.scope, self.shared = scope_of(spec, values), values
-        self.ends = Judge(spec, hooks, clock, rules)
+        self.judge = Judge(spec, hooks, clock, rules)
         self.arguments = spec.arguments
         self.values = [value_of(each, rules.undecodable, values) for each in spec.arguments]
 
@@ -107,23 +107,23 @@ class _Batch:
     """One batch on its way."""
 
     def __init__(self, shape: _Shape, messages: Sequence[Message]) -> None:
-        self._shape, ends = shape, shape.ends
+        self._shape, judge = shape, shape.judge
         self._contexts = OpenContexts(shape.arounds, shape.spec.is_async, shape.is_explicit)
         """What plugins hold around the run, by their messages' places in `given`."""
         self._deliveries: list[Delivery] = []
         self._results: list[object] = []
         self.given: list[int] = []
-        """Indexes of those that the handler is given."""
+        """Indexes of the messages that the handler takes."""
         self._rows: list[list[object]] = []
         for index, message in enumerate(messages):
-            delivery = ends.begin(message, index)
+            delivery = judge.begin(message, index)
             self._deliveries.append(delivery)
-            result: object = ends.verdict(delivery)
+            result: object = judge.verdict(delivery)
             if result is None:
                 try:
                     self._rows.append([value(message, delivery) for value in shape.values])
                 except BaseException as error:  # noqa: BLE001 - border: the handler's, for its models may hold code
-                    result = ends.judged(message, failure_at_once(error))
+                    result = judge.judged(message, failure_at_once(error))
                 else:
                     self.given.append(index)
             self._results.append(result)
@@ -138,9 +138,9 @@ class _Batch:
             for at, argument in enumerate(shape.arguments)
         ]
         if not shape.scope:
-            return filled(shape.spec, columns, shape.shared)
+            return called_with(shape.spec, columns, shape.shared)
         around = shape.scope.around if shape.spec.is_async else shape.scope.around_at_once
-        return around(lambda made: filled(shape.spec, columns, made), {})
+        return around(lambda made: called_with(shape.spec, columns, made), {})
 
     async def enter(self) -> None:
         """Enter what plugins hold around the run, message by message. One that is not to be handled now is taken away,
@@ -155,7 +155,7 @@ class _Batch:
                 continue
             await self._contexts.leave({at: verdict}, at=at)
             del self.given[at], self._rows[at]
-            self._results[index] = self._shape.ends.judged(self._deliveries[index].message, verdict)
+            self._results[index] = self._shape.judge.judged(self._deliveries[index].message, verdict)
             if self._shape.in_order:
                 del self.given[at:], self._rows[at:], self._results[index + 1 :], self._deliveries[index + 1 :]
 
@@ -166,9 +166,9 @@ class _Batch:
         return values
 
     def settle(self, values: Sequence[object]) -> list[object]:
-        ends, shown = self._shape.ends, None
+        judge, shown = self._shape.judge, None
         for index, each in zip(self.given, values, strict=True):
-            result = ends.judged(self._deliveries[index].message, each)
+            result = judge.judged(self._deliveries[index].message, each)
             if result is not None and not isinstance(result, HOLDS):
                 judged = result_of(result)
                 if judged.error is not None and judged.error is shown:
@@ -176,5 +176,5 @@ class _Batch:
                 shown = judged.error or shown
             self._results[index] = result
         for delivery, result in zip(self._deliveries, self._results, strict=True):
-            ends.told(delivery, result)
+            judge.report(delivery, result)
         return self._results

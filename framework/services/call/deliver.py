@@ -25,7 +25,7 @@ from framework.model.retrying import Retry
 from framework.ports import Clock
 from framework.services.call.arguments import Arguments, invocation_of
 from framework.services.call.around import surrounded
-from framework.services.call.in_place import watched_in_place
+from framework.services.call.in_place import hooked_in_place
 from framework.services.call.once import Once
 from framework.services.call.publishing import InThread, Means, published
 from framework.services.call.run_once import failure_at_once, failure_awaited
@@ -39,13 +39,13 @@ SUCCESS = Ack()
 
 @dataclass(frozen=True, slots=True)
 class DeliveryHooks:
-    """What plugins and observers implement, in calling order; each contains its own failures."""
+    """Hooks of plugins and observers, in calling order; each contains its own failures."""
 
     before: Sequence[Before] = ()
     after: Sequence[After] = ()
     around: Sequence[Around] = ()
     calls: Calls | None = None
-    """Whose `before` and `after` these are, where they are nobody else's: they may then be called in place."""
+    """The plugins' calls, where `before` and `after` hold nothing else: they may then be called in place."""
 
     def __bool__(self) -> bool:
         return bool(self.before or self.after or self.around)
@@ -53,7 +53,7 @@ class DeliveryHooks:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the group's settings say about the ends of its handlers."""
+    """What the group's settings say about the results of its handlers."""
 
     undecodable: Undecodable = field(default_factory=lambda: Undecodable("", "dead_letter", 0))
     explicit_ack: bool = False
@@ -79,21 +79,21 @@ def call_for(
         invoke = _publishing(spec, invoke, means, is_explicit=rules.explicit_ack)
     if hooks.around:  # within `once`, since a repeat is not run; around publishing, so that what is sent is part of it
         invoke = surrounded(invoke, hooks.around, is_async=is_async, is_explicit=rules.explicit_ack)
-    ends = Judge(spec, hooks, clock, rules)
+    judge = Judge(spec, hooks, clock, rules)
     if spec.once_ms:
         assert once is not None, "somebody must remember what was handled"
-        return _async_once(invoke, ends, once, spec)
+        return _async_once(invoke, judge, once, spec)
     arguments = Arguments(spec, rules.undecodable)
     if hooks:
         if not is_async:
-            return _sync_watched(invoke, ends)
-        call = _async_watched(invoke, ends)
+            return _sync_with_hooks(invoke, judge)
+        call = _async_with_hooks(invoke, judge)
         if hooks.calls is None or hooks.around or spec.publishes:
             return call
-        return watched_in_place(arguments, invoke, call, ends, hooks.calls)
-    begin = ends.begin if any(each.wants in {"delivery", "resource"} for each in spec.arguments) else None
+        return hooked_in_place(arguments, invoke, call, judge, hooks.calls)
+    begin = judge.begin if any(each.wants in {"delivery", "resource"} for each in spec.arguments) else None
     if rules.explicit_ack or spec.retry is not None:
-        return _async_judged(invoke, begin, ends) if is_async else _sync_judged(invoke, begin, ends)
+        return _async_judged(invoke, begin, judge) if is_async else _sync_judged(invoke, begin, judge)
     if arguments.takes == "message" and arguments.convert is None and not spec.publishes:
         return spec.function
     # For an async handler, too: what it gives is awaited by whoever calls this.
@@ -125,7 +125,7 @@ def _in_thread(invoke: Callable[..., Any], in_thread: InThread) -> Callable[[Mes
     return lambda message, delivery: in_thread(lambda: invoke(message, delivery))
 
 
-def _async_once(invoke: Callable[..., Any], ends: Judge, once: Once, spec: ConsumerSpec) -> Callable[[Message], Any]:
+def _async_once(invoke: Callable[..., Any], judge: Judge, once: Once, spec: ConsumerSpec) -> Callable[[Message], Any]:
     key_of, keep_ms = None if spec.by_key else spec.key, spec.once_ms
 
     async def handle(message: Message, delivery: Delivery) -> object:
@@ -133,142 +133,142 @@ def _async_once(invoke: Callable[..., Any], ends: Judge, once: Once, spec: Consu
             value = await invoke(message, delivery)
         except BaseException as error:  # noqa: BLE001 - border: the handler's
             value = failure_awaited(error)
-        return ends.judged(message, value)
+        return judge.judged(message, value)
 
     async def call(message: Message) -> object:
-        delivery = ends.begin(message)
-        value: object = ends.verdict(delivery)
+        delivery = judge.begin(message)
+        value: object = judge.verdict(delivery)
         if value is None:
             try:
                 value = await once.around(delivery, handle, key_of, keep_ms)
             except CancelledError as error:
-                value = ends.failure(delivery, error)
-        return ends.told(delivery, value)
+                value = judge.failure(delivery, error)
+        return judge.report(delivery, value)
 
     return call
 
 
 def _async_judged(
-    invoke: Callable[..., Any], begin: Callable[[Message], Delivery] | None, ends: Judge
+    invoke: Callable[..., Any], begin: Callable[[Message], Delivery] | None, judge: Judge
 ) -> Callable[[Message], Any]:
-    """What is declared about ends, and nobody who listens: plain success has nothing to be judged."""
-    is_explicit = ends.is_explicit
+    """With declared retries or `explicit_ack`, and without hooks: plain success needs no judging."""
+    is_explicit = judge.is_explicit
 
     async def call(message: Message) -> object:
         try:
             value: object = await invoke(message, None if begin is None else begin(message))
         except BaseException as error:  # noqa: BLE001 - border: the handler's
             value = failure_awaited(error)
-        return None if value is None and not is_explicit else ends.judged(message, value)
+        return None if value is None and not is_explicit else judge.judged(message, value)
 
     return call
 
 
 def _sync_judged(
-    invoke: Callable[..., Any], begin: Callable[[Message], Delivery] | None, ends: Judge
+    invoke: Callable[..., Any], begin: Callable[[Message], Delivery] | None, judge: Judge
 ) -> Callable[[Message], Any]:
-    is_explicit = ends.is_explicit
+    is_explicit = judge.is_explicit
 
     def call(message: Message) -> object:
         try:
             value: object = invoke(message, None if begin is None else begin(message))
         except BaseException as error:  # noqa: BLE001 - border: the handler's
             value = failure_at_once(error)
-        return None if value is None and not is_explicit else ends.judged(message, value)
+        return None if value is None and not is_explicit else judge.judged(message, value)
 
     return call
 
 
-def _async_watched(invoke: Callable[..., Any], ends: Judge) -> Callable[[Message], Any]:
+def _async_with_hooks(invoke: Callable[..., Any], judge: Judge) -> Callable[[Message], Any]:
     """With hooks around it. On each message's way: tests/house counts what it calls."""
-    group, now, ask, tell, is_plain = ends.group, ends.now, ends.ask, ends.tell, ends.is_plain
+    group, now, before, after, is_plain = judge.group, judge.now, judge.before, judge.after, judge.is_plain
 
     async def call(message: Message) -> object:
         slot = RUNNING.get()
         if slot is None or (chunk := slot.chunk) is None:
-            delivery = ends.begin(message)
+            delivery = judge.begin(message)
         else:
             delivery = SlotDelivery(group, message, slot, chunk, now)
-        value: object = None if ask is None else ask(delivery)
+        value: object = None if before is None else before(delivery)
         if value is None:
             try:
                 value = await invoke(message, delivery)
             except BaseException as error:  # noqa: BLE001 - border: the handler's
-                value = ends.failure(delivery, error)
+                value = judge.failure(delivery, error)
             if value is None and is_plain and (slot is None or slot.verdicts is None):
-                if tell is not None:
-                    tell(delivery, SUCCESS, (now() - delivery.started) * 1000, "success")
+                if after is not None:
+                    after(delivery, SUCCESS, (now() - delivery.started) * 1000, "success")
                 return None
-            value = ends.judged(message, value)
-        return ends.told(delivery, value)
+            value = judge.judged(message, value)
+        return judge.report(delivery, value)
 
     return call
 
 
-def _sync_watched(invoke: Callable[..., Any], ends: Judge) -> Callable[[Message], Any]:
-    group, now, ask, tell, is_plain = ends.group, ends.now, ends.ask, ends.tell, ends.is_plain
+def _sync_with_hooks(invoke: Callable[..., Any], judge: Judge) -> Callable[[Message], Any]:
+    group, now, before, after, is_plain = judge.group, judge.now, judge.before, judge.after, judge.is_plain
 
     def call(message: Message) -> object:
         slot = RUNNING.get()
         if slot is None or (chunk := slot.chunk) is None:
-            delivery = ends.begin(message)
+            delivery = judge.begin(message)
         else:
             delivery = SlotDelivery(group, message, slot, chunk, now)
-        value: object = None if ask is None else ask(delivery)
+        value: object = None if before is None else before(delivery)
         if value is None:
             try:
                 value = invoke(message, delivery)
             except BaseException as error:  # noqa: BLE001 - border: the handler's
                 value = failure_at_once(error)
             if value is None and is_plain and (slot is None or slot.verdicts is None):
-                if tell is not None:
-                    tell(delivery, SUCCESS, (now() - delivery.started) * 1000, "success")
+                if after is not None:
+                    after(delivery, SUCCESS, (now() - delivery.started) * 1000, "success")
                 return None
-            value = ends.judged(message, value)
-        return ends.told(delivery, value)
+            value = judge.judged(message, value)
+        return judge.report(delivery, value)
 
     return call
 
 
-def _one_after_the_other(befores: tuple[Before, ...]) -> Before | None:
-    """One call for all; the first verdict stands, and the handler is then not called. None where nobody is asked."""
+def _first_verdict(befores: tuple[Before, ...]) -> Before | None:
+    """One call for all; the first verdict stands, and the handler is then not called. None where there are none."""
     if len(befores) <= 1:
         return befores[0] if befores else None
 
-    def ask(delivery: Delivery) -> Drop | RetryLater | None:
+    def first(delivery: Delivery) -> Drop | RetryLater | None:
         for before in befores:
             verdict = before(delivery)
             if verdict is not None:
                 return verdict
         return None
 
-    return ask
+    return first
 
 
-def _all_of_them(afters: tuple[After, ...]) -> After | None:
+def _all_in_turn(afters: tuple[After, ...]) -> After | None:
     if len(afters) <= 1:
         return afters[0] if afters else None
 
-    def tell(delivery: Delivery, outcome: Outcome, elapsed_ms: float, kind: Kind) -> None:
+    def each(delivery: Delivery, outcome: Outcome, elapsed_ms: float, kind: Kind) -> None:
         for after in afters:
             after(delivery, outcome, elapsed_ms, kind)
 
-    return tell
+    return each
 
 
 class Judge:
-    """How one handler's deliveries begin and end, where somebody asks. Shared by threads; it keeps nothing."""
+    """Begins a handler's deliveries, judges what the handler returned, calls hooks. Shared by threads; no state."""
 
-    __slots__ = ("_clock", "_is_orderly", "_retry", "_undecodable", "ask", "group", "is_explicit", "is_plain", "now",
-                 "tell")  # fmt: skip
+    __slots__ = ("_clock", "_is_orderly", "_retry", "_undecodable", "after", "before", "group", "is_explicit",
+                 "is_plain", "now")  # fmt: skip
 
     def __init__(self, spec: ConsumerSpec, hooks: DeliveryHooks, clock: Clock, rules: Rules) -> None:
         self.group, self._clock, self.now, self._is_orderly = spec.group, clock, clock.monotonic, spec.orderly
-        self.ask = _one_after_the_other(tuple(hooks.before))
-        self.tell = _all_of_them(tuple(reversed(hooks.after)))
+        self.before = _first_verdict(tuple(hooks.before))
+        self.after = _all_in_turn(tuple(reversed(hooks.after)))
         self._undecodable, self.is_explicit = rules.undecodable, rules.explicit_ack
         self.is_plain = not rules.explicit_ack and not spec.orderly
-        """Returning nothing is success, and told as such however long it took."""
+        """Returning nothing is success, and reported as such however long it took."""
         self._retry: Retry | None = spec.retry
 
     def begin(self, message: Message, at: int = 0) -> Delivery:
@@ -278,18 +278,18 @@ class Judge:
 
     def verdict(self, delivery: Delivery) -> Drop | RetryLater | None:
         """The first verdict of a hook that has one; the handler is then not called."""
-        return None if self.ask is None else self.ask(delivery)
+        return None if self.before is None else self.before(delivery)
 
     def failure(self, delivery: Delivery, error: BaseException) -> Exception:
-        """What an awaited handler raised; raised again where it is none of its own. Of one that was given up and heeds
-        it, plugins are told first.
+        """What an async handler raised; raised again where it is none of its own. Of one that timed out and heeds
+        it, plugins are called first.
         """
         if isinstance(error, CancelledError) and delivery.is_expired:
-            self.told(delivery, None)
+            self.report(delivery, None)
         return failure_awaited(error)
 
     def judged(self, message: Message, value: object) -> object:
-        """What the handler's end comes to: None for plain success, an error that holds the queue, or a result."""
+        """What the handler's result means: None for plain success, an error that holds the queue, or a Result."""
         if isinstance(value, BodyUndecodable):
             return self._undecodable.judged(message, value)
         if isinstance(value, HOLDS):
@@ -301,15 +301,15 @@ class Judge:
             value = by_policy(self._retry, value, message.attempt, age_ms)
         return value
 
-    def told(self, delivery: Delivery, value: object) -> object:
-        """Tell whoever listens, innermost first. A message that is held has not ended, and nobody is told. Of one that
-        expired they are told what was decided, when its handler ends at last.
+    def report(self, delivery: Delivery, value: object) -> object:
+        """Call the `after` hooks, innermost first; the value as it is. A message that is held is not done: nothing is
+        called. For one that timed out they get what was decided then, when its handler returns at last.
         """
-        if self.tell is not None and not isinstance(value, HOLDS):
+        if self.after is not None and not isinstance(value, HOLDS):
             elapsed_ms = (self.now() - delivery.started) * 1000
             running = delivery.running
             verdict = None if running is None else running.verdict
             result = result_of(value) if verdict is None else Result(verdict, "timed_out")
             kind = kind_of(result, elapsed_ms) if self._is_orderly else result.kind
-            self.tell(delivery, result.outcome, elapsed_ms, kind)
+            self.after(delivery, result.outcome, elapsed_ms, kind)
         return value

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from framework.core.expiry import SlotDelivery
 from framework.hooks.calls import SLOW_SECONDS, Calls
-from framework.hooks.theirs import told_nothing
+from framework.hooks.failures import reject_unrun
 from framework.model.message import Message
 from framework.model.outcome import Ack
 from framework.services.call.arguments import Arguments
@@ -24,17 +24,22 @@ if TYPE_CHECKING:
 SUCCESS = Ack()
 
 
-def watched_in_place(  # noqa: C901, PLR0915 - written out: see above
-    given: Arguments, invoke: Callable[..., Any], otherwise: Callable[[Message], Any], ends: Judge, calls: Calls
+def hooked_in_place(  # noqa: C901, PLR0915 - written out: see above
+    arguments: Arguments, invoke: Callable[..., Any], otherwise: Callable[[Message], Any], judge: Judge, calls: Calls
 ) -> Callable[[Message], Any]:
-    """The call of a handler that is watched by these hooks and nobody else; `otherwise` is the one put together.
+    """The call of a handler with these hooks and no others; `otherwise` is the one that `deliver.py` built.
 
     On each message's way: tests/house counts what it calls.
     """
-    group, now, is_plain = ends.group, ends.now, ends.is_plain
-    asked, told, failed, checked = calls.asked, calls.told, calls.failed, calls.checked
-    function, takes, convert, undecodable = given.function, given.takes, given.convert, given.undecodable
-    errors, refused = given.errors, given.refused
+    group, now, is_plain = judge.group, judge.now, judge.is_plain
+    before_hooks, after_hooks, failed, checked = calls.before_hooks, calls.after_hooks, calls.failed, calls.checked
+    function, takes, convert, undecodable = (
+        arguments.function,
+        arguments.takes,
+        arguments.convert,
+        arguments.undecodable,
+    )
+    errors, refused = arguments.errors, arguments.refused
     new = object.__new__
 
     async def call(message: Message) -> object:  # noqa: C901, PLR0912, PLR0915 - written out: see above
@@ -49,7 +54,7 @@ def watched_in_place(  # noqa: C901, PLR0915 - written out: see above
         window = chunk.window
         delivery.epoch = None if window is None else window.epoch
         value: Any = None
-        for before, each in asked:
+        for before, each in before_hooks:
             try:
                 value = before(delivery)
                 if value is not None:
@@ -58,8 +63,8 @@ def watched_in_place(  # noqa: C901, PLR0915 - written out: see above
                 failed(each, error)
                 value = None
             if value is not None:
-                return ends.told(delivery, value)
-        if asked and now() - delivery.started > SLOW_SECONDS:
+                return judge.report(delivery, value)
+        if before_hooks and now() - delivery.started > SLOW_SECONDS:
             calls.look_closely()
         try:
             if convert is not None:
@@ -80,13 +85,13 @@ def watched_in_place(  # noqa: C901, PLR0915 - written out: see above
             else:
                 value = await invoke(message, delivery)
         except BaseException as error:  # noqa: BLE001 - border: the handler's
-            value = ends.failure(delivery, error)
+            value = judge.failure(delivery, error)
         if value is not None or not is_plain or slot.verdicts is not None:
-            return ends.told(delivery, ends.judged(message, value))
-        if told:
+            return judge.report(delivery, judge.judged(message, value))
+        if after_hooks:
             ended = now()
             elapsed_ms = (ended - delivery.started) * 1000
-            for after, each, count in told:
+            for after, each, count in after_hooks:
                 try:
                     if count == 3:
                         value = after(delivery, SUCCESS, elapsed_ms)
@@ -95,7 +100,7 @@ def watched_in_place(  # noqa: C901, PLR0915 - written out: see above
                     else:
                         value = after(delivery, SUCCESS, elapsed_ms, "success")
                     if value is not None:
-                        told_nothing(value, each.hook)
+                        reject_unrun(value, each.hook)
                 except BaseException as error:  # noqa: BLE001 - border: a hook's
                     failed(each, error)
             if now() - ended > SLOW_SECONDS:

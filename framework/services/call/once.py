@@ -15,7 +15,7 @@ import structlog
 from framework import marks
 from framework.core.results import result_of
 from framework.errors import shorten
-from framework.hooks.theirs import theirs, theirs_awaited
+from framework.hooks.failures import plugin_failure, plugin_failure_awaited
 from framework.model.contracts import RemembersKeys
 from framework.model.delivery import Delivery
 from framework.model.message import Message
@@ -24,8 +24,8 @@ from framework.ports import Clock
 
 log = structlog.get_logger()
 
-PATIENCE_SECONDS = 5.0  # for one question to a store; RocketMQ's own requests wait 3 s
-SLOW_SECONDS = 1.0  # for one question; a message waits for two
+PATIENCE_SECONDS = 5.0  # for one call of a store; RocketMQ's own requests wait 3 s
+SLOW_SECONDS = 1.0  # for one call; a message waits for two
 QUIET_SECONDS = 60.0  # without a repeat, after which the next one is news; likewise a slow store's
 
 Handle = Callable[[Message, Delivery], Awaitable[object]]
@@ -44,10 +44,10 @@ class Once:
         self.dropped = 0
         """Repeats."""
         self.failures = 0
-        """Questions that the store, or the function that names the key, failed to answer."""
+        """Failed calls of the store, or of the function that names the key."""
 
     async def around(self, delivery: Delivery, handle: Handle, key_of: KeyOf | None, keep_ms: int) -> object:
-        """What the handler's judged end is, or a Drop where it has had the message already."""
+        """The handler's judged result, or a Drop where it has had the message already."""
         message = delivery.message
         key = self._key(message, key_of)
         if key is None:
@@ -56,12 +56,12 @@ class Once:
             await before.wait()
         mine = self._running[key] = asyncio.Event()
         try:
-            if await self._asked(self._store.has, key):
+            if await self._call_store(self._store.has, key):
                 return self._repeat(message, key, keep_ms)
             value = await handle(message, delivery)
             is_done = _is_success(value) and not delivery.is_expired
             if is_done or not marks.safeguard("a key is recorded after success only"):
-                await self._asked(self._store.record, key, keep_ms)
+                await self._call_store(self._store.record, key, keep_ms)
             return value
         finally:
             del self._running[key]
@@ -70,7 +70,7 @@ class Once:
     async def close(self) -> None:
         if self.dropped:
             log.info("duplicates counted", group=self._group, topic=self._topic, dropped=self.dropped)
-        await self._asked(self._store.close)
+        await self._call_store(self._store.close)
 
     def _key(self, message: Message, key_of: KeyOf | None) -> str | None:
         """With its topic: an order's number is another thing in another topic of the group."""
@@ -79,18 +79,18 @@ class Once:
         try:
             key = key_of(message)
         except BaseException as error:  # noqa: BLE001 - border: the user's function
-            theirs(error)
+            plugin_failure(error)
             self._failed(f"its key function raised {type(error).__name__}: {shorten(str(error))}")
             return None
         return None if key is None else f"{self._topic} {key}"
 
-    async def _asked(self, ask: Callable[..., Awaitable[object]], *given: object) -> object:
+    async def _call_store(self, function: Callable[..., Awaitable[object]], *arguments: object) -> object:
         began = self._clock.monotonic()
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
-                answer = await ask(*given)
+                answer = await function(*arguments)
         except BaseException as error:  # noqa: BLE001 - border: a plugin's
-            theirs_awaited(error)
+            plugin_failure_awaited(error)
             reason = f"no answer in {PATIENCE_SECONDS:.0f} s" if isinstance(error, TimeoutError) else str(error)
             self._failed(f"{type(error).__name__}: {reason}")
             return None

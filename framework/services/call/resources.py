@@ -15,21 +15,21 @@ import structlog
 
 from framework.declare.resources import APPLICATION, Resource, in_order
 from framework.errors import ConfigurationError
+from framework.hooks.failures import plugin_failure, plugin_failure_awaited
 from framework.hooks.run_sync import run_sync
-from framework.hooks.theirs import theirs, theirs_awaited
 
 log = structlog.get_logger()
 
 AnyResource: TypeAlias = Resource[..., Any]
 Values: TypeAlias = Mapping[AnyResource, object]
-Given: TypeAlias = Mapping[Any, object]
+OfMessage: TypeAlias = Mapping[Any, object]
 
 
 class Resources:
     """The application's own resources, and their values while it runs."""
 
-    def __init__(self, asked: Iterable[AnyResource], app: object = None) -> None:
-        self._order = [each for each in in_order(asked) if each.scope == "app" and each is not APPLICATION]
+    def __init__(self, wanted: Iterable[AnyResource], app: object = None) -> None:
+        self._order = [each for each in in_order(wanted) if each.scope == "app" and each is not APPLICATION]
         self._open: list[tuple[AnyResource, AsyncExitStack]] = []
         self.values: dict[AnyResource, object] = {APPLICATION: app}
 
@@ -60,21 +60,21 @@ class Resources:
 class Scope:
     """What one handler needs opened around each of its calls."""
 
-    def __init__(self, asked: Iterable[AnyResource], values: Values) -> None:
-        self._order = [each for each in in_order(asked) if each.scope == "message"]
+    def __init__(self, wanted: Iterable[AnyResource], values: Values) -> None:
+        self._order = [each for each in in_order(wanted) if each.scope == "message"]
         self._values = values
 
     def __bool__(self) -> bool:
         return bool(self._order)
 
-    async def around(self, call: Callable[[Values], Any], given: Given, *, is_async: bool = True) -> object:
-        """Call with all of them open. `given` are the message and its delivery, by their types."""
+    async def around(self, call: Callable[[Values], Any], of_message: OfMessage, *, is_async: bool = True) -> object:
+        """Call with all of them open. `of_message`: the message and its delivery, by their types."""
         failed: list[BaseException] = []
         async with AsyncExitStack() as stack:
             try:
                 made = dict(self._values)
                 for each in self._order:
-                    made[each] = await _enter(stack, each, made, given)
+                    made[each] = await _enter(stack, each, made, of_message)
                 result: object = call(made)
                 return await cast("Awaitable[object]", result) if is_async else result
             except BaseException as error:
@@ -82,16 +82,18 @@ class Scope:
                 raise
         raise failed[0]  # a teardown that swallows it does not make a success of it
 
-    def around_at_once(self, call: Callable[[Values], object], given: Given) -> object:
+    def around_at_once(self, call: Callable[[Values], object], of_message: OfMessage) -> object:
         """The same around a plain handler, whose resources are plain, too."""
-        return run_sync(self.around(call, given, is_async=False))
+        return run_sync(self.around(call, of_message, is_async=False))
 
 
-async def _enter(stack: AsyncExitStack, each: AnyResource, made: Values, given: Given) -> object:
+async def _enter(stack: AsyncExitStack, each: AnyResource, made: Values, of_message: OfMessage) -> object:
     """What the resource gives. Its setup and teardown raise an Exception, or what it is left with."""
-    arguments = {name: made[need] if isinstance(need, Resource) else given[need] for name, need in each.needs.items()}
+    arguments = {
+        name: made[need] if isinstance(need, Resource) else of_message[need] for name, need in each.needs.items()
+    }
     function: Callable[..., Any] = each.function
-    failure = theirs_awaited if each.is_async else theirs
+    failure = plugin_failure_awaited if each.is_async else plugin_failure
     try:
         if not each.yields:
             return await function(**arguments) if each.is_async else function(**arguments)

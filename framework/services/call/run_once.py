@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, cast
 
 from framework.core.results import failure_of
-from framework.hooks.theirs import is_raised
+from framework.hooks.failures import is_raised
 from framework.model.message import Message
 from framework.net.task_tree import is_to_end
 from framework.ports import Workers

@@ -20,7 +20,7 @@ from framework import marks
 from framework.core import limits
 from framework.core.expiry import Member, RunningHandler, Slot, due
 from framework.core.results import Result
-from framework.hooks.listeners import NOBODY, Listeners
+from framework.hooks.listeners import NO_LISTENERS, Listeners
 from framework.model.contracts import ExpiryPolicy
 from framework.model.delivery import Delivery
 from framework.model.durations import to_ms
@@ -60,7 +60,7 @@ class Expiry:
         policy: ExpiryPolicy,
         timeout_ms: int | None,
         looked: Callable[[], None] = lambda: None,
-        listeners: Listeners = NOBODY,
+        listeners: Listeners = NO_LISTENERS,
         lines: Recurring | None = None,
     ) -> None:
         self._group, self._crews, self._clock = group, crews, clock

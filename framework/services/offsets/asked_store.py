@@ -13,7 +13,7 @@ from typing import TypeVar
 import structlog
 
 from framework.errors import FrameworkError, shorten
-from framework.hooks.theirs import theirs_awaited
+from framework.hooks.failures import plugin_failure_awaited
 from framework.model.contracts import KeepsProgress, Kept
 from framework.model.queue import MessageQueue
 from framework.ports import Clock
@@ -51,7 +51,7 @@ class AskedStore:
         except FrameworkError:
             raise
         except BaseException as error:  # border: a plugin's
-            theirs_awaited(error)
+            plugin_failure_awaited(error)
             if patience.expired():
                 raise FrameworkError(f"progress store {self._name}: no answer in {PATIENCE_SECONDS:g} s") from error
             raise FrameworkError(

@@ -19,7 +19,7 @@ from framework.core import limits
 from framework.core.offsets import OffsetTable
 from framework.core.queue_flow import QueueState
 from framework.errors import FrameworkError, Superseded, is_said
-from framework.hooks.listeners import NOBODY, Listeners
+from framework.hooks.listeners import NO_LISTENERS, Listeners
 from framework.model.queue import MessageQueue
 from framework.services.queue.pull import PullLoop
 
@@ -40,7 +40,7 @@ class CommitLoop:
 
     def __init__(
         self, group: str, brokers: Commits, offsets: OffsetTable, owned: Callable[[], Iterable[PullLoop]], *,
-        others_commit: bool = True, listeners: Listeners = NOBODY,
+        others_commit: bool = True, listeners: Listeners = NO_LISTENERS,
         stored: Callable[[MessageQueue], int] = lambda _: -1,
     ) -> None:  # fmt: skip
         self._group, self._brokers, self._offsets, self._owned = group, brokers, offsets, owned

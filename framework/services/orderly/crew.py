@@ -24,7 +24,7 @@ from framework.core.portion import Portion
 from framework.core.queue_flow import QueueState
 from framework.core.retry import decide_in_order
 from framework.core.window import Window
-from framework.hooks.listeners import NOBODY, Listeners
+from framework.hooks.listeners import NO_LISTENERS, Listeners
 from framework.model.queue import MessageQueue
 from framework.net.task_tree import TaskTree
 from framework.ports import Chance, Clock, Workers
@@ -58,7 +58,7 @@ class Orderly:
         chance: Chance,
         tree: TaskTree,
         decide: Decide = decide_in_order,
-        listeners: Listeners = NOBODY,
+        listeners: Listeners = NO_LISTENERS,
     ) -> None:
         self._group, self._size, self._clock, self._tree = group, size, clock, tree
         self._desks: dict[MessageQueue, Desk] = {}

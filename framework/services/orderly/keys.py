@@ -10,7 +10,7 @@ from collections.abc import Callable
 import structlog
 
 from framework.core.lanes import NO_KEY
-from framework.hooks.theirs import theirs
+from framework.hooks.failures import plugin_failure
 from framework.model.message import SHARDING_KEY, Message
 
 log = structlog.get_logger()
@@ -29,7 +29,7 @@ def contained(function: Callable[[Message], object], group: str) -> Callable[[Me
             key = function(message)
             return NO_KEY if key is None else str(key)
         except BaseException as error:  # noqa: BLE001 - border: the user's function
-            theirs(error)
+            plugin_failure(error)
             log.warning(
                 "key not found",
                 group=group, function=name, queue=str(message.queue), offset=message.queue_offset,

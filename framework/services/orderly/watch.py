@@ -12,7 +12,7 @@ from itertools import count
 
 import structlog
 
-from framework.hooks.listeners import NOBODY, Listeners
+from framework.hooks.listeners import NO_LISTENERS, Listeners
 from framework.model.delivery import Delivery
 from framework.ports import Clock
 from framework.services.orderly.desk import Desk, Lane
@@ -100,7 +100,7 @@ class StuckWatch:
         clock: Clock,
         stuck_after_ms: int,
         lanes: Callable[[], Iterator[Lane]],
-        listeners: Listeners = NOBODY,
+        listeners: Listeners = NO_LISTENERS,
     ) -> None:
         self._group, self._clock, self._stuck_after_ms, self._lanes = group, clock, stuck_after_ms, lanes
         self._stuck = listeners.delivery_stuck

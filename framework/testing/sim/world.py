@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
-from framework.hooks.theirs import theirs
+from framework.hooks.failures import plugin_failure
 from framework.ports import World
 from framework.testing.sim.disk import SimDisk
 from framework.testing.sim.network import SimNetwork
@@ -56,7 +56,7 @@ class SimWorkers:
         try:
             result = job()
         except BaseException as caught:  # noqa: BLE001  # border: the job's; its owner is told
-            theirs(caught)  # whoever runs the simulation may press Ctrl-C
+            plugin_failure(caught)  # whoever runs the simulation may press Ctrl-C
             error = caught
         self._loop.call_soon(done, result, error)
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from framework_outbox.given import outbox as outbox
+    from framework_outbox.resource import outbox as outbox
     from framework_outbox.writing import Outbox as Outbox
 
-_HOME_OF = {"Outbox": "framework_outbox.writing", "outbox": "framework_outbox.given"}
+_HOME_OF = {"Outbox": "framework_outbox.writing", "outbox": "framework_outbox.resource"}
 
 __all__ = ["Outbox", "outbox"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from framework.hooks.listeners import NOBODY
+from framework.hooks.listeners import NO_LISTENERS
 from framework.net.real_world import real_world
 from framework.net.task_tree import TaskTree
 from framework.runtime.group.crews import Crews
@@ -23,7 +23,7 @@ def test_a_changed_size_is_the_number_of_workers(size: int, *, is_started: bool)
     async def scenario() -> int:
         handling = SimpleNamespace(batching=None, is_async=True)
         plan: Any = SimpleNamespace(
-            name="billing", settings=ConsumerSettings(concurrency=2, timeout=None), expiry=None, listeners=NOBODY,
+            name="billing", settings=ConsumerSettings(concurrency=2, timeout=None), expiry=None, listeners=NO_LISTENERS,
             handling={"orders": handling},
         )  # fmt: skip
         tree = TaskTree(on_error=lambda *_: None)

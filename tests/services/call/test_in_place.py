@@ -19,7 +19,7 @@ from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import DeadLetter, Kind, Outcome, RetryLater
 from framework.services.call.deliver import DeliveryHooks, Rules, call_for
-from framework.services.call.in_place import watched_in_place
+from framework.services.call.in_place import hooked_in_place
 from framework.services.call.undecodable import Undecodable
 from framework.services.crew.tasks import Crew
 from tests.services.parts import LoopClock, play
@@ -155,7 +155,7 @@ def told(function: Callable[..., Any], *, in_place: bool, retry: Retry | None, e
         spec = replace(consumer("orders", "billing")(function).spec, retry=retry)
         hooks = DeliveryHooks(host.calls.before, host.calls.after, calls=host.calls if in_place else None)
         call = call_for(spec, hooks, clock, Rules(undecodable, explicit_ack=explicit))
-        assert (watched_in_place.__name__ in call.__qualname__) is in_place
+        assert (hooked_in_place.__name__ in call.__qualname__) is in_place
         chunk = Chunk([Message("orders", body, queue_offset=at) for at, body in enumerate(BODIES)], 0, len(BODIES), 9)
         chunk.run = run = Run(call)
         crew = Crew(1, clock)

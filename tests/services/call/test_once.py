@@ -9,7 +9,7 @@ import pytest
 
 from framework import Ack, DeadLetter, Drop, Message, RetryLater
 from framework.errors import BodyUnavailable, StoreError
-from framework.hooks.builtin.dedup.once_memory import Memory
+from framework.hooks.builtin.dedup.once_memory import MemoryKeys
 from framework.model.delivery import Delivery
 from framework.services.call.once import PATIENCE_SECONDS, QUIET_SECONDS, Once
 from tests.services.parts import QUEUE, LoopClock, play, play_logged, start, told, turns
@@ -45,7 +45,7 @@ class Failing:
 
 
 def once_of(store: Any = None) -> Once:
-    return Once("billing", "orders", "memory", store or Memory(Means()), LoopClock())
+    return Once("billing", "orders", "memory", store or MemoryKeys(Means()), LoopClock())
 
 
 def message(message_id: str = "A1", **given: Any) -> Message:
@@ -160,7 +160,7 @@ def test_a_store_that_fails_has_its_messages_handled_and_is_named_once(*, hangs:
 
 
 def test_a_store_that_is_slow_is_named_when_it_begins_and_still_tells_repeats() -> None:
-    class Slow(Memory):
+    class Slow(MemoryKeys):
         async def has(self, key: str) -> bool:
             await asyncio.sleep(2)
             return await super().has(key)

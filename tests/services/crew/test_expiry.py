@@ -12,9 +12,9 @@ from typing import Any
 
 from framework import marks
 from framework.core.expiry import Slot
-from framework.hooks.builtin.expiry.dead_letter import ToDeadLetters
-from framework.hooks.builtin.expiry.extend import Extending
-from framework.hooks.builtin.expiry.send_back import SendingBack
+from framework.hooks.builtin.expiry.dead_letter import DeadLetterPolicy
+from framework.hooks.builtin.expiry.extend import ExtendPolicy
+from framework.hooks.builtin.expiry.send_back import SendBackPolicy
 from framework.model.contracts import ExpiryPolicy
 from framework.model.delivery import Delivery
 from framework.model.message import Message
@@ -44,7 +44,7 @@ class Scene:
         self.tree = TaskTree()
         self.crew = Crew(size, LoopClock(), self._hire)
         self._hire(self.crew.slots)
-        self.expiry = Expiry("billing", (self.crew,), LoopClock(), policy or SendingBack(), timeout_ms)
+        self.expiry = Expiry("billing", (self.crew,), LoopClock(), policy or SendBackPolicy(), timeout_ms)
         self.tree.start(self.expiry.run(), name="expiry")
 
     def _hire(self, slots: Iterable[Slot]) -> None:
@@ -140,7 +140,7 @@ def test_a_limit_that_is_changed_holds_for_what_runs_already() -> None:
         begun = now()
         scene.offer(1)
         await asyncio.sleep(30)
-        scene.expiry.adopt(SendingBack(), 60_000)
+        scene.expiry.adopt(SendBackPolicy(), 60_000)
         await asyncio.sleep(29)
         assert [] == ended
         await asyncio.sleep(5)
@@ -149,10 +149,10 @@ def test_a_limit_that_is_changed_holds_for_what_runs_already() -> None:
 
         scene.offer(1)
         await asyncio.sleep(1)
-        scene.expiry.adopt(SendingBack(), None)
+        scene.expiry.adopt(SendBackPolicy(), None)
         await asyncio.sleep(600)
         assert 1 == len(ended), "no limit any more"
-        scene.expiry.adopt(ToDeadLetters(), 60_000)
+        scene.expiry.adopt(DeadLetterPolicy(), 60_000)
         await asyncio.sleep(0.2)
         assert 2 == len(ended), "one that is over the new limit already"
         assert "timed_out DeadLetter" in scene.books.uncommon_ends[1][1]
@@ -290,7 +290,7 @@ def test_a_policy_may_let_a_handler_run_on() -> None:
 
 def test_a_handler_that_runs_on_is_named_each_time() -> None:
     async def story() -> None:
-        scene = Scene(sleep_long, 1, policy=Extending())
+        scene = Scene(sleep_long, 1, policy=ExtendPolicy())
         scene.offer(1)
         await asyncio.sleep(185)
         await scene.tree.close()

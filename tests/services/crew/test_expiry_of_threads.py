@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from framework.core.expiry import held
-from framework.hooks.builtin.expiry.send_back import SendingBack
+from framework.hooks.builtin.expiry.send_back import SendBackPolicy
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.net.real_clock import RealClock
@@ -51,7 +51,7 @@ def test_as_many_threads_in_endless_loops_as_there_are_and_the_group_goes_on() -
         loops = Loops(0, 5, 6, 30)
         books = Books(loops)
         crew = ThreadCrew(4, RealClock(), RealWorkers())
-        expiry = Expiry("billing", (crew,), RealClock(), SendingBack(), 300)
+        expiry = Expiry("billing", (crew,), RealClock(), SendBackPolicy(), 300)
         watching = start(expiry.run())
         for _ in range(4):
             crew.offer(books.admit(10))
@@ -76,7 +76,7 @@ def test_more_threads_that_hang_than_may_be_replaced_stand_still_and_come_back()
         loops = Loops(*range(6))
         books = Books(loops)
         crew = ThreadCrew(2, RealClock(), RealWorkers())
-        watching = start(Expiry("billing", (crew,), RealClock(), SendingBack(), 200).run())
+        watching = start(Expiry("billing", (crew,), RealClock(), SendBackPolicy(), 200).run())
         crew.offer(books.admit(8))
         await until(lambda: len(crew.fenced) == 4)
         await asyncio.sleep(0.3)
@@ -103,7 +103,7 @@ def test_a_thread_may_ask_for_more_time_and_is_told_when_it_is_too_late() -> Non
 
         books = Books(work)
         crew = ThreadCrew(2, RealClock(), RealWorkers())
-        watching = start(Expiry("billing", (crew,), RealClock(), SendingBack(), 200).run())
+        watching = start(Expiry("billing", (crew,), RealClock(), SendBackPolicy(), 200).run())
         crew.offer(books.admit(1))
         crew.offer(books.admit(1))
         await until(lambda: len(said) == 2)
@@ -138,7 +138,7 @@ def test_a_batch_that_hangs_is_given_up_message_by_message_and_others_go_on() ->
 
         books = Books(sleep_long)  # never called: the crew has a call of its own
         crew = batch_crew(awaited if is_async else called, 1, is_async=is_async, tree=tree, workers=RealWorkers())
-        watching = start(Expiry("billing", (crew,), RealClock(), SendingBack(), 200).run())
+        watching = start(Expiry("billing", (crew,), RealClock(), SendBackPolicy(), 200).run())
         crew.offer(books.admit(10))
         await until(lambda: books.window.settle() == 10)
         assert 0 == crew.runs(books.window)

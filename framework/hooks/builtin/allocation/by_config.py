@@ -25,7 +25,7 @@ _WHOLE = Averaging()
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class QueueRange:
     """Queues of one topic on one broker: `orders@broker-a:0-3`, `orders@broker-a:3`, or all: `orders@broker-a`."""
 
     topic: str
@@ -41,9 +41,9 @@ class Named:
         )
 
 
-def named(value: Any) -> Any:
+def queue_range(value: Any) -> Any:
     """What one entry of the table spells; raises ValueError for what spells nothing."""
-    if isinstance(value, Named):
+    if isinstance(value, QueueRange):
         return value
     topic, _, rest = value.partition("@") if isinstance(value, str) else ("", "", "")
     broker, separator, numbers = rest.rpartition(":")
@@ -54,10 +54,10 @@ def named(value: Any) -> Any:
         raise ValueError("write topic@broker:0-3, topic@broker:3, or topic@broker for all of its queues")
     if dash and int(high) < int(low):
         raise ValueError(f"{numbers} is no range; write the lower number first")
-    return Named(topic, broker, int(low), None if not separator else int(high or low))
+    return QueueRange(topic, broker, int(low), None if not separator else int(high or low))
 
 
-Entry = Annotated[Named, BeforeValidator(named)]
+Entry = Annotated[QueueRange, BeforeValidator(queue_range)]
 Beginning = Annotated[str, Field(min_length=1)]
 
 
@@ -72,7 +72,7 @@ class ByConfig:
     name = "by_config"
     options = ByConfigOptions
 
-    def __init__(self, table: Mapping[str, Sequence[Named]] | None = None) -> None:
+    def __init__(self, table: Mapping[str, Sequence[QueueRange]] | None = None) -> None:
         self._table = dict(sorted((table or {}).items()))
 
     def configured(self, options: ByConfigOptions, choose: object) -> ByConfig:

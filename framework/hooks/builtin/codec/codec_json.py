@@ -11,7 +11,7 @@ from framework.hooks.markers import hookimpl
 from framework.model.contracts import Codec
 
 
-class Json:
+class JsonCodec:
     def decoder(self, annotation: Any, parameter: str) -> Callable[[bytes], object]:
         return decoder_for(annotation, parameter) or bytes
 
@@ -21,4 +21,4 @@ class Json:
 
 @hookimpl
 def register_codecs() -> Mapping[str, Codec]:
-    return {"json": Json()}
+    return {"json": JsonCodec()}

@@ -23,10 +23,10 @@ class MemoryStore:
     name = "memory"
 
     def open(self, means: DedupMeans) -> RemembersKeys:
-        return Memory(means)
+        return MemoryKeys(means)
 
 
-class Memory:
+class MemoryKeys:
     """The keys in the order in which they were recorded; the oldest go first."""
 
     def __init__(self, means: DedupMeans, keys_max: int = KEYS_MAX) -> None:
@@ -54,7 +54,7 @@ class Memory:
         self._until_ms.clear()
 
     def __repr__(self) -> str:
-        return f"<Memory {len(self._until_ms)} keys>"
+        return f"<MemoryKeys {len(self._until_ms)} keys>"
 
 
 @hookimpl

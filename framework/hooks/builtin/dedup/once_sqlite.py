@@ -35,10 +35,10 @@ class SqliteStore:
     name = "sqlite"
 
     def open(self, means: DedupMeans) -> RemembersKeys:
-        return File(means)
+        return SqliteKeys(means)
 
 
-class File:
+class SqliteKeys:
     """One connection, opened when it is first needed; one thread at a time uses it."""
 
     def __init__(self, means: DedupMeans) -> None:
@@ -127,7 +127,7 @@ class File:
                 self._connection = None
 
     def __repr__(self) -> str:
-        return f"<File {self._path}>"
+        return f"<SqliteKeys {self._path}>"
 
 
 def _kept(key: str) -> str | bytes:

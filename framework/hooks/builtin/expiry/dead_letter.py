@@ -8,7 +8,7 @@ from framework.model.delivery import Delivery
 from framework.model.outcome import DeadLetter
 
 
-class ToDeadLetters:
+class DeadLetterPolicy:
     name = "dead_letter"
 
     def decide(self, delivery: Delivery, age_ms: int) -> DeadLetter:
@@ -17,4 +17,4 @@ class ToDeadLetters:
 
 @hookimpl
 def register_expiry_policies() -> list[ExpiryPolicy]:
-    return [ToDeadLetters()]
+    return [DeadLetterPolicy()]

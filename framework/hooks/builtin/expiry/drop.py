@@ -8,7 +8,7 @@ from framework.model.delivery import Delivery
 from framework.model.outcome import Drop
 
 
-class Dropping:
+class DropPolicy:
     name = "drop"
 
     def decide(self, delivery: Delivery, age_ms: int) -> Drop:
@@ -17,4 +17,4 @@ class Dropping:
 
 @hookimpl
 def register_expiry_policies() -> list[ExpiryPolicy]:
-    return [Dropping()]
+    return [DropPolicy()]

@@ -8,7 +8,7 @@ from framework.model.delivery import Delivery
 from framework.model.outcome import Extend
 
 
-class Extending:
+class ExtendPolicy:
     name = "extend"
 
     def decide(self, delivery: Delivery, age_ms: int) -> Extend:
@@ -17,4 +17,4 @@ class Extending:
 
 @hookimpl
 def register_expiry_policies() -> list[ExpiryPolicy]:
-    return [Extending()]
+    return [ExtendPolicy()]

@@ -13,7 +13,7 @@ from framework.model.outcome import RetryLater
 DELAY = "10s"  # level 3
 
 
-class SendingBack:
+class SendBackPolicy:
     name = "send_back"
 
     def decide(self, delivery: Delivery, age_ms: int) -> RetryLater:
@@ -22,4 +22,4 @@ class SendingBack:
 
 @hookimpl
 def register_expiry_policies() -> list[ExpiryPolicy]:
-    return [SendingBack()]
+    return [SendBackPolicy()]

@@ -22,10 +22,10 @@ class LocalStore:
     name = "local"
 
     def open(self, means: ProgressMeans) -> KeepsProgress:
-        return _Files(means)
+        return _LocalProgress(means)
 
 
-class _Files:
+class _LocalProgress:
     def __init__(self, means: ProgressMeans) -> None:
         self._means = means
 

@@ -31,10 +31,10 @@ class TopicStore:
     name = "topic"
 
     def open(self, means: ProgressMeans) -> KeepsProgress:
-        return _Topic(means)
+        return _TopicProgress(means)
 
 
-class _Topic:
+class _TopicProgress:
     def __init__(self, means: ProgressMeans) -> None:
         self._means, self._topic = means, progress_topic(means.group)
         self._looked: dict[MessageQueue, int] = {}

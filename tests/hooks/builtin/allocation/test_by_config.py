@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from framework.hooks.builtin.allocation.by_config import ByConfig, ByConfigOptions, Named
+from framework.hooks.builtin.allocation.by_config import ByConfig, ByConfigOptions, QueueRange
 from framework.model.queue import MessageQueue
 from framework.testing.laws import check_allocation
 
@@ -89,15 +89,15 @@ def test_it_keeps_the_laws() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("orders@broker-a", Named("orders", "broker-a")),
-        ("orders@broker-a:0", Named("orders", "broker-a", 0, 0)),
-        ("orders@broker-a:7", Named("orders", "broker-a", 7, 7)),
-        ("orders@broker-a:2-7", Named("orders", "broker-a", 2, 7)),
-        ("orders@room1@broker-a:2-2", Named("orders", "room1@broker-a", 2, 2)),
-        ("%RETRY%billing@broker-a", Named("%RETRY%billing", "broker-a")),
+        ("orders@broker-a", QueueRange("orders", "broker-a")),
+        ("orders@broker-a:0", QueueRange("orders", "broker-a", 0, 0)),
+        ("orders@broker-a:7", QueueRange("orders", "broker-a", 7, 7)),
+        ("orders@broker-a:2-7", QueueRange("orders", "broker-a", 2, 7)),
+        ("orders@room1@broker-a:2-2", QueueRange("orders", "room1@broker-a", 2, 2)),
+        ("%RETRY%billing@broker-a", QueueRange("%RETRY%billing", "broker-a")),
     ],
 )
-def test_an_entry_names_a_topic_a_broker_and_numbers(text: str, expected: Named) -> None:
+def test_an_entry_names_a_topic_a_broker_and_numbers(text: str, expected: QueueRange) -> None:
     assert {"web": (expected,)} == ByConfigOptions.model_validate({"members": {"web": [text]}}).members
     assert {"web": (expected,)} == ByConfigOptions.model_validate({"members": {"web": [expected]}}).members
 

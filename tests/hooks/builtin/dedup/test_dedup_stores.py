@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from framework.errors import StoreError
-from framework.hooks.builtin.dedup.once_memory import Memory, MemoryStore
-from framework.hooks.builtin.dedup.once_sqlite import SWEEP_MS, File, SqliteStore
+from framework.hooks.builtin.dedup.once_memory import MemoryKeys, MemoryStore
+from framework.hooks.builtin.dedup.once_sqlite import SWEEP_MS, SqliteKeys, SqliteStore
 from framework.model.contracts import RemembersKeys
 
 
@@ -70,21 +70,21 @@ def test_a_key_is_there_for_its_time_and_may_be_recorded_again(
 
 
 def test_memory_forgets_what_is_over_and_the_oldest_beyond_its_bound(means: Means) -> None:
-    store = Memory(means, keys_max=3)
+    store = MemoryKeys(means, keys_max=3)
 
     async def story() -> None:
         await store.record("short", 10)
         means.at_ms += 10
         for key in "abcd":
             await store.record(key, 1_000)
-        assert "<Memory 3 keys>" == repr(store)
+        assert "<MemoryKeys 3 keys>" == repr(store)
         assert [False, True, True, True] == [await store.has(key) for key in "abcd"]
 
     play(store, story)
 
 
 def test_keys_that_come_together_share_a_transaction(means: Means) -> None:
-    store = File(means)
+    store = SqliteKeys(means)
 
     async def story() -> None:
         await store.has("opens it")
@@ -97,7 +97,7 @@ def test_keys_that_come_together_share_a_transaction(means: Means) -> None:
 
 
 def test_what_is_over_leaves_the_file(means: Means) -> None:
-    store = File(means)
+    store = SqliteKeys(means)
 
     async def story() -> None:
         await store.record("a", 1)

@@ -1,4 +1,4 @@
-"""Remembering: where each group's `once` handlers keep what they have handled. Wiring only."""
+"""Stores of plugins, opened for groups: where `once` handlers keep what they have handled. Wiring only."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Protocol, TypeVar
 
 from framework.declare import ConsumerSpec
 from framework.errors import ConfigurationError
+from framework.hooks.failures import plugin_failure, reject_coroutine
 from framework.hooks.strategies import named
-from framework.hooks.theirs import run_through, theirs
 from framework.model.contracts import DedupStore
 from framework.ports import Workers, World
 from framework.runtime.build.folders import folder_of
@@ -85,9 +85,9 @@ def opened_store(
     """What a plugin's store opens; ConfigurationError for whatever it raises."""
     try:
         opened = store.open(means)
-        run_through(opened, "open()")
+        reject_coroutine(opened, "open()")
     except BaseException as error:  # border: a plugin's
-        theirs(error)
+        plugin_failure(error)
         reason = f"{type(error).__name__}: {error}"
         raise ConfigurationError(f"{here}: the store {store.name!r} cannot be opened: {reason}", place=place) from error
     return opened

@@ -1,8 +1,8 @@
-"""Whose it is: what came out of a plugin's code is the plugin's failure, or an end of our own that passes through it.
+"""Failures: which exceptions out of a plugin's code are the plugin's own, and which only pass through it.
 
-The one home of that rule, for hooks and for all that plugins and applications offer. Everything is contained, whatever
-class it has (`sys.exit()`, a panic of a library in Rust, a CancelledError that nobody asked for), but for what was
-done to us: a signal of the process, the cancellation of our task, the closing of our coroutine.
+The one home of that rule, for hooks and for all that plugins and applications offer. Every class of exception is
+contained (`sys.exit()`, a panic of a library in Rust, a CancelledError that nobody asked for), except what was done to
+us: a signal of the process, the cancellation of our task, the closing of our coroutine.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _RAISE = dis.opmap["RAISE_VARARGS"]
 _UNAWAITED = (CoroutineType, AsyncGeneratorType)
 
 
-def theirs(error: BaseException) -> Exception:
-    """What a plain function raised, as the failure that it is; what is ours is raised again.
+def plugin_failure(error: BaseException) -> Exception:
+    """What a plain function raised, as an Exception; what only passed through it is raised again.
 
     Nobody can cancel or close a plain function while it runs, so a CancelledError or GeneratorExit is its own.
     """
@@ -29,7 +29,7 @@ def theirs(error: BaseException) -> Exception:
     return failure_of(error)
 
 
-def theirs_awaited(error: BaseException) -> Exception:
+def plugin_failure_awaited(error: BaseException) -> Exception:
     """The same for what came out of an `await`, which may also be our own cancellation, or our coroutine's closing."""
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
@@ -37,22 +37,22 @@ def theirs_awaited(error: BaseException) -> Exception:
             raise error
     elif isinstance(error, GeneratorExit) and not is_raised(error):
         raise error
-    return theirs(error)
+    return plugin_failure(error)
 
 
-def run_through(answer: object, name: str) -> None:
+def reject_coroutine(answer: object, name: str) -> None:
     """TypeError for a coroutine, which nobody would await: it is closed, and has done nothing."""
     if isinstance(answer, _UNAWAITED):
         discard(answer)
         raise TypeError(f"{name} returned a coroutine, which nobody awaits; write a plain function that does the work")
 
 
-def told_nothing(answer: object, name: str) -> None:
+def reject_unrun(answer: object, name: str) -> None:
     """The same of a hook that answers nothing: a generator has done nothing either."""
     if isinstance(answer, GeneratorType):
         discard(answer)
         raise TypeError(f"{name} returned a generator, which nobody runs; write a plain function that does the work")
-    run_through(answer, name)
+    reject_coroutine(answer, name)
 
 
 def discard(answer: object) -> None:

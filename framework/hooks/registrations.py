@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 from framework.errors import shorten
 from framework.hooks.calls import Calls, Implementation
 from framework.hooks.contained import ContainedPolicy, contained_handler
-from framework.hooks.theirs import run_through, theirs
+from framework.hooks.failures import plugin_failure, reject_coroutine
 from framework.model.box import BoxHandler
 from framework.model.contracts import (
     AllocationStrategy,
@@ -35,7 +35,7 @@ OUR_COMMANDS = ("run", "dev", "broker", "new", "check", "config", "plugins", "si
 _COMMAND = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]*")
 
 
-class Offers:
+class Registrations:
     """Of one host; asked when it is made."""
 
     def __init__(
@@ -106,10 +106,10 @@ class Offers:
         for each in self._implementations(hook):
             try:
                 answer = each.function()
-                run_through(answer, hook)
+                reject_coroutine(answer, hook)
                 found = [(name, one, wrong(name, one)) for name, one in pairs(answer)]
             except BaseException as error:  # noqa: BLE001 - border: a plugin's
-                theirs(error)
+                plugin_failure(error)
                 self._fault(f"plugin {each.plugin!r}: {hook} failed: {type(error).__name__}: {error}")
                 continue
             for name, one, mistake in found:
