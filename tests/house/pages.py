@@ -60,8 +60,8 @@ working directory. `~` is the home directory. Modules are imported by name.
 PYTHON_HEAD = """\
 # Python names
 
-What `from framework import ...` offers, as the sources define it; this page is written from there.
-How they are used stands in [handlers](handlers.md), [ordering](ordering.md) and [reliability](reliability.md).
+Every name of `from framework import ...`, generated from the sources.
+How to use them: [handlers](handlers.md), [ordering](ordering.md) and [reliability](reliability.md).
 """
 PLUGINS: dict[str, type[BaseModel]] = {"audit": AuditSettings, "outbox": OutboxSettings, "spark": SparkSettings}
 CONSTANTS = {
@@ -74,8 +74,8 @@ CONSTANTS = {
 }
 KINDS = {
     "Declaring": ("consumer", "Consumer", "Retry", "publishes", "resource"),
-    "What a handler is given": ("Message", "Delivery", "MessageQueue"),
-    "What a handler answers": (
+    "What a handler gets": ("Message", "Delivery", "MessageQueue"),
+    "What a handler returns": (
         "Ack", "RetryLater", "DeadLetter", "Drop", "Suspend", "Commit", "Rollback", "BatchFailed", "Extend",
     ),
     "Running": ("App", "Producer"),
