@@ -64,7 +64,8 @@ SAME_BROKER_PAUSE_SECONDS = 0.2  # before a broker is tried again that has just 
 class Producer:
     """Sends messages: `async with Producer(name_servers=["127.0.0.1:9876"]) as producer: await producer.send(...)`.
 
-    Inside an application `Producer(cluster=app.cluster)` shares its connections, and its namespace unless told another.
+    Inside an application `Producer(cluster=app.cluster)` shares its connections and, unless `namespace` is given, its
+    namespace.
     """
 
     def __init__(
@@ -121,9 +122,9 @@ class Producer:
     # Life
 
     async def start(self) -> None:
-        """Begin to refresh routes; nothing is connected before it is needed. A shared cluster needs no start.
+        """Start to refresh routes. Connections are opened when they are needed. A shared cluster needs no start.
 
-        Brokers that are sent to are told who sends, so that administrators see this producer.
+        Brokers that get messages also get heartbeats, so administrators see this producer.
         """
         if self._own is not None:
             self._check_loop("start")
@@ -134,7 +135,7 @@ class Producer:
             self._tree.start(presence.run(self._own), name="producer heartbeats")
 
     async def stop(self) -> None:
-        """Leave and close what `start` opened; sends under way fail."""
+        """Close what `start` opened. Sends under way fail."""
         if self._own is not None:
             self._check_loop("stop")
         if self._trace is not None:
@@ -156,7 +157,7 @@ class Producer:
 
     @property
     def cluster(self) -> Cluster:
-        """The cluster that messages go to."""
+        """The cluster that messages are sent to."""
         cluster = self._shared or self._own
         if cluster is None:
             raise ConfigurationError("Producer: start it first, or use `async with Producer(...)`")
@@ -176,9 +177,9 @@ class Producer:
         queue: MessageQueue | None = None,
         timeout: str | float | None = None,
     ) -> SendResult:
-        """Send a message, or a body to a topic; returns when a broker has stored it.
+        """Send a message, or a body to a topic. Returns when a broker has stored it.
 
-        `queue` names the one queue to use; then nothing is tried elsewhere. `timeout` bounds all attempts together.
+        `queue`: use this queue only, without trying others. `timeout`: the limit of all attempts together.
         """
         self._check_loop("send")
         if isinstance(message, str):
@@ -206,7 +207,7 @@ class Producer:
         queue: MessageQueue | None = None,
         timeout: str | float | None = None,
     ) -> list[SendResult]:
-        """Send messages of one topic in one request: all are stored, one after the other in one queue, or none."""
+        """Send messages of one topic in one request. All are stored, in sequence in one queue, or none."""
         self._check_loop("send_batch")
         batch = list(messages)
         keys = [self._next_key() for _ in batch]

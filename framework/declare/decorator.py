@@ -129,41 +129,42 @@ if TYPE_CHECKING:
     ) -> Callable[[Callable[P, R]], Consumer[P, R]]:
         """Consume `topic` as a member of `group`.
 
-        The function is given what its parameters are annotated: the `framework.Message`, the `framework.Delivery`, or
-        the body as bytes, str, dict, list, a pydantic model, dataclass, TypedDict or msgspec struct. Returning is
-        success; raising means "again, later"; an outcome such as `RetryLater` says more. An async function runs on the
-        event loop, a plain one on a worker thread.
+        Each parameter gets what its annotation names: the `framework.Message`, the `framework.Delivery`, or the body
+        as bytes, str, dict, list, a pydantic model, dataclass, TypedDict or msgspec struct. Returning is success,
+        raising retries, and a result such as `RetryLater` says more. An async function runs on the event loop, a plain
+        one on a worker thread.
 
-        With `batch=32` it takes lists of so many messages at most, such as `list[Order]`; with `linger="50ms"` a
-        message waits so long for others. It answers None, a list of outcomes, or the index up to which all is well;
-        where it raises, the whole batch is tried again, or the tail that `BatchFailed(at=index)` names.
+        `batch=32`: the function takes lists of up to 32 messages, such as `list[Order]`; with `linger="50ms"` a message
+        waits up to 50 ms for others. It returns None, a list of results, or the index up to which all messages are
+        done. If it raises, the whole batch is retried, or the part from `at` on after `BatchFailed(at=index)`.
 
-        `codec` names a plugin's way to read the body, such as `codec="avro"`; what is annotated is its affair then.
+        `codec="avro"`: a plugin's codec decodes the body, and interprets the annotation.
 
-        `engine` names a plugin's way to run handlers of batches: with `engine="spark"` the function takes a DataFrame.
+        `engine="spark"`: a plugin runs the batch handler; here the function takes a DataFrame.
 
-        `retry` says which failures are tried again, how often, after which delays, and what then: see `Retry`.
+        `retry`: which failures are retried, how often, after which delays, and what happens then; see `Retry`.
 
-        With `once="30m"` what was handled less than 30 minutes ago is dropped: the same message id, or the same `key`
-        where a function names it. A retry is no repeat. `consumers.GROUP.once_store` says where that is remembered.
+        `once="30m"`: drop a message that was handled in the last 30 minutes. The same message has the same message id,
+        or the same `key` if there is such a function. Retries are not duplicates. `consumers.GROUP.once_store` says
+        where keys are kept.
 
-        With `ready_when` its group joins when that function answers True: it is asked each second, is given resources
-        by their names, and any other answer says why not.
+        `ready_when`: the group joins when this function returns True. It is called every second and gets resources by
+        their names; any other result is the reason why not.
 
-        With `orderly`, each queue's messages are handled one after the other, in the order in which they were stored,
-        by one member of the group at a time. A message that fails is tried again where it is, and holds its queue.
-        With `commit="manual"`, too, offsets move when the handler returns `framework.Commit()`, and
-        `framework.Rollback()` has everything since then delivered again, in order.
+        `orderly=True`: one member of the group at a time handles a queue's messages one by one, in the order in which
+        they were stored. A failed message is retried in place and blocks its queue. With `commit="manual"` the offset
+        moves when the handler returns `framework.Commit()`; `framework.Rollback()` delivers everything since then
+        again, in order.
 
-        With `orderly="key"` only messages of the same key wait for each other: `key` names it (called on the event
-        loop, so it should be quick), the sharding key does otherwise. Messages without a key are in line together.
+        `orderly="key"`: only messages of the same key wait for each other. `key` returns it (on the event loop, so it
+        should be quick); without it the sharding key is used. Messages without a key share one line.
 
-        With `broadcasting`, every process of the group is given every message, and remembers on its own disk how far it
-        has come. What fails is dropped (after `max_retries` tries in place, none by default), and said so.
+        `broadcasting=True`: every process of the group gets every message and keeps its offsets on its own disk. A
+        failed message is dropped and logged, after `max_retries` retries in place (0 by default).
 
-        Tags are joined by `||`. `sql` is an SQL92 condition on properties instead, such as
-        `price > 10 AND region = 'eu'`; brokers check it (stock ones with enablePropertyFilter=true). `name` is what
-        logs call it; the function's own name otherwise.
+        `tags` are joined by `||`. `sql` is an SQL92 condition on properties instead, such as
+        `price > 10 AND region = 'eu'`; brokers check it (RocketMQ's with enablePropertyFilter=true). `name` is shown in
+        logs, by default the function's name.
         """
         ...
 

@@ -17,13 +17,13 @@ _EXAMPLE = 'write @publishes("invoices") between @consumer(...) and the function
 
 
 def publishes(*topics: str, codec: str = "") -> Callable[[F], F]:
-    """Send what the handler returns to this topic, before its message is settled; a send that fails is a retry.
+    """Send what the handler returns to this topic, before its message is done. If a send fails, the message is retried.
 
-    A text or bytes is a body, a pydantic model, dataclass, struct or dict becomes JSON, a `Message` has keys, tags and
-    properties of its own, and a list is several of these. Nothing, or an outcome, sends nothing. With several topics
-    each `Message` names one of them.
+    A text or bytes is a body. A pydantic model, dataclass, struct or dict becomes JSON. A `Message` has its own keys,
+    tags and properties. A list is several of these. Nothing, or a result such as `RetryLater`, sends nothing. With
+    several topics each `Message` names one of them.
 
-    `codec` names a plugin's way to make a body of anything else than a `Message` or bytes, such as `codec="avro"`.
+    `codec="avro"`: a plugin's codec makes the body, except from a `Message` or bytes.
     """
 
     def declared(function: F) -> F:

@@ -91,11 +91,12 @@ if TYPE_CHECKING:
     @overload
     def resource(*, scope: Literal["app", "message"] = "app") -> Callable[[Callable[P, R]], Resource[P, R]]: ...
     def resource(*_: Any, **__: Any) -> Any:
-        """Have handlers given what this function returns or yields, by its name or by `Annotated[X, resource]`.
+        """Give handlers what this function returns or yields, by its name or by `Annotated[X, resource]`.
 
-        What stands after `yield` is its teardown. One of the application is opened before its groups join and closed
-        after they have left. One of `scope="message"` is opened around each call of a handler that asks for it; where
-        the handler raises, the exception is raised at the `yield`, and what the teardown raises fails the message.
+        The code after `yield` is the teardown. With `scope="app"` a resource is opened before the groups join and
+        closed after they have left. With `scope="message"` it is opened around each call of a handler that asks for
+        it. If the handler raises, the exception is raised at the `yield`; an exception in the teardown fails the
+        message.
         """
         ...
 

@@ -20,9 +20,9 @@ class Running(Protocol):
 
 
 class Delivery:
-    """One handler start. Built only where a handler or a hook asks for it, or where the result is not plain success.
+    """One attempt at one message: one start of a handler. Do not change it.
 
-    A plain slotted class, since where hooks listen each message has one. Do not change it.
+    It is built only if a handler or a hook needs it, or the result is not plain success.
     """
 
     __slots__ = ("_running", "epoch", "group", "message", "started")
@@ -35,33 +35,33 @@ class Delivery:
         """Seconds on the monotonic clock."""
         self._running = running
         self.epoch = epoch
-        """Which acquisition of `message.queue` this belongs to: whoever takes the queue next has a higher one, so that
-        a store can refuse what a former owner still writes. None where the group names no store (`progress`), and while
-        its store could not be written.
+        """The number of this acquisition of `message.queue` (a fencing token). Each later owner has a higher one, so a
+        store can refuse what a previous owner still writes. None if the group names no store (`progress`), and while
+        its store cannot be written.
         """
 
     @property
     def running(self) -> Running | None:
-        """For the framework's own use; None where no limit watches."""
+        """For internal use; None if the group has no `timeout`."""
         return self._running
 
     @property
     def attempt(self) -> int:
-        """The message's: 1 on first delivery."""
+        """The message's attempt: 1 on first delivery."""
         return self.message.attempt
 
     @property
     def is_expired(self) -> bool:
-        """The handler took longer than `timeout` allows: the message was settled without it, and may run elsewhere by
-        now. Whatever this handler still does comes on top, and what it answers changes nothing.
+        """Whether the handler took longer than `timeout`. Then the message was settled without it and may already run
+        elsewhere: what this handler still does happens in addition, and its result changes nothing.
         """
         running = self.running
         return running is not None and running.verdict is not None
 
     def extend(self, by: str | float) -> bool:
-        """The heartbeat of long work: from now on it may take so long ("5m", or seconds), whatever the limit says.
+        """Ask for more time: from now on the handler may run for `by` ("5m", or seconds), whatever `timeout` says.
 
-        Never shortens what is left. False where it came too late; the handler had better stop then. From any thread.
+        It never shortens what is left. False: too late, the handler should stop. Call it from any thread.
         """
         running = self.running
         return running is None or running.extend(by)

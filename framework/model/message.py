@@ -117,7 +117,7 @@ class Written:
 
 
 class Message:
-    """One message. Reading is lazy and cached; nothing here changes after it was made."""
+    """One message. It never changes; its parts are read when first used, and cached."""
 
     # `_body` and `_properties` are None until first read. An unset slot would save a store a message and cost 0.6 us at
     # each first reading, for the AttributeError that tells.
@@ -162,7 +162,7 @@ class Message:
 
     @property
     def body(self) -> bytes:
-        """The body, decompressed. May raise BodyUndecodable, or BodyUnavailable where a codec is missing."""
+        """The body, decompressed. Raises BodyUndecodable, or BodyUnavailable if a codec is missing."""
         body = self._body
         if body is None:
             body = self._body = self._source.body(self._at)
@@ -170,7 +170,7 @@ class Message:
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """All properties, RocketMQ's own among them. Do not change the mapping."""
+        """All properties, including RocketMQ's own. Do not change the mapping."""
         properties = self._properties
         if properties is None:
             properties = self._properties = self._source.properties(self._at)
@@ -178,32 +178,32 @@ class Message:
 
     @property
     def topic(self) -> str:
-        """The topic the message was sent to; a retried message still shows it, not the group's retry topic."""
+        """The topic that the message was sent to, also for a retried message (not the group's retry topic)."""
         return self._source.topic(self._at)
 
     @property
     def tags(self) -> str | None:
-        """What the sender filed it under, and consumers choose by; None where there is nothing."""
+        """The sender's tag, by which consumers filter; None without one."""
         return self.properties.get(TAGS)
 
     @property
     def keys(self) -> list[str]:
-        """What the sender says it can be found by."""
+        """The sender's keys, by which the message can be searched."""
         return self.properties.get(KEYS, "").split()
 
     @property
     def message_id(self) -> str:
-        """The unique key: chosen by the producer, the same through all retries. Falls back to the place in the log."""
+        """The unique key that the producer chose; the same in all retries. Without one, the `offset_message_id`."""
         return self.properties.get(UNIQUE_KEY) or self._source.offset_message_id(self._at)
 
     @property
     def offset_message_id(self) -> str:
-        """Broker address and place in its log, as `mqadmin queryMsgById` wants it; a new one for each retry."""
+        """Broker address and place in its log, for `mqadmin queryMsgById`; each retry has a new one."""
         return self._source.offset_message_id(self._at)
 
     @property
     def queue(self) -> MessageQueue:
-        """Where it was pulled from: topic, broker and number; of a retry, the group's retry topic."""
+        """The queue that it was pulled from; for a retry, a queue of the group's retry topic."""
         return self._source.queue
 
     @property
@@ -223,12 +223,12 @@ class Message:
 
     @property
     def flag(self) -> int:
-        """The sender's own 32 bits; RocketMQ hands them through."""
+        """32 bits for the sender's use, which RocketMQ passes on."""
         return self._source.flag(self._at)
 
     @property
     def commit_log_offset(self) -> int:
-        """Where the broker's log holds it: what a send-back names."""
+        """Its place in the broker's log."""
         return self._source.commit_log_offset(self._at)
 
     def __repr__(self) -> str:

@@ -13,16 +13,16 @@ from framework.model.durations import to_ms
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """Handled. The same as returning nothing, except under `explicit_ack`."""
+    """The message is done. The same as returning nothing, except with `explicit_ack`."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryLater:
-    """Deliver again after a delay.
+    """Retry the message after a delay.
 
-    RocketMQ knows fixed delays: the shortest one that is not shorter is taken, so 90s waits 2 minutes, never less.
-    Beyond its last one, two hours, the message comes after two hours, and the log says so once. Without a delay the
-    next step of the ladder is taken.
+    RocketMQ has fixed delays; the next longer one is used, so 90s waits 2 minutes. The longest is 2 hours: a longer
+    delay is cut to it, and logged once. Without a delay RocketMQ's next level is used. In orderly and broadcasting
+    groups the pause is 10 ms to 30 s.
     """
 
     delay: str | float | None = None
@@ -37,14 +37,14 @@ class RetryLater:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """Put the message on the group's dead-letter topic now, whatever attempts are left."""
+    """Send the message to the group's dead-letter queue now, even if retries are left."""
 
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspend:
-    """Orderly groups: stop the queue at this message and try it again after a pause."""
+    """Orderly groups: pause the queue at this message, then retry it. Other groups: the same as `RetryLater`."""
 
     pause: str | float = 1.0
 
@@ -54,7 +54,7 @@ class Suspend:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Settled without being handled, on purpose: counted and logged under the name of who decided."""
+    """The message is done without being handled, on purpose. It is counted as dropped; `by` says who decided."""
 
     by: str
     reason: str = ""
@@ -62,17 +62,17 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Orderly consumers with `commit="manual"`: this message and all before it are handled; the offset may move.
+    """With `commit="manual"`: this message and all before it are done, and the offset may move.
 
-    The same as returning nothing where commits are not made by hand.
+    With automatic commits it is the same as returning nothing.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """Orderly consumers with `commit="manual"`: after a pause, deliver all since the last `Commit` again, in order.
+    """With `commit="manual"`: pause, then deliver everything since the last `Commit` again, in order.
 
-    No attempt is used. Where commits are not made by hand this is a failure of the message like any other.
+    No attempt is used. With automatic commits it fails the message like an exception.
     """
 
     pause: str | float = 1.0
@@ -84,7 +84,7 @@ class Rollback:
 
 @dataclass(frozen=True, slots=True)
 class Extend:
-    """An expiry policy's answer: let the handler run on for so long. Without a length, for as long as the limit is."""
+    """An expiry policy returns it to let the handler run on for `by`; without `by`, for another `timeout`."""
 
     by: str | float | None = None
 
@@ -101,7 +101,7 @@ asks for, or later than anybody should wait."""
 
 
 class BatchFailed(Exception):
-    """Raised by a batch handler: all is well before message `at`; it and the rest of the batch are tried again."""
+    """A batch handler raises it: messages before index `at` are done, the message at `at` and the rest are retried."""
 
     def __init__(self, reason: str = "", *, at: int) -> None:
         super().__init__(reason or f"failed at message {at} of the batch")

@@ -16,14 +16,14 @@ _OPTIONS = ("on", "give_up_on", "max", "delays", "within", "then")
 
 
 class Retry:
-    """Which failures are tried again, how often, after which delays, and what becomes of the message then.
+    """Which failures are retried, how often, after which delays, and what happens to the message then.
 
-    `on`: exceptions that are worth another try; any other goes to `then` at once. `give_up_on`: those among them that
-    are not. `max`: retries after the first delivery; without it the group's `max_retries` stands. `delays`: one a
-    retry, the last one for all further ones; without them RocketMQ's ladder. `within`: no further try once the message
-    is older than this. `then`: `DeadLetter` or `Drop`.
+    `on`: exceptions that are retried; any other goes to `then` at once. `give_up_on`: exceptions among them that are
+    not retried. `max`: retries after the first delivery; by default the group's `max_retries`. `delays`: one per retry,
+    the last one for all further retries; by default RocketMQ's levels. `within`: no retry once the message is older
+    than this. `then`: `DeadLetter` or `Drop`.
 
-    A `RetryLater` that the handler returns is a failure like an exception in `on`; its own delay stands.
+    A returned `RetryLater` counts as a failure like an exception in `on`, and keeps its own delay.
     """
 
     __slots__ = ("delays", "give_up_on", "max", "on", "then", "within_ms")

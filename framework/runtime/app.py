@@ -54,10 +54,10 @@ log = structlog.get_logger()
 
 
 class App:
-    """Handlers, settings and plugins that run together, as one member of their groups."""
+    """An application: handlers, settings and plugins in one process, one member of each of its groups."""
 
     IS_APPLICATION: ClassVar = True
-    """For `declare`, which knows no runtime: a parameter that is annotated so is given the application."""
+    """Marks the class for `declare`: a parameter with this annotation gets the application."""
 
     def __init__(
         self,
@@ -79,12 +79,12 @@ class App:
         self.plugins = plugins or PluginHost(settings.plugins, settings)
         self.plugins.calls.now = self.world.clock.monotonic
         self.on_event = on_event
-        """Called with each settled delivery. It may also be set before `run`; None costs nothing."""
+        """Called for each settled delivery. May be set before `run`. None costs nothing."""
         self._membership = Membership(settings, self.world, self._clock)
         self.worker = worker
-        """Which of several processes with one parent; broadcasting groups keep their offsets by it."""
+        """The number of this process among those of one parent. Broadcasting groups keep their offsets under it."""
         self.elsewhere = elsewhere
-        """Groups of this application that another process runs; settings that change may name them."""
+        """Groups of this application that another process runs. Changed settings may name them."""
         self.cluster: Cluster | None = None
         """The connection to the cluster, while running. Plugins may send with `Producer(cluster=app.cluster)`."""
         self._producer: Producer | None = None
@@ -104,7 +104,7 @@ class App:
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> App:
-        """The application that a settings file describes, with the handlers that it names."""
+        """An application from a settings file, with the handlers that it names."""
         from framework.runtime.build.collect import collect
         from framework.settings.sources import load
 
@@ -114,8 +114,8 @@ class App:
     # Life
 
     async def run(self) -> MessageCounts:
-        """Consume until `stop` is called, then drain; answers what became of messages (`counts`). It ended cleanly
-        where nothing is `abandoned` or `unconfirmed`. Cancelling it stops at once, without draining.
+        """Consume until `stop` is called, drain, and return the counts of messages. The end was clean if `abandoned`
+        and `unconfirmed` are 0. Cancelling `run` stops at once, without draining.
         """
         with self._life.lived():
             self._started_ms = self.world.clock.now_ms()
@@ -188,46 +188,46 @@ class App:
         await self._producer.send(message)
 
     async def stop(self, drain: str | float | None = None) -> None:
-        """Let running handlers end within the limit, confirm offsets, leave the groups; returns when that is done, and
-        `counts` says how it ended: what is `abandoned` or `unconfirmed` comes again.
+        """Let running handlers finish within `drain`, confirm offsets, leave the groups, and return when that is done.
+        Messages that `counts` has as `abandoned` or `unconfirmed` are delivered again.
 
-        Within a handler, a hook or a resource it returns at once: what runs there is itself waited for.
+        In a handler, a hook or a resource it returns at once, because the stop waits for that code.
         """
         if drain is not None:
             self._drain_ms = to_ms(drain)
         await self._life.over()
 
     def stop_soon(self, drain: str | float | None = None) -> None:
-        """Ask for the same without waiting: from plain handlers, other threads and signal handlers."""
+        """The same without waiting, for plain handlers, other threads and signal handlers."""
         if drain is not None:
             self._drain_ms = to_ms(drain)
         self._life.ask()
 
     def accompany(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """For plugins, in `app_started`: run this beside the groups. In `app_stopping` it is told to end; the stop
-        waits for it as long as for handlers, and cancels it then.
+        """For plugins, in `app_started`: run `work` beside the groups. End it in `app_stopping`: the stop waits for it
+        as long as for handlers, then cancels it.
         """
         self._life.on_loop(f"accompany({name!r})", lambda: self._companions.start(work, name))
 
     # Changes while it runs: from any thread; each returns when it was made, on the event loop's thread
 
     def start_consumer(self, group: str) -> None:
-        """Have a group join that `autostart: false` keeps back; from then on it is as any other."""
+        """Let a group join that `autostart: false` keeps back."""
         dormant = self._membership.dormant
         self._life.on_loop(
             f"start_consumer({group!r})", lambda: dormant.start(group, [each.plan for each in self._groups])
         )
 
     def pause(self, group: str) -> None:
-        """Have this group start no handler and pull nothing until `resume`; its queues stay its own."""
+        """Start no handler of this group and pull nothing until `resume`. The group keeps its queues."""
         self._life.on_loop(f"pause({group!r})", lambda: self._membership.change(group, paused=True))
 
     def resume(self, group: str) -> None:
-        """Let a paused group go on where it stopped."""
+        """Let a paused group continue where it stopped."""
         self._life.on_loop(f"resume({group!r})", lambda: self._membership.change(group, paused=False))
 
     def resize(self, group: str, concurrency: int) -> None:
-        """Have so many handlers of this group run at once from now on; those that run now end in peace, and count."""
+        """Run `concurrency` handlers of this group at once from now on. Running handlers finish, and count."""
         if not 1 <= concurrency <= CONCURRENCY_MAX:
             raise ConfigurationError(
                 f"resize({group!r}, {concurrency}): write a number from 1 to {CONCURRENCY_MAX}; to have none, pause it"
@@ -235,9 +235,9 @@ class App:
         self._life.on_loop(f"resize({group!r})", lambda: self._membership.change(group, concurrency=concurrency))
 
     def subscribe(self, consumer: Consumer[..., Any]) -> None:
-        """Have a running group consume one topic more, or the same one otherwise (tags, condition, handler).
+        """Let a running group consume another topic, or a topic of its own in another way (tags, `sql`, handler).
 
-        Its queues are pulled within a second or so. Those of a topic consumed otherwise are left and taken anew.
+        Its queues are pulled within about a second. Queues of a topic that changes are released and acquired again.
         """
         group, topic = consumer.spec.group, consumer.spec.topic
 
@@ -251,7 +251,7 @@ class App:
         self._life.on_loop(f"subscribe({topic!r})", change)
 
     def unsubscribe(self, group: str, topic: str) -> None:
-        """Have a running group leave this topic: handlers end, offsets are confirmed, locks given back."""
+        """Let a running group leave this topic: handlers finish, offsets are confirmed, locks released."""
 
         def change() -> None:
             running = self._membership.find(group)
@@ -262,8 +262,8 @@ class App:
         self._life.on_loop(f"unsubscribe({group!r}, {topic!r})", change)
 
     def adopt(self, settings: AppSettings) -> None:
-        """Take over what may change while it runs. Where these settings could not be started with, ConfigurationError
-        is raised and nothing has changed.
+        """Apply the live settings among these. If the application could not start with them, ConfigurationError is
+        raised and nothing changes.
         """
         self._life.on_loop("adopt", lambda: self._adopt(settings))
 
@@ -301,28 +301,28 @@ class App:
 
     @property
     def member(self) -> str:
-        """How brokers and other members know this process (the client id)."""
+        """The client id, by which brokers and other members know this process."""
         return self._membership.joining.member(self.worker)
 
     @property
     def counts(self) -> MessageCounts:
-        """What became of messages, all groups together."""
+        """Counts of messages, all groups together."""
         return total([*(group.counts for group in self._groups), *self._taken.counts])
 
     def idle_ms(self) -> int:
-        """For how long nothing was handled and nothing was left to handle; 0 while there is work."""
+        """How long nothing was handled and no message waited, in milliseconds; 0 while there is work."""
         return idle_ms(self._groups, self._taken.idle_ms, self.world.clock) if self.is_ready else 0
 
     @property
     def hanging(self) -> int:
-        """Places of handlers, all groups together, that are taken by others which were given up and do not end."""
+        """Workers, all groups together, that are missing because timed-out handlers do not return."""
         return sum(group.kind.crew.hanging for group in self._groups)
 
     @property
     def is_ready(self) -> bool:
-        """Every group has joined and is balanced, with all its workers, and none waits for its `ready_when`; brokers
-        take back what fails, no group is orderly in part, no queue stands still, and no loop failed just now. False
-        from the moment at which its end was asked for.
+        """Whether every group has joined, is balanced, has all its workers and does not wait for its `ready_when`;
+        brokers store retries, no group is only partly orderly, no queue is stalled, and no internal loop has just
+        failed. False as soon as a stop was requested.
         """
         return (
             self._life.goes_on
@@ -331,7 +331,7 @@ class App:
         )
 
     def snapshot(self) -> Snapshot:
-        """The application as it is now."""
+        """The state of the application now."""
         membership = self._membership
         joining = membership.joining
         return picture(

@@ -59,7 +59,7 @@ class Harness:
         plugins: PluginHost | None = None,
         seed: int = 0,
     ) -> None:
-        """`app`: an App, one consumer or several, or what `framework-app run` would take. `settings`: as in YAML."""
+        """`app`: an App, one consumer or several, or what `framework-app run` accepts. `settings`: as in YAML."""
         if isinstance(app, App):
             settings, plugins = settings or app.settings, plugins or app.plugins
         chosen = settings if isinstance(settings, AppSettings) else AppSettings.model_validate(dict(settings or {}))
@@ -220,19 +220,19 @@ class Harness:
         return self._cluster.loop.now
 
     def dead_letters(self, group: str) -> list[Message]:
-        """What has been given up, oldest first."""
+        """The group's dead letters, oldest first."""
         broker = self._cluster.broker.broker
         return [] if broker is None else broker_view.dead_messages(broker, group)
 
     def snapshot(self) -> Snapshot:
-        """The application as it is now."""
+        """The state of the application now."""
         app = self._cluster.apps[0].app
         assert app is not None, "use the harness inside its `with` statement"
         return app.snapshot()
 
     @property
     def logs(self) -> list[Event]:
-        """What was logged, as dictionaries."""
+        """The log lines, as dictionaries."""
         said = self._cluster.history.of(Said)
         return [{"at": fact.at, "level": fact.level, "event": fact.event, **fact.fields} for fact in said]
 
