@@ -15,8 +15,8 @@ from framework.model.queue import MessageQueue
 from framework.model.sql92 import Expression
 from framework.wire.stored import Records
 
-# Messages held against conditions for one arrival, some ten milliseconds. Whoever else waits with one looks himself,
-# when it is his turn; a pull that is woken for nothing is told to pull again.
+# Messages compared with conditions per arrival, some ten milliseconds. Other pulls that wait with a condition are woken
+# to compare in their own turn; one that is woken in vain is told to pull again.
 LOOKS_MAX = 2000
 
 

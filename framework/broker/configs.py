@@ -87,7 +87,7 @@ def put_group(rules: TopicRules, config: GroupConfig) -> None:
 
 
 def version_of(table: SavedTable[str, Topic] | SavedTable[str, StoredGroup], started_ms: int) -> DataVersion:
-    """Which state of a table this is, for whoever reads it page by page."""
+    """Which state of a table this is, for clients that read it page by page."""
     return DataVersion(timestamp=started_ms, counter=table.changes)
 
 

@@ -142,7 +142,7 @@ class Members:
         self._grow((0 if client in found.members else _ENTRY_BYTES + len(client_id)) + weight - found.weight)
         self._groups[group] = found
         found.weight = weight
-        # The last heartbeat wins, whoever sent it.
+        # The last heartbeat wins, whichever member sent it.
         found.fingerprint = fingerprint
         found.consume_type, found.message_model, found.consume_from = consume_type, message_model, consume_from
         member = found.members.get(client)

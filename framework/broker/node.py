@@ -35,7 +35,7 @@ from framework.wire.ids import UniqueKeys
 K = TypeVar("K")
 V = TypeVar("V")
 
-# For administrators' figures, which name groups and topics by the hundred; whoever makes up names has no more of them.
+# For administrators' figures, which name groups and topics by the hundred; made-up names cannot fill more than this.
 _FIGURES_MAX = 20_000
 
 

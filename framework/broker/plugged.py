@@ -1,6 +1,7 @@
-"""Requests that plugins answer: codes that the box has not, and codes that it has and a plugin stands before.
+"""Requests that plugins answer: codes that the broker does not know, and codes that a plugin answers in its place.
 
-A plugin's handler is asked on the box's loop and answers at once. Where it answers nothing, or fails, the box does.
+A plugin's handler is called on the broker's loop and answers at once. If it fails or returns nothing, the broker
+answers.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from framework.wire.command import RemotingCommand
 
 
 def table_with(given: Mapping[int, BoxHandler] | None) -> Mapping[int, Handler]:
-    """The box's own handlers, with these before them."""
+    """The broker's own handlers, with these before them."""
     if not given:
         return HANDLERS
     return {**HANDLERS, **{code: _before(HANDLERS.get(code), each) for code, each in given.items()}}

@@ -38,7 +38,7 @@ def cost_of(command: RemotingCommand) -> int:
 
 
 class Quotas:
-    """One a broker process. Whoever submits a write counts it here, and takes it out when it is answered."""
+    """One per broker process. A write is counted here when it is submitted, and taken out when it is answered."""
 
     def __init__(self, settings: BrokerSettings, now: Callable[[], float]) -> None:
         self.writes = 0

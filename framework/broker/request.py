@@ -111,7 +111,7 @@ class Relay:
     asked: tuple[tuple[Client, RemotingCommand], ...]
     timeout_ms: int
     answer: Callable[[list[RemotingCommand | None]], RemotingCommand]
-    """Makes the answer from theirs, in the order asked; None for whoever said nothing in time."""
+    """Makes the answer from theirs, in the order asked; None for a member that did not answer in time."""
 
 
 @dataclass(frozen=True, slots=True)

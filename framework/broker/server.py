@@ -56,8 +56,8 @@ class Broker:
 
     `open_database` stands in for the folder where a simulation plays the disk. Several logical brokers share the store;
     with a port of its own for the first, the others take those that follow. With `tls` ports speak TLS and nothing
-    else; a `ca_file` in it lets in only clients with a certificate of that authority. With `auth` these users are
-    served and nobody else, each as far as his rules go; `auth_place` is where they are written, for people.
+    else; a `ca_file` in it lets in only clients with a certificate of that authority. With `auth` only these users are
+    served, each as far as its rules allow; `auth_place` says in errors where they are written.
     `handlers` are plugins', by request code.
     """
 

@@ -48,7 +48,7 @@ class BrokerSettings:
     """What is kept of heartbeats: members, producers, and what they want; beyond it one that adds to it is told 2."""
     writes_max: int = 10_000  # sendThreadPoolQueueCapacity
     write_bytes_max: int = 64 * 1024 * 1024
-    """Requests that wait for the disk, and what they cost; beyond it whoever writes is told 2."""
+    """Requests that wait for the disk, and what they cost; beyond it a write is refused with 2."""
     topics_max: int = 1000
     groups_max: int = 1000
     queues_max: int = 65_536

@@ -1,8 +1,8 @@
 """Child processes that run one application: started, read line by line, asked to end, counted.
 
 Children have a session of their own, so that Ctrl-C reaches the parent alone and everything ends in one order. Each one
-holds the reading end of a pipe from us: when we are gone, however that went, it drains and ends. When and why children
-are started is `supervise.py`'s affair.
+holds the reading end of a pipe from us: when we are gone, however that went, it drains and ends. `supervise.py` decides
+when and why children are started.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Child:
     def __init__(self, process: Process, worker: int = 0) -> None:
         self._process = process
         self.worker = worker
-        """Its number among its siblings; whoever replaces it has the same."""
+        """Its number among its siblings; its successor gets the same."""
         self.code: int | None = None
         self.ran_seconds = 0.0
         """How long it ran, once it has ended."""
@@ -36,7 +36,7 @@ class Child:
         self.recycle_reason: str | None = None
         """Why it should be replaced, as it says itself."""
         self.is_seen = False
-        """Whether whoever supervises has dealt with its end."""
+        """Whether the supervisor has dealt with its end."""
 
     def tell(self, line: str) -> None:
         """One line on its stdin, which stays open: its end is how a child learns that we are gone."""

@@ -35,11 +35,12 @@ async def embedded(cluster: ClusterSettings, *, alone: bool) -> AsyncIterator[No
 
     if len(cluster.name_servers) > 1:
         raise ConfigurationError(
-            f"cluster.embedded: one name server is where it listens, and there are {', '.join(cluster.name_servers)}"
+            "cluster.embedded: it listens at the one address in cluster.name_servers; "
+            f"write one, not {', '.join(cluster.name_servers)}"
         )
     if cluster.tls.enabled or cluster.credentials.access_key:
         raise ConfigurationError(
-            "cluster.embedded: it speaks no TLS and asks for no keys; leave cluster.tls and cluster.credentials out, "
+            "cluster.embedded: it has no TLS and no keys; remove cluster.tls and cluster.credentials, "
             "or start `framework-app broker` with --tls-cert and --auth"
         )
     host, port = parse_address(cluster.name_servers[0])

@@ -28,7 +28,7 @@ def say(line: str) -> None:
 
 
 def is_unheard() -> bool:
-    """Whether whoever read our lines has gone."""
+    """Whether the reader of our lines has gone."""
     return streams.is_unheard(sys.stdout)
 
 

@@ -13,7 +13,7 @@ FOR_SHOW = ("rich", "better_exceptions")
 
 
 def import_structlog() -> None:
-    """For the first time; whoever imports one of those later gets it."""
+    """For the first time; a later import of one of those works as usual."""
     hidden = [name for name in FOR_SHOW if name not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None: "not to be found", says the import system
     try:

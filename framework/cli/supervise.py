@@ -30,8 +30,8 @@ RESTART_SECONDS = 1.0
 RESTART_SECONDS_MAX = 30.0
 SOUND_SECONDS = 60.0
 """A child that ran this long before it exited resets the pause before a restart."""
-# Children drain one after the other, so that queues change hands one member at a time; whoever has much to end does not
-# hold the others up for long, and all of them together are not held up for much longer than one.
+# Children drain one after the other, so that queues change hands one member at a time; a child with much to
+# finish delays the others by one turn only, and all turns together are not much longer than one.
 TURN_SECONDS = 1.0
 TURNS_SECONDS_MAX = 5.0
 
@@ -144,7 +144,7 @@ async def _until_the_end(plan: Plan, children: Children, state: _State, bell: Wa
                 return of_all([child.code])
             if child.code in _FINAL or (child.code == ExitCode.FAILED and plan.files is not None):
                 if not state.was_ready:
-                    return of_all([child.code])  # the very first start: whoever typed this is still there to read it
+                    return of_all([child.code])  # the very first start: the user is still there to read it
                 log.warning("child failed", code=child.code, reason="the next start waits for a changed file")
                 state.is_waiting = True
             elif plan.may_end and child.code in {ExitCode.CLEAN, ExitCode.ABANDONED}:

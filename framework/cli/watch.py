@@ -41,7 +41,7 @@ def _handlers(arguments: argparse.Namespace) -> list[str]:
     try:
         return list(options.loaded(arguments).settings.app.handlers)
     except ConfigurationError:
-        return []  # the settings themselves are watched; mending them shows the rest
+        return []  # the settings themselves are watched; once they are right, the rest is
 
 
 def _places(name: str) -> list[Path]:

@@ -130,7 +130,7 @@ def test_a_read_only_folder_is_refused_and_left_as_it_was(tmp_path: Path) -> Non
     try:
         if is_root:
             os.seteuid(nobody)
-        with pytest.raises(StoreError, match="make the folder and what is in it ours and writable"):
+        with pytest.raises(StoreError, match="make this user the owner of the folder and its files"):
             open_folder(folder)
     finally:
         if is_root:
@@ -145,7 +145,7 @@ def test_a_read_only_folder_is_refused_and_left_as_it_was(tmp_path: Path) -> Non
     [
         (errno.EMFILE, "Too many open files; raise the limit"),
         (errno.ENOSPC, "make room"),
-        (errno.EROFS, "make the folder and what is in it ours and writable"),
+        (errno.EROFS, "make this user the owner of the folder and its files"),
         (errno.EIO, "Input/output error"),
     ],
 )

@@ -164,7 +164,7 @@ def test_a_read_only_folder_is_73_and_stays_as_it_was(tmp_path: Path) -> None:
 
     assert ExitCode.TAKEN == code, said
     line = said.splitlines()[-1]
-    assert re.match(r"error: data folder box: .*make the folder and what is in it ours and writable", line)
+    assert re.match(r"error: data folder box: .*make this user the owner of the folder and its files", line)
     assert before == {path.name: path.read_bytes() for path in folder.iterdir()}
     starts_and_ends(tmp_path)
 

@@ -68,10 +68,10 @@ def test_an_address_that_is_taken_is_73(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"name_servers": ["127.0.0.1:1", "127.0.0.1:2"]}, "there are 127.0.0.1:1, 127.0.0.1:2"),
+        ({"name_servers": ["127.0.0.1:1", "127.0.0.1:2"]}, "write one, not 127.0.0.1:1, 127.0.0.1:2"),
         ({"name_servers": ["10.0.0.5:9876"]}, "only on this machine"),
-        ({"tls": {"enabled": True}}, "speaks no TLS"),
-        ({"credentials": {"access_key": "a", "secret_key": "b"}}, "asks for no keys"),
+        ({"tls": {"enabled": True}}, "no TLS and no keys"),
+        ({"credentials": {"access_key": "a", "secret_key": "b"}}, "no TLS and no keys"),
     ],
 )
 def test_what_it_cannot_be_is_refused(changes: dict[str, Any], reason: str) -> None:

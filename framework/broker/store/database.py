@@ -1,4 +1,4 @@
-"""Opening the store's database: the file, its owner, its settings. What the tables mean is known elsewhere.
+"""Opening the store's database: the file, its owner, its settings. Does not know what the tables mean.
 
 Two connections to a file: one writes, one reads what is committed, so that a pull never waits for a disk. A store in
 memory has one connection for both, and so has a simulation, which hands in its own and decides what a crash leaves.
@@ -34,7 +34,7 @@ _SCHEMAS = {  # what each version adds
 _SEALED_VERSION = 5
 FILE_NAME = "broker.db"
 LOCK_NAME = "broker.lock"
-# Nobody else has the folder; a curious shell on the file must not stop the loop for long.
+# No other broker has the folder; a shell that has the file open must not stop the loop for long.
 _BUSY_S = 0.2
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
@@ -77,7 +77,7 @@ class Database:
 
 
 def open_memory() -> Database:
-    """A store that is gone with its process."""
+    """A store in memory; it ends with the process."""
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     _prepare(connection, "memory")
     return Database(connection, connection, place="memory", commits_inline=True, lock=None)
@@ -103,7 +103,7 @@ def open_folder(folder: Path, *, is_relaxed: bool = False) -> Database:
     try:
         _check_content(path, lock)
         _close_to_others(path)
-        # Made here first, so that nobody else can ever read it: SQLite gives the log and its index the file's own mode.
+        # Made here first, so that no other user can ever read it: SQLite gives its log and index the file's own mode.
         _check_file(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), path)
         opened.append(_connect(path))
         opened.append(_connect(path))
@@ -142,7 +142,7 @@ def _check_folder(folder: Path) -> None:
     if not stat.S_ISDIR(found.st_mode):
         raise StoreError(f"data folder {folder}: a symbolic link or no folder; name the folder itself")
     if found.st_uid != os.geteuid():
-        raise StoreError(f"data folder {folder}: belongs to user {found.st_uid}, not to us; name a folder of our own")
+        raise StoreError(f"data folder {folder}: is owned by user {found.st_uid}; name a folder that this user owns")
     if stat.S_IMODE(found.st_mode) & 0o077:
         folder.chmod(0o700)
     if stat.S_IMODE(found.st_mode) & 0o022:
@@ -170,7 +170,7 @@ def _close_to_others(path: Path) -> None:
 
 
 def _check_content(path: Path, lock: int) -> None:
-    """Refuse to begin anew where there were messages: SQLite would, with a file that is empty or gone."""
+    """Refuse a file that is empty or gone where there were messages: SQLite would start an empty database."""
     size = path.stat().st_size if path.exists() else None
     log_of_writes = path.with_name(f"{path.name}-wal")
     has_log = log_of_writes.exists() and log_of_writes.stat().st_size > 0
@@ -178,7 +178,7 @@ def _check_content(path: Path, lock: int) -> None:
         what = "is not there" if size is None else "is empty"
         raise StoreError(
             f"{path}: {what}, but a broker kept messages here; restore the folder from a copy, "
-            f"or remove all of it to begin anew"
+            f"or delete it to start empty"
         )
 
 

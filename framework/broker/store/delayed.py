@@ -10,7 +10,7 @@ from framework.broker.store.queues import OFFSET_BITS, Queue
 
 # What is taken at once is copied to its real queue by the loop: 4 ms or so. One is taken whatever its size.
 TAKE_BYTES = 2 * 1024 * 1024
-# What cannot be delivered is kept here, out of the way of all others, for whoever repairs it.
+# A message that cannot be delivered is kept at this time, behind all others, until somebody repairs it.
 HELD_MS = 1 << 62
 
 

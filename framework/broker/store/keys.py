@@ -2,7 +2,7 @@
 
 Made for writers: a key costs twelve bytes at the end of a table, where a tree of hashes would cost a page each. A look
 up goes back through time and reads four bytes a key, a few hundredths of a second for a million messages. A hash may be
-another key's, so whoever reads compares the key itself; rows of deleted messages lead nowhere.
+another key's, so readers compare the key itself; rows of deleted messages lead nowhere.
 """
 
 from __future__ import annotations

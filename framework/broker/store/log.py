@@ -142,7 +142,7 @@ class Log:
     def with_key_hash(self, hash_: int, since_ms: int, until_ms: int) -> Iterator[tuple[Queue, bytes]]:
         """Messages stored in that time that may have a key, the newest first. Damaged and deleted ones are left out."""
         try:
-            # All at first: whoever asks may take his time, and a search that is open keeps the log from being folded.
+            # All of them first: the caller may be slow, and an open search keeps the write-ahead log from being folded.
             for message in list(islice(keys.find(self._reading, hash_, since_ms, until_ms), FOUND_MAX)):
                 queue = self._queues.of_message(message)
                 if queue is None or not queue.low <= message - queue.base < queue.end:

@@ -83,7 +83,7 @@ class Queues:
         return sorted(found, key=lambda queue: queue.number)
 
     def forget(self, queue: Queue) -> None:
-        """It was deleted: whoever writes to its topic from now on gets a new queue."""
+        """It was deleted: the next write to its topic makes a new queue."""
         if self._all.get((queue.broker, queue.topic, queue.number)) is queue:
             del self._all[queue.broker, queue.topic, queue.number]
         self._by_id.pop(queue.base >> OFFSET_BITS, None)

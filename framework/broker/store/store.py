@@ -77,6 +77,6 @@ class Store:
         self.database.close()
 
     def abandon(self) -> None:
-        """Let go as a crash would: connections are left as they are, for whoever plays the disk."""
+        """End as a crash would: connections stay as they are, for the simulation's disk."""
         self.writer.kill()
         self.database.unlock()

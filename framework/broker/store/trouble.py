@@ -1,4 +1,4 @@
-"""What SQLite's errors mean to whoever runs the broker: what is wrong, and the way out. Knows no tables."""
+"""What SQLite's errors mean for the user: what is wrong, and how to fix it. Knows no tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sqlite3
 
 SALVAGE = "recover what can be read with `framework-app broker export --salvage`, or restore the folder from a copy"
 
-# What reading a damaged file raises: SQLite's errors may quote what is damaged, and that need not be text.
+# What reading a damaged file raises: SQLite's errors may quote the damage, which may not be text.
 DAMAGE = (sqlite3.Error, UnicodeDecodeError)
 
 _NO_ROOM = "no room on the disk: make room, nothing else is needed"
@@ -17,12 +17,12 @@ _ADVICE = {
     "SQLITE_IOERR_WRITE": f"{_NO_ROOM}; with room, the disk itself or a limit on file sizes",
     "SQLITE_IOERR_SHMSIZE": _NO_ROOM,
     "SQLITE_IOERR_TRUNCATE": _NO_ROOM,
-    "SQLITE_IOERR_FSYNC": "the disk does not take what it is given: look at the system's log",
+    "SQLITE_IOERR_FSYNC": "the disk refuses writes: look at the system's log",
     "SQLITE_IOERR_READ": "the disk cannot be read: look at the system's log",
-    "SQLITE_BUSY": "somebody else has the file open: close it there",
+    "SQLITE_BUSY": "another process has the file open: close it there",
     "SQLITE_READONLY": "the folder or the file is read-only: make both writable",
     "SQLITE_READONLY_DIRECTORY": "the folder is read-only: make it writable",
-    "SQLITE_PERM": "the file may not be opened: make it ours",
+    "SQLITE_PERM": "no permission to open the file: change its owner to this user",
     "SQLITE_CORRUPT": SALVAGE,
     "SQLITE_NOTADB": SALVAGE,
 }
@@ -46,7 +46,7 @@ def _files_left(number: int | None) -> str:
     if number in {errno.ENOSPC, errno.EDQUOT}:
         return f"; {_NO_ROOM}"
     if number in {errno.EROFS, errno.EACCES, errno.EPERM}:
-        return "; make the folder and what is in it ours and writable"
+        return "; make this user the owner of the folder and its files, with write permission"
     return ""
 
 

@@ -1,6 +1,6 @@
 """Settings by name, as they are saved: a name server's key-value namespaces, and what was changed of a running broker.
 
-A scope keeps those of one owner apart from all others'. What a name means is known to whoever asks for it.
+A scope keeps the values of one owner apart from all others'. Does not know what a name means.
 """
 
 from __future__ import annotations

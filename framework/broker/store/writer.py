@@ -1,4 +1,4 @@
-"""The one writer: changes gather into groups, a group is one transaction, and nobody hears "done" before its commit.
+"""The one writer: changes gather into groups, a group is one transaction, and "done" is said after its commit only.
 
 Changes that arrive while a commit runs share the next one (group commit). Rows are inserted on the event loop, which
 touches memory only; the commit, with its sync, runs on a worker. Offsets and places are given out in the order in which
@@ -399,7 +399,7 @@ class Writer:
         self._soon(self._run)
 
     def _hear_of(self, error: StoreError) -> None:
-        """One line a minute however many writes fail: whoever sent them is told each time."""
+        """Log once a minute, however many writes fail; each sender gets an error."""
         now_ms = self._clock.monotonic_ms()
         if self._quiet_ms is None or now_ms >= self._quiet_ms:
             self._quiet_ms = now_ms + _QUIET_MS

@@ -283,7 +283,7 @@ def _settings(arguments: argparse.Namespace) -> BrokerSettings:
 
 
 def _put(path: Path, text: str) -> None:
-    """Whole or not at all: whoever polls for the file reads it the moment it is there."""
+    """Whole or not at all: a script that polls for the file reads it the moment it is there."""
     draft = path.with_name(f"{path.name}.new")
     try:
         with open(draft, "w", encoding="utf-8") as stream:

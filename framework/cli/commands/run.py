@@ -133,7 +133,7 @@ async def _consume_there(app: App, arguments: argparse.Namespace) -> ExitCode:
 
 
 def _unheard() -> None:
-    """Whoever read the events has gone. That is no reason to handle nothing: they are counted, and lost."""
+    """The reader of the events has gone. Consuming goes on; further events are counted, and lost."""
     import structlog
 
     structlog.get_logger().warning("events lost", reason="nobody reads stdout any more")
@@ -188,7 +188,7 @@ async def _with_broker(arguments: argparse.Namespace, plan: Plan) -> tuple[int, 
 
     try:
         cluster = options.loaded(arguments).settings.cluster
-    except ConfigurationError:  # the children say what is wrong, and with --reload wait until it is mended
+    except ConfigurationError:  # the children say what is wrong, and with --reload wait until it is fixed
         return await supervise(plan)
     async with embedded(cluster, alone=False):
         return await supervise(plan)
