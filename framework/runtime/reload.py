@@ -14,7 +14,7 @@ from pathlib import Path
 
 import structlog
 
-from framework.errors import ConfigurationError, ConfigurationMistakes
+from framework.errors import ConfigurationError, ConfigurationMistakes, Findings
 from framework.net.wakeup import Wakeup
 from framework.runtime.app import App
 from framework.runtime.build.connect import check_keys, check_tls
@@ -67,12 +67,11 @@ class Reload:
             if refused:
                 raise ConfigurationMistakes(_refusals(refused, settings))
             self._app.adopt(settings)
-        except ConfigurationMistakes as mistakes:
-            for each in mistakes.mistakes:
+        except ConfigurationError as error:
+            findings = Findings()
+            findings.note(error)
+            for each in findings.mistakes:
                 _refuse(each, self._app.settings)
-            return False
-        except ConfigurationError as mistake:
-            _refuse(mistake, self._app.settings)
             return False
         if any(change.path[0] == "logging" and change.kind is Kind.LIVE for change in differences):
             setup.configure(self._app.settings)

@@ -19,6 +19,7 @@ from framework.model.allocation import Allocation
 from framework.model.rate import Rate
 from framework.model.subscription import Start
 from framework.settings.hidden import PLUGINS
+from framework.settings.models import Path
 from framework.settings.schema import AppSettings
 from framework.settings.secret import Secret
 from framework.settings.secret_words import MASK, SECRET_WORDS
@@ -42,7 +43,7 @@ def explained(settings: AppSettings, plugins: Mapping[str, type[BaseModel]] | No
     """Every setting in the order of the schema; groups that the settings name, with all that they have. `plugins` are
     the models of those that have settings.
     """
-    rows = list(_of(settings, (), settings))
+    rows = list(_rows(settings, (), settings))
     models = dict(plugins or {})
     if not models:
         return rows
@@ -51,12 +52,12 @@ def explained(settings: AppSettings, plugins: Mapping[str, type[BaseModel]] | No
     for name in sorted({*models, *written}):
         here = (*PLUGINS, name)
         values = written.get(name) or {}
-        rows += _of_plugin(models[name], values, here, settings) if name in models else _entries(values, here, settings)
+        rows += _of_plugin(models[name], values, here, settings) if name in models else _rows(values, here, settings)
     return rows
 
 
 def _of_plugin(
-    model: type[BaseModel], values: Mapping[str, Any], path: tuple[str, ...], settings: AppSettings
+    model: type[BaseModel], values: Mapping[str, Any], path: Path, settings: AppSettings
 ) -> Iterator[Explained]:
     """What is written, as it is written, and the defaults of the rest."""
     for name, field in model.model_fields.items():
@@ -73,8 +74,10 @@ def _of_plugin(
                 there = here if one else (*here, key)
                 yield from _of_plugin(inner, value if isinstance(value, Mapping) else {}, there, settings)
         else:
-            yield from _entries({name: values[name]}, path, settings)
-    yield from _entries({name: each for name, each in values.items() if name not in model.model_fields}, path, settings)
+            yield from _rows(values[name], here, settings)
+    for name, value in values.items():
+        if name not in model.model_fields:
+            yield from _rows(value, (*path, name), settings)
 
 
 def _models_of(field: FieldInfo) -> list[type[BaseModel]]:
@@ -82,45 +85,35 @@ def _models_of(field: FieldInfo) -> list[type[BaseModel]]:
     return [kind for kind in kinds if isinstance(kind, type) and not get_args(kind) and issubclass(kind, BaseModel)]
 
 
-def _default(path: tuple[str, ...], field: FieldInfo) -> str:
+def _default(path: Path, field: FieldInfo) -> str:
     if field.is_required():
         return ""
     value = field.get_default(call_default_factory=True, validated_data={})
     return spelled(str(value) if isinstance(value, PurePath) else value, path, field)
 
 
-def _of(part: BaseModel, path: tuple[str, ...], settings: AppSettings) -> Iterator[Explained]:
-    for name, field in type(part).model_fields.items():
-        value, here = getattr(part, name), (*path, name)
-        if isinstance(value, BaseModel):
-            yield from _of(value, here, settings)
-        elif isinstance(value, Mapping) and value:
-            yield from _entries(value, here, settings)
-        else:
-            is_written = name in part.model_fields_set
-            place = _place(here, settings) if is_written else DEFAULT
-            yield Explained(".".join(here), spelled(value, here, field), place)
+def _rows(
+    value: Any, path: Path, settings: AppSettings, field: FieldInfo | None = None, *, is_written: bool = True
+) -> Iterator[Explained]:
+    if isinstance(value, BaseModel):
+        for name, each in type(value).model_fields.items():
+            there = name in value.model_fields_set
+            yield from _rows(getattr(value, name), (*path, name), settings, each, is_written=there)
+    elif isinstance(value, Mapping) and value:
+        for name, each in value.items():
+            yield from _rows(each, (*path, name), settings)
+    else:
+        shown = settings.hidden.shown(value, path) if field is None else value
+        yield Explained(".".join(path), spelled(shown, path, field), _place(path, settings) if is_written else DEFAULT)
 
 
-def _entries(entries: Mapping[str, Any], path: tuple[str, ...], settings: AppSettings) -> Iterator[Explained]:
-    for name, value in entries.items():
-        here = (*path, name)
-        if isinstance(value, BaseModel):
-            yield from _of(value, here, settings)
-        elif isinstance(value, Mapping) and value:
-            yield from _entries(value, here, settings)
-        else:
-            shown = settings.hidden.shown(value, here)
-            yield Explained(".".join(here), spelled(shown, here, None), _place(here, settings))
-
-
-def _place(path: tuple[str, ...], settings: AppSettings) -> str:
+def _place(path: Path, settings: AppSettings) -> str:
     """Where it was written; what an option or a variable gave as a whole stands where the whole does."""
     places = (settings.place(*path[:length]) for length in range(len(path), 0, -1))
     return next((place for place in places if place is not None), DEFAULT)
 
 
-def spelled(value: Any, path: tuple[str, ...], field: FieldInfo | None) -> str:
+def spelled(value: Any, path: Path, field: FieldInfo | None) -> str:
     """A value as a file would write it; the last step of the path tells what may be a secret."""
     is_secret = isinstance(value, Secret) or (
         any(SECRET_WORDS.search(step) for step in path[-1:]) and not path[-1].endswith("file")

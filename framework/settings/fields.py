@@ -73,16 +73,13 @@ def _network(text: str) -> str:
     return text
 
 
-def _group(text: str) -> str:
-    if not is_legal(text, GROUP_LENGTH_MAX):
-        raise ValueError(f"a group's name has 1 to {GROUP_LENGTH_MAX} of the characters A-Z a-z 0-9 _ - % |")
-    return text
+def _named(what: str, length_max: int) -> AfterValidator:
+    def checked(text: str) -> str:
+        if not is_legal(text, length_max):
+            raise ValueError(f"a {what}'s name has 1 to {length_max} of the characters A-Z a-z 0-9 _ - % |")
+        return text
 
-
-def _topic(text: str) -> str:
-    if not is_legal(text, TOPIC_LENGTH_MAX):
-        raise ValueError(f"a topic's name has 1 to {TOPIC_LENGTH_MAX} of the characters A-Z a-z 0-9 _ - % |")
-    return text
+    return AfterValidator(checked)
 
 
 def _box_limits(values: Mapping[str, str]) -> Mapping[str, str]:
@@ -92,8 +89,8 @@ def _box_limits(values: Mapping[str, str]) -> Mapping[str, str]:
 
 Address = Annotated[str, AfterValidator(_address)]
 Network = Annotated[str, AfterValidator(_network)]
-GroupName = Annotated[str, AfterValidator(_group)]
-TopicName = Annotated[str, AfterValidator(_topic)]
+GroupName = Annotated[str, _named("group", GROUP_LENGTH_MAX)]
+TopicName = Annotated[str, _named("topic", TOPIC_LENGTH_MAX)]
 _LIST_OR_TEXT = WithJsonSchema({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]})
 Texts = Annotated[tuple[str, ...], BeforeValidator(_several), _LIST_OR_TEXT]
 Addresses = Annotated[tuple[Address, ...], BeforeValidator(_several), _LIST_OR_TEXT]

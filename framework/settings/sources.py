@@ -11,6 +11,7 @@ import re
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -95,15 +96,14 @@ def gather(
     overrides: Iterable[Override] = (),
 ) -> AppSettings:
     """The same with what is wrong noted, and left out: for whoever looks at the rest all the same."""
-    layers = _Layers(os.environ if environment is None else environment)
+    layers = _Layers(os.environ if environment is None else environment, findings)
     for path in ([file] if file is not None else []) + list(overlays):
         layers.add_file(Path(path))
     layers.add_environment()
     for each in overrides:
         layers.add(each.path, each.text, each.place)
     layers.add_credentials()
-    findings.note(*layers.mistakes)
-    return _as_far_as_right(layers, findings)
+    return layers.settings()
 
 
 def read_credentials(path: Path) -> Document:
@@ -150,17 +150,15 @@ def read(path: Path) -> Document:
 @dataclass(slots=True)
 class _Layers:
     environment: Mapping[str, str]
+    findings: Findings
     values: dict[str, Any] = field(default_factory=dict)
     places: dict[tuple[str, ...], str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
-    mistakes: list[ConfigurationError] = field(default_factory=list)
     hidden: Hidden = field(default_factory=Hidden)
 
     def add_file(self, path: Path) -> None:
-        try:
-            layer = read(path)
-        except ConfigurationError as mistake:
-            self.mistakes.append(mistake)
+        layer = self.findings.tried(lambda: read(path))
+        if layer is None:
             return
         self._warn_of_secrets(layer)
         layer.values = self._expanded(layer.values, (), layer.places)
@@ -170,21 +168,16 @@ class _Layers:
 
     def add_environment(self) -> None:
         """`FRAMEWORK_APP__CONSUMERS__BILLING__CONCURRENCY=4`; in the order of their names, so that runs are alike."""
-        for variable in sorted(self.environment):
-            if variable.startswith(PREFIX):
-                steps = variable.removeprefix(PREFIX).split("__")
-                try:
-                    path = self._spelled(steps, variable)
-                except ConfigurationError as mistake:
-                    self.mistakes.append(mistake)
-                    continue
+        for variable in sorted(each for each in self.environment if each.startswith(PREFIX)):
+            path = self.findings.tried(partial(self._spelled, variable))
+            if path is not None:
                 self.add(path, self.environment[variable], f"${variable}", expand=False)
 
     def add(self, path: tuple[str, ...], text: str, place: str, *, expand: bool = True) -> None:
         try:
             value = document.value(text, place)
         except ConfigurationError as mistake:
-            self.mistakes.append(mistake)
+            self.findings.note(mistake)
             return
         places = dict.fromkeys((each for each, _ in walk(value, path)), place)
         if expand:
@@ -205,28 +198,24 @@ class _Layers:
 
     def add_credentials(self) -> None:
         """Keys from `cluster.credentials.file`, under whatever is written beside it."""
-        cluster = self.values.get("cluster")
-        credentials = cluster.get("credentials") if isinstance(cluster, dict) else None
-        name = credentials.get("file") if isinstance(credentials, dict) else None
-        if not isinstance(credentials, dict) or not isinstance(name, str) or not name:
-            return
         route = ("cluster", "credentials")
+        name = dict(walk(self.values)).get((*route, "file"))
+        if not isinstance(name, str) or not name:
+            return
         try:
             found = read_credentials(Path(name))
         except ConfigurationError as mistake:
             where = self.places.get((*route, "file"))
-            self.mistakes.append(ConfigurationError(f"cluster.credentials.file: {mistake}", place=where))
+            self.findings.note(ConfigurationError(f"cluster.credentials.file: {mistake}", place=where))
             return
-        for key, value in found.values.items():
-            if key not in credentials:
-                credentials[key] = value
-                self.places[(*route, key)] = found.places[(key,)]
+        self.values = _lay({"cluster": {"credentials": found.values}}, self.values)
+        self.places = {**{(*route, *path): place for path, place in found.places.items() if path}, **self.places}
 
-    def _spelled(self, steps: list[str], variable: str) -> tuple[str, ...]:
+    def _spelled(self, variable: str) -> tuple[str, ...]:
         """Variables are upper case and have no hyphen; keys that exist below are spelled as they are there."""
         path: list[str] = []
         level: Any = self.values
-        for step in steps:
+        for step in variable.removeprefix(PREFIX).split("__"):
             known = level if isinstance(level, dict) else {}
             names = [key for key in known if alike(key, step)]
             if len(names) > 1:
@@ -250,7 +239,7 @@ class _Layers:
         if not isinstance(value, str) or "$" not in value:
             return value
 
-        count = len(self.mistakes)
+        wrong: list[ConfigurationError] = []
 
         def replaced(found: re.Match[str]) -> str:
             if found[1]:
@@ -263,11 +252,12 @@ class _Layers:
             else:
                 self.hidden.came_from(path, variable[1], self.environment[variable[1]])
                 return self.environment[variable[1]]
-            self.mistakes.append(ConfigurationError(f"{'.'.join(path)}: {reason}", place=places.get(path)))
+            wrong.append(ConfigurationError(f"{'.'.join(path)}: {reason}", place=places.get(path)))
             return ""
 
         text = _REFERENCE.sub(replaced, value)
-        return text if len(self.mistakes) == count else _MISSING
+        self.findings.note(*wrong)
+        return _MISSING if wrong else text
 
     def _warn_of_secrets(self, layer: Document) -> None:
         for path, value in walk(layer.values):
@@ -275,17 +265,15 @@ class _Layers:
                 name = ".".join(path)
                 self.warnings.append(f"{layer.places[path]}: {name} stands in the file; write ${{env:NAME}} instead")
 
-
-def _as_far_as_right(layers: _Layers, findings: Findings) -> AppSettings:
-    values = layers.values
-    while True:
-        settings = AppSettings.parsed(values, layers.places, layers.warnings, layers.hidden)
-        if not isinstance(settings, list):
-            return settings
-        findings.note(*settings)
-        before, values = values, without_mistaken(AppSettings, values)
-        if values == before:
-            return AppSettings()
+    def settings(self) -> AppSettings:
+        """What is right of it."""
+        values = self.values
+        while isinstance(found := AppSettings.parsed(values, self.places, self.warnings, self.hidden), list):
+            self.findings.note(*found)
+            before, values = values, without_mistaken(AppSettings, values)
+            if values == before:
+                return AppSettings()
+        return found
 
 
 def _is_secret(key: str) -> bool:

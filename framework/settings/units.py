@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, get_args
 
-from annotated_types import Ge, Le
 from pydantic import BeforeValidator, WithJsonSchema
 from pydantic.fields import FieldInfo
 
@@ -62,20 +61,12 @@ def with_unit(value: int, field: FieldInfo) -> str | None:
 
 def _reads(field: FieldInfo, reader: object) -> bool:
     """Whether this is how the field's texts are read."""
-    return any(isinstance(each, BeforeValidator) and each.func is reader for each in _metadata(field))
+    return any(isinstance(each, BeforeValidator) and each.func is reader for each in metadata_of(field))
 
 
-def _metadata(field: FieldInfo) -> list[Any]:
+def metadata_of(field: FieldInfo) -> list[Any]:
     """Of the field, and of the types that it is a union of."""
     return [*field.metadata, *(each for kind in get_args(field.annotation) for each in get_args(kind))]
-
-
-def bounds_of(field: FieldInfo) -> tuple[int | None, int | None]:
-    """The least and the greatest value that the field takes; None where there is no such bound."""
-    found = _metadata(field)
-    found += [inner for each in found if isinstance(each, FieldInfo) for inner in each.metadata]
-    least = next((each.ge for each in found if isinstance(each, Ge)), None)
-    return least, next((each.le for each in found if isinstance(each, Le)), None)  # type: ignore[return-value]  # ints
 
 
 DURATION_PATTERN = r"^\s*(\d+(\.\d+)?(ms|s|m|h|d))+\s*$"

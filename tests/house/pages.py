@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
 
+from annotated_types import Ge, Le
 from framework_audit.plugin import AuditSettings
 from framework_outbox.settings import OutboxSettings
 from framework_spark.settings import SparkSettings
@@ -124,7 +125,10 @@ def _rows(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[str]:
 
 def _range(field: FieldInfo, path: tuple[str, ...]) -> str:
     """What the schema refuses below and above; 0 and 1 say nothing."""
-    least, most = units.bounds_of(field)
+    marks = units.metadata_of(field)
+    marks += [inner for each in marks if isinstance(each, FieldInfo) for inner in each.metadata]
+    least: Any = next((each.ge for each in marks if isinstance(each, Ge)), None)
+    most: Any = next((each.le for each in marks if isinstance(each, Le)), None)
     words = [f"at least `{spelled(least, path, field)}`"] if least is not None and least > 1 else []
     words += [f"at most `{spelled(most, path, field)}`"] if most is not None else []
     text = ", ".join(words)
