@@ -1,7 +1,7 @@
-"""Hooks resolved once into tuples of plain callables, each of which contains its plugin's failures.
+"""Hooks, resolved once into tuples of plain callables, each of which contains its plugin's failures.
 
 Two facts about pluggy shape this file: a hook call through it costs about ten times a call through a tuple, and its
-first implementation that raises stops all others. So it orders and checks implementations, and we call them.
+first implementation that raises stops all others. So pluggy orders and checks implementations, and we call them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""One plugin's `around_consume`: what it holds around a handler's run, entered and left with its failures contained.
+"""One plugin's `around_consume`: its context around a handler's call, entered and left with its failures contained.
 
-What a context raises changes nothing for the message but TryAgain, with which it says that it must come again. What it
-swallows stays a failure all the same: `__exit__` may answer what it likes.
+A context changes nothing for the message except by `TryAgain`, which has it delivered again. An exception that it
+swallows is still a failure of the handler: what `__exit__` returns is ignored.
 """
 
 from __future__ import annotations

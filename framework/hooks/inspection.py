@@ -1,6 +1,6 @@
-"""What kind of thing a plugin is: a class, an instance or a module, and what its settings are.
+"""What kind of object a plugin is (a class, an instance or a module), and what its settings are.
 
-Asks the thing itself only; knows no host and no settings.
+It asks only the object itself; it knows no host and no settings.
 """
 
 from __future__ import annotations

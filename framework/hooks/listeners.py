@@ -1,7 +1,7 @@
 """Listeners: the hooks that report what happens beside deliveries, each resolved once into one call.
 
-An attribute is None where nobody implements its hook: whoever has something to tell asks that first, and makes nothing.
-What a plugin raises, or takes long for, is contained, counted and named as for every hook.
+An attribute is None where nobody implements its hook: the caller tests that first, and makes no value for it. Whatever
+a plugin raises, or takes long for, is contained, counted and logged as for every hook.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What plugins offer by `register_*` hooks: asked once, checked, and known by its name. No name is given twice.
+"""What plugins offer by `register_*` hooks: called once, checked, and known by its name. No name is given twice.
 
-Nothing is contained here: what cannot be offered is a mistake that names its plugin, since it must not be missed when
-it is first needed.
+Nothing is contained here: an invalid offer is an error that names its plugin, since it must not be missing when it is
+first needed.
 """
 
 from __future__ import annotations

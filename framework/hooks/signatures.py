@@ -1,7 +1,7 @@
-"""Whether a plugin's hooks can be called as they are written: their names, marks and arguments, before any is.
+"""Whether a plugin's hooks can be called as they are written: checks names, marks and arguments before the first call.
 
-A hook is called by position with the arguments that it names, so one that would be given something else, or nothing,
-is refused with the way to write it. Asks the functions themselves only.
+A hook is called by position with the arguments that it names. One that would get a wrong argument, or none, is refused
+with the right signature. It asks only the functions themselves.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Every hook, on one page.
 
-Two families: `register_*` return things when the app is put together; the others are told, and some may answer.
-Implementations are plain functions and quick. Each one is called on its own: what it raises is logged and counted under
-its plugin's name, and the message goes on as if the plugin were not there. Arguments that an implementation does not
-need may be left out of its signature.
+There are two families: `register_*` hooks return things when the application is put together; the others are called as
+things happen, and some may answer. Implementations are plain functions and quick. Each one is called on its own: if it
+raises, that is logged and counted under its plugin's name, and the message goes on as if the plugin were not there. An
+implementation may leave out arguments that it does not need.
 
 Hooks for deliveries run where the handler is awaited: on the event loop for async handlers and for those that publish,
-on a worker thread for others.
+on a worker thread for others. Plugins lock what they share between the two.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Hooks:
 
     @hookspec
     def register_runners(self) -> Mapping[str, Runner]:  # type: ignore[empty-body]  # likewise
-        """Ways to run handlers of batches, by the name that `@consumer(engine=...)` then gives."""
+        """Engines for handlers of batches, by the name that `@consumer(engine=...)` then gives."""
 
     @hookspec
     def register_codecs(self) -> Mapping[str, Codec]:  # type: ignore[empty-body]  # likewise
@@ -73,68 +73,68 @@ class Hooks:
 
     @hookspec
     def register_commands(self) -> Mapping[str, Command]:  # type: ignore[empty-body]  # likewise
-        """Commands of `framework-app`, by name; asked for where somebody types a name that is none of its own."""
+        """Commands of `framework-app`, by name; called when a user types a name that is not built in."""
 
     @hookspec
     def register_broker_handlers(self) -> Mapping[int, BoxHandler]:  # type: ignore[empty-body]  # likewise
-        """What the broker in the box answers to requests of these codes; asked before its own handlers."""
+        """What the built-in broker answers to requests of these codes; called before its own handlers."""
 
     @hookspec
     def app_started(self, app: App) -> None:
-        """Told once, on the event loop, when every group has joined."""
+        """Called once, on the event loop, when every group has joined."""
 
     @hookspec
     def app_stopping(self, app: App) -> None:
-        """Told once, on the event loop, when stopping begins: deliveries that run end after it."""
+        """Called once, on the event loop, when stopping begins; running handlers return after it."""
 
     @hookspec
     def before_consume(self, delivery: Delivery) -> Skip | RetryLater | None:
-        """Told before each start of a handler; the first that answers decides, and the handler is not called."""
+        """Called before each call of a handler. The first answer decides, and the handler is then not called."""
 
     @hookspec
     def around_consume(self, delivery: Delivery) -> Around | None:
-        """A context in which the handler runs, from before its body is decoded until what it returned is published; the
+        """A context in which the handler runs, from before its body is decoded until its return value is published. The
         first plugin's is the outermost. Handlers that are awaited take async contexts, too.
 
-        It is left with what the handler raised, with `NotDone(outcome)` where it answered RetryLater, DeadLetter,
-        Suspend or Rollback, else with nothing. Neither answer nor exception is changed by it, but by raising `TryAgain`
-        it has the message delivered again: entering, before the handler is called; leaving, where the handler was done.
+        It is left with the handler's exception; with `NotDone(outcome)` if the handler answered RetryLater, DeadLetter,
+        Suspend or Rollback; else with nothing. It cannot change an answer or an exception. By raising `TryAgain` it has
+        the message delivered again: on entering, before the handler is called; on leaving, if the handler was done.
         """
 
     @hookspec
     def after_consume(self, delivery: Delivery, outcome: Outcome, elapsed_ms: float, kind: Kind) -> None:
-        """Told after each end of a handler, in the reverse order of `before_consume`.
+        """Called after each call of a handler, in the reverse order of `before_consume`.
 
-        `kind` is how it ended: success, failed (by its answer), exception, nothing (where `explicit_ack` asks for an
-        answer), or timed_out.
+        `kind` is `success`, `failed` (by its answer), `exception`, `nothing` (if `explicit_ack` asks for an answer), or
+        `timed_out`.
         """
 
     @hookspec
     def after_chunk(self, summary: ChunkSummary) -> None:
-        """Told on the event loop each time a worker leaves a chunk (of an orderly group: a message, or a batch): what
-        it counted since it was last told. For whoever only counts; it costs a chunk, and not a message.
+        """Called on the event loop each time a worker leaves a chunk, one pull result (in orderly groups: a message or a
+        batch), with the counts since the last call. The cheapest hook for counting: it is not called per message.
         """
 
     @hookspec
     def delivery_stuck(self, delivery: Delivery, age_ms: int) -> None:
-        """Told once of each delivery whose handler takes longer than its group's `timeout`, before the policy decides;
-        of an orderly group, of each message that has blocked what follows it for longer than `stuck_after`.
+        """Called once per delivery whose handler exceeds its group's `timeout`, before the policy decides. In orderly
+        groups: once per message that has blocked its queue or key for longer than `stuck_after`.
         """
 
     @hookspec
     def assignment_changed(self, group: str, gained: Sequence[MessageQueue], lost: Sequence[MessageQueue]) -> None:
-        """Told when this member is given queues of a topic, or loses some, while its group runs. Those that are lost
-        may still be on their way out: what runs may end first.
+        """Called when this member gets queues of a topic, or loses some, while its group runs. Handlers may still run
+        on messages of the lost ones.
         """
 
     @hookspec
     def offsets_committed(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Told each second, and when a queue is left, of the offsets that brokers have been told since."""
+        """Called each second, and when a queue is released, with the offsets that were committed since."""
 
     @hookspec
     def queue_held(self, group: str, queue: MessageQueue, reason: str) -> None:
-        """Told when a queue stops pulling: it is paused, holds as much as it may, or has a message that cannot be
-        opened. Once, until it pulls again or the reason is another one.
+        """Called when a queue stops pulling: it is paused, holds as much as it may, or has a message that cannot be
+        opened. Once, until it pulls again or the reason changes.
         """
 
 

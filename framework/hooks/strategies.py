@@ -1,7 +1,7 @@
-"""From the strategy that settings name, with its options, to the one that a group asks; and what else they name.
+"""From the strategy that settings name, with its options, to the object that a group calls; and from policies' names.
 
-Owns the checking of options, so that a mistake in them has its place in the file. What the options mean is the
-strategy's affair; which strategies there are is the host's.
+It checks the options, so that an error in them names its place in the file. The strategy says what the options mean;
+the host says which strategies there are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Keys that a plugin's model knows nothing of: pydantic passes over them where no model forbids them; we refuse them.
+"""Finds keys that a plugin's model does not know. pydantic ignores them unless the model forbids them; we refuse them.
 
-pydantic itself is asked, so aliases, unions and validators mean what they mean to the model. It knows no "forbid unless
-it is allowed", so what a model allows by its own word (`extra="allow"`) is taken out of what it finds.
+pydantic itself is asked, so aliases, unions and validators mean what they mean to the model. It has no "forbid unless
+allowed", so what a model allows itself (`extra="allow"`) is removed from what it finds.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""What is written for a plugin, as an instance of the plugin's model: its settings, and a strategy's options.
+"""Turns what is written for a plugin into an instance of its model: its settings, and a strategy's options.
 
-A model holds code of the plugin's, so that whatever it raises is named. Where something was written, settings know.
+A model contains the plugin's code, so everything that it raises is reported under the plugin's name. The settings know
+where a value was written.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What hooks of deliveries say beside nothing and RetryLater, and what the contexts of `around_consume` are told."""
+"""What hooks for deliveries may answer, and what the contexts of `around_consume` are left with."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Versions of the hooks: what a plugin may say that it needs, and what goes one day and what stands in for it.
+"""Versions of the hooks: which one a plugin may require, what is deprecated, and what replaces it.
 
-A plugin that needs newer hooks than there are says `HOOKS_VERSION = 3`, as a module or at its class. What is to go is
-named here for a whole version first, and each plugin that still implements it is told so at every start.
+A plugin that needs newer hooks says `HOOKS_VERSION = 3`, in its module or class. A deprecated hook is listed here for a
+whole version before it is removed, and each plugin that still implements it is logged at every start.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""How bodies are read that name a codec."""
+"""How bodies are read by handlers that name a codec."""

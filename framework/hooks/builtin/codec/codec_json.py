@@ -1,4 +1,4 @@
-"""`codec="json"`: what is done where no codec is named. Bodies are JSON, text or bytes, as the annotation says."""
+"""`codec="json"`: the same as without a codec. Bodies are JSON, text or bytes, as the annotation says."""
 
 from __future__ import annotations
 

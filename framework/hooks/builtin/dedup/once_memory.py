@@ -1,7 +1,7 @@
-"""`once_store: memory`: what was handled is remembered by this process, and forgotten when it ends.
+"""`once_store: memory`: this process remembers what was handled, and forgets it when it exits.
 
-It costs no disk and no thread. Another member of the group knows nothing of it, and so repeats once what it is given
-after a crash or a take-over.
+It costs no disk and no thread. Another member of the group knows nothing of it, so a message that it gets after a crash
+or a handover is handled again.
 """
 
 from __future__ import annotations

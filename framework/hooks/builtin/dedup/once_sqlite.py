@@ -1,7 +1,7 @@
-"""`once_store: sqlite`: what was handled is remembered in a file of this machine, through crashes and by all processes.
+"""`once_store: sqlite`: a file on this machine remembers what was handled, through crashes and for all its processes.
 
-A key is on the disk before its message is settled. Handlers that end together share a transaction, so that a disk which
-needs 5 ms for one does not bound them to 200 messages a second. sqlite3 is imported when the file is first opened.
+A key is on the disk before its message is settled. Handlers that return together share a transaction, so that a disk
+which needs 5 ms for one does not limit them to 200 messages per second. sqlite3 is imported when the file is opened.
 """
 
 from __future__ import annotations

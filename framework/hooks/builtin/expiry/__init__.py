@@ -1,1 +1,1 @@
-"""What becomes of messages whose handlers run for too long."""
+"""What happens to messages whose handlers exceed their timeout."""

@@ -1,4 +1,4 @@
-"""`dead_letter`: put the message on the dead-letter topic at once. For work that must not be begun twice."""
+"""`dead_letter`: send the message to the dead-letter queue at once. For work that must not be started twice."""
 
 from __future__ import annotations
 

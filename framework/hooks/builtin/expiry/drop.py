@@ -1,4 +1,4 @@
-"""`drop`: settle the message here and now, and count it as dropped. For what is worthless once it is late."""
+"""`drop`: settle the message at once, and count it as dropped. For messages that are worthless once they are late."""
 
 from __future__ import annotations
 

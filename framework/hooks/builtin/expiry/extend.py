@@ -1,4 +1,4 @@
-"""`extend`: let the handler run on, and say so in the log each time that another limit's length is over."""
+"""`extend`: let the handler run on, and log that once per further timeout."""
 
 from __future__ import annotations
 

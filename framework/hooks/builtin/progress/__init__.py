@@ -1,1 +1,1 @@
-"""Where what has ended above a gap is kept."""
+"""Where progress above a gap is kept."""

@@ -1,7 +1,7 @@
-"""`progress: broker`: what has ended above a gap lies at the box that has the queue, beside its offset.
+"""`progress: broker`: the built-in broker that has the queue keeps progress above a gap, beside the offset.
 
-For brokers in the box alone. It costs no topic, and adds what no other store can: with the epoch of an acquisition on
-each commit, the box refuses what a former owner commits late.
+Only for built-in brokers. It costs no topic, and adds what no other store can: each commit carries the epoch of its
+acquisition, and the broker refuses a previous owner's late commit.
 """
 
 from __future__ import annotations

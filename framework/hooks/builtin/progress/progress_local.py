@@ -1,7 +1,7 @@
-"""`progress: local`: what has ended above a gap lies in files of this machine, one a queue.
+"""`progress: local`: files of this machine keep progress above a gap, one per queue.
 
-It needs nothing of a broker, and helps whoever takes a queue over on this machine alone: a process that starts again,
-or another one beside it that names the same folder.
+It needs nothing of a broker, and helps only a new owner on this machine: a process that starts again, or another one
+beside it that names the same folder.
 """
 
 from __future__ import annotations

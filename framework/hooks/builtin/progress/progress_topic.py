@@ -1,8 +1,8 @@
-"""`progress: topic`: what has ended above a gap lies in a topic of the group's own, on the brokers of its queues.
+"""`progress: topic`: a topic of the group's own keeps progress above a gap, on the brokers of its queues.
 
-Any broker will do, and whoever takes a queue over reads it there, on whatever machine. One message a flush, named by
-the queue that it is about; the last one of the highest epoch counts. An epoch is the offset that the broker gave to the
-first message of an acquisition: never twice the same, and higher each time.
+It works with any broker, and a new owner on any machine reads it there. Each flush is one message, named by its queue;
+the last one of the highest epoch is valid. An epoch is the offset that the broker gave to the first message of an
+acquisition: never twice the same, and higher each time.
 """
 
 from __future__ import annotations
