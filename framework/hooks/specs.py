@@ -111,7 +111,7 @@ class Hooks:
 
     @hookspec
     def after_chunk(self, summary: ChunkSummary) -> None:
-        """Called on the event loop each time a worker leaves a chunk, one pull result (in orderly groups: a message or a
+        """Called on the event loop when a worker leaves a chunk, one pull result (in orderly groups: a message or a
         batch), with the counts since the last call. The cheapest hook for counting: it is not called per message.
         """
 

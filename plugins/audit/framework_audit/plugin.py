@@ -1,7 +1,7 @@
-"""Audit: one JSON line for each delivery that ended, appended to a file.
+"""Audit: appends one JSON line per delivery to a file.
 
-Lines are gathered and written together; a message costs a line of text and no system call. What a handler did is not
-made safer by it: a crash loses the lines that were not written yet, never a message.
+Lines are collected and written together, so a message costs a line of text and no system call. A crash loses the lines
+that were not written yet, never a message.
 """
 
 from __future__ import annotations

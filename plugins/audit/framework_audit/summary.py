@@ -1,4 +1,4 @@
-"""`framework-app audit`: how many deliveries ended in which way, as the file of lines has it."""
+"""`framework-app audit`: counts the file's deliveries by group, topic and outcome."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Summary:
         self._file = file
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--group", help="of this group only")
+        parser.add_argument("--group", help="count only this group")
 
     def execute(self, arguments: argparse.Namespace, _settings: object) -> int:
         if not self._file:

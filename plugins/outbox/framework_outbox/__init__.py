@@ -1,7 +1,7 @@
-"""Outbox: messages written in one database transaction with what they tell of, and sent once it is committed.
+"""Outbox: messages written in the handler's own database transaction, and sent once it is committed.
 
-What handlers need are these two names; how rows become messages stands in `relay.py`. They are loaded when first asked
-for, so that an application that has the plugin and no database for it imports next to nothing.
+Handlers need these two names; `relay.py` says how rows become messages. The names are loaded when they are first used,
+so that an application that has the plugin and no database for it imports next to nothing.
 """
 
 from __future__ import annotations

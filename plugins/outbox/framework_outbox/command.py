@@ -1,4 +1,4 @@
-"""`framework-app outbox`: what waits in the table, and what to do about messages that no broker takes."""
+"""`framework-app outbox`: shows what waits in the table, and acts on messages that no broker takes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class OutboxCommand:
     """Show what waits in the outbox (status), and act on messages that no broker takes (retry, discard).
 
     framework-app outbox status [--json]
-    framework-app outbox retry --id 17 --id 18       what is refused, or waits after a failure, is sent at once
+    framework-app outbox retry --id 17 --id 18       send refused or failed rows at once
     framework-app outbox retry --all
-    framework-app outbox discard --id 17             a refused message is removed, and what waits behind it goes on
-    framework-app outbox sql                         print what makes the table, for your own migrations
+    framework-app outbox discard --id 17             remove a refused row; later rows of its key go on
+    framework-app outbox sql                         print the SQL that creates the table, for your own migrations
     """
 
     def __init__(self, table: Callable[[], Table]) -> None:
@@ -30,9 +30,9 @@ class OutboxCommand:
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("action", choices=["status", "retry", "discard", "sql"], help="what to do")
-        parser.add_argument("--id", type=int, action="append", default=[], help="of this row; repeatable")
-        parser.add_argument("--all", action="store_true", help="retry: of all rows that are refused or failed")
-        parser.add_argument("--json", action="store_true", help="status: for programs")
+        parser.add_argument("--id", type=int, action="append", default=[], help="the number of a row; repeatable")
+        parser.add_argument("--all", action="store_true", help="retry: all refused or failed rows")
+        parser.add_argument("--json", action="store_true", help="status: as JSON, for programs")
 
     def execute(self, arguments: argparse.Namespace, _settings: object) -> int:
         from framework_outbox.table import described

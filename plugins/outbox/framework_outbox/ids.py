@@ -1,9 +1,8 @@
-"""Message ids of what is written to the outbox, and the handler's run that it is written in.
+"""Message ids of what is written to the outbox, and the handler's call that it is written in.
 
-A handler that is run again after a crash writes the same messages again. So the id is made of what a run is about (the
-group, the message that is handled, how many were written before, and what is written): readers with `once=` drop what
-they are told twice. It is laid out as RocketMQ's own keys, whose bytes 10 to 13 tell administrators' tools from when on
-to look for it.
+A handler that runs again after a crash writes the same messages again. So an id is computed from the call (the group,
+the handled message, how many were written before, and what is written), and readers with `once=` drop the duplicate. It
+is laid out as RocketMQ's own keys: bytes 10 to 13 tell administrators' tools from which time on to search.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Relay: sends what stands in the table, at least once, and in order for each key.
+"""Relay: sends the rows of the table, at least once, and in order for each key.
 
-It claims rows for a while, sends them, and notes what became of them. Killed at any moment it loses nothing: what it
-had claimed is taken over when the claim is over, by itself after a restart or by another relay, and what was sent and
-not noted yet is sent once more with the same message id. No row is sent whose claim might run out before its answer.
+It claims rows for a time, sends them, and notes the results. If it is killed it loses nothing: when its claim runs out,
+the rows are taken over, by itself after a restart or by another relay, and what was sent but not noted is sent once
+more with the same message id. It sends no row whose claim might run out before the answer.
 """
 
 from __future__ import annotations

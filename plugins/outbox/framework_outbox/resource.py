@@ -1,4 +1,4 @@
-"""The resource `outbox`: what handlers are given to write their messages with."""
+"""The resource `outbox`, with which handlers write their messages."""
 
 from __future__ import annotations
 

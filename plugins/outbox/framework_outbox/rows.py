@@ -1,4 +1,4 @@
-"""Rows of the table, and the messages that they are. What SQL there is for them stands in `tables.py`."""
+"""Rows of the table, and the messages that they stand for. The SQL for them is in `table.py`."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Table: what a relay and the commands do with the table, each in one short transaction. It blocks: call on a thread.
+"""Table: what relays and commands do with the table, each in one short transaction. It blocks: call it on a thread.
 
-SQL that two databases share stands here, with `?` for values; how they are connected, and what differs, is theirs
-(`sqlite.py`, `postgresql.py`). Time is the database's own, for relays on machines whose clocks differ share leases.
+SQL that both databases share is here, with `?` for values; how to connect, and what differs, is in `sqlite.py` and
+`postgresql.py`. Time is the database's own, because relays on machines whose clocks differ share claims.
 
-    waiting   written; claimed for a while by the relay that sends it (`due_ms` lies ahead), or after a failure
-    sent      stored by a broker; removed when it was kept for long enough
-    refused   no broker will ever take it as it is: it waits for a person, and holds what follows it of its key
+    waiting   written; claimed for a time by the relay that sends it (`due_ms` lies ahead), or after a failure
+    sent      stored by a broker; removed after `keep`
+    refused   no broker will ever take it as it is: it waits for a person, and holds later rows of its key
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Outbox: what a handler writes its messages with, in a transaction of its own.
+"""Outbox: writes a handler's messages, in the handler's own transaction.
 
-It executes one INSERT on the connection that it is given, and commits nothing. It knows no relay: a process that sends
+It executes one INSERT on the connection that it gets, and commits nothing. It knows no relay: a process that sends
 nothing, such as a web application, may make one itself.
 """
 

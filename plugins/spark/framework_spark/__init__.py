@@ -1,4 +1,4 @@
-"""RocketMQ as a source and a sink of Spark. `datasource.py` is where Spark comes in."""
+"""RocketMQ as a source and a sink of Spark. Spark enters through `datasource.py`."""
 
 from framework_spark.splitting import side_effect_free
 

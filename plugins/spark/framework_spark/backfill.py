@@ -1,8 +1,8 @@
-"""A topic's past into Parquet, piece by piece, so that what was interrupted goes on where it stopped.
+"""Writes a topic's past into Parquet, piece by piece, so that an interrupted run continues where it stopped.
 
-What is to be read is settled once and kept beside the data: the bounds of each queue, and how many pieces. A piece is a
-share of every queue, so that executors have all of them to pull from; it is written whole into a folder of its own, and
-only then noted as done. One that was interrupted is written again from its beginning, over what there is of it.
+The bounds of each queue and the number of pieces are computed once and kept beside the data. A piece is a share of
+every queue, so that executors pull from all of them; it is written whole into a folder of its own, and only then noted
+as done. A piece that was interrupted is written again from its beginning.
 """
 
 from __future__ import annotations

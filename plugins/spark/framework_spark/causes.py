@@ -1,4 +1,4 @@
-"""What really went wrong, in one line: Spark wraps an error of Python into several of its own, and adds its plan."""
+"""The real cause of an error, in one line: Spark wraps an error of Python in several of its own, and adds its plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`framework-app spark backfill`: a topic's past into Parquet. What it does with Spark stands in `backfill.py`."""
+"""`framework-app spark backfill`: a topic's past into Parquet. `backfill.py` does the work in Spark."""
 
 from __future__ import annotations
 
@@ -29,25 +29,31 @@ class SparkCommand:
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("action", choices=["backfill"], help="what to do")
-        parser.add_argument("--topic", required=True, help="one, or several with commas")
+        parser.add_argument("--topic", required=True, help="one topic, or several with commas")
         parser.add_argument(
             "--from",
             metavar="TIME",
             dest="since",
             default="earliest",
-            help="a time with its zone, Unix ms, or earliest",
+            help="where to begin: a time with its zone, Unix ms, or earliest",
         )
-        parser.add_argument("--to", metavar="TIME", dest="until", default="latest", help="likewise, or latest")
+        parser.add_argument(
+            "--to",
+            metavar="TIME",
+            dest="until",
+            default="latest",
+            help="where to end: a time with its zone, Unix ms, or latest",
+        )
         parser.add_argument("--into", metavar="FOLDER", type=Path, required=True, help="where the Parquet files go")
         parser.add_argument(
             "--option",
             metavar="NAME=VALUE",
             action="append",
             default=[],
-            help="of the source, such as tags; repeatable",
+            help="an option of the source, such as tags=a; repeatable",
         )
         parser.add_argument(
-            "--piece", metavar="ROWS", type=int, default=PIECE_ROWS, help="written at once (%(default)s)"
+            "--piece", metavar="ROWS", type=int, default=PIECE_ROWS, help="offsets per piece (default %(default)s)"
         )
 
     def execute(self, arguments: argparse.Namespace, settings: AppSettings) -> int:

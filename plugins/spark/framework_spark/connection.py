@@ -1,4 +1,4 @@
-"""A cluster's settings as options of the source. Secrets do not travel: executors read them by a reference."""
+"""A cluster's settings as options of the source. Secrets do not travel: each executor reads them by a reference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RocketMQ: what Spark makes for `format("rocketmq")`. It picks the reader or writer and checks the options."""
+"""RocketMQ: the class behind `format("rocketmq")`. It picks the reader or writer and checks the options."""
 
 from __future__ import annotations
 

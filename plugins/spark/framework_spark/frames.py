@@ -1,7 +1,7 @@
-"""Messages as an Arrow table, and a verdict table as outcomes. Pure: it knows no Spark and no session.
+"""Messages as an Arrow table, and a table of verdicts as outcomes. Pure: it knows no Spark and no session.
 
-The table has the columns of the source (`schema.py`), so that a handler's function and a query's read alike. A message
-that came back has the address of its copy on the retry topic: the four columns name it once in any batch.
+The table has the columns of the source (`schema.py`), so that a handler's function and a query's look alike. A retried
+message has the address of its copy on the retry topic: the four columns identify it in any batch.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Kept: readers that a worker's process holds from task to task, so that the next need not connect or ask for routes.
+"""Kept: readers that a worker process keeps from task to task, so that the next need not connect or ask for routes.
 
-Spark hands a worker's process one task after the other, and ends those that had none for a minute. A reader is lent to
-one task at a time. It comes back only from a task that went well; it is thrown away when it is older than
-`KEEP_SECONDS` (routes, certificates and name servers are then looked at anew), when its keys are no longer those that
-the reference stands for, and in a process that was forked from the one that opened it. A connection whose other end has
-gone is replaced before a task sees it.
+Spark gives a worker process one task after the other, and ends processes that had none for a minute. A reader is lent
+to one task at a time, and comes back only from a task that succeeded. It is discarded when it is older than
+`KEEP_SECONDS` (routes, certificates and name servers are then read again), when the reference leads to other
+credentials, and in a process that was forked from the one that opened it. A connection that the other end closed is
+replaced before a task sees it.
 """
 
 from __future__ import annotations

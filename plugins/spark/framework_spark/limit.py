@@ -1,4 +1,4 @@
-"""A limit for what a handler starts in Spark: its jobs are cancelled when it is over."""
+"""A time limit for the jobs that a handler starts in Spark: they are cancelled when it is over."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""OffsetMirror: a group's offsets at the brokers, as soon as a query reports a batch.
+"""OffsetMirror: commits a group's offsets to the brokers as soon as a query reports a batch.
 
-The source mirrors by itself, but only when Spark asks it for the next batch: with a trigger of an hour that is an hour
-later. The driver hears of a batch when it is in the checkpoint, so nothing is ever told that is not done.
+The source commits by itself only when Spark asks it for the next batch: with a trigger of an hour that is an hour
+later. The driver hears of a batch when it is in the checkpoint, so nothing is committed that is not done.
 """
 
 from __future__ import annotations

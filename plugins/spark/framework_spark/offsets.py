@@ -1,6 +1,6 @@
-"""Offsets of a query: what to read next, how much of it, in which pieces. Pure: it asks nobody.
+"""Offsets of a query: what to read next, how much of it, in which pieces. Pure: it makes no requests.
 
-A checkpoint holds offsets as {topic: {broker: {queue: offset}}}, in one order only: Spark compares them as texts.
+A checkpoint has offsets as {topic: {broker: {queue: offset}}}, always in the same order: Spark compares them as texts.
 """
 
 from __future__ import annotations

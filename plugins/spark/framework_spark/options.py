@@ -1,7 +1,7 @@
-"""Options of `format("rocketmq")`: names, meanings and checks. It asks nobody and knows no Spark but its spelling.
+"""Options of `format("rocketmq")`: names, meanings and checks. It makes no requests.
 
-Spark hands options over with names in lower case, so names are compared so and shown as they are written. One that is
-not known is refused with the nearest right name: a mistyped limit that is silently ignored is found in production.
+Spark passes option names in lower case, so names are compared in lower case and shown as documented. An unknown one is
+refused with the nearest right name: a mistyped limit that is silently ignored is found in production.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Packed: pulled bytes on their way to Arrow columns, whole fields at a time and without an object a message.
+"""Packed: turns pulled bytes into Arrow columns, whole fields at a time and without an object per message.
 
-What a pull brought is only walked through, from record to record. When there is a batch of them, each field of all
-records is taken at once: a view of the bytes in which every byte begins a number, and the places where records begin.
-Bodies and properties are ranges, which Arrow copies out. That takes the common record, as `reading/columns.py` does; a
-batch with any other one, or with one that is damaged, goes the general way record by record, which also names the
-mistake.
+A pull result is only walked through, from record to record. When a batch is full, each field of all records is read at
+once: a view of the bytes in which every byte begins a number, and the places where records begin. Bodies and properties
+are ranges, which Arrow copies out. That works for the common record, as in `reading/columns.py`. A batch with any other
+record, or with a damaged one, is read record by record, which also names the error.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-r"""Properties of a batch, cut for all rows at once: names and values, and which of them are whose.
+r"""Properties of a batch, cut for all rows at once: names and values, and which row they belong to.
 
-Brokers store `name \x01 value \x02`, repeated, the last \x02 perhaps missing. All rows joined and divided at both
-separators are names and values in turn, found by looking at bytes and not at texts. Rows of another shape (none at all,
-an empty name, a value with a separator in it, text that is not UTF-8) send the batch the slow way. Where all rows name
-the same properties in the same order, as those of one producer mostly do, each name is a column found by counting.
+Brokers store `name \x01 value \x02`, repeated, the last \x02 perhaps missing. All rows, joined and divided at both
+separators, are names and values in turn, found by looking at bytes and not at texts. Rows of another shape (no
+property, an empty name, a value with a separator in it, text that is not UTF-8) send the batch the slow way. If all
+rows name the same properties in the same order, as those of one producer mostly do, each name is a column found by
+counting.
 """
 
 from __future__ import annotations

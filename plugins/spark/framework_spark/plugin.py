@@ -1,4 +1,4 @@
-"""The plugin: handlers with `engine="spark"`. What it does not know: the source and the sink, which Spark loads."""
+"""The plugin: handlers with `engine="spark"`. It does not know the source and the sink, which Spark loads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark says of a query's newest batch, in words of ours: its offsets, its lag, a few figures. Pure."""
+"""Spark's report of a query's newest batch, in our words: its offsets, its lag, a few figures. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of a reader as an Arrow record batch in the shape that Spark asked for; what is not asked for is not built."""
+"""Rows of a reader as an Arrow record batch, in the shape that Spark asked for; other columns are not built."""
 
 from __future__ import annotations
 

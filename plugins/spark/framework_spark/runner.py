@@ -1,4 +1,4 @@
-"""How handlers with `engine="spark"` are run in `mode: driver`: each batch becomes a DataFrame, the answer outcomes."""
+"""Runs handlers with `engine="spark"` in `mode: driver`: a batch becomes a DataFrame, the answer becomes outcomes."""
 
 from __future__ import annotations
 

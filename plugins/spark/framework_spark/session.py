@@ -1,6 +1,6 @@
-"""The one session of a process, for all that need it: made when first asked for, and again when it has died.
+"""The one session of a process, for every handler: made when it is first needed, and again when it has died.
 
-Whoever asks while there is none waits on its own thread, so no attempt is lost to a Spark that is away.
+A caller without a session waits on its own thread, so a Spark that is away uses up no attempt.
 """
 
 from __future__ import annotations

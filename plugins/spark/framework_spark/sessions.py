@@ -1,4 +1,4 @@
-"""Where Spark's sessions come from: this process's own driver, a Spark Connect server, or a function of the user's."""
+"""Where Spark's sessions come from: this process's own driver, a Spark Connect server, or a user's function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a micro-batch of `mode: source` comes to: its rows that failed, and a durable copy of each."""
+"""What follows from a micro-batch of `mode: source`: its failed rows, and a durable copy of each."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Which messages of a batch that failed are to blame, by running parts of it. Pure: it is told how a part is run.
+"""Finds the messages of a failed batch that are to blame, by running parts of it. Pure: the caller runs a part.
 
-Only for functions that may be given the same messages again: those that `side_effect_free` declares.
+Only for functions that may get the same messages again: those that `side_effect_free` declares.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Survey: which queues a query has now, and where they begin and end. The driver's side; it holds a reader.
+"""Survey: which queues a query has now, and where they begin and end. It runs in the driver, and holds a reader.
 
-It owns what it was told by the name server, for some seconds, so that a query of many small triggers does not ask for
-routes each time; and it decides what an unreachable broker means: no news, as long as another one answers.
+It keeps a name server's answer for some seconds, so that a query of many small triggers does not ask for routes each
+time. It decides what an unreachable broker means: no new messages, as long as another one answers.
 """
 
 from __future__ import annotations

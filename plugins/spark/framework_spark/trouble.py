@@ -1,4 +1,4 @@
-"""What ends a batch and is not its handler's fault. It imports nothing, since every worker of Spark's imports it."""
+"""Errors that end a batch and are not its handler's fault. It imports nothing: every worker of Spark imports it."""
 
 
 class Stopping(Exception):

@@ -1,4 +1,4 @@
-"""Where Spark looks for `format("rocketmq")`: modules named pyspark_*, whose DefaultSource it registers by itself."""
+"""Where Spark looks for `format("rocketmq")`: it registers the DefaultSource of every module named pyspark_*."""
 
 from framework_spark.datasource import RocketMQ as DefaultSource
 
