@@ -1,4 +1,4 @@
-"""Asked: the application as its brokers may ask for it (the other side of `services/inbound.py`). Wiring only."""
+"""AppAdministration: what brokers may ask of the application (the other side of `services/inbound.py`). Wiring only."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from framework.runtime.build.connect import Patience, cluster_options
 from framework.runtime.build.plans import group_plans
 from framework.runtime.build.stores import Onces, close_onces
 from framework.runtime.companions import Companions
-from framework.runtime.engine_groups import TakenGroups, takings
+from framework.runtime.engine_groups import EngineGroups, groups_of_engines
 from framework.runtime.group.group import ConsumerGroup
 from framework.runtime.group.subscribing import asked_by, check_open, with_consumer, without_topic
 from framework.runtime.life import Life
@@ -91,7 +91,7 @@ class App:
         """For what handlers publish; made when the first does."""
         self._traces: dict[str, ConsumeTrace] = {}
         self._onces: Onces = {}
-        self._taken = TakenGroups(self.world.workers)
+        self._engines = EngineGroups(self.world.workers)
         self._figures = EngineFigures(self.plugins.runners)
         self._companions = Companions()
         self._resources = Resources([each for consumer in consumers for each in asked_by(consumer)], self)
@@ -131,7 +131,7 @@ class App:
             onces=self._onces,
         )  # fmt: skip
         plans = self._planned(self.settings, self.consumers)
-        self._taken.take(self.settings, self.consumers, self.plugins)
+        self._engines.find(self.settings, self.consumers, self.plugins)
         admin = self.settings.admin
         inbound = Inbound(
             AppAdministration(lambda: self._groups, self.snapshot, self.world),
@@ -154,9 +154,9 @@ class App:
             membership.open(plans, self.member, cluster, reports, tree)
             start_traces(plans, cluster, tree)
             async with Patience(membership.accepted, self.settings.cluster) as patience:
-                await membership.introduce(self._taken.topics, patience)
+                await membership.introduce(self._engines.topics, patience)
                 membership.start(self._resources.values)
-                self._taken.start(tree)
+                self._engines.start(tree)
                 await patience.over()
             log.info("app started", app=self.settings.app.name, member=self.member, groups=len(plans))
             self.plugins.calls.app_started(self)
@@ -274,7 +274,7 @@ class App:
         findings.note(*unknown_groups(settings, groups), *self.plugins.mistakes_in(settings.plugins, settings))
         planned = partial(group_plans, host=self.plugins, reports=Reports(None, self.world.workers), world=self.world)
         plans = findings.tried(lambda: planned(settings, self.consumers, onces=self._onces)) or []
-        findings.tried(lambda: takings(settings, self.consumers, self.plugins))
+        findings.tried(lambda: groups_of_engines(settings, self.consumers, self.plugins))
         findings.check()
         self.settings = taken_over(self.settings, wanted)
         for change in wanted:
@@ -286,7 +286,7 @@ class App:
         """In this order: no new queues, no new handlers, running ones end, offsets confirmed, groups left."""
         tree = TaskTree()
         stopping = [tree.start(group.stop(self._drain_ms), name=f"stop {group.plan.name}") for group in self._groups]
-        stopping.append(tree.start(self._taken.stop(self._drain_ms), name="stop engines"))
+        stopping.append(tree.start(self._engines.stop(self._drain_ms), name="stop engines"))
         if self._companions:
             stopping.append(tree.start(self._companions.end(self._drain_ms), name="stop plugins' work"))
         for task in stopping:
@@ -307,11 +307,11 @@ class App:
     @property
     def counts(self) -> MessageCounts:
         """Counts of messages, all groups together."""
-        return total([*(group.counts for group in self._groups), *self._taken.counts])
+        return total([*(group.counts for group in self._groups), *self._engines.counts])
 
     def idle_ms(self) -> int:
         """How long nothing was handled and no message waited, in milliseconds; 0 while there is work."""
-        return idle_ms(self._groups, self._taken.idle_ms, self.world.clock) if self.is_ready else 0
+        return idle_ms(self._groups, self._engines.idle_ms, self.world.clock) if self.is_ready else 0
 
     @property
     def hanging(self) -> int:
@@ -327,7 +327,7 @@ class App:
         return (
             self._life.goes_on
             and self._membership.is_ready
-            and bool(self._groups or self._membership.dormant.names or self._taken)
+            and bool(self._groups or self._membership.dormant.names or self._engines)
         )
 
     def snapshot(self) -> Snapshot:
@@ -338,7 +338,7 @@ class App:
             self.settings, self.member, self._groups, membership.budget, self._clock,
             is_ready=self.is_ready, started_ms=self._started_ms, dormant=membership.dormant.names,
             calls=self.plugins.calls, held_back=joining.held, host=joining.host, session=joining.session,
-            engines=self._taken.pictures(self._figures), figures=self._figures, failed_loops=membership.failed_loops,
+            engines=self._engines.pictures(self._figures), figures=self._figures, failed_loops=membership.failed_loops,
         )  # fmt: skip
 
     def __repr__(self) -> str:

@@ -1,9 +1,9 @@
-"""Groups that their engine consumes by itself: started, asked and stopped as ours are. How they read is its affair."""
+"""Groups that an engine consumes by itself: we start, watch and stop them as our own."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -37,14 +37,14 @@ LATE_MS = 10_000  # beyond the drain limit: for an engine to give up what still 
 class _Group:
     taking: Taking
     engine: str
-    taken: Taken
+    job: Taken
     task: asyncio.Task[None] | None = None
     has_failed: bool = False
 
-    def asked(self, what: Callable[[Taken], T], otherwise: T) -> T:
+    def ask(self, question: Callable[[Taken], T], otherwise: T) -> T:
         """What the engine says of it while it runs. What it raises is said once, and hurts no snapshot and no stop."""
         try:
-            return what(self.taken)
+            return question(self.job)
         except BaseException as error:  # border: a plugin's code
             plugin_failure(error)
             if not self.has_failed:
@@ -53,18 +53,18 @@ class _Group:
             return otherwise
 
 
-def takes(spec: ConsumerSpec, settings: AppSettings, host: PluginHost) -> bool:
+def is_engine_group(spec: ConsumerSpec, settings: AppSettings, host: PluginHost) -> bool:
     """Whether the consumer's engine reads by itself."""
     runner: object = host.runners.get(spec.engine) if spec.engine else None
     if not isinstance(runner, TakesGroups):
         return False
-    return bool(asked(spec, "takes", lambda: runner.takes(unwrap(settings.cluster.namespace, spec.group))))
+    return bool(engine_answer(spec, "takes", lambda: runner.takes(unwrap(settings.cluster.namespace, spec.group))))
 
 
-def asked(spec: ConsumerSpec, method: str, work: Callable[[], T]) -> T:
+def engine_answer(spec: ConsumerSpec, method: str, call: Callable[[], T]) -> T:
     """What an engine answers; whatever it raises is a mistake at the handler that names it."""
     try:
-        return work()
+        return call()
     except ConfigurationError as error:
         if error.place is not None or isinstance(error, ConfigurationMistakes):
             raise
@@ -75,14 +75,14 @@ def asked(spec: ConsumerSpec, method: str, work: Callable[[], T]) -> T:
         raise ConfigurationError(f"consumer {spec.name!r}: {reason}", place=spec.place) from error
 
 
-def takings(
+def groups_of_engines(
     settings: AppSettings, consumers: Sequence[Consumer[..., object]], host: PluginHost
 ) -> list[tuple[ConsumerSpec, TakesGroups, Taking]]:
-    """Who takes what. Raises ConfigurationError, or several, for what cannot work; of what engines find, too."""
+    """Handlers whose engine consumes their group by itself. Raises ConfigurationError, or several, where one cannot."""
     findings, found = Findings(), []
     specs = [consumer.spec for consumer in consumers]
     for spec in specs:
-        if not findings.tried(partial(takes, spec, settings, host)):
+        if not findings.tried(partial(is_engine_group, spec, settings, host)):
             continue
         runner: object = host.runners[spec.engine]
         assert isinstance(runner, TakesGroups), "or it would not take the group"
@@ -96,20 +96,20 @@ def takings(
     return found
 
 
-class TakenGroups:
+class EngineGroups:
     """Those of one application."""
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
         self._groups: list[_Group] = []
 
-    def take(self, settings: AppSettings, consumers: Sequence[Consumer[..., object]], host: PluginHost) -> None:
+    def find(self, settings: AppSettings, consumers: Sequence[Consumer[..., object]], host: PluginHost) -> None:
         """Find them. Nothing is started; raises ConfigurationError, or several, for what cannot work."""
         findings = Findings()
-        for spec, runner, taking in takings(settings, consumers, host):
-            taken = findings.tried(partial(asked, spec, "taken", partial(runner.taken, taking)))
-            if taken is not None:
-                self._groups.append(_Group(taking, spec.engine, taken))
+        for spec, runner, taking in groups_of_engines(settings, consumers, host):
+            job = findings.tried(partial(engine_answer, spec, "taken", partial(runner.taken, taking)))
+            if job is not None:
+                self._groups.append(_Group(taking, spec.engine, job))
         findings.check()
 
     def __len__(self) -> int:
@@ -121,7 +121,7 @@ class TakenGroups:
 
     @property
     def idle_ms(self) -> list[int]:
-        return [each.asked(lambda taken: taken.idle_ms, 0) for each in self._groups]
+        return [each.ask(lambda job: job.idle_ms, 0) for each in self._groups]
 
     @property
     def counts(self) -> list[MessageCounts]:
@@ -134,7 +134,7 @@ class TakenGroups:
 
     async def _run(self, group: _Group) -> None:
         try:
-            await self._workers.run(group.taken.run)
+            await self._workers.run(group.job.run)
         except BaseException as error:  # border: a plugin's code. It goes over its own troubles; this is a mistake
             plugin_failure_awaited(error)
             log.exception("engine failed", engine=group.engine, group=group.taking.group)
@@ -143,7 +143,7 @@ class TakenGroups:
         """Returns when all have ended, or when they had time enough."""
         tasks = [each.task for each in self._groups if each.task is not None]
         for each in self._groups:
-            each.asked(lambda taken: taken.stop(drain_ms), None)
+            each.ask(lambda job: job.stop(drain_ms), None)
         if tasks:
             try:
                 async with asyncio.timeout((drain_ms + LATE_MS) / 1000):
@@ -158,9 +158,9 @@ class TakenGroups:
                 each.taking.group,
                 each.taking.topic,
                 each.engine,
-                each.asked(lambda taken: dict(taken.picture), {}),
+                each.ask(lambda job: dict(job.picture), {}),
                 figures.of(unwrap(each.taking.cluster.namespace, each.taking.group)),
-                each.asked(lambda taken: dict(taken.lag), {}),
+                each.ask(lambda job: dict(job.lag), {}),
             )
             for each in self._groups
         )
@@ -169,47 +169,42 @@ class TakenGroups:
 def _counts(group: _Group) -> MessageCounts:
     counts = MessageCounts()
     try:
-        told = group.taken.counts
+        found = group.job.counts
         counts.handled, counts.retried, counts.dead_lettered = (
-            int(told.get(name, 0)) for name in ("handled", "retried", "dead_lettered")
+            int(found.get(name, 0)) for name in ("handled", "retried", "dead_lettered")
         )
     except Exception:  # border: a plugin's code
         log.exception("engine counts unavailable", engine=group.engine, group=group.taking.group)
     return counts
 
 
-def _mistakes(spec: ConsumerSpec, others: Sequence[ConsumerSpec], settings: AppSettings) -> list[ConfigurationError]:
+def _mistakes(
+    spec: ConsumerSpec, others: Sequence[ConsumerSpec], settings: AppSettings
+) -> Iterator[ConfigurationError]:
     """What cannot be where an engine consumes the group by itself."""
-    group, mistakes = unwrap(settings.cluster.namespace, spec.group), list[ConfigurationError]()
+    group = unwrap(settings.cluster.namespace, spec.group)
     if others:
-        mistakes.append(
-            ConfigurationError(
-                f"group {group!r}: the engine {spec.engine!r} consumes it by itself, so it has one handler: "
-                f"{spec.name} ({spec.place}); give {others[0].name} a group of its own",
-                place=others[0].place,
-            )
+        yield ConfigurationError(
+            f"group {group!r}: the engine {spec.engine!r} consumes it by itself, so it has one handler: "
+            f"{spec.name} ({spec.place}); give {others[0].name} a group of its own",
+            place=others[0].place,
         )
-    for option, is_given, instead in (
+    for option, is_set, instead in (
         ("broadcasting", spec.broadcasting, ""),
         ("retry", spec.retry is not None, ", and write consumers.GROUP.max_retries"),
     ):
-        if is_given:
-            mistakes.append(
-                ConfigurationError(
-                    f"consumer {spec.name!r}: {option}= has no meaning where the engine {spec.engine!r} consumes the "
-                    f"group by itself; remove it{instead}",
-                    place=spec.place,
-                )
+        if is_set:
+            yield ConfigurationError(
+                f"consumer {spec.name!r}: {option}= has no meaning where the engine {spec.engine!r} consumes the "
+                f"group by itself; remove it{instead}",
+                place=spec.place,
             )
     for name in sorted(settings.consumer(group).model_fields_set.difference(SETTINGS)):
-        mistakes.append(
-            ConfigurationError(
-                f"consumers.{group}.{name}: the engine {spec.engine!r} consumes this group by itself, where only "
-                f"{' and '.join(SETTINGS)} have a meaning; remove it",
-                place=settings.place("consumers", group, name),
-            )
+        yield ConfigurationError(
+            f"consumers.{group}.{name}: the engine {spec.engine!r} consumes this group by itself, where only "
+            f"{' and '.join(SETTINGS)} have a meaning; remove it",
+            place=settings.place("consumers", group, name),
         )
-    return mistakes
 
 
 def _taking(spec: ConsumerSpec, settings: AppSettings) -> Taking:

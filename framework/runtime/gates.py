@@ -64,32 +64,32 @@ class _Question:
     def __init__(self, gate: AnyResource, values: Values, workers: Workers) -> None:
         self._gate, self._values, self._workers = gate, values, workers
         self.name = gate.name
-        self._tree = TaskTree(on_error=_told_by_the_answer)
+        self._tree = TaskTree(on_error=_said_as_reason)
         self._under_way: asyncio.Task[object] | None = None
         self._is_in_thread = False
 
     async def closed_because(self) -> str | None:
         """Ask, or wait on for what was asked before; None where it answers True."""
-        asked = self._under_way
-        if asked is None or asked.cancelled():
-            asked = self._under_way = self._tree.start(self._ask(), name=f"ask {self.name}")
+        answering = self._under_way
+        if answering is None or answering.cancelled():
+            answering = self._under_way = self._tree.start(self._ask(), name=f"ask {self.name}")
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                await asyncio.shield(asked)
+                await asyncio.shield(answering)
         except asyncio.CancelledError:
-            if not asked.cancelled():
+            if not answering.cancelled():
                 raise
         except Exception:  # noqa: BLE001, S110 - border: the user's function; asked below, since it may end this very moment
             pass
-        if not asked.done() or asked.cancelled():
+        if not answering.done() or answering.cancelled():
             if not self._is_in_thread:
-                asked.cancel()  # which a thread would not hear of
+                answering.cancel()  # which a thread would not hear of
             return f"no answer within {ANSWER_SECONDS:g} s"
         self._under_way = None
-        error = asked.exception()
+        error = answering.exception()
         if error is not None:
             return f"{type(error).__name__}: {error}"
-        answer = asked.result()
+        answer = answering.result()
         return None if answer is True else str(answer) if isinstance(answer, str) else f"it answered {shorten(answer)}"
 
     async def _ask(self) -> object:
@@ -100,20 +100,20 @@ class _Question:
 
     async def _answered(self) -> object:
         gate = self._gate
-        given = {name: self._values[need] for name, need in gate.needs.items() if not isinstance(need, type)}
+        arguments = {name: self._values[need] for name, need in gate.needs.items() if not isinstance(need, type)}
         ask: Callable[..., object] = gate.function
         if gate.is_async:
-            answer = ask(**given)
+            answer = ask(**arguments)
         else:
             self._is_in_thread = True
             try:
-                answer = await self._workers.run(lambda: ask(**given))
+                answer = await self._workers.run(lambda: ask(**arguments))
             finally:
                 self._is_in_thread = False
         return await answer if inspect.isawaitable(answer) else answer
 
     async def ended(self) -> bool:
-        """Nothing of it is left, or it was asked to end and does not. A thread cannot be asked."""
+        """Nothing of it is left, or it was asked to end and does not. A thread cannot be asked to."""
         is_in_thread = self._is_in_thread and self._under_way is not None and not self._under_way.done()
         try:
             async with asyncio.timeout(LEAVE_SECONDS):
@@ -123,5 +123,5 @@ class _Question:
         return not is_in_thread
 
 
-def _told_by_the_answer(name: str, error: BaseException) -> None:
+def _said_as_reason(name: str, error: BaseException) -> None:
     """Its error is the reason why the group waits."""

@@ -1,7 +1,7 @@
 """Joining: what a process with a name asks before it joins its groups, and when its name shows up twice.
 
-Other members are asked by way of a broker, as an administrator asks them; nothing of it needs more than a stock one.
-What they say is taken for what it costs at worst: a wait, or seats that are kept for nothing for a while.
+Other members are asked by way of a broker, as an administrator asks them; a stock broker can do all of it. A member
+that answers wrongly costs at worst a wait, or seats that are kept in vain for a while.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Protocol, TypeVar
 
 import structlog
 
@@ -24,8 +23,8 @@ from framework.errors import ConfigurationError, FrameworkError, shorten
 from framework.model.reserved import retry_topic
 from framework.net.task_tree import TaskTree
 from framework.ports import World
+from framework.runtime.group.group import ConsumerGroup
 from framework.runtime.life import Life
-from framework.services.rebalance import RebalanceLoop
 from framework.settings.schema import ProcessSettings
 from framework.wire.bodies.running import ATTENDANCE, HOST, SESSION, STARTED_AT, RunningInfo
 
@@ -35,16 +34,6 @@ ANSWER_S = 2.0  # a process that lives answers in milliseconds; a dead one's con
 ASKED_MAX = 3
 AGAIN_S = 30.0  # a connection that broke without a word stays listed for up to 120 s
 ABSENT_MAX = 1_000
-
-
-class JoiningGroup(Protocol):
-    """What joining needs of a group."""
-
-    plan: Any
-    rebalance: RebalanceLoop
-
-
-G = TypeVar("G", bound=JoiningGroup)
 
 
 class Joining:
@@ -80,7 +69,9 @@ class Joining:
 
     # Before
 
-    async def look_around(self, cluster: Cluster, groups: Sequence[G], member: str) -> tuple[list[G], list[G]]:
+    async def look_around(
+        self, cluster: Cluster, groups: Sequence[ConsumerGroup], member: str
+    ) -> tuple[list[ConsumerGroup], list[ConsumerGroup]]:
         """The groups that may be joined at once, and those in `held`. Raises where our name is taken."""
         if self._app.start_jitter:
             wait_ms = int(self._world.chance.random() * self._app.start_jitter)
@@ -96,7 +87,7 @@ class Joining:
         held = [group for group in groups if group.plan.name in self.held]
         return [group for group in groups if group not in held], held
 
-    async def _look_at(self, cluster: Cluster, group: JoiningGroup, member: str) -> None:
+    async def _look_at(self, cluster: Cluster, group: ConsumerGroup, member: str) -> None:
         name, topic = group.plan.name, group.plan.subscriptions[0].topic
         try:
             listed = await cluster.brokers.members(name, topic)
@@ -105,7 +96,7 @@ class Joining:
         if grace_of(member) and member in listed and marks.safeguard("a name belongs to one process"):
             other = await self._ask(cluster, name, topic, member)
             if other is not None:
-                raise self.taken(name, other)
+                raise self._name_taken(name, other)
         absent: dict[str, int] = {}
         strikes, ages = 0, tuple[int, ...]()
         for each in asked(member, listed, ASKED_MAX):
@@ -117,12 +108,12 @@ class Joining:
             mine = flaps.get(key_of(member), (0,))
             if mine[0] > strikes:
                 strikes, ages = mine[0], mine[1:]
-        group.rebalance.adopt({seat: left for seat, left in absent.items() if seat not in listed})
+        group.rebalance.adopt({seat: kept_ms for seat, kept_ms in absent.items() if seat not in listed})
         if member in absent:
             return  # its seat is kept, and its locks are for itself
         others = [each for each in listed if each != member]
         if others and group.plan.orderly and grace_of(member):
-            await _give_back(cluster, group, member)
+            await _release_locks(cluster, group, member)
         wait_ms = hold_ms(strikes, ages) if self._is_protecting else 0
         if wait_ms and marks.safeguard("a flapper waits before it joins"):
             self.held[name] = wait_ms
@@ -142,25 +133,22 @@ class Joining:
             log.debug("member not answering", group=group, member=member, reason=str(error))
             return None
 
-    def start_held(self, held: Sequence[G], join: Callable[[G], None], tree: TaskTree) -> None:
+    def start_held(self, held: Sequence[ConsumerGroup], join: Callable[[ConsumerGroup], None], tree: TaskTree) -> None:
         for group in held:
             tree.start(self._join_held(group, join), name=f"join {group.plan.name}")
 
-    async def _join_held(self, group: G, join: Callable[[G], None]) -> None:
-        await self.wait(group.plan.name)
-        join(group)
-
-    async def wait(self, group: str) -> None:
-        """Until the group may be joined."""
-        await asyncio.sleep(self.held[group] / 1000)
+    async def _join_held(self, group: ConsumerGroup, join: Callable[[ConsumerGroup], None]) -> None:
+        name = group.plan.name
+        await asyncio.sleep(self.held[name] / 1000)
         is_over = self.life is not None and self.life.asked.is_set()
         if is_over or not marks.safeguard("a quarantine ends"):
             await asyncio.Event().wait()
-        del self.held[group]
+        del self.held[name]
+        join(group)
 
     # After
 
-    async def doubled(self, cluster: Cluster, group: JoiningGroup, member: str) -> None:
+    async def doubled(self, cluster: Cluster, group: ConsumerGroup, member: str) -> None:
         """Our name is listed twice: whoever is not the one that the broker finds by it has to go."""
         name, now = group.plan.name, self._world.clock.monotonic()
         if now - self._asked_at.get(name, -AGAIN_S) < AGAIN_S:
@@ -170,7 +158,7 @@ class Joining:
             return
         other = await self._ask(cluster, name, group.plan.subscriptions[0].topic, member)
         if other is not None and other.properties.get(SESSION, self.session) != self.session:
-            self.failure = self.taken(name, other)
+            self.failure = self._name_taken(name, other)
             assert self.life is not None
             self.life.ask()
 
@@ -179,7 +167,7 @@ class Joining:
         if self.failure is not None:
             raise self.failure
 
-    def taken(self, group: str, other: RunningInfo) -> ConfigurationError:
+    def _name_taken(self, group: str, other: RunningInfo) -> ConfigurationError:
         where = other.properties.get(HOST) or other.properties.get("clientIP") or "an unknown machine"
         since = _moment(other.properties.get(STARTED_AT, ""))
         return ConfigurationError(
@@ -189,7 +177,7 @@ class Joining:
         )
 
 
-async def _give_back(cluster: Cluster, group: JoiningGroup, member: str) -> None:
+async def _release_locks(cluster: Cluster, group: ConsumerGroup, member: str) -> None:
     """Unlock what a former life of this name may have left locked: the others have its queues, and wait for that."""
     if not marks.safeguard("a name gives back its locks before it waits"):
         return
@@ -203,7 +191,7 @@ async def _give_back(cluster: Cluster, group: JoiningGroup, member: str) -> None
             log.debug("locks not released", group=group.plan.name, topic=topic, reason=str(error))
 
 
-async def _share(cluster: Cluster, group: JoiningGroup, member: str, others: Sequence[str]) -> list[str]:
+async def _share(cluster: Cluster, group: ConsumerGroup, member: str, others: Sequence[str]) -> list[str]:
     """The queues that would be this member's."""
     found: list[str] = []
     for each in group.plan.subscriptions:
@@ -230,11 +218,12 @@ def attendance_text(absent: Mapping[str, int], flaps: Mapping[str, tuple[int, ..
 def _attendance(info: RunningInfo) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
     """What another member has seen; nothing where it says nothing that we understand."""
     try:
-        told = json.loads(info.properties.get(ATTENDANCE, "{}"))
-        absent = {str(seat): min(int(left), grace_of(str(seat))) for seat, left in told.get("absent", {}).items()}
-        flaps = {str(key): tuple(map(int, numbers)) for key, numbers in told.get("flaps", {}).items() if numbers}
+        found = json.loads(info.properties.get(ATTENDANCE, "{}"))
+        seats = {str(seat): int(kept_ms) for seat, kept_ms in found.get("absent", {}).items()}
+        absent = {seat: min(kept_ms, grace_of(seat)) for seat, kept_ms in seats.items()}
+        flaps = {str(key): tuple(map(int, numbers)) for key, numbers in found.get("flaps", {}).items() if numbers}
     except (ValueError, TypeError, AttributeError, RecursionError):
         return {}, {}
     if len(absent) > ABSENT_MAX or len(flaps) > 2 * limits.FLAPPERS_MAX:
         return {}, {}
-    return {seat: left for seat, left in absent.items() if left > 0}, flaps
+    return {seat: kept_ms for seat, kept_ms in absent.items() if kept_ms > 0}, flaps

@@ -38,24 +38,24 @@ class Reload:
         self._app, self._load, self._files = app, load, tuple(files)
         self._with_keys = {path for path in self._files if _has_keys(path)}
         self._bell = Wakeup()
-        self._is_asked = False
+        self._is_requested = False
 
     def ask(self) -> None:
         """Read the settings now, whether or not a file has changed."""
-        self._is_asked = True
+        self._is_requested = True
         self._bell.ring()
 
     async def run(self) -> None:
         """Until cancelled."""
         loop, workers = asyncio.get_running_loop(), self._app.world.workers
-        taken = seen = await workers.run(self._stamp)
+        applied = seen = await workers.run(self._stamp)
         while True:
             await self._bell.wait(loop.time() + LOOK_SECONDS)
             now = await workers.run(self._stamp)
-            if self._is_asked or (now == seen != taken):
-                self._is_asked = False
+            if self._is_requested or (now == seen != applied):
+                self._is_requested = False
                 await self.reload()
-                taken = now  # what was written while we read is another change
+                applied = now  # what was written while we read is another change
             seen = now
 
     async def reload(self) -> bool:

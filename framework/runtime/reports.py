@@ -1,6 +1,6 @@
-"""Reports: what is told about deliveries that were not plain success, and to whoever observes every one.
+"""Reports: what is logged about deliveries that were not plain success, and what `on_event` gets of every delivery.
 
-Plain success is told by nobody unless somebody asked: `observer` is then put around the handlers at start.
+Plain success is reported only where `on_event` is set: `observer` is then put around the handlers at start.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Reports:
         self.on_event, self.workers, self.namespace = on_event, workers, namespace
 
     def observer(self, *, in_threads: bool) -> Callable[[Delivery, Outcome, float, Kind], None] | None:
-        """What to put after each handler so that plain success is told too; None where nobody asked."""
+        """What to put after each handler so that plain success is reported too; None without `on_event`."""
         on_event = self.on_event
         if on_event is None:
             return None
 
         def tell(delivery: Delivery, outcome: Outcome, elapsed_ms: float, _: Kind) -> None:
             if type(outcome) is not Ack:
-                return  # told when it is settled
+                return  # reported when it is settled
             event = described("handled", delivery.group, delivery.message, outcome, elapsed_ms, self.namespace)
             if in_threads:
                 self.workers.call_soon(lambda: on_event(event))
@@ -92,8 +92,8 @@ class GroupReports:
         """A delivery was settled in some other way than plain success."""
         reason = reason or getattr(outcome, "reason", "")
         if self._reports.on_event is not None:
-            told = described(event, group, message, outcome, elapsed_ms, self._reports.namespace)
-            self._reports.on_event({**told, "reason": reason or None, "error": error or None})
+            fields = described(event, group, message, outcome, elapsed_ms, self._reports.namespace)
+            self._reports.on_event({**fields, "reason": reason or None, "error": error or None})
         kind = (message.topic, error or type(outcome).__name__)
         if event == "dead_lettered":
             self.lines.say(

@@ -1,4 +1,4 @@
-"""What watches groups from outside, started: whether members fit, whether queues get on, whether brokers
+"""Start what watches groups from outside: whether members fit, whether queues get on, whether brokers
 keep what fails, what time it is.
 """
 

@@ -82,7 +82,7 @@ class RebalanceLoop:
         self._seen: list[str] = []
         """Who is in the group, by what the first topic's brokers said in the last round."""
         self._rolls = Rolls()
-        self._told: dict[str, Roll] = {}
+        self._answers: dict[str, Roll] = {}
         """What brokers have said in this round: each is asked once, however many topics it has."""
         self._looks = 0
         """How often the lists were looked at between rounds."""
@@ -114,11 +114,11 @@ class RebalanceLoop:
     def adopt(self, absent: Mapping[str, int]) -> None:
         """Count these members in, for so many milliseconds: another one keeps their seats."""
         now_ms = self._clock.monotonic_ms()
-        self._adopted = {member: now_ms + left for member, left in absent.items()}
+        self._adopted = {member: now_ms + kept_ms for member, kept_ms in absent.items()}
 
-    def wait(self, left_ms: int) -> None:
+    def wait(self, wait_ms: int) -> None:
         """Take the first queues no sooner than this: others that start with us may still be on their way."""
-        self._not_before_ms = self._clock.monotonic_ms() + left_ms
+        self._not_before_ms = self._clock.monotonic_ms() + wait_ms
 
     @property
     def absent(self) -> dict[str, int]:
@@ -203,7 +203,7 @@ class RebalanceLoop:
 
     async def _round(self, topics: Sequence[str]) -> None:
         """Each topic once; what fails has its next turn noted."""
-        self._told.clear()
+        self._answers.clear()
         for topic in topics:
             complaint = await self._balance(topic)
             if topic not in self._topics:
@@ -281,7 +281,7 @@ class RebalanceLoop:
         until_ms = clock.monotonic_ms() + limits.GATHER_MAX_MS
         while True:
             heard = self._wishes
-            self._told.clear()
+            self._answers.clear()
             rolls = await self._ask(topic)
             is_alone = all(len(roll.listed or ()) < 2 for roll in rolls)
             if (heard == self._wishes and (was_quiet or is_alone)) or clock.monotonic_ms() >= until_ms:
@@ -298,12 +298,12 @@ class RebalanceLoop:
         brokers = self._routes.brokers_of(topic)
         if not marks.safeguard("a broker that was restarted takes nobody off the list"):
             brokers = brokers[:1]
-        missing = [broker for broker in brokers if broker not in self._told]
+        missing = [broker for broker in brokers if broker not in self._answers]
         if missing:
             rolls = await self._brokers.rolls(self._group, missing, self._member)
             self._rolls.take(rolls, self._clock.monotonic_ms())
-            self._told.update({roll.broker: roll for roll in rolls})
-        return [self._told[broker] for broker in brokers]
+            self._answers.update({roll.broker: roll for roll in rolls})
+        return [self._answers[broker] for broker in brokers]
 
     def _name_idleness(
         self, topic: str, wanted: list[MessageQueue], queues: list[MessageQueue], members: list[str]
@@ -323,9 +323,9 @@ class RebalanceLoop:
         if remarks:
             self._remarks[topic] = remarks
         if remarks != before:
-            told = log.warning if remarks else log.info
+            write = log.warning if remarks else log.info
             event = "allocation incomplete" if remarks else "allocation complete"
-            told(event, group=self._group, topic=topic, strategy=self._strategy.name, remarks=remarks)
+            write(event, group=self._group, topic=topic, strategy=self._strategy.name, remarks=remarks)
 
     def _complain(self, topic: str, complaint: str | None) -> None:
         before = self._complaints.pop(topic, None)
@@ -335,8 +335,8 @@ class RebalanceLoop:
             if complaint == NO_TOPIC:
                 log.info("topic not found yet", group=self._group, topic=topic)
             else:
-                told = log.debug if complaint == AWAY else log.warning
-                told("rebalance failed", group=self._group, topic=topic, reason=complaint)
+                write = log.debug if complaint == AWAY else log.warning
+                write("rebalance failed", group=self._group, topic=topic, reason=complaint)
         elif complaint is None and before is not None:
             (log.debug if before == AWAY else log.info)("rebalance recovered", group=self._group, topic=topic)
 

@@ -26,7 +26,7 @@ from framework.net.real_world import real_world
 from framework.runtime.build.codecs import with_codec
 from framework.runtime.build.collect import gather
 from framework.runtime.build.stores import opened_store
-from framework.runtime.engine_groups import TakenGroups
+from framework.runtime.engine_groups import EngineGroups
 from framework.runtime.report.counting import EngineFigures
 from framework.services.call.once import Once
 from framework.services.offsets.asked_store import AskedStore
@@ -253,7 +253,7 @@ def test_an_engine_that_is_put_together(method: str, raises: Raises) -> None:
     host = host_of(runners={"acme": runner})
 
     with pytest.raises(ConfigurationError, match=rf"engine 'acme': {method}\(\) failed"):
-        TakenGroups(real_world().workers).take(AppSettings(), [revenue], host)
+        EngineGroups(real_world().workers).find(AppSettings(), [revenue], host)
 
 
 @whatever

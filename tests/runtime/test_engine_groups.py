@@ -13,7 +13,7 @@ from framework.hooks import hookimpl
 from framework.hooks.host import PluginHost
 from framework.model.contracts import Taking
 from framework.net.real_world import real_world
-from framework.runtime.engine_groups import TakenGroups
+from framework.runtime.engine_groups import EngineGroups
 from framework.runtime.report.observe import total
 from framework.settings.schema import AppSettings
 from framework.testing import Harness
@@ -109,9 +109,9 @@ def test_the_engine_is_told_all_and_runs_as_long_as_the_application() -> None:
 def test_what_an_engine_says_it_has_done_is_in_the_applications_counts() -> None:
     """The last line of `run` said that nothing was handled."""
     engine = Engine()
-    groups = TakenGroups(real_world().workers)
+    groups = EngineGroups(real_world().workers)
     handlers: list[Any] = [revenue]
-    groups.take(AppSettings(), handlers, host(engine))
+    groups.find(AppSettings(), handlers, host(engine))
 
     counts = total(groups.counts)
     assert (200, 3, 1) == (counts.handled, counts.retried, counts.dead_lettered)

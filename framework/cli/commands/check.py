@@ -22,7 +22,7 @@ def execute(arguments: argparse.Namespace) -> int:
     from framework.runtime.build.collect import gather
     from framework.runtime.build.connect import check_keys, check_tls
     from framework.runtime.build.plans import group_plans
-    from framework.runtime.engine_groups import TakenGroups
+    from framework.runtime.engine_groups import EngineGroups
     from framework.runtime.logs import setup
     from framework.runtime.reports import Reports
     from framework.settings.schema import AppSettings, LoggingSettings
@@ -37,7 +37,7 @@ def execute(arguments: argparse.Namespace) -> int:
     host = PluginHost(settings.plugins, settings, tolerant=True)
     findings.note(*host.mistakes)
     findings.tried(lambda: group_plans(settings, consumers, host, Reports(None, world.workers), world))
-    findings.tried(lambda: TakenGroups(world.workers).take(settings, consumers, host))
+    findings.tried(lambda: EngineGroups(world.workers).find(settings, consumers, host))
     for mistake in findings.mistakes:
         output.say(str(settings.hidden.masked(mistake)))
     if findings:

@@ -23,7 +23,7 @@ from framework.runtime.build.collect import max_retries_of, mixture, over_maximu
 from framework.runtime.build.folders import folder_of
 from framework.runtime.build.namespaced import without_namespace
 from framework.runtime.build.stores import Onces, once_for
-from framework.runtime.engine_groups import asked, takes
+from framework.runtime.engine_groups import engine_answer, is_engine_group
 from framework.runtime.group.plan import GroupPlan, Handling, Keeping
 from framework.runtime.reports import Reports
 from framework.services.call.batch_calls import batching_for, one_of
@@ -61,7 +61,7 @@ def group_plans(
     findings = Findings()
     by_group: dict[str, list[ConsumerSpec]] = {}
     for consumer in consumers:
-        if findings.tried(partial(takes, consumer.spec, settings, host)) is not False:
+        if findings.tried(partial(is_engine_group, consumer.spec, settings, host)) is not False:
             continue
         spec = findings.tried(partial(_prepared, consumer.spec, settings, host))
         group = unwrap(settings.cluster.namespace, consumer.spec.group)
@@ -253,7 +253,7 @@ def _prepared(spec: ConsumerSpec, settings: AppSettings, host: PluginHost) -> Co
         )
     arguments = (Argument("messages", "message", many=list),)
     group = unwrap(settings.cluster.namespace, spec.group)
-    function = asked(spec, "prepared", lambda: runner.prepared(spec.function, spec.name, group))
+    function = engine_answer(spec, "prepared", lambda: runner.prepared(spec.function, spec.name, group))
     return replace(spec, function=function, arguments=arguments)
 
 

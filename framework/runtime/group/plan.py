@@ -1,4 +1,4 @@
-"""What one group is to do, as settings, handlers and plugins describe it. Frozen, and told to whoever needs it."""
+"""What one group is to do, as settings, handlers and plugins describe it. Frozen."""
 
 from __future__ import annotations
 

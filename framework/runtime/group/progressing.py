@@ -135,7 +135,7 @@ class _OrInstead:
             return await self._store.read(queue)
         self._has_worked |= found is not None
         # Where it has never worked, a process before this one may have had to do without it, too.
-        return found if self._has_worked else await self._left_here(queue)
+        return found if self._has_worked else await self._read_instead(queue)
 
     async def take(self, queue: MessageQueue, content: bytes) -> int:
         try:
@@ -157,9 +157,9 @@ class _OrInstead:
             log.warning("progress kept locally", group=self._group, reason=str(error))
 
     async def has_file(self, queue: MessageQueue) -> bool:
-        return await self._left_here(queue) is not None
+        return await self._read_instead(queue) is not None
 
-    async def _left_here(self, queue: MessageQueue) -> Kept | None:
+    async def _read_instead(self, queue: MessageQueue) -> Kept | None:
         """What the other store has; a record that cannot be read says nothing, and is not believed later either."""
         try:
             return await self._instead.read(queue)

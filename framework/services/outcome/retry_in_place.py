@@ -38,7 +38,7 @@ class RetryInPlace:
     def put(self, pull: PullLoop, chunk: Chunk, index: int, *, pause_ms: int, is_async: bool) -> None:
         """Try the message again after the pause."""
         self.pending += 1
-        self._tree.start(self._try(pull, chunk, index, pause_ms, is_async=is_async), name=f"again {pull.queue}")
+        self._tree.start(self._try(pull, chunk, index, pause_ms, is_async=is_async), name=f"retry {pull.queue}")
 
     async def _try(self, pull: PullLoop, chunk: Chunk, index: int, pause_ms: int, *, is_async: bool) -> None:
         RUNNING.set(None)  # the worker that brought us here goes on to other messages
@@ -58,9 +58,9 @@ class RetryInPlace:
                     started = self._clock.monotonic()
                     result = await run_once(pull.call, message, is_async=is_async, workers=self._workers)
                 finally:
-                    left = self._running.pop(window) - 1
-                    if left:
-                        self._running[window] = left
+                    remaining = self._running.pop(window) - 1
+                    if remaining:
+                        self._running[window] = remaining
                     pull.quiet.ring()  # whoever leaves the queue waits for this, also where it is tried once more
         finally:
             self.pending -= 1
@@ -70,4 +70,4 @@ class RetryInPlace:
             pull.left(chunk, 1)
 
     def __repr__(self) -> str:
-        return f"<Again {self.pending} pending>"
+        return f"<RetryInPlace {self.pending} pending>"

@@ -71,7 +71,7 @@ class Settler:
         self._group, self._max_retries = group, max_retries
         self._brokers, self._tree, self._chance = brokers, tree, chance
         self._waiting: deque[Parked] = deque()
-        self._working = 0
+        self._tasks = 0
         """Tasks; one that was only just started has no message yet."""
         self._sending = 0
         self._parked: dict[Parked, None] = {}
@@ -124,9 +124,9 @@ class Settler:
 
     def _done_with(self, job: Parked) -> None:
         window = job.chunk.window
-        left = self._of_window.pop(window) - 1
-        if left:
-            self._of_window[window] = left
+        remaining = self._of_window.pop(window) - 1
+        if remaining:
+            self._of_window[window] = remaining
         if job.backoff.failures:
             count, reason = self._stuck.pop(window)
             if count > 1:
@@ -136,11 +136,11 @@ class Settler:
 
     def _enqueue(self, job: Parked) -> None:
         self._waiting.append(job)
-        if self._working < limits.SETTLERS:
-            self._working += 1
-            self._tree.start(self._work(), name=f"settle {self._group}")
+        if self._tasks < limits.SETTLERS:
+            self._tasks += 1
+            self._tree.start(self._settle_waiting(), name=f"settle {self._group}")
 
-    async def _work(self) -> None:
+    async def _settle_waiting(self) -> None:
         try:
             while self._waiting:
                 try:
@@ -148,7 +148,7 @@ class Settler:
                 except Exception:  # border: the loop's; what a message's end calls must not leave the others waiting
                     log.exception("settling failed", group=self._group)
         finally:
-            self._working -= 1
+            self._tasks -= 1
 
     async def _settle(self, job: Parked) -> None:
         self._sending += 1
