@@ -1,4 +1,4 @@
-"""The whole cluster in a bottle: virtual time, faults, checkers; and `Harness`, the kit for authors of applications."""
+"""The whole cluster in one process: virtual time, faults, checkers; and `Harness`, the kit for application authors."""
 
 from __future__ import annotations
 

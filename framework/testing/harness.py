@@ -1,4 +1,4 @@
-"""Harness: the kit for testing one's own application. The real runtime, a real broker in memory, and virtual time.
+"""Harness: tests your application with the real runtime, a real broker in memory, and virtual time.
 
     def test_a_declined_card_is_tried_again() -> None:
         with Harness("example_app") as desk:
@@ -8,8 +8,8 @@
         assert ["retry", "handled"] == [event["event"] for event in events]
 
 Plain functions, no event loop of yours, no fixture, nothing patched: hours of retries pass in a second, and two
-harnesses know nothing of each other. A handler that reaches for the outside (a socket, a thread, `asyncio.to_thread`)
-gets a SimEscape that says so; hand it a fake instead, or test it against `framework-app dev`.
+harnesses know nothing of each other. If a handler reaches outside (a socket, a thread, `asyncio.to_thread`), it gets a
+SimEscape that says so; pass it a fake instead, or test it against `framework-app dev`.
 """
 
 from __future__ import annotations

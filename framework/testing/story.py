@@ -1,4 +1,4 @@
-"""Story: a scenario that reads aloud. A cluster on which things are done by name, and questions with a deadline.
+"""Story: a scenario in plain calls: a cluster, actions by name, and questions with a deadline.
 
     async def test_a_crashed_member_s_queues_are_taken_over(story: Story) -> None:
         a, b = await story.start_apps(2)
@@ -9,7 +9,7 @@
         assert story.owners("orders") == {b}
         story.check(nothing_lost, offsets_forward)
 
-Everything that `Cluster`, the nemesis and the checkers can do is at hand; a story adds no power, only words.
+Everything that `Cluster`, the nemesis and the checkers can do is available; a story adds no power, only words.
 """
 
 from __future__ import annotations

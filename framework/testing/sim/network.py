@@ -1,7 +1,7 @@
-"""SimNetwork: machines, the ways between them, who listens where, and the weather.
+"""SimNetwork: machines, the links between them, who listens where, and the weather.
 
-It owns delays, cuts and refusals; the bytes are `transport.py`'s. Ways are directed, (from, to), by host, so that a
-cut may go one way only. All chance is drawn from the network's own stream.
+It owns delays, cuts and refusals; `transport.py` owns the bytes. Links are directed, (from, to), by host, so that a cut
+may go one way only. All chance is drawn from the network's own stream.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Node: one life of one simulated process.
 
-Every step of the loop carries a context, and the node stands in it as a context variable: whatever a process starts
-belongs to it without being told. To kill a process is to run none of its steps again, to stop it is to hold them.
-A process that starts again is a new Node on the same machine.
+Every step of the loop carries a context, and the node is a context variable in it: everything that a process starts
+belongs to that process by itself. To kill a process, none of its steps run again; to suspend it, they are held. A
+process that starts again is a new Node on the same machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""run(): one coroutine on one virtual loop, from seed to burial."""
+"""run(): runs one coroutine on one virtual loop, from the seed to the end of its tasks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A step that never returns: found by the processor time it burns, since virtual time stands still meanwhile.
+"""Finds a step that never returns, by the processor time it burns, since virtual time stops meanwhile.
 
-A loop without a suspension in it would hang the whole simulation, and a test run with it. Works in the main thread
-only, where Python runs signal handlers; elsewhere it watches nothing. Uses a timer that no test runner uses.
+A loop without an `await` that suspends would hang the whole simulation, and a test run with it. It works in the main
+thread only, where Python runs signal handlers; elsewhere it watches nothing. It uses a timer that no test runner uses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who waits where: the text of a deadlock and of a run that ran out of time."""
+"""Which task waits where: the text for a deadlock, and for a run that ran out of time."""
 
 from __future__ import annotations
 

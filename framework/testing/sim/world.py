@@ -1,7 +1,7 @@
-"""SimWorld: the World of one simulated process. Everything real_world.py reads from the system is drawn or given here.
+"""SimWorld: the World of one simulated process. Everything that `real_world.py` reads from the system is drawn here.
 
 The wall clock of a process may be off, and may step; the monotonic one is the loop's, for all. Workers run their jobs
-inline, at a later step that is drawn: where a job stands among other steps varies, but two jobs never run at once.
+inline, at a later step that is drawn: where a job runs among other steps varies, but two jobs never run at once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Many seeds over several processes: `python -m framework.testing.swarm --seeds 300 --base 0 --jobs 2` (make sim).
 
-Results go to stdout, the last line in the form that CONTRACTS names; progress goes to stderr. Seeds that once failed
-are run first, for ever. Over the seeds of a CI run every fault kind and every mark must have come up, or the generator
-is blind.
+Results go to stdout, the last line in the form that CONTRACTS names; progress goes to stderr. Seeds that failed once
+are run first, forever. Over the seeds of a CI run every fault kind and every mark must come up, or the generator is
+blind.
 """
 
 from __future__ import annotations

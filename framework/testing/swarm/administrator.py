@@ -1,6 +1,6 @@
-"""Administrator: changes topics and groups of a simulated cluster the way mqadmin does, by requests over the network.
+"""Administrator: changes topics and groups of a simulated cluster as mqadmin does, by requests over the network.
 
-What it asks for may be refused, or its answer lost, as everything else in a run.
+Its requests may be refused, or their answers lost, as every other request in a run.
 """
 
 from __future__ import annotations

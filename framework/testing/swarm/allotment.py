@@ -1,6 +1,7 @@
-"""Allotment: strategies that go by the names of members and brokers: their options, and whose a queue may be by them.
+"""Allotment: strategies that go by the names of members and brokers: their options, and which member may own a queue.
 
-What is nobody's here is so for good, whoever is there: it is said by the program, and nothing of it is handled.
+A queue without an owner here never gets one, whichever members are there: the program logs it, and its messages are not
+handled.
 """
 
 from __future__ import annotations

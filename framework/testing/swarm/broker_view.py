@@ -1,6 +1,6 @@
-"""What a broker has, read from its own state: for checkers and for the question whether a run is drained.
+"""What a broker has, read from its own state: for checkers, and to find out whether a run is drained.
 
-It only looks. A running broker is asked directly, not over the wire: the answer must not depend on what is tested.
+It only reads. A running broker is asked directly, not over the wire: the answer must not depend on what is tested.
 """
 
 from __future__ import annotations

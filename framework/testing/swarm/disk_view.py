@@ -1,4 +1,4 @@
-"""What members of broadcasting groups keep on their own disks, read from the files as a process that starts would."""
+"""What members of broadcasting groups keep on their own disks, read from the files as a starting process reads them."""
 
 from __future__ import annotations
 

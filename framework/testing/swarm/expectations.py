@@ -1,4 +1,4 @@
-"""Expectations: what a workload comes to for an application's settings, and what checkers must know of it."""
+"""Expectations: turns a workload into an application's settings, and into what checkers must know of it."""
 
 from __future__ import annotations
 

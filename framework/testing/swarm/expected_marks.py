@@ -1,7 +1,7 @@
 """The marks of the code: those that every CI run of the simulation must reach, and where the others are reached.
 
 A mark that no seed reaches means a blind generator; a mark in neither list fails a test. A run's brokers, one or two,
-and their name server are one process, as in the box: they die together, and are closed for writing apart.
+and their name server are one process, as in the built-in broker: they die together, and are closed for writing apart.
 """
 
 from __future__ import annotations

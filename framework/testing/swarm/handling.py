@@ -1,6 +1,6 @@
 """Handling: the consumers of a simulated application. They record, take a while, fail now and then, and get stuck.
 
-What a handler answers and what is recorded of it say the same thing in two languages: the checkers believe the second.
+A handler's answer and its record say the same thing in two languages: the checkers believe the second.
 """
 
 from __future__ import annotations

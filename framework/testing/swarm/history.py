@@ -1,7 +1,7 @@
-"""History: what happened in a run, as facts in the order of time. Recorded by others, read by checkers and timelines.
+"""History: what happened in a run, as facts in the order of time. Others record it; checkers and timelines read it.
 
-Facts are what an onlooker could know who stands beside every process: what producers were promised, what handlers saw,
-what brokers were told. Nobody under test reads them.
+Facts are what an observer beside every process could know: which sends were acknowledged, what handlers saw, what was
+committed to brokers. No code under test reads them.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class Mutant:
     safeguard: str
     without: str
     caught_by: tuple[str, ...]
-    """Truths, any of which may be the one that breaks within some twenty seeds; none where seeds seldom see it."""
+    """Invariants, of which some twenty seeds break one or another; none if seeds seldom see it."""
     test: str = ""
     """Where it is caught by something written instead."""
     where: Callable[[Plan], bool] = field(default=lambda plan: True)

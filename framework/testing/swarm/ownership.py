@@ -1,4 +1,4 @@
-"""Whose queues are whose, as members and brokers see it at this moment. It only looks."""
+"""Which member owns which queue, as members and brokers see it at this moment. It only reads."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Recorder: writes the history of a run down, and makes it part of the trace.
+"""Recorder: writes down the history of a run, and makes it part of the trace.
 
-It listens at four places: the producers and handlers of the cluster call it, brokers show it the commits they are told,
-the wire shows it answers, and log lines pass through it. It changes nothing of what it sees.
+It listens at four places: the producers and handlers of the cluster call it, brokers show it commits, the wire shows it
+answers, and log lines pass through it. It changes nothing of what it sees.
 """
 
 from __future__ import annotations

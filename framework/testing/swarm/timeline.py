@@ -1,4 +1,4 @@
-"""Timeline: a history as lines that a person can read, and who owned which queue when.
+"""Timeline: a history as lines that a person can read, and which member owned which queue when.
 
 Text for terminals is made here; `timeline_page.py` draws the same as one page of HTML. Neither judges anything.
 """

@@ -1,6 +1,6 @@
-"""Variety: the seldom ways of consuming, of which a run goes one or two, or none.
+"""Variety: the rare ways of consuming. A run uses one or two of them, or none.
 
-Each is drawn from a stream of its own, after everything else: a way more changes no plan that does not go it.
+Each is drawn from a stream of its own, after everything else, so a new way changes no plan that does not use it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Workload: what a simulated cluster is asked to do: topics, groups, how handlers behave, how fast producers send.
+"""Workload: what a simulated cluster has to do: topics, groups, how handlers behave, how fast producers send.
 
-Behaviour is drawn from the application's own stream, so that a fault more or less does not change what handlers do.
+Behaviour is drawn from the application's own stream, so that one fault more or less does not change what handlers do.
 """
 
 from __future__ import annotations

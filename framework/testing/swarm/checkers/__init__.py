@@ -1,6 +1,6 @@
-"""Checkers: one file a truth. Each is a function that reads a history and yields what it found broken.
+"""Checkers: one invariant per file. Each is a function that reads a history and yields what it found broken.
 
-`ALL` is what every run must pass; the names are what stories and failures say.
+`ALL` is what every run must pass; stories and failures use these names.
 """
 
 from __future__ import annotations

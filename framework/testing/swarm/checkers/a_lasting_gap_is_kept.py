@@ -1,4 +1,4 @@
-"""Truth: a crash beside a gap that lasts repeats only what ended in the last seconds before it."""
+"""Invariant: a crash beside a gap that lasts repeats only messages that were done in the last seconds before it."""
 
 from __future__ import annotations
 

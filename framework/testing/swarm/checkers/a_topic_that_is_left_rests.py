@@ -1,4 +1,4 @@
-"""Truth: a process that was told to leave a topic starts nothing of it until it is told to come back."""
+"""Invariant: a process that has unsubscribed from a topic starts no message of it until it subscribes again."""
 
 from __future__ import annotations
 

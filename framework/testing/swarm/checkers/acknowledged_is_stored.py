@@ -1,4 +1,4 @@
-"""Truth: what a producer was told is stored is where it was said to be, after whatever crash, and offsets are dense."""
+"""Invariant: a message whose send was acknowledged is at the offset named, after any crash, and offsets are dense."""
 
 from __future__ import annotations
 

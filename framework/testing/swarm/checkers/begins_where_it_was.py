@@ -1,4 +1,4 @@
-"""Truth: whoever takes a queue begins where its group had got to, whatever became of the question for that offset."""
+"""Invariant: a new owner of a queue begins at its group's offset, whatever happened to the query for that offset."""
 
 from __future__ import annotations
 

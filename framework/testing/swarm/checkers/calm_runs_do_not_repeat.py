@@ -1,4 +1,4 @@
-"""Truth: a clean leave never causes a second delivery: whoever comes next begins where the leaver confirmed."""
+"""Invariant: a clean leave never causes a second delivery: the new owner begins where the previous one confirmed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Truth: a committed offset says that everything below it is finished, in this group, by somebody."""
+"""Invariant: every message below a committed offset is finished in this group, by some member."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Truth: when a member has left in order, its queues have another owner within two seconds."""
+"""Invariant: when a member has left cleanly, its queues have another owner within two seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Truth: once everything has healed, each queue has one owner in each group, and shares differ by one at most."""
+"""Invariant: once everything has healed, each queue has one owner in each group, and shares differ by one at most."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An epoch is one acquisition's, and whoever takes a queue later has a higher one (INVARIANTS O3 and section 0)."""
+"""Invariant: each acquisition has an epoch of its own, higher than those before it (INVARIANTS O3 and section 0)."""
 
 from __future__ import annotations
 

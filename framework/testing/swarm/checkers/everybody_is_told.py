@@ -1,4 +1,4 @@
-"""Truth: each member of a broadcasting group handles every message of every queue, and brokers hear nothing of it."""
+"""Invariant: each member of a broadcasting group handles every message of every queue, and commits to no broker."""
 
 from __future__ import annotations
 

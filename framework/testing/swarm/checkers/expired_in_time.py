@@ -1,4 +1,4 @@
-"""Truth: a handler that takes longer than its group's limit is given up then, not sooner and not much later."""
+"""Invariant: a handler that exceeds its group's timeout is stopped then, not sooner and not much later."""
 
 from __future__ import annotations
 

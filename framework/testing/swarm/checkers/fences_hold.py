@@ -1,4 +1,4 @@
-"""Truth: where commits carry epochs, none counts once a later acquisition has begun."""
+"""Invariant: where commits carry epochs, no earlier acquisition's commit takes effect once a later one has begun."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a topic's former life still does after the topic was deleted and made again.
+"""What processes still do for a topic's previous life after the topic was deleted and made again.
 
-Offsets carry no mark of the life they belong to. Whoever took a queue before the topic was remade and has not been told
-better commits an offset of the old one, and a stock broker believes it: what is new below it is skipped. Checkers
-demand everything else.
+Offsets carry no mark of the life they belong to. A member that took a queue before the topic was made again, and does
+not know of it yet, commits an offset of the old one, and a stock broker believes it: new messages below it are skipped.
+Checkers demand everything else.
 """
 
 from __future__ import annotations

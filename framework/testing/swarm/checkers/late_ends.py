@@ -1,7 +1,7 @@
-"""The facts without what ends too late to change anything.
+"""The facts without results that come too late to change anything.
 
-A handler that runs on while its queue is taken anew, or its topic is made anew, ends for nobody: its result is thrown
-away, and its offset may be another message's by then.
+If a handler runs on while its queue is acquired again, or its topic is made again, its result is discarded, and its
+offset may be another message's by then.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Truth: members that come and go move little: back in time they move nothing, and a flapper not much."""
+"""Invariant: members that come and go move little: one that is back in time moves nothing, a flapping one not much."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Truth: a paused group starts nothing, nor does one that was made smaller while more are at work than asked."""
+"""Invariant: a paused group starts nothing; a group that was made smaller starts nothing while more handlers run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Truth: where a broker says yes to a send-back and keeps nothing, the message is not taken for settled."""
+"""Invariant: if a broker says yes to a send-back and keeps nothing, the message does not count as settled."""
 
 from __future__ import annotations
 

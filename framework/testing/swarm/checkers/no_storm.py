@@ -1,4 +1,4 @@
-"""Truth: when all members start at once, their queues are soon where they stay, and are not handed round before."""
+"""Invariant: when all members start at once, their queues soon stay where they are, and are not passed round before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Truth: every message whose send was acknowledged is finished at least once in each group, or is a dead letter."""
+"""Invariant: every message whose send was acknowledged is finished at least once in each group, or is a dead letter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Truth: while queues move between others, a queue that stays with its owner goes on as if nothing had happened."""
+"""Invariant: while queues move between other members, a queue that stays with its owner continues without a pause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Truth: no loop, task or process ends by an error that nobody had foreseen, whatever happens around it."""
+"""Invariant: no loop, task or process ends with an unforeseen error, whatever happens around it."""
 
 from __future__ import annotations
 

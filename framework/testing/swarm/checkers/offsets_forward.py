@@ -1,4 +1,4 @@
-"""Truth: what one process commits of a queue never falls, unless it has taken the queue anew from further back."""
+"""Invariant: a process's commits of a queue never fall, unless it has acquired the queue again from further back."""
 
 from __future__ import annotations
 

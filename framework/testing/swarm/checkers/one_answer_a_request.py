@@ -1,4 +1,4 @@
-"""Truth: a request is answered at most once, on the connection it came by."""
+"""Invariant: a request is answered at most once, on the connection it came by."""
 
 from __future__ import annotations
 

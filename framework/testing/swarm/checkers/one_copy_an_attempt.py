@@ -1,4 +1,4 @@
-"""Truth: a failed attempt makes one copy of its message, however often the broker was asked for it."""
+"""Invariant: a failed attempt makes one copy of its message, however often the broker was asked for it."""
 
 from __future__ import annotations
 

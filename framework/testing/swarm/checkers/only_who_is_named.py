@@ -1,4 +1,4 @@
-"""Truth: where queues are allotted by name nobody else takes them, and those that nobody may have are said."""
+"""Invariant: where queues are allotted by name no other member takes them, and queues without an owner are logged."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Truth: an orderly group handles each queue in the order of its offsets, one message at a time, under its own lock.
+"""Invariant: an orderly group handles each queue in offset order, one message at a time, under its own lock.
 
-Where the order of keys is kept, the same holds for the messages of each key of a queue; where handlers are given
-batches, for the messages of a batch, which start together.
+Where order is per key, the same holds for the messages of each key of a queue; where handlers take batches, for the
+messages of a batch, which start together.
 """
 
 from __future__ import annotations

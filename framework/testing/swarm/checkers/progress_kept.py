@@ -1,4 +1,4 @@
-"""Truths about what is kept above a gap (INVARIANTS section 3): INV-3, INV-3b and INV-3c."""
+"""Invariants about progress above a gap (INVARIANTS section 3): INV-3, INV-3b and INV-3c."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Truth: no message is tried more often than its group allows, and only messages whose tries are used up are dead."""
+"""Invariant: no message is tried more often than its group allows, and only a message without tries left is dead."""
 
 from __future__ import annotations
 

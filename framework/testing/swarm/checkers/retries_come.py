@@ -1,4 +1,4 @@
-"""Truth: what failed comes back no later than its delay says, as far as the broker has a say in it."""
+"""Invariant: a retry comes no later than its delay says, as far as the broker decides it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Truth: what failed comes back no sooner than the delay of its try says."""
+"""Invariant: a retry comes no sooner than its delay says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nobody can see: a broker kept nothing of what was sent back, and had room again before it could be asked.
+"""What no client can see: a broker kept nothing of what was sent back, and had room again before it could be asked.
 
 No client of a stock broker can tell that such a message is gone. Checkers demand everything else.
 """

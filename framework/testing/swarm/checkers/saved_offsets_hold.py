@@ -1,4 +1,4 @@
-"""Truth: what a broadcasting group's member has on its disk is where it has got to, and where its next life begins."""
+"""Invariant: a broadcasting member's files say how far it has come, and its next life begins there."""
 
 from __future__ import annotations
 

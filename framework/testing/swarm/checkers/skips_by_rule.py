@@ -1,4 +1,4 @@
-"""Truth: what a group settles without its handler is what its rules name, all of it and nothing else."""
+"""Invariant: a group settles without its handler exactly the messages that its rules name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Truth: members that see different members may both have a queue, and never where an order is kept."""
+"""Invariant: members that see different members may both own a queue, but never in an orderly group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Truth: nobody divides queues without a member that is alive and that a broker of the topic has heard."""
+"""Invariant: no member divides queues without a member that is alive and that a broker of the topic knows."""
 
 from __future__ import annotations
 

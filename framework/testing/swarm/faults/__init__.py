@@ -1,1 +1,1 @@
-"""What goes wrong in a simulated cluster, and the nemesis that has it happen."""
+"""What goes wrong in a simulated cluster, and the nemesis that causes it."""

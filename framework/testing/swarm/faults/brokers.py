@@ -1,7 +1,7 @@
-"""What befalls one of two brokers: it is started anew, or a name server that was has not heard of it yet.
+"""Faults of one of two brokers: it restarts, or a name server that has restarted does not know it yet.
 
-Strikes of fault kinds in `kinds.py`. All logical brokers are one process, so one's restart is what its peers see of
-it: its connections are reset, new ones refused for a while, and it has forgotten its members and its locks.
+Strikes of fault kinds in `kinds.py`. All logical brokers are one process, so one's restart is what its peers see of it:
+its connections are reset, new ones refused for a while, and it has forgotten its members and its locks.
 """
 
 from __future__ import annotations

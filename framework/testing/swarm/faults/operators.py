@@ -1,4 +1,4 @@
-"""What operators do while everybody works: brokers closed for writing, groups paused, resized and subscribed anew.
+"""What operators do while an application runs: brokers closed for writing, groups paused, resized and subscribed again.
 
 Each is a strike of a fault kind in `kinds.py`, and is taken back.
 """

@@ -1,6 +1,6 @@
-"""What administrators and operators do to a topic under everybody's feet: permissions, queues, resets, deletion.
+"""What administrators and operators do to a topic in use: permissions, queues, resets, deletion.
 
-Each is a strike of a fault kind in `kinds.py`. Queues that are taken away come back: messages lie in them.
+Each is a strike of a fault kind in `kinds.py`. Queues that are taken away come back, because messages are in them.
 """
 
 from __future__ import annotations
