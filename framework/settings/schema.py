@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource
 
 from framework.core import limits
 from framework.errors import ConfigurationError, ConfigurationMistakes
@@ -40,6 +41,9 @@ from framework.settings.hidden import Hidden
 from framework.settings.mistakes import Places, translated, without_mistaken
 from framework.settings.secret import Secret
 from framework.settings.units import Duration, Size
+
+SOURCES = "_sources"
+"""The argument of `AppSettings` by which `sources.py` hands over what it has read."""
 
 
 class Section(BaseModel):
@@ -282,7 +286,7 @@ def alike(one: str, other: str) -> bool:
     return one.lower().replace("-", "_") == other.lower().replace("-", "_")
 
 
-class AppSettings(Section):
+class AppSettings(Section, BaseSettings):  # type: ignore[misc]  # two types of configuration, which are joined
     """Everything that a settings file says. `AppSettings()` is what no file at all means."""
 
     app: ProcessSettings = ProcessSettings()
@@ -309,6 +313,19 @@ class AppSettings(Section):
     _places: Places = PrivateAttr(default_factory=dict)
     _hidden: Hidden = PrivateAttr(default_factory=Hidden)
     _warnings: tuple[str, ...] = PrivateAttr(default=())
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: Any, **__: Any
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The sources that `sources.py` has read, the strongest first; without them what the caller passes.
+
+        The library's own sources for files and variables cannot tell where a value stands, and would read the process's
+        environment behind the back of whoever makes settings for a test or for a second application.
+        """
+        assert isinstance(init_settings, InitSettingsSource)
+        sources: tuple[PydanticBaseSettingsSource, ...] | None = init_settings.init_kwargs.pop(SOURCES, None)
+        return (init_settings,) if sources is None else sources
 
     def consumer(self, group: str) -> ConsumerSettings:
         """The settings of a group, the defaults where nothing is said about it.

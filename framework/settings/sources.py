@@ -10,12 +10,15 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_settings import PydanticBaseSettingsSource
 
 from framework.errors import ConfigurationError, ConfigurationMistakes, Findings, shorten
 from framework.settings import document
@@ -24,7 +27,7 @@ from framework.settings.fields import NAMES_A_FILE
 from framework.settings.hidden import Hidden
 from framework.settings.mistakes import without_mistaken
 from framework.settings.models import models_in, walk
-from framework.settings.schema import AppSettings, alike
+from framework.settings.schema import SOURCES, AppSettings, alike
 from framework.settings.secret_words import SECRET_WORDS
 
 CONFIG_VARIABLE = "FRAMEWORK_APP_CONFIG"
@@ -101,8 +104,7 @@ def gather(
         layers.add_file(Path(path))
     layers.add_environment()
     for each in overrides:
-        layers.add(each.path, each.text, each.place)
-    layers.add_credentials()
+        layers.add(layers.options, each.path, each.text, each.place)
     return layers.settings()
 
 
@@ -147,11 +149,64 @@ def read(path: Path) -> Document:
     return document.parsed(text, str(path))
 
 
+class _Layer(PydanticBaseSettingsSource):
+    """A source for pydantic-settings, which lays the values of all over each other; and the place of each value."""
+
+    def __init__(self) -> None:
+        super().__init__(AppSettings)
+        self.values: dict[str, Any] = {}
+        self.places: dict[tuple[str, ...], str] = {}
+
+    def lay(self, values: dict[str, Any], places: Mapping[tuple[str, ...], str]) -> None:
+        """Over what this source had before."""
+        _lay(self.values, values)
+        self.places |= places
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        return self.values.get(field_name), field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        return self.values
+
+
+class _Credentials(_Layer):
+    """Keys from `cluster.credentials.file`. The weakest source: what is written beside `file` wins."""
+
+    def __init__(self, layers: _Layers) -> None:
+        super().__init__()
+        self._layers = layers
+
+    def __call__(self) -> dict[str, Any]:
+        cluster = self.current_state.get("cluster")
+        credentials = cluster.get("credentials") if isinstance(cluster, dict) else None
+        name = credentials.get("file") if isinstance(credentials, dict) else None
+        if isinstance(name, str) and name:
+            self._read(name)
+        self._layers.laid(self, self.current_state)
+        return self.values
+
+    def _read(self, name: str) -> None:
+        route = ("cluster", "credentials")
+        try:
+            found = read_credentials(Path(name))
+        except ConfigurationError as mistake:
+            where = self._layers.place((*route, "file"))
+            self._layers.findings.note(ConfigurationError(f"cluster.credentials.file: {mistake}", place=where))
+            return
+        self.values = {"cluster": {"credentials": found.values}}
+        self.places = {(*route, *path): place for path, place in found.places.items()}
+
+
 @dataclass(slots=True)
 class _Layers:
     environment: Mapping[str, str]
     findings: Findings
+    files: _Layer = field(default_factory=_Layer)
+    """The file and its overlays. A section that an overlay empties is gone for the sources above, too."""
+    variables: _Layer = field(default_factory=_Layer)
+    options: _Layer = field(default_factory=_Layer)
     values: dict[str, Any] = field(default_factory=dict)
+    """All of them, once they are laid over each other."""
     places: dict[tuple[str, ...], str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     hidden: Hidden = field(default_factory=Hidden)
@@ -164,16 +219,16 @@ class _Layers:
         layer.values = self._expanded(layer.values, (), layer.places)
         _beside(path.parent, AppSettings, layer.values)
         _handlers_beside(path.parent, layer.values)
-        self._lay(layer.values, layer.places)
+        self.files.lay(layer.values, layer.places)
 
     def add_environment(self) -> None:
         """`FRAMEWORK_APP__CONSUMERS__BILLING__CONCURRENCY=4`; in the order of their names, so that runs are alike."""
         for variable in sorted(each for each in self.environment if each.startswith(PREFIX)):
             path = self.findings.tried(partial(self._spelled, variable))
             if path is not None:
-                self.add(path, self.environment[variable], f"${variable}", expand=False)
+                self.add(self.variables, path, self.environment[variable], f"${variable}", expand=False)
 
-    def add(self, path: tuple[str, ...], text: str, place: str, *, expand: bool = True) -> None:
+    def add(self, layer: _Layer, path: tuple[str, ...], text: str, place: str, *, expand: bool = True) -> None:
         try:
             value = document.value(text, place)
         except ConfigurationError as mistake:
@@ -188,33 +243,12 @@ class _Layers:
             return
         for step in reversed(path):
             value = {step: value}
-        self._lay(value, places)
-
-    def _lay(self, values: dict[str, Any], places: Mapping[tuple[str, ...], str]) -> None:
-        """Over what is there; of what was there before, only the values that are left keep a place."""
-        _lay(self.values, values)
-        found = {**self.places, **places}
-        self.places = {path: found[path] for path, _ in walk(self.values) if path and path in found}
-
-    def add_credentials(self) -> None:
-        """Keys from `cluster.credentials.file`, under whatever is written beside it."""
-        route = ("cluster", "credentials")
-        name = dict(walk(self.values)).get((*route, "file"))
-        if not isinstance(name, str) or not name:
-            return
-        try:
-            found = read_credentials(Path(name))
-        except ConfigurationError as mistake:
-            where = self.places.get((*route, "file"))
-            self.findings.note(ConfigurationError(f"cluster.credentials.file: {mistake}", place=where))
-            return
-        self.values = _lay({"cluster": {"credentials": found.values}}, self.values)
-        self.places = {**{(*route, *path): place for path, place in found.places.items() if path}, **self.places}
+        layer.lay(value, places)
 
     def _spelled(self, variable: str) -> tuple[str, ...]:
         """Variables are upper case and have no hyphen; keys that exist below are spelled as they are there."""
         path: list[str] = []
-        level: Any = self.values
+        level: Any = _lay(deepcopy(self.files.values), self.variables.values)
         for step in variable.removeprefix(PREFIX).split("__"):
             known = level if isinstance(level, dict) else {}
             names = [key for key in known if alike(key, step)]
@@ -266,14 +300,29 @@ class _Layers:
                 self.warnings.append(f"{layer.places[path]}: {name} stands in the file; write ${{env:NAME}} instead")
 
     def settings(self) -> AppSettings:
-        """What is right of it."""
-        values = self.values
-        while isinstance(found := AppSettings.parsed(values, self.places, self.warnings, self.hidden), list):
+        """What pydantic-settings makes of the sources; what is wrong is noted and left out."""
+        found = self._parsed({SOURCES: (self.options, self.variables, self.files, _Credentials(self))})
+        while isinstance(found, list):
             self.findings.note(*found)
-            before, values = values, without_mistaken(AppSettings, values)
-            if values == before:
-                return AppSettings()
+            before, self.values = self.values, without_mistaken(AppSettings, self.values)
+            found = AppSettings() if self.values == before else self._parsed(self.values)
         return found
+
+    def _parsed(self, values: Mapping[str, Any]) -> AppSettings | list[ConfigurationError]:
+        return AppSettings.parsed(values, self.places, self.warnings, self.hidden)
+
+    def place(self, path: tuple[str, ...]) -> str | None:
+        """Where the strongest source has it."""
+        sources = (self.options, self.variables, self.files)
+        return next((source.places[path] for source in sources if path in source.places), None)
+
+    def laid(self, weakest: _Layer, above: Mapping[str, Any]) -> None:
+        """Keep what comes of all sources: what is wrong can be left out of it. Only values in it keep a place."""
+        self.values = _lay(deepcopy(weakest.values), above)
+        for path, _ in walk(self.values):
+            place = self.place(path) or weakest.places.get(path)
+            if path and place is not None:
+                self.places[path] = place
 
 
 def _is_secret(key: str) -> bool:

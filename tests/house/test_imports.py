@@ -140,7 +140,7 @@ def box() -> list[str]:
     return [each.rpartition("|")[2].strip() for each in lines if each.startswith("import time:")]
 
 
-HEAVY = ("pydantic", "pydantic_core", "yaml", "pluggy", "lz4", "zstandard", "rich.console",
+HEAVY = ("pydantic", "pydantic_core", "pydantic_settings", "yaml", "pluggy", "lz4", "zstandard", "rich.console",
          "pygments")  # fmt: skip
 CONSUMING = ("framework.settings.schema", "framework.client", "framework.core", "framework.declare", "framework.hooks",
              "framework.reading", "framework.services", "framework.testing")  # fmt: skip
