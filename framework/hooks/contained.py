@@ -88,6 +88,8 @@ class ContainedStrategy:
     def __init__(self, calls: Calls, plugin: str, strategy: AllocationStrategy) -> None:
         self.name, self._strategy = strategy.name, strategy
         self._allocate = _PluginFunction(calls, Implementation(plugin, _STRATEGIES, _listed(strategy.allocate)))
+        if isinstance(strategy, Remarks):  # without, this one is none either
+            self.remarks = _PluginFunction(calls, Implementation(plugin, _STRATEGIES, _listed(strategy.remarks)))
 
     def allocate(self, member: str, members: Sequence[str], queues: Sequence[MessageQueue]) -> list[MessageQueue]:
         found: list[MessageQueue] = self._allocate(member, members, queues)
@@ -95,24 +97,6 @@ class ContainedStrategy:
 
     def __repr__(self) -> str:
         return f"<strategy {self.name}: {self._strategy!r}>"
-
-
-class _ContainedRemarks(ContainedStrategy):
-    """One that says what a person should know."""
-
-    def __init__(self, calls: Calls, plugin: str, strategy: AllocationStrategy, remarks: Remarks) -> None:
-        super().__init__(calls, plugin, strategy)
-        self._remarks = _PluginFunction(calls, Implementation(plugin, _STRATEGIES, _listed(remarks.remarks)))
-
-    def remarks(self, members: Sequence[str], queues: Sequence[MessageQueue]) -> Sequence[str]:
-        found: Sequence[str] = self._remarks(members, queues)
-        return found
-
-
-def contained_strategy(calls: Calls, plugin: str, strategy: AllocationStrategy) -> AllocationStrategy:
-    if isinstance(strategy, Remarks):
-        return _ContainedRemarks(calls, plugin, strategy, strategy)
-    return ContainedStrategy(calls, plugin, strategy)
 
 
 def contained_handler(calls: Calls, plugin: str, code: int, handler: BoxHandler) -> BoxHandler:

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ValidationError
 from framework.errors import ConfigurationError, ConfigurationMistakes, Findings, nearest
 from framework.hooks import specs
 from framework.hooks.calls import Calls, Implementation
-from framework.hooks.contained import contained_strategy
+from framework.hooks.contained import ContainedStrategy
 from framework.hooks.failures import plugin_failure
 from framework.hooks.inspection import made, plugin_in, settings_model
 from framework.hooks.markers import PROJECT
@@ -276,7 +276,7 @@ class PluginHost:
 
     def contained(self, name: str, strategy: AllocationStrategy) -> AllocationStrategy:
         """The strategy with this name, with its failures and its time counted for its plugin."""
-        return contained_strategy(self.calls, self._strategy_owners[name], strategy)
+        return ContainedStrategy(self.calls, self._strategy_owners[name], strategy)
 
     def _fault(self, message: str) -> None:
         self.mistakes.append(ConfigurationError(message))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from framework.core.results import HOLDS
 from framework.declare import ConsumerSpec
@@ -16,6 +16,8 @@ from framework.declare.decoding import Decoder, shown
 from framework.errors import BodyUndecodable, ConfigurationError, nearest, shorten
 from framework.hooks.failures import discard, plugin_failure, reject_coroutine
 from framework.model.contracts import Codec, Encodes
+
+T = TypeVar("T")
 
 
 def with_codec(spec: ConsumerSpec, codecs: Mapping[str, Codec]) -> ConsumerSpec:
@@ -43,12 +45,7 @@ def _encode(spec: ConsumerSpec, codec: Codec) -> Callable[[object], bytes]:
     where = f"consumer {spec.name!r}: codec {name!r}"
     if not isinstance(codec, Encodes):
         raise ConfigurationError(f"{where} only reads: it has no encoder(), which @publishes needs", place=spec.place)
-    try:
-        convert = codec.encoder(topic)
-        _check_function(convert, "encoder()")
-    except BaseException as error:
-        plugin_failure(error)
-        raise ConfigurationError(f"{where}, @publishes({topic!r}): {_said(error)}", place=spec.place) from error
+    convert = _function(lambda: codec.encoder(topic), "encoder()", f"{where}, @publishes({topic!r})", spec)
 
     def encode(value: object) -> bytes:
         kind = type(value).__name__
@@ -65,26 +62,25 @@ def _encode(spec: ConsumerSpec, codec: Codec) -> Callable[[object], bytes]:
     return encode
 
 
-def _check_function(convert: object, method: str) -> None:
-    discard(convert)
-    if not callable(convert) or inspect.iscoroutinefunction(convert):
-        raise ConfigurationError(f"{method} answered {shorten(convert)}; answer a plain function")
-
-
-def _said(error: BaseException) -> str:
-    return str(error) if isinstance(error, ConfigurationError) else f"{type(error).__name__}: {error}"
+def _function(make: Callable[[], T], method: str, where: str, spec: ConsumerSpec) -> T:
+    """What the codec makes: a plain function. ConfigurationError for anything else, and for whatever it raises."""
+    try:
+        convert = make()
+        discard(convert)
+        if not callable(convert) or inspect.iscoroutinefunction(convert):
+            raise ConfigurationError(f"{method} answered {shorten(convert)}; answer a plain function")
+    except BaseException as error:
+        plugin_failure(error)
+        reason = str(error) if isinstance(error, ConfigurationError) else f"{type(error).__name__}: {error}"
+        raise ConfigurationError(f"{where}: {reason}", place=spec.place) from error
+    return convert
 
 
 def _decoded(argument: Argument, spec: ConsumerSpec, codec: Codec) -> Argument:
     if argument.wants != "body":
         return argument
-    try:
-        convert = codec.decoder(argument.annotation, argument.name)
-        _check_function(convert, "decoder()")
-    except BaseException as error:
-        plugin_failure(error)
-        message = f"consumer {spec.name!r}: codec {spec.codec!r}, parameter {argument.name!r}: {_said(error)}"
-        raise ConfigurationError(message, place=spec.place) from error
+    where = f"consumer {spec.name!r}: codec {spec.codec!r}, parameter {argument.name!r}"
+    convert = _function(lambda: codec.decoder(argument.annotation, argument.name), "decoder()", where, spec)
     return replace(argument, decode=_contained(convert, argument.annotation, spec.codec))
 
 
