@@ -72,7 +72,6 @@ class Broker:
         auth: Sequence[User] | None = None,
         auth_place: str = "the --auth file",
         tls: TlsOptions | None = None,
-        advertise: str | None = None,
         settings: BrokerSettings | None = None,
         open_database: OpenDatabase | None = None,
         handlers: Mapping[int, BoxHandler] | None = None,
@@ -84,7 +83,7 @@ class Broker:
         self._data = data
         self._open_database = open_database
         self._host = host
-        self._advertised = advertise or _reachable(host, world)
+        self._advertised = _reachable(host, world)
         self._settings = settings or BrokerSettings()
         self._ports = [port + i if port else 0 for i in range(brokers)]
         self._tls = None if tls is None else server_context(tls, client_certificates=bool(tls.ca_file))

@@ -8,9 +8,12 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from framework.runtime.logs import streams
+
+if TYPE_CHECKING:
+    from framework.services.crew.run import MessageCounts
 
 Event = dict[str, Any]
 
@@ -32,19 +35,6 @@ def is_unheard() -> bool:
     return streams.is_unheard(sys.stdout)
 
 
-class Counted(Protocol):
-    @property
-    def handled(self) -> int: ...
-    @property
-    def retried(self) -> int: ...
-    @property
-    def dead_lettered(self) -> int: ...
-    @property
-    def abandoned(self) -> int: ...
-    @property
-    def unconfirmed(self) -> int: ...
-
-
 @dataclass(slots=True)
 class Totals:
     """What became of messages, over all processes."""
@@ -59,15 +49,12 @@ class Totals:
     def coming_again(self) -> int:
         return self.abandoned + self.unconfirmed
 
-    def add(self, other: Counted) -> None:
-        self.handled += other.handled
-        self.retried += other.retried
-        self.dead_lettered += other.dead_lettered
-        self.abandoned += other.abandoned
-        self.unconfirmed += other.unconfirmed
+    def add(self, other: Totals) -> None:
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-def stopped_event(counts: Counted) -> str:
+def stopped_event(counts: Totals | MessageCounts) -> str:
     """The last line under `--json`."""
     event = {
         "event": "stopped",
@@ -79,7 +66,7 @@ def stopped_event(counts: Counted) -> str:
     return json.dumps({**event, "unconfirmed": counts.unconfirmed} if counts.unconfirmed else event)
 
 
-def drained_line(counts: Counted) -> str:
+def drained_line(counts: Totals | MessageCounts) -> str:
     """The last line for people."""
     done = f"handled={counts.handled} retried={counts.retried} dead={counts.dead_lettered}"
     unconfirmed = f" unconfirmed={counts.unconfirmed}" if counts.unconfirmed else ""
@@ -94,8 +81,7 @@ def totals_in(line: str) -> Totals | None:
     event = event_in(line)
     if event is None or event.get("event") != "stopped":
         return None
-    names = ("handled", "retried", "dead_lettered", "abandoned", "unconfirmed")
-    return Totals(*(int(event.get(name, 0)) for name in names))
+    return Totals(*(int(event.get(name, 0)) for name in Totals.__slots__))
 
 
 def event_in(line: str) -> Event | None:

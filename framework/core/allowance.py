@@ -30,10 +30,5 @@ class Allowance:
         self._count += 1
         self._spent_ms += spent_ms
 
-    @property
-    def is_untouched(self) -> bool:
-        """As of the last question."""
-        return not self._count and not self._spent_ms
-
     def __repr__(self) -> str:
         return f"<Allowance {self._count:.0f} of {self._count_max}, {self._spent_ms:.1f} of {self._spent_max_ms:g} ms>"

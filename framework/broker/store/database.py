@@ -11,7 +11,7 @@ import os
 import sqlite3
 import stat
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import structlog
@@ -97,40 +97,31 @@ def open_folder(folder: Path, *, is_relaxed: bool = False) -> Database:
     `is_relaxed`: commits are not synced one by one, so a power cut may undo the last of them.
     """
     _check_folder(folder)
-    lock = lock_folder(folder)
     path = folder / FILE_NAME
-    opened: list[sqlite3.Connection] = []
-    try:
-        _check_content(path, lock)
-        _close_to_others(path)
-        # Made here first, so that no other user can ever read it: SQLite gives its log and index the file's own mode.
-        _check_file(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), path)
-        opened.append(_connect(path))
-        opened.append(_connect(path))
-        _prepare(opened[0], str(path), is_relaxed=is_relaxed)
-        _set_up(opened[1])
-        _mark(lock)
-    except (OSError, sqlite3.Error) as error:
-        reason = explained(error)  # before anything is closed: files that have run out are noticed by another try
-        _close_all(opened, lock)
-        raise StoreError(f"data folder {folder}: {FILE_NAME} cannot be opened: {reason}") from error
-    except UnicodeDecodeError as error:  # SQLite quotes what is damaged
-        _close_all(opened, lock)
-        raise StoreError(f"{path}: not a readable database; {SALVAGE}") from error
-    except StoreError:
-        _close_all(opened, lock)
-        raise
-    return Database(opened[0], opened[1], place=str(path), commits_inline=False, lock=lock)
+    with ExitStack() as undo:
+        lock = lock_folder(folder)
+        undo.callback(os.close, lock)
+        try:
+            _check_content(path, lock)
+            _close_to_others(path)
+            # Made here first, so that no other user ever reads it: SQLite gives its log and index the file's own mode.
+            _check_file(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), path)
+            writing = undo.enter_context(closing(_connect(path)))
+            reading = undo.enter_context(closing(_connect(path)))
+            _prepare(writing, str(path), is_relaxed=is_relaxed)
+            _set_up(reading)
+            _mark(lock)
+        except (OSError, sqlite3.Error) as error:
+            # Said before anything is closed: files that have run out are noticed by another try.
+            raise StoreError(f"data folder {folder}: {FILE_NAME} cannot be opened: {explained(error)}") from error
+        except UnicodeDecodeError as error:  # SQLite quotes what is damaged
+            raise StoreError(f"{path}: not a readable database; {SALVAGE}") from error
+        undo.pop_all()
+    return Database(writing, reading, place=str(path), commits_inline=False, lock=lock)
 
 
 def _connect(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=_BUSY_S)
-
-
-def _close_all(connections: list[sqlite3.Connection], lock: int) -> None:
-    for connection in connections:
-        connection.close()
-    os.close(lock)
 
 
 def _check_folder(folder: Path) -> None:

@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import json
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from framework.cli import options, output
@@ -112,12 +113,14 @@ async def _consume_there(app: App, arguments: argparse.Namespace) -> ExitCode:
         supervise(tree, "reload", reload.run, app.world.chance)
         tree.start(_stop_when(asked, app), name="stop")
         if arguments.until_idle:
-            tree.start(_watch_idle(app, durations.to_ms(arguments.until_idle), asked), name="idle")
+            idle_ms = durations.to_ms(arguments.until_idle)
+            tree.start(_once(lambda: app.idle_ms() >= idle_ms, asked.ring, IDLE_LOOK_SECONDS), name="idle")
         if arguments.length:
             loop.call_later(durations.to_ms(arguments.length) / 1000, asked.ring)
         if arguments.child:
-            tree.start(_say_ready(app), name="ready")
-            tree.start(_watch_hanging(app, asked), name="hanging")
+            tree.start(_once(lambda: app.is_ready, _say_ready, IDLE_LOOK_SECONDS / 2), name="ready")
+            # Handlers that never end take its places: it is drained, and its parent starts another.
+            tree.start(_once(lambda: app.hanging, asked.ring, HANGING_LOOK_SECONDS), name="hanging")
             if app.settings.workers.is_recycled:
                 tree.start(_watch_recycling(app), name="recycling")
             await _watch_parent(asked)
@@ -139,11 +142,16 @@ def _unheard() -> None:
     structlog.get_logger().warning("events lost", reason="nobody reads stdout any more")
 
 
-async def _watch_hanging(app: App, asked: Wakeup) -> None:
-    """A process whose places are taken by handlers that never end is drained; its parent starts another."""
-    while not app.hanging:  # noqa: ASYNC110 - once in a process's life, if ever
-        await asyncio.sleep(HANGING_LOOK_SECONDS)
-    asked.ring()
+async def _once(is_so: Callable[[], object], act: Callable[[], object], look_seconds: float) -> None:
+    """Look until it is so, then act: nothing rings when nothing happens, and the rest comes once a process."""
+    while not is_so():  # noqa: ASYNC110
+        await asyncio.sleep(look_seconds)
+    act()
+
+
+def _say_ready() -> None:
+    """For the parent only: handlers run from here on."""
+    output.say('{"event": "ready"}')
 
 
 async def _watch_recycling(app: App) -> None:
@@ -158,19 +166,6 @@ async def _watch_recycling(app: App) -> None:
 async def _stop_when(asked: Wakeup, app: App) -> None:
     await asked.wait()
     await app.stop()
-
-
-async def _watch_idle(app: App, idle_ms: int, asked: Wakeup) -> None:
-    while app.idle_ms() < idle_ms:  # noqa: ASYNC110  # idleness is the absence of events: nothing rings for it
-        await asyncio.sleep(IDLE_LOOK_SECONDS)
-    asked.ring()
-
-
-async def _say_ready(app: App) -> None:
-    """For the parent only: handlers run from here on."""
-    while not app.is_ready:  # noqa: ASYNC110  # once a start, and nobody else needs to be told
-        await asyncio.sleep(IDLE_LOOK_SECONDS / 2)
-    output.say('{"event": "ready"}')
 
 
 async def _watch_parent(asked: Wakeup) -> None:
