@@ -1,7 +1,7 @@
-"""Audit trail: a plugin of this application, in one file: what became of each delivery, a line of JSON each.
+"""Audit trail: a plugin of this application, in one file. It writes one line of JSON per delivery.
 
-A plugin is an object with some of the hooks. This one says which settings it has, and is told of every end.
-Nothing else in the application knows that it is there.
+A plugin is an object with some of the hooks. This one says which settings it has, and is called after each delivery.
+Nothing else in the application knows of it.
 """
 
 from __future__ import annotations

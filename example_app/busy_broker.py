@@ -1,6 +1,6 @@
-"""Busy broker: a plugin of the broker in the box that refuses every third send, as a broker under load does.
+"""Busy broker: a plugin of the built-in broker that refuses every third send, as a broker under load does.
 
-To see what a producer, or a handler with `@publishes`, does about that:
+It shows what a producer, or a handler with `@publishes`, does about that:
 
     framework-app dev example_app --box-plugin example_app.busy_broker
 """

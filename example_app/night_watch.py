@@ -1,7 +1,7 @@
-"""Night watch: a plugin of this application that looks at the whole and not at messages.
+"""Night watch: a plugin of this application that watches the whole and not single messages.
 
-It counts what went through, a chunk at a time, and says in the log what somebody might want to know in the morning:
-which queues came and went, which stood still and why, and which order took too long. At the end it says the sums.
+It counts messages per pull result, and logs what you may want to know in the morning: which queues came and went, which
+were held and why, and which order took too long. At the end it logs the sums.
 """
 
 from __future__ import annotations

@@ -42,8 +42,8 @@ class Order(BaseModel):
     retry=Retry(max=4, delays=["10s", "1m", "10m"], give_up_on=Stolen),
 )
 async def take_payment(order: Order, message: Message) -> None:
-    """Returning is success. What it raises is tried again after ten seconds, a minute, ten minutes; then, and at once
-    where the card is stolen, the order goes to the dead letters, for somebody to look at.
+    """Returning is success. After an exception the order is retried after ten seconds, a minute and ten minutes; then,
+    and at once if the card is stolen, it goes to the dead-letter queue, for a person to look at.
     """
     await charge(order, attempt=message.attempt)
 

@@ -1,9 +1,9 @@
 """Revenue: per minute and article, by Spark. From orders to a table on disk, and back to the topic `revenue`.
 
-Needs `framework-app-spark`, so it is no part of `framework-app.yaml`: `revenue.yaml` beside it runs it.
+It needs `framework-app-spark`, so it is not part of `framework-app.yaml`: `revenue.yaml` beside it runs it.
 
-The table of orders only grows, and is read by message id; so an order that comes twice counts once, and one that comes
-late is added to its minute, whose total is written and sent anew. Whoever reads `revenue` keeps the last total by key.
+The table of orders only grows, and is read by message id, so a duplicate order counts once. A late order is added to
+its minute, whose total is written and sent again. A reader of `revenue` keeps the last total per key.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ ORDER = "number string, article string, cents bigint"
 
 @consumer("orders", group="revenue", engine="spark", batch=1000, linger="5s")
 def revenue(orders: DataFrame) -> DataFrame:
-    """Orders without an article or a price are buried alone; all others are counted."""
+    """Orders without an article or a price go to the dead-letter queue, each alone; all others are counted."""
     from pyspark.sql import functions as f
 
     spark = orders.sparkSession
     table = str(spark.conf.get("spark.revenue.table"))
-    # Where the query reads, unless somebody says another cluster. In `mode: driver` somebody has to.
+    # The query's own cluster, unless `spark.revenue.nameServers` names another. `mode: driver` needs that setting.
     here = spark.conf.get("spark.framework.nameServers", None)
     name_servers = str(spark.conf.get("spark.revenue.nameServers", here))
     lines = orders.withColumn("order", f.from_json(f.col("body").cast("string"), ORDER))

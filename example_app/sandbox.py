@@ -1,7 +1,7 @@
 """Sandbox: a plugin of this application that keeps testers' orders away from the handlers.
 
-Whoever tries something out in production marks an order with the property `sandbox`. It is settled unhandled, under
-this plugin's name, and shows as dropped.
+A tester in production marks an order with the property `sandbox`. The order is settled without the handler, under this
+plugin's name, and counts as dropped.
 """
 
 from __future__ import annotations

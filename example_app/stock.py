@@ -1,7 +1,7 @@
-"""Stock: how many pieces of each article are there, kept in the order in which they came and went.
+"""Stock: how many pieces of each article there are, kept in the order in which they came and went.
 
 A step makes sense only after the one before it, so the group is orderly; but only steps of one article wait for each
-other. All of an article are in one queue: whoever sends them sees to that (see `traffic.py`).
+other. All steps of an article must be in one queue: their sender takes care of that (see `traffic.py`).
 """
 
 from __future__ import annotations

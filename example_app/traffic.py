@@ -1,7 +1,6 @@
 """Traffic: a plugin of this application that sends believable orders while it runs, so that there is something to see.
 
 Each order takes pieces from the shelf, and now and then the shelf is filled: steps on the topic `stock`.
-
 A real application has customers instead.
 """
 
