@@ -32,8 +32,9 @@ from framework.broker.users import Users
 from framework.errors import ConfigurationError, shorten
 from framework.model.box import BoxHandler
 from framework.model.reserved import SCHEDULE_TOPIC
+from framework.net.house import House
 from framework.net.listener import VIP_DISTANCE, Listener
-from framework.net.served import House, Served
+from framework.net.served import Served
 from framework.net.tls import TlsOptions, server_context
 from framework.net.turns import Turns
 from framework.ports import World

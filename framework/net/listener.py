@@ -9,7 +9,8 @@ from typing import Any
 import structlog
 
 from framework.net.channel import DEFAULT_LIMITS
-from framework.net.served import House, Served
+from framework.net.house import House
+from framework.net.served import Served
 from framework.net.turns import Turns
 from framework.ports import Listening, World
 from framework.wire.codes import ResponseCode

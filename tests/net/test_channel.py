@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from framework.errors import BrokerUnreachable, ConnectionLost, Refused, RequestTimedOut
-from framework.net import channel as module
+from framework.net import channel_timer as module
 from framework.net.channel import Channel
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
@@ -25,7 +26,8 @@ def silent(peer: Peer, request: RemotingCommand) -> None:
 
 
 def pipe_of(channel: Channel) -> MemoryPipe:
-    pipe: MemoryPipe = channel._transport
+    pipe: Any = channel._transport
+    assert isinstance(pipe, MemoryPipe)
     return pipe
 
 

@@ -98,7 +98,7 @@ def swarm(seed: int) -> tuple[str, list[str]]:
             await user
         await asyncio.sleep(130)
         for link in pool._links.values():
-            assert link.channel is None or not link.channel._deadlines
+            assert link.channel is None or not link.channel._timer.deadlines
             assert link.channel is None or 0 == link.channel.waiting
             assert link.attempt is None
         await pool.close()

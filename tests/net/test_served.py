@@ -8,10 +8,12 @@ from typing import Any
 
 from structlog.testing import capture_logs
 
-from framework.net import served
-from framework.net.channel import STALL_SECONDS, Channel
+from framework.net.answer_writer import UNREAD_SECONDS
+from framework.net.channel import Channel
+from framework.net.channel_timer import STALL_SECONDS
+from framework.net.house import STRANGERS_MAX, House
 from framework.net.listener import STRANGERS_SHARE, Listener
-from framework.net.served import FRAME_BYTES_MIN, UNREAD_SECONDS, House, Served
+from framework.net.served import FRAME_BYTES_MIN, Served
 from framework.net.turns import SLICE_STEPS, Turns
 from framework.wire.command import RemotingCommand
 from tests.hostile import frames
@@ -367,11 +369,11 @@ def test_a_host_that_sends_garbage_is_logged_once_a_minute() -> None:
 def test_the_hosts_remembered_for_it_are_bounded() -> None:
     async def story() -> int:
         house = House(Turns())
-        assert all(house.may_complain(f"h{i}", 0.0) for i in range(served.STRANGERS_MAX + 10))
-        assert not house.may_complain(f"h{served.STRANGERS_MAX}", 1.0)
+        assert all(house.may_complain(f"h{i}", 0.0) for i in range(STRANGERS_MAX + 10))
+        assert not house.may_complain(f"h{STRANGERS_MAX}", 1.0)
         return len(house._quiet)
 
-    assert served.STRANGERS_MAX == virtually(story)
+    assert STRANGERS_MAX == virtually(story)
 
 
 def test_work_in_steps_goes_on_between_others_requests_and_before_its_own_connections_next() -> None:
