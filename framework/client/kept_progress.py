@@ -61,7 +61,7 @@ class KeptProgress:
         if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             raise Refused(
                 answer.code,
-                "it is no broker in the box, and only those keep `progress: broker`; write `progress: topic`",
+                "only the built-in broker supports `progress: broker`; write `progress: topic`",
                 request=request_name(request.code), peer=queue.broker,
             )  # fmt: skip
         return answer

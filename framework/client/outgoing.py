@@ -128,16 +128,16 @@ def prepare_batch(messages: Sequence[Message], keys: Sequence[str], now_ms: int,
         raise ConfigurationError("a batch needs at least one message")
     topic = wrap(namespace, messages[0].topic)
     if topic.startswith(RETRY_PREFIX):
-        raise ConfigurationError(f"batch to {topic}: retry topics take single messages only")
+        raise ConfigurationError(f"batch to {topic}: retry topics accept single messages only")
     parts: list[batch.BatchedMessage] = []
     for message, key in zip(messages, keys, strict=True):
         if wrap(namespace, message.topic) != topic:
             raise ConfigurationError(
-                f"batch to {topic}: a message is for {shorten(message.topic)}; send one batch a topic"
+                f"batch to {topic}: a message is for {shorten(message.topic)}; send one batch per topic"
             )
         texts = _checked(topic, message, key)
         if DELAY_LEVEL in texts:
-            raise ConfigurationError(f"batch to {topic}: brokers take no delay in a batch; send the message alone")
+            raise ConfigurationError(f"batch to {topic}: a batch cannot have delays; send the message alone")
         parts.append(batch.BatchedMessage(message.body, texts))
     body = batch.encode(parts)
     if len(body) > BODY_BYTES_MAX:
@@ -155,12 +155,10 @@ def _checked(topic: str, message: Message, key: str) -> dict[str, str]:
     is_long = topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX))
     check_name("topic", topic, LONG_TOPIC_LENGTH_MAX if is_long else TOPIC_LENGTH_MAX)
     if topic in NOT_SENDABLE:
-        raise ConfigurationError(f"topic {topic}: RocketMQ keeps it for itself; nothing can be sent to it")
+        raise ConfigurationError(f"topic {topic}: reserved by RocketMQ; choose another topic")
     size = len(message.body)
     if not size:
-        raise ConfigurationError(
-            f"message to {topic}: the body is empty, and brokers refuse that; send at least one byte"
-        )
+        raise ConfigurationError(f"message to {topic}: the body is empty, which brokers refuse; send at least one byte")
     if size > BODY_BYTES_MAX:
         raise ConfigurationError(f"message to {topic}: a body of {size} bytes exceeds the limit of {BODY_BYTES_MAX}")
     given = message.properties

@@ -221,8 +221,8 @@ class Producer:
             return  # by a fork, and its use says so
         if cluster.loop is not asyncio.get_running_loop():
             raise ConfigurationError(
-                f"Producer.{method}: this is another event loop than the one that the producer was started in; hand it "
-                f"over with asyncio.run_coroutine_threadsafe(producer.{method}(...), loop)"
+                f"Producer.{method}: the producer was started in another event loop; call it there with "
+                f"asyncio.run_coroutine_threadsafe(producer.{method}(...), loop)"
             )
 
     def _next_key(self) -> str:
@@ -237,7 +237,7 @@ class Producer:
                 if queue is not None:
                     queue = queue._replace(topic=wrap(self._namespace, queue.topic))
                     if queue.topic != outgoing.topic:
-                        raise ConfigurationError(f"send to {outgoing.topic}: queue {queue} is of another topic")
+                        raise ConfigurationError(f"send to {outgoing.topic}: queue {queue} belongs to another topic")
                     return await self._attempt(outgoing, queue)
                 return await self._try_brokers(outgoing)
         except TimeoutError:
@@ -301,14 +301,14 @@ class Producer:
             return route.writable
         if route is not None and route.readable:
             raise Refused(
-                ResponseCode.NO_PERMISSION, "no broker in its route takes writes", request=f"send to {topic}",
+                ResponseCode.NO_PERMISSION, "no broker in its route accepts writes", request=f"send to {topic}",
                 peer="the name server",
             )  # fmt: skip
         template = await routes.writable_queues(AUTO_CREATE_TOPIC)
         if not template:
             raise Refused(
                 ResponseCode.TOPIC_NOT_EXIST,
-                f"no such topic, and brokers create none ({AUTO_CREATE_TOPIC} has no route); create it first",
+                f"topic not found, and brokers do not create it ({AUTO_CREATE_TOPIC} has no route); create it first",
                 request=f"send to {topic}",
                 peer="the name server",
             )

@@ -145,12 +145,12 @@ class Puller:
         following, low, high, delta = read_progress(answer.fields)
         replica, self._broker_id = self._broker_id, _suggested(answer)
         if not 0 <= following <= OFFSET_MAX:
-            raise ProtocolError(f"the broker goes on from offset {following}", peer=self._queue.broker)
+            raise ProtocolError(f"the broker returned next offset {following}", peer=self._queue.broker)
         if code == _MOVED:
             return OffsetIllegal(following, low, high)
         # Java takes an offset that went backwards, with a note in its log; here it would hand out messages again.
         if following < offset:
-            raise ProtocolError(f"the broker goes back to offset {following}", peer=self._queue.broker)
+            raise ProtocolError(f"the broker returned lower offset {following}", peer=self._queue.broker)
         if code != _FOUND:
             if replica != MASTER and code == _AGAIN and following == offset:
                 return Failed(f"replica {replica} of {self._queue.broker} has not come so far")

@@ -26,7 +26,7 @@ def resolved(annotation: str, function: Callable[..., object], names: Mapping[st
         if ours is not None:
             return ours
         raise ConfigurationError(
-            f"parameter {parameter!r} is annotated {annotation!r}, which cannot be read where the handler stands "
+            f"parameter {parameter!r} is annotated {annotation!r}, which is not known where the handler is declared "
             f"({error}); define or import it above the handler, and not under TYPE_CHECKING"
         ) from None
     return hints["it"]

@@ -53,13 +53,13 @@ def arguments_of(
         and parameter.kind not in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}
     ]
     if not required:
-        raise ConfigurationError(f"takes nothing, and there is a message to take; {KINDS}")
+        raise ConfigurationError(f"has no parameter for the message; {KINDS}")
     arguments = tuple(
         _argument(each, function, names, len(required), is_batch=is_batch, has_codec=has_codec) for each in required
     )
     if has_codec and all(each.wants != "body" for each in arguments):
         raise ConfigurationError(
-            "codec says how the body is read, and no parameter takes it; annotate one, or remove it"
+            "codec decodes the body, but no parameter takes the body; annotate one, or remove codec"
         )
     resources = [each.resource for each in arguments if each.resource is not None]
     check(resources, is_async=inspect.iscoroutinefunction(function), is_batch=is_batch)
@@ -79,7 +79,9 @@ def _argument(
         annotation = resolved(annotation, inspect.unwrap(function), names, name)
     if annotation is parameter.empty or annotation is Any:
         if count > 1:
-            raise ConfigurationError(f"parameter {name!r} says nothing; of several, each is annotated: {KINDS}")
+            raise ConfigurationError(
+                f"parameter {name!r} has no annotation; with several parameters each needs one: {KINDS}"
+            )
         return Argument(name, "message", by_name=by_name, many=list if is_batch else None)
     many = None
     inner = _inside(annotation)
@@ -87,12 +89,12 @@ def _argument(
         if inner is None:
             wish = f"write {name}: list[{shown(annotation)}]"
             raise ConfigurationError(
-                f"parameter {name!r} is annotated {shown(annotation)!r}, and a batch is many; {wish}"
+                f"parameter {name!r} is annotated {shown(annotation)!r}, but a batch has several messages; {wish}"
             )
         annotation, many = inner, list if get_origin(annotation) is list else tuple
     elif inner is Message or inner is Delivery:
         raise ConfigurationError(
-            f"parameter {name!r} is annotated {shown(annotation)!r}; to be given several, write batch=32 in @consumer"
+            f"parameter {name!r} is annotated {shown(annotation)!r}; for several messages write batch=32 in @consumer"
         )
     if annotation is Message:
         return Argument(name, "message", by_name=by_name, many=many)

@@ -20,7 +20,7 @@ REASON_MAX = 300
 # A number or a truth value alone is hardly ever a whole message: more likely the annotation is a mistake.
 _NEVER = frozenset({int, float, complex, bool, object, type(None), None, bytearray, memoryview, set, tuple})
 KINDS = (
-    "a handler is given the body (bytes, str, dict, list, a pydantic model, dataclass, TypedDict or msgspec struct), "
+    "a handler gets the body (bytes, str, dict, list, a pydantic model, dataclass, TypedDict or msgspec struct), "
     "a Message, a Delivery or the App"
 )
 
@@ -103,8 +103,8 @@ def _struct(annotation: Any, parameter: str) -> Decoder | None:
     name = shown(annotation)
     if pydantic is not None and _holds(annotation, pydantic.BaseModel):
         raise ConfigurationError(
-            f"parameter {parameter!r} is annotated {name!r}, of which msgspec reads one part and pydantic another; "
-            "have structs or models alone"
+            f"parameter {parameter!r} is annotated {name!r}, which mixes msgspec structs and pydantic models; "
+            "use structs only, or models only"
         )
     try:
         decode = msgspec.json.Decoder(annotation).decode
@@ -131,7 +131,7 @@ def _checked(annotation: Any, parameter: str) -> Decoder:
     except PydanticSchemaGenerationError:
         raise ConfigurationError(f"parameter {parameter!r} is annotated {name!r}; {KINDS}") from None
     except PydanticUndefinedAnnotation as error:
-        message = f"parameter {parameter!r}: {name} is not complete, for {error.name!r} is not defined yet"
+        message = f"parameter {parameter!r}: {name} is incomplete: {error.name!r} is not defined yet"
         raise ConfigurationError(f"{message}; define it above the handler") from None
     except PydanticUserError as error:
         # Its own words name the way out, such as typing_extensions.TypedDict where Python is older than 3.12.

@@ -294,7 +294,9 @@ def _ready(value: object, names: Mapping[str, Any], place: str) -> Resource[...,
     if value is None:
         return None
     if not inspect.isfunction(value) or inspect.isgeneratorfunction(value) or inspect.isasyncgenfunction(value):
-        raise ConfigurationError(f"ready_when={shorten(value)}: write a function that answers whether it may start")
+        raise ConfigurationError(
+            f"ready_when={shorten(value)}: write a function that returns whether the group may start"
+        )
     try:
         return Resource(value, "app", names, place)
     except ConfigurationError as error:
@@ -306,7 +308,7 @@ def _is_function(function: Callable[..., object]) -> bool:
         what = "is a consumer already" if isinstance(function, Consumer) else "is not a function"
         raise ConfigurationError(f"{shorten(function)} {what}; {EXAMPLE} above a function")
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
-        raise ConfigurationError("a handler that yields never ends by itself; return instead")
+        raise ConfigurationError("handlers must not be generators; use return")
     return True
 
 

@@ -10,7 +10,9 @@ from typing import Any
 def json_of(value: object) -> bytes:
     """The JSON of a pydantic model, dataclass, struct or dict. Raises TypeError for what has none."""
     if value is None or isinstance(value, bool | int | float):
-        raise TypeError(f"a {type(value).__name__} was returned, which is no body to publish")
+        raise TypeError(
+            f"a {type(value).__name__} was returned, which cannot be a body; return text, bytes, a model or dict"
+        )
     msgspec: Any = sys.modules.get("msgspec")
     if msgspec is not None and isinstance(value, msgspec.Struct):
         encoded: bytes = msgspec.json.encode(value)

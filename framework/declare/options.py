@@ -44,14 +44,14 @@ _CLASS_FILTERS = frozenset({"class_filter", "class_filter_mode", "filter_class"}
 def options_in(positional: tuple[object, ...], options: dict[str, object], findings: Findings) -> dict[str, object]:
     """Option -> value, of those that there are; the others are noted."""
     if len(positional) > 2:
-        raise ConfigurationError(f"only topic and group go without their names, not {len(positional)}; {EXAMPLE}")
+        raise ConfigurationError(f"only topic and group are positional, not {len(positional)} arguments; {EXAMPLE}")
     given = dict(zip(("topic", "group"), positional, strict=False))
     for option, value in options.items():
         if option in _CLASS_FILTERS:
             reason = f"{option}: no broker since 5.0 runs filter classes; write sql=, or tags="
         elif option not in OPTIONS:
             known = nearest(option, OPTIONS) or f"; known: {', '.join(OPTIONS)}"
-            reason = f"unknown option {option!r}{known}; how it runs is said in the settings file"
+            reason = f"unknown option {option!r}{known}; how a group runs belongs in the settings file"
         elif option in given:
             reason = f"{option} is given twice; {EXAMPLE}"
         else:
@@ -65,7 +65,7 @@ def manner_of(given: dict[str, object], function: Callable[..., object]) -> tupl
     """Who calls the function, with how many messages at most, and how long those wait for each other."""
     engine = given.get("engine", "")
     if not isinstance(engine, str):
-        raise ConfigurationError(f'engine={shorten(engine)}: write the name that a plugin gives it, such as "spark"')
+        raise ConfigurationError(f'engine={shorten(engine)}: write the name of an engine, such as "spark"')
     batch = _batch(given.get("batch", ENGINE_BATCH if engine else 0))
     linger_ms = _linger(given.get("linger", ENGINE_LINGER_MS / 1000 if engine else 0))
     if engine and not batch:
@@ -73,11 +73,9 @@ def manner_of(given: dict[str, object], function: Callable[..., object]) -> tupl
     if engine and inspect.iscoroutinefunction(function):
         raise ConfigurationError(f"the engine {engine!r} calls plain functions: write def, not async def")
     if linger_ms and not batch:
-        raise ConfigurationError("linger without batch: a single message waits for nobody; write batch=32, too")
+        raise ConfigurationError("linger without batch: a single message does not wait; add batch=32")
     if engine and given.get("orderly", False) is not False:
-        raise ConfigurationError(
-            f"the engine {engine!r} is for concurrent groups in this version: remove it, or orderly"
-        )
+        raise ConfigurationError(f"the engine {engine!r} supports concurrent groups only: remove engine or orderly")
     return engine, batch, linger_ms
 
 
@@ -102,7 +100,7 @@ def _linger(value: object) -> int:
 
 def codec_of(value: object, engine: str) -> str:
     if not isinstance(value, str):
-        raise ConfigurationError(f'codec={shorten(value)}: write the name that a plugin gives it, such as "json"')
+        raise ConfigurationError(f'codec={shorten(value)}: write the name of a codec, such as "json"')
     if value and engine:
         raise ConfigurationError(
             f"codec={value!r} and engine={engine!r}: the engine reads bodies itself; remove one of them"
@@ -143,17 +141,17 @@ def once_of(given: dict[str, object]) -> int:
         except ValueError as error:
             raise ConfigurationError(f"once: {error}") from None
     if not once_ms:
-        raise ConfigurationError(f'once={shorten(once)}: write for how long repeats are dropped, such as "30m"')
+        raise ConfigurationError(f'once={shorten(once)}: write how long duplicates are dropped, such as "30m"')
     for option in ("engine", "batch"):
         if given.get(option):
-            why = "a batch is handled as a whole, and each message alone is a repeat or none"
-            instead = "have what the batch is written to refuse repeats (a unique key)"
+            why = "a batch is handled as a whole, but each message alone is a duplicate or not"
+            instead = "let the store that the batch is written to refuse duplicates (a unique key)"
             raise ConfigurationError(
                 f"once and {option}={shorten(given[option])}: {why}; leave {option} out, or {instead}"
             )
     if given.get("commit") == "manual":
         raise ConfigurationError(
-            'once and commit="manual": a message that is rolled back would be a repeat; remove one of them'
+            'once and commit="manual": a message that is rolled back would be a duplicate; remove one of them'
         )
     return once_ms
 
@@ -161,13 +159,13 @@ def once_of(given: dict[str, object]) -> int:
 def check_key(key: object, orderly: object, once_ms: int) -> None:
     if orderly == "key" and once_ms:
         raise ConfigurationError(
-            f'key={shorten(key)} with once and orderly="key": would it be whose order is kept, or what is a repeat? '
-            "remove key (then the sharding key is the one, and the message id the other), or once"
+            f'key={shorten(key)} with once and orderly="key": it cannot be both the order\'s key and the '
+            "duplicates' key; remove key (then the sharding key orders, and the message id finds duplicates), or once"
         )
     if orderly != "key" and not once_ms:
         raise ConfigurationError(
-            f'key={shorten(key)} says whose order is kept, or what is a repeat: add orderly="key" or once="30m", or '
-            "remove it"
+            f'key={shorten(key)}: needs orderly="key" (the order of each key) or once="30m" (what is a duplicate); '
+            "add one, or remove key"
         )
     if not callable(key) or inspect.iscoroutinefunction(key):
         raise ConfigurationError(f"key={shorten(key)}: write a plain function that takes a message and returns its key")
@@ -175,7 +173,7 @@ def check_key(key: object, orderly: object, once_ms: int) -> None:
 
 def not_commit(value: object) -> str:
     if value == "manual":
-        return 'commit="manual" is for the order of queues, where all is one line: write orderly=True, or remove it'
+        return 'commit="manual" needs orderly=True, the order of whole queues: write that, or remove commit'
     return f'commit={shorten(value)}: write "auto" or "manual"'
 
 
@@ -184,6 +182,6 @@ def publishes_of(function: Callable[..., object], commit: object, batch: int) ->
     if topics and (commit == "manual" or batch):
         which = 'commit="manual"' if commit == "manual" else f"batch={batch}"
         raise ConfigurationError(
-            f"@publishes and {which}: what it returns would be both; remove one, or use a Producer"
+            f"@publishes and {which}: both use what the handler returns; remove one, or use a Producer"
         )
     return topics

@@ -51,9 +51,13 @@ def _check(topics: tuple[object, ...], codec: object, function: Callable[..., ob
     if not topics:
         raise ConfigurationError(f"@publishes names no topic; {_EXAMPLE}")
     if topics_of(function):
-        raise ConfigurationError('@publishes stands there twice; write @publishes("one", "two")')
+        raise ConfigurationError('@publishes is there twice; write @publishes("one", "two")')
     if not isinstance(codec, str) or (codec and len(topics) > 1):
-        wish = "name one topic; of several each answer is a Message, which has its body" if codec else "a text"
+        wish = (
+            "name one topic; with several topics each result is a Message, which has its own body"
+            if codec
+            else "a text"
+        )
         raise ConfigurationError(f"@publishes: codec={shorten(codec)}: {wish}")
     for topic in topics:
         if not isinstance(topic, str):

@@ -63,19 +63,19 @@ class Resource(Generic[P, R]):
             if annotation is not Message and annotation is not Delivery:
                 hint = near(parameter.name, self.function, names)
                 raise ConfigurationError(
-                    f"parameter {parameter.name!r} is no resource that is known here{hint}; a resource is given other "
-                    "resources by their names, the Message and the Delivery"
+                    f"parameter {parameter.name!r} is no known resource{hint}; a resource gets other resources "
+                    "by their names, the Message and the Delivery"
                 )
             if self.scope == "app":
                 raise ConfigurationError(
-                    f"parameter {parameter.name!r} is of one message, and the resource is the application's: "
+                    f"parameter {parameter.name!r} belongs to one message, but the resource to the application; "
                     'write @resource(scope="message")'
                 )
             return Message if annotation is Message else Delivery
         if asked.scope == "message" and self.scope == "app":
             raise ConfigurationError(
-                f"parameter {parameter.name!r}: the resource is the application's, and {asked.name!r} is opened for "
-                'each message; write @resource(scope="message")'
+                f"parameter {parameter.name!r}: this resource is the application's, but {asked.name!r} is opened per "
+                'message; write @resource(scope="message")'
             )
         return asked
 
@@ -166,7 +166,7 @@ def find(
     is_said = isinstance(annotation, type) and annotation is not parameter.empty
     if is_said and given is not None and not issubclass(given, annotation):
         raise ConfigurationError(
-            f"parameter {parameter.name!r} is annotated {annotation.__name__!r}, and the resource of that name gives "
+            f"parameter {parameter.name!r} is annotated {annotation.__name__!r}, but the resource of that name is "
             f"a {given.__name__}; rename one of them"
         )
     return named
@@ -184,14 +184,14 @@ def check(resources: Iterable[Resource[..., Any]], *, is_async: bool, is_batch: 
             continue
         if each.is_async and not is_async:
             raise ConfigurationError(
-                f"resource {each.name!r} ({each.place}) is async and opened for each message, and the handler is a "
-                "plain function on a thread: write async def, or make the resource plain"
+                f"resource {each.name!r} ({each.place}) is async and opened for each message, but the handler is a "
+                "plain function on a thread; write async def, or make the resource plain"
             )
         single = [kind for kind in each.needs.values() if not isinstance(kind, Resource)]
         if is_batch and single:
             raise ConfigurationError(
-                f"resource {each.name!r} ({each.place}) takes the {single[0].__name__}, and a batch has many: it is "
-                "opened once a batch"
+                f"resource {each.name!r} ({each.place}) takes the {single[0].__name__}, but it is opened once per "
+                "batch, which has several messages; take neither there, or leave batch out"
             )
 
 

@@ -44,14 +44,14 @@ def reject_coroutine(answer: object, name: str) -> None:
     """TypeError for a coroutine, which nobody would await: it is closed, and has done nothing."""
     if isinstance(answer, _UNAWAITED):
         discard(answer)
-        raise TypeError(f"{name} returned a coroutine, which nobody awaits; write a plain function that does the work")
+        raise TypeError(f"{name} returned a coroutine, which is never awaited; write a plain function")
 
 
 def reject_unrun(answer: object, name: str) -> None:
     """The same of a hook that answers nothing: a generator has done nothing either."""
     if isinstance(answer, GeneratorType):
         discard(answer)
-        raise TypeError(f"{name} returned a generator, which nobody runs; write a plain function that does the work")
+        raise TypeError(f"{name} returned a generator, which is never run; write a plain function")
     reject_coroutine(answer, name)
 
 

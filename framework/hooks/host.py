@@ -166,7 +166,7 @@ class PluginHost:
         name, place = candidate.name, candidate.place
         other = self._sources.get(name)
         if other is not None:
-            message = f"two plugins are called {name!r}: {other} and {candidate.source}; block it, or rename one"
+            message = f"two plugins are named {name!r}: {other} and {candidate.source}; block or rename one"
             self.mistakes.append(ConfigurationError(message, place=place))
             return
         self._sources[name] = candidate.source
@@ -179,7 +179,7 @@ class PluginHost:
             cause = str(error) if isinstance(error, ConfigurationError) else f"{type(error).__name__}: {error}"
             message = f"plugin {name!r} ({candidate.source}) cannot be loaded: {cause}"
             if candidate.is_installed:
-                message += f"; mend it, or write plugins: {{block: [{name}]}}"
+                message += f"; fix it, or write plugins: {{block: [{name}]}}"
             self.mistakes.append(ConfigurationError(message, place=place))
 
     def _register(self, name: str, found: object) -> None:
@@ -229,7 +229,11 @@ class PluginHost:
             if name in self._installed:
                 continue
             if self._sources.get(name) == _OURS:
-                yield mistake(f"{name!r} is built in, and does nothing where no setting names it", "block", str(at))
+                yield mistake(
+                    f"{name!r} is built in and cannot be blocked; it does nothing unless a setting names it",
+                    "block",
+                    str(at),
+                )
             elif name not in self._sources:  # or it is local, and meant instead of one that may be installed
                 yield mistake(f"no plugin {name!r} is installed{nearest(name, self._installed)}", "block", str(at))
         for at, name in enumerate(choice.only or ()):

@@ -47,11 +47,13 @@ def settings_model(plugin: object) -> type[BaseModel] | None:
     if isinstance(plugin, ModuleType) or not isinstance(
         inspect.getattr_static(kind, "register_settings"), staticmethod | classmethod
     ):
-        raise ConfigurationError("register_settings must be a static method of a class that is made with its settings")
+        raise ConfigurationError(
+            "register_settings must be a static method of a class whose constructor takes the settings"
+        )
     model = kind.register_settings()  # type: ignore[attr-defined]  # it is there: it is marked
     reject_coroutine(model, "register_settings")
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
-        raise ConfigurationError(f"register_settings answered {model!r}; answer a pydantic model")
+        raise ConfigurationError(f"register_settings returned {model!r}; return a pydantic model class")
     return model
 
 

@@ -29,7 +29,7 @@ def check(plugin: object) -> None:
     """ConfigurationError for the first hook that cannot be called as it is written, and where there is none."""
     names = marked(plugin)
     if not names:
-        raise ConfigurationError("it implements no hook; mark its functions with @hookimpl")
+        raise ConfigurationError("implements no hook; mark its functions with @hookimpl")
     for name in names:
         function = _function(plugin, name)
         if name not in specs.NAMES:
@@ -50,7 +50,7 @@ def check(plugin: object) -> None:
 def _wrong_kind(name: str, function: Any) -> str | None:
     options = getattr(function, _MARK)
     if options.get("wrapper") or options.get("hookwrapper"):
-        return "is a wrapper, and implementations are called one by one"
+        return "is a wrapper, which is not supported"
     if not inspect.isroutine(function):
         return f"is a {type(function).__name__} and no function"
     if inspect.iscoroutinefunction(function):

@@ -41,7 +41,7 @@ def check_version(plugin: object) -> None:
         raise ConfigurationError(f"HOOKS_VERSION is {needed!r}; write a number from 1 to {VERSION}, or remove it")
     if needed > VERSION:
         raise ConfigurationError(
-            f"it needs version {needed} of the hooks, and there is {VERSION}: upgrade framework-app"
+            f"needs version {needed} of the hooks, but this is version {VERSION}; upgrade framework-app"
         )
 
 

@@ -45,7 +45,7 @@ class Dormant:
         """Have it join; nothing happens where it runs already."""
         if self.join is None:
             raise ConfigurationError(
-                f"start_consumer({name!r}): the application has not started yet; do it in a plugin's app_started, or "
+                f"start_consumer({name!r}): the application has not started yet; call it in a plugin's app_started, or "
                 "when app.is_ready"
             )
         if any(name in {plan.own_name, plan.name} for plan in running):
@@ -53,7 +53,7 @@ class Dormant:
         found = next((own for own, plan in self._plans.items() if name in {own, plan.name}), None)
         if found is None:
             hint = nearest(name, self._plans) or f"; waiting: {', '.join(self._plans) or 'none'}"
-            raise ConfigurationError(f"start_consumer({name!r}): no such group waits here{hint}")
+            raise ConfigurationError(f"start_consumer({name!r}): no group of this name is waiting to start{hint}")
         self.join(self._plans.pop(found))
 
     def __repr__(self) -> str:

@@ -185,8 +185,8 @@ def _mistakes(
     group = unwrap(settings.cluster.namespace, spec.group)
     if others:
         yield ConfigurationError(
-            f"group {group!r}: the engine {spec.engine!r} consumes it by itself, so it has one handler: "
-            f"{spec.name} ({spec.place}); give {others[0].name} a group of its own",
+            f"group {group!r}: the engine {spec.engine!r} consumes the whole group with one handler, "
+            f"{spec.name} ({spec.place}); give {others[0].name} its own group",
             place=others[0].place,
         )
     for option, is_set, instead in (
@@ -195,14 +195,14 @@ def _mistakes(
     ):
         if is_set:
             yield ConfigurationError(
-                f"consumer {spec.name!r}: {option}= has no meaning where the engine {spec.engine!r} consumes the "
-                f"group by itself; remove it{instead}",
+                f"consumer {spec.name!r}: {option}= has no effect, because the engine {spec.engine!r} consumes the "
+                f"group; remove it{instead}",
                 place=spec.place,
             )
     for name in sorted(settings.consumer(group).model_fields_set.difference(SETTINGS)):
         yield ConfigurationError(
-            f"consumers.{group}.{name}: the engine {spec.engine!r} consumes this group by itself, where only "
-            f"{' and '.join(SETTINGS)} have a meaning; remove it",
+            f"consumers.{group}.{name}: the engine {spec.engine!r} consumes this group, so only "
+            f"{' and '.join(SETTINGS)} have an effect; remove it",
             place=settings.place("consumers", group, name),
         )
 

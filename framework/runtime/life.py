@@ -49,7 +49,7 @@ class Life:
         """Around everything that the application does."""
         self.check_process()
         if self.is_running or self._stopped.is_set():
-            raise ConfigurationError(f"{self._what} has run already: an App runs once; make another one")
+            raise ConfigurationError(f"{self._what} has already run; an App runs once: make another one")
         self.is_running, self._loop, self._thread = True, asyncio.get_running_loop(), threading.get_ident()
         before = _INSIDE.set(self)
         try:
@@ -74,13 +74,13 @@ class Life:
         """
         self.check_process()
         if self._stopped.is_set():
-            raise ConfigurationError(f"{what}: {self._what} has ended, and nothing of it can be changed any more")
+            raise ConfigurationError(f"{what}: {self._what} has stopped and cannot be changed any more")
         if self._loop is None or _running_loop() is self._loop:
             return change()
         if threading.get_ident() == self._thread:
             raise ConfigurationError(
-                f"{what}: this is the thread of {self._what}, and its event loop does not run; call it in a coroutine "
-                "there, or from another thread"
+                f"{what}: called on the thread of {self._what} while its event loop does not run; "
+                "call it in a coroutine there, or from another thread"
             )
         made: futures.Future[T] = futures.Future()
 
@@ -103,7 +103,7 @@ class Life:
         try:
             return made.result()
         except futures.CancelledError:
-            raise ConfigurationError(f"{what}: {self._what} ended before this was done") from None
+            raise ConfigurationError(f"{what}: {self._what} stopped before this was done") from None
 
     def ask(self) -> None:
         """From any thread, and from signal handlers, which run between two instructions of anything."""

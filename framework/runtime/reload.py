@@ -92,8 +92,8 @@ class Reload:
         settings = self._load()
         with_keys = {path for path in self._files if _has_keys(path)}
         for path in sorted(self._with_keys - with_keys):
-            why = "the file has no keys any more, as when it is cut off while it is written"
-            raise ConfigurationError(f"{why}; restart to run with the defaults", place=str(path))
+            why = "the file has no keys any more; it may have been cut off while it was written"
+            raise ConfigurationError(f"{why}; to run with the defaults, restart", place=str(path))
         self._with_keys = with_keys
         check_keys(settings)
         check_tls(settings)
@@ -104,7 +104,7 @@ class Reload:
 
 
 def _refusals(refused: Iterable[SettingChange], settings: AppSettings) -> list[ConfigurationError]:
-    why = "no reload opens a door or brings other code; restart, or take it back"
+    why = "a reload cannot change security settings or code; restart, or undo the edit"
     return [ConfigurationError(f"{change}: {why}", place=settings.place(*change.path)) for change in refused]
 
 
@@ -136,6 +136,8 @@ def _check_owner(path: Path) -> None:
     except OSError as error:
         raise ConfigurationError(f"cannot be read: {error.strerror}", place=str(path)) from None
     if found.st_uid not in {0, os.getuid()}:
-        raise ConfigurationError(f"belongs to user {found.st_uid}; it must be ours or root's", place=str(path))
+        raise ConfigurationError(
+            f"belongs to user {found.st_uid}; it must belong to this process's user or root", place=str(path)
+        )
     if found.st_mode & stat.S_IWOTH:
-        raise ConfigurationError(f"others may write it; run: chmod o-w {path}", place=str(path))
+        raise ConfigurationError(f"others can write it; run: chmod o-w {path}", place=str(path))

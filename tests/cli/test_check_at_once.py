@@ -97,24 +97,24 @@ all_wrong.py:6 consumer 'ship': once:
 all_wrong.py:9 @publishes: topic 'in voices'
 all_wrong.py:9 consumer 'take_back': topic 'or ders'
 all_wrong.py:9 consumer 'take_back': batch=-1
-all_wrong.py:16 consumer 'store_again': topic 'orders' in group 'stock' has a consumer already, 'store' at
+all_wrong.py:16 consumer 'store_again': topic 'orders' in group 'stock' already has a consumer, 'store' at
 all_wrong.py:31 resource 'ledger': unknown option 'scpoe'; did you mean 'scope'?
 framework-app.yaml:11 consumers.bilinng: no consumer is in this group; did you mean 'billing'?
 framework-app.yaml:18 plugins.settings: no plugin 'audti' is installed; did you mean 'audit'?
 framework-app.yaml:18 plugins.settings.audit.flush_lines: expected
 framework-app.yaml:17 plugin 'no_such_module' (no_such_module) cannot be loaded
-all_wrong.py:3 consumer 'bill': there is no codec 'avor'
-all_wrong.py:25 consumer 'tap': there is no engine 'lefft'; did you mean 'left'?
+all_wrong.py:3 consumer 'bill': no codec 'avor'
+all_wrong.py:25 consumer 'tap': no engine 'lefft'; did you mean 'left'?
 all_wrong.py:28 consumer 'drum': engine 'loud': prepared() failed: OSError: no such drum
 framework-app.yaml:7 consumers.billing.allocation: no strategy 'avering'; did you mean 'averaging'?
 framework-app.yaml:8 consumers.billing.expiry: no expiry policy 'send_bakc'; did you mean 'send_back'?
 framework-app.yaml:9 consumers.billing.progress: no store 'topci'; did you mean 'topic'?
 framework-app.yaml:13 consumers.stock.timeout: what expires runs again
 framework-app.yaml:14 consumers.stock.allocation
-all_wrong.py:22 group 'revenue': the engine 'left' consumes it by itself, so it has one handler: count
-all_wrong.py:19 group 'revenue': the engine 'right' consumes it by itself, so it has one handler: count_views
-framework-app.yaml:15 consumers.revenue.paused: the engine 'left' consumes this group by itself
-framework-app.yaml:15 consumers.revenue.paused: the engine 'right' consumes this group by itself
+all_wrong.py:22 group 'revenue': the engine 'left' consumes the whole group with one handler, count
+all_wrong.py:19 group 'revenue': the engine 'right' consumes the whole group with one handler, count_views
+framework-app.yaml:15 consumers.revenue.paused: the engine 'left' consumes this group
+framework-app.yaml:15 consumers.revenue.paused: the engine 'right' consumes this group
 """
 
 

@@ -303,7 +303,7 @@ def test_one_that_lacks_what_it_needs_stops_the_start_with_its_name_unless_it_is
     run = ("run", "--name-server", box, "--until-idle", "2s", "--json")
     with command(*run, folder=folder, environment=environment) as refused:
         assert ExitCode.CONFIGURATION == refused.end(None)
-    assert f"error: {cause}; mend it, or write plugins: {{block: [lacking]}}" in capfd.readouterr().err
+    assert f"error: {cause}; fix it, or write plugins: {{block: [lacking]}}" in capfd.readouterr().err
 
     with command("plugins", folder=folder, environment=environment) as listing:
         assert ExitCode.CONFIGURATION == listing.end(None)

@@ -64,7 +64,7 @@ def test_records_are_taken_written_and_read_under_their_epoch() -> None:
 def test_a_broker_that_is_no_box_is_named_with_what_to_write_instead() -> None:
     async def story(cluster: ScriptedCluster, store: KeptProgress) -> None:
         cluster.both(lambda request: RemotingCommand(3, remark=f" request type {request.code} not supported"))
-        with pytest.raises(Refused, match=r"by a: code 3, it is no broker in the box.*write `progress: topic`"):
+        with pytest.raises(Refused, match=r"by a: code 3, only the built-in broker.*write `progress: topic`"):
             await store.read(QUEUE)
 
     run(story)

@@ -62,7 +62,7 @@ def test_a_delay_is_a_level() -> None:
         (Message("a b", "x"), "topic 'a b': use 1 to 127"),
         (Message("a\nb", "x"), "use 1 to 127"),
         (Message("t" * 128, "x"), "use 1 to 127"),
-        (Message(SCHEDULE_TOPIC, "x"), "RocketMQ keeps it for itself"),
+        (Message(SCHEDULE_TOPIC, "x"), "reserved by RocketMQ"),
         (Message("orders", b""), "the body is empty"),
         (Message("orders", bytes(BODY_BYTES_MAX + 1)), "a body of 4194305 bytes exceeds the limit of 4194304"),
         (Message("orders", "x", properties={"": "1"}), "must not be empty"),
@@ -107,7 +107,7 @@ def test_a_batch_is_one_request_with_its_messages_inside() -> None:
         ([], "at least one message"),
         ([Message("orders", "x"), Message("other", "x")], "a message is for 'other'"),
         ([Message("%RETRY%g", "x")], "single messages only"),
-        ([Message("orders", "x", properties={"DELAY": "3"})], "brokers take no delay in a batch"),
+        ([Message("orders", "x", properties={"DELAY": "3"})], "a batch cannot have delays"),
         ([Message("orders", bytes(3_000_000))] * 2, "2 messages make 60000"),
     ],
 )

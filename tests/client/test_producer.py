@@ -189,7 +189,7 @@ def test_a_chosen_queue_is_the_only_one_tried() -> None:
         sending.cluster.scripts[A] = refuse(2)
         with pytest.raises(Refused):
             await sending.send("orders", b"x", queue=MessageQueue("orders", "a", 1))
-        with pytest.raises(ConfigurationError, match="queue other@a:1 is of another topic"):
+        with pytest.raises(ConfigurationError, match="queue other@a:1 belongs to another topic"):
             await sending.send("orders", b"x", queue=MessageQueue("other", "a", 1))
         await sending.close()
         return len(sending.sends(A) + sending.sends(B))

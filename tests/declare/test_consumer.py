@@ -184,19 +184,23 @@ async def yields(it: Message) -> AsyncIterator[int]:
         (
             good,
             {"topic": "t", "group": "g", "orderly": True, "key": str},
-            "whose order is kept, or what is a repeat: add",
+            "(the order of each key) or once=",
         ),
         (good, {"topic": "t", "group": "g", "orderly": "key", "key": "id"}, "key='id': write a plain function"),
-        (good, {"topic": "t", "group": "g", "orderly": "key", "commit": "manual"}, "for the order of queues"),
-        (good, {"topic": "t", "group": "g", "key": str}, 'add orderly="key" or once="30m"'),
-        (good, {"topic": "t", "group": "g", "once": True}, "once=True: write for how long repeats are dropped"),
-        (good, {"topic": "t", "group": "g", "once": "0s"}, "once='0s': write for how long"),
+        (
+            good,
+            {"topic": "t", "group": "g", "orderly": "key", "commit": "manual"},
+            "needs orderly=True, the order of whole queues",
+        ),
+        (good, {"topic": "t", "group": "g", "key": str}, 'needs orderly="key" (the order of each key) or once="30m"'),
+        (good, {"topic": "t", "group": "g", "once": True}, "once=True: write how long duplicates are dropped"),
+        (good, {"topic": "t", "group": "g", "once": "0s"}, "once='0s': write how long"),
         (good, {"topic": "t", "group": "g", "once": "soon"}, "once: "),
         (good, {"topic": "t", "group": "g", "onc": "1h"}, "unknown option 'onc'; did you mean 'once'?"),
         (
             several,
             {"topic": "t", "group": "g", "once": "1h", "batch": 3},
-            "leave batch out, or have what the batch is written to refuse repeats (a unique key)",
+            "leave batch out, or let the store that the batch is written to refuse duplicates (a unique key)",
         ),
         (
             good,
@@ -211,34 +215,42 @@ async def yields(it: Message) -> AsyncIterator[int]:
         (
             good,
             {"topic": "t", "group": "g", "once": "1h", "orderly": "key", "key": str},
-            "whose order is kept, or what",
+            "it cannot be both the order's key and the duplicates' key",
         ),
-        (good, {"topic": "t", "group": "g", "commit": "manual"}, 'commit="manual" is for the order of queues'),
+        (good, {"topic": "t", "group": "g", "commit": "manual"}, 'commit="manual" needs orderly=True'),
         (good, {"topic": "t", "group": "g", "orderly": True, "commit": "hand"}, "commit='hand': write \"auto\" or"),
-        (none, {"topic": "t", "group": "g"}, "takes nothing, and there is a message to take; a handler is given"),
-        (two, {"topic": "t", "group": "g"}, "parameter 'other' is annotated 'int'; a handler is given the body (bytes"),
-        (vague, {"topic": "t", "group": "g"}, "parameter 'other' says nothing; of several, each is annotated"),
-        (ordered, {"topic": "t", "group": "g"}, "'OrderedDict[str, str]', which cannot be read where the handler"),
-        (several, {"topic": "t", "group": "g"}, "]'; to be given several, write batch=32 in @consumer"),
-        (good, {"topic": "t", "group": "g", "batch": 8}, "a batch is many; write it: list[Message]"),
+        (none, {"topic": "t", "group": "g"}, "has no parameter for the message; a handler gets"),
+        (two, {"topic": "t", "group": "g"}, "parameter 'other' is annotated 'int'; a handler gets the body (bytes"),
+        (
+            vague,
+            {"topic": "t", "group": "g"},
+            "parameter 'other' has no annotation; with several parameters each needs one",
+        ),
+        (ordered, {"topic": "t", "group": "g"}, "'OrderedDict[str, str]', which is not known where the handler"),
+        (several, {"topic": "t", "group": "g"}, "]'; for several messages write batch=32 in @consumer"),
+        (good, {"topic": "t", "group": "g", "batch": 8}, "a batch has several messages; write it: list[Message]"),
         (several, {"topic": "t", "group": "g", "batch": 1025}, "batch=1025: write how many messages at most, 1 to"),
         (several, {"topic": "t", "group": "g", "batch": True}, "batch=True: write how many"),
         (several, {"topic": "t", "group": "g", "batch": 8, "linger": "soon"}, "linger: 'soon' is not a duration"),
         (several, {"topic": "t", "group": "g", "batch": 8, "linger": "2m"}, "linger='2m': write a duration up to 60s"),
         (several, {"topic": "t", "group": "g", "batch": 8, "linger": None}, "linger=None: write a duration"),
-        (good, {"topic": "t", "group": "g", "linger": "1s"}, "linger without batch: a single message waits for"),
+        (good, {"topic": "t", "group": "g", "linger": "1s"}, "linger without batch: a single message does not wait"),
         (good, {"topic": "t", "group": "g", "retry": 5}, "retry=5: write retry=Retry(max=5, ...)"),
         (good, {"topic": "t", "group": "g", "retrys": Retry()}, "unknown option 'retrys'; did you mean 'retry'?"),
-        (opaque, {"topic": "t", "group": "g"}, "parameter 'it' is annotated 'Thread'; a handler is given the body"),
-        (good, {"topic": "t", "group": "g", "engine": True}, "engine=True: write the name that a plugin gives it"),
+        (opaque, {"topic": "t", "group": "g"}, "parameter 'it' is annotated 'Thread'; a handler gets the body"),
+        (good, {"topic": "t", "group": "g", "engine": True}, "engine=True: write the name of an engine"),
         (
             good,
             {"topic": "t", "group": "g", "engine": "spark", "batch": 0},
             "engine 'spark' takes batches; write how many",
         ),
         (waits, {"topic": "t", "group": "g", "engine": "spark"}, "calls plain functions: write def, not async def"),
-        (good, {"topic": "t", "group": "g", "engine": "spark", "orderly": True}, "'spark' is for concurrent groups"),
-        (yields, {"topic": "t", "group": "g"}, "a handler that yields never ends by itself"),
+        (
+            good,
+            {"topic": "t", "group": "g", "engine": "spark", "orderly": True},
+            "'spark' supports concurrent groups only",
+        ),
+        (yields, {"topic": "t", "group": "g"}, "handlers must not be generators"),
     ],
 )
 def test_a_mistake_is_said_where_the_function_is(
@@ -253,7 +265,7 @@ def test_a_mistake_is_said_where_the_function_is(
 
 
 def test_topic_and_group_may_go_without_their_names_but_once() -> None:
-    assert "only topic and group go without their names, not 3" in refused(good, "t", "g", "x")
+    assert "only topic and group are positional, not 3 arguments" in refused(good, "t", "g", "x")
     assert "topic is given twice" in refused(good, "t", topic="t", group="g")
 
 

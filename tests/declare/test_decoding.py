@@ -109,7 +109,7 @@ def test_a_body_that_is_something_else_says_why(annotation: Any, body: bytes, re
 
 @pytest.mark.parametrize("annotation", [int, float, bool, None, object, bytearray, set, type(sys)], ids=str)
 def test_what_no_body_can_be_is_refused(annotation: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"parameter 'it' is annotated .*; a handler is given the body"):
+    with pytest.raises(ConfigurationError, match=r"parameter 'it' is annotated .*; a handler gets the body"):
         decoder_for(annotation, "it")
 
 
@@ -117,7 +117,7 @@ def test_a_model_that_is_not_complete_names_what_is_missing() -> None:
     class Basket(BaseModel):
         lines: list[Nowhere]  # type: ignore[name-defined]  # noqa: F821 - which is the mistake
 
-    with pytest.raises(ConfigurationError, match="Basket is not complete, for 'Nowhere' is not defined yet"):
+    with pytest.raises(ConfigurationError, match="Basket is incomplete: 'Nowhere' is not defined yet"):
         decoder_for(Basket, "it")
 
 
@@ -180,7 +180,7 @@ def test_what_msgspec_cannot_read_is_refused_when_it_is_declared(msgspec: Any) -
 
     with pytest.raises(ConfigurationError, match=r"parameter 'it' is annotated .*Untagged.*unless they are tagged"):
         decoder_for(list[Untagged], "it")
-    with pytest.raises(ConfigurationError, match="msgspec reads one part and pydantic another; have structs or models"):
+    with pytest.raises(ConfigurationError, match="mixes msgspec structs and pydantic models; use structs only"):
         decoder_for(Untagged | Order, "it")
 
 

@@ -42,11 +42,11 @@ def test_the_function_stays_what_it_is() -> None:
         (lambda: publishes(3)(bill), "@publishes(3): a topic is a text"),  # type: ignore[arg-type]
         (lambda: publishes("in voices")(bill), "@publishes: topic 'in voices'"),
         (lambda: publishes("invoices")(consumer("orders", "billing")(bill)), "between @consumer(...) and the function"),
-        (lambda: publishes("a")(publishes("b")(twice)), "stands there twice"),
+        (lambda: publishes("a")(publishes("b")(twice)), "is there twice"),
         (lambda: consumer("orders", "g", batch=8)(publishes("invoices")(batched)), "@publishes and batch=8:"),
         (
             lambda: consumer("orders", "g", orderly=True, commit="manual")(publishes("invoices")(by_hand)),
-            '@publishes and commit="manual": what it returns would be both',
+            '@publishes and commit="manual": both use what the handler returns',
         ),
     ],
 )

@@ -99,9 +99,9 @@ def needs_a_session(session: Session) -> None: ...
         (lambda: resource(scope="batch")(needs_a_stranger), 'scope=\'batch\': write "app" or "message"'),  # type: ignore[call-overload]
         (lambda: resource(scope="app")(3), "3 is not a function"),  # type: ignore[arg-type]
         (lambda: resource("message"), "@resource('message'): write @resource"),  # type: ignore[call-overload]
-        (lambda: resource(needs_a_stranger), "no resource that is known here; did you mean 'database'?"),
-        (lambda: resource(needs_a_message), "is of one message, and the resource is the application's"),
-        (lambda: resource(needs_a_session), "'session' is opened for each message"),
+        (lambda: resource(needs_a_stranger), "is no known resource; did you mean 'database'?"),
+        (lambda: resource(needs_a_message), "belongs to one message, but the resource to the application"),
+        (lambda: resource(needs_a_session), "'session' is opened per message"),
     ],
 )
 def test_a_resource_that_cannot_work_is_named_with_its_place(declare: Any, complaint: str) -> None:
@@ -119,9 +119,9 @@ async def misspelt(message: Message, databse: Database) -> None: ...
 @pytest.mark.parametrize(
     ("function", "options", "complaint"),
     [
-        (plain, {}, "is async and opened for each message, and the handler is a plain function"),
-        (batched, {"batch": 8}, "takes the Message, and a batch has many"),
-        (other_class, {}, "is annotated 'Session', and the resource of that name gives a Database"),
+        (plain, {}, "is async and opened for each message, but the handler is a plain function"),
+        (batched, {"batch": 8}, "takes the Message, but it is opened once per batch"),
+        (other_class, {}, "is annotated 'Session', but the resource of that name is a Database"),
         (misspelt, {}, "did you mean 'database'?"),
     ],
 )

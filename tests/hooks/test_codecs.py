@@ -153,7 +153,7 @@ def test_a_codec_that_is_not_there_is_named_with_the_handler_s_place(name: str, 
 
     with pytest.raises(ConfigurationError) as raised:
         with_codec(handler.spec, host.codecs)
-    assert f"consumer 'handler': there is no codec {name!r}" in str(raised.value)
+    assert f"consumer 'handler': no codec {name!r}" in str(raised.value)
     assert hint in str(raised.value)
     assert "test_codecs.py:" in str(raised.value.place)
 
@@ -171,7 +171,7 @@ def test_an_annotation_that_it_cannot_make_stops_the_start(host: PluginHost) -> 
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"codec": 1}, "codec=1: write the name that a plugin gives it"),
+        ({"codec": 1}, "codec=1: write the name of a codec"),
         ({"codec": "json", "engine": "spark"}, "the engine reads bodies itself"),
     ],
 )
@@ -184,7 +184,7 @@ def test_what_cannot_be_meant_is_refused_where_it_is_declared(options: dict[str,
 
 
 def test_a_codec_without_a_body_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="no parameter takes it"):
+    with pytest.raises(ConfigurationError, match="no parameter takes the body"):
 
         @consumer("orders", "billing", codec="json")
         def handler(message: Message) -> None:
@@ -283,15 +283,15 @@ def test_what_a_codec_cannot_write_is_the_handler_s_failure_and_sends_nothing() 
 
     assert ["dead_lettered"] * 2 == [event["event"] for event in events]
     assert [] == GIVEN
-    assert "codec 'whispered' makes no body of a int: TypeError: only texts" in logged
-    assert "codec 'whispered' made a str of a dict; it must answer bytes" in logged
+    assert "codec 'whispered' failed on a int: TypeError: only texts" in logged
+    assert "codec 'whispered' returned a str for a dict; it must return bytes" in logged
 
 
 @pytest.mark.parametrize(
     ("topic", "codec", "complaint"),
     [
-        ("answers", "shouted", "codec 'shouted' only reads: it has no encoder(), which @publishes needs"),
-        ("answers", "wispered", "there is no codec 'wispered'; did you mean 'whispered'?"),
+        ("answers", "shouted", "codec 'shouted' has no encoder(), which @publishes needs"),
+        ("answers", "wispered", "no codec 'wispered'; did you mean 'whispered'?"),
         ("loud", "whispered", "codec 'whispered', @publishes('loud'): nobody whispers there"),
     ],
 )

@@ -199,9 +199,9 @@ def test_a_mistake_in_a_plugin_s_settings_has_its_place() -> None:
         (Async, "the hook 'app_started' is async; hooks are plain functions"),
         (Wrapper, "the hook 'app_started' is a wrapper"),
         (StrangeArgument, "application"),
-        (Hookless, "it implements no hook"),
+        (Hookless, "implements no hook"),
         (SettingsOfAnInstance, "register_settings must be a static method"),
-        (NoModel, "answer a pydantic model"),
+        (NoModel, "return a pydantic model"),
     ],
 )
 def test_a_broken_plugin_stops_the_start_with_its_name_and_cause(kind: type, reason: str) -> None:
@@ -225,7 +225,7 @@ def test_all_mistakes_are_said_at_once() -> None:
     assert 5 == len(shown)
     for part in (
         "plugin 'bad'",
-        "two plugins are called 'plain'",
+        "two plugins are named 'plain'",
         "plugins.only: no plugin 'plan' is installed; did you mean 'plain'?",
         "plugins.settings: no plugin 'plian' is installed; did you mean 'plain'?",
         "plugins.settings: the plugin 'plain' has no settings",
@@ -237,7 +237,10 @@ def test_all_mistakes_are_said_at_once() -> None:
     ("name", "reason"),
     [
         ("dep", "plugins.block: no plugin 'dep' is installed; did you mean 'deep'?"),
-        ("sticky", "plugins.block: 'sticky' is built in, and does nothing where no setting names it"),
+        (
+            "sticky",
+            "plugins.block: 'sticky' is built in and cannot be blocked; it does nothing unless a setting names it",
+        ),
     ],
 )
 def test_a_block_that_blocks_nothing_is_refused(name: str, reason: str) -> None:
@@ -268,7 +271,7 @@ def test_local_plugins_are_modules_or_classes(tmp_path: Path, monkeypatch: pytes
     for part in (
         "holds several plugins (One, Two); name one: local_pair:One",
         "local_none implements no hook",
-        "two plugins are called 'local_pair'",
+        "two plugins are named 'local_pair'",
         "No module named 'local_gone'",
     ):
         assert any(part in each for each in shown)
@@ -281,7 +284,7 @@ def test_a_hook_that_an_instance_takes_away_is_not_implemented() -> None:
     plugin.app_started = None  # type: ignore[method-assign, assignment]  # which is what takes it away
 
     (mistake,) = mistakes_of(objects={"plain": plugin})
-    assert "it implements no hook" in mistake
+    assert "implements no hook" in mistake
 
 
 class Leaves:

@@ -198,4 +198,4 @@ def test_so_has_one_that_is_asked_at_load(hook: str) -> None:
     (mistake,) = host_of(plugin_with(hook, nothing), tolerant=True).mistakes
 
     assert "plugin 'acme'" in str(mistake)
-    assert f"{hook} returned a coroutine, which nobody awaits" in str(mistake)
+    assert f"{hook} returned a coroutine, which is never awaited" in str(mistake)

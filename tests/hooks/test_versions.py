@@ -27,7 +27,10 @@ def hosted(**names: Any) -> PluginHost:
 @pytest.mark.parametrize(
     ("needed", "reason"),
     [
-        (VERSION + 1, f"it needs version {VERSION + 1} of the hooks, and there is {VERSION}: upgrade framework-app"),
+        (
+            VERSION + 1,
+            f"needs version {VERSION + 1} of the hooks, but this is version {VERSION}; upgrade framework-app",
+        ),
         ("2", "HOOKS_VERSION is '2'; write a number from 1"),
         (0, "HOOKS_VERSION is 0; write a number from 1"),
     ],

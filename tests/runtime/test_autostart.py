@@ -91,7 +91,9 @@ def test_what_changes_while_it_waits_holds_when_it_starts() -> None:
 def test_a_name_that_is_none_is_said_with_the_nearest() -> None:
     with (
         Harness([bill, count], settings=settings_of()) as desk,
-        pytest.raises(ConfigurationError, match=re.escape("no such group waits here; did you mean 'billing'?")),
+        pytest.raises(
+            ConfigurationError, match=re.escape("no group of this name is waiting to start; did you mean 'billing'?")
+        ),
     ):
         start(desk, "biling")
 

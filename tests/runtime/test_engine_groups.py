@@ -141,7 +141,7 @@ def _refused(words: str, *consumers: Any, **group: Any) -> None:
 
 def test_what_only_we_do_is_refused() -> None:
     _refused(
-        r"consumers.revenue.concurrency: the engine 'own' consumes this group by itself, where only max_retries and",
+        r"consumers.revenue.concurrency: the engine 'own' consumes this group, so only max_retries and",
         revenue,
         concurrency=3,
     )
@@ -151,7 +151,7 @@ def test_a_taken_group_has_one_handler() -> None:
     @consumer("views", group="revenue")
     def views(message: Message) -> None: ...
 
-    _refused(r"group 'revenue': the engine 'own' consumes it by itself, so it has one handler", revenue, views)
+    _refused(r"group 'revenue': the engine 'own' consumes the whole group with one handler", revenue, views)
 
 
 def test_whatever_an_engine_raises_is_named_at_its_handler_and_hides_no_other() -> None:

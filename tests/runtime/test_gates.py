@@ -200,9 +200,9 @@ def test_a_timeout_of_its_own_is_no_missing_answer() -> None:
 @pytest.mark.parametrize(
     ("gate", "complaint"),
     [
-        (True, "ready_when=True: write a function that answers whether it may start"),
-        (lambda cach: True, "ready_when: parameter 'cach' is no resource that is known here; did you mean 'cache'?"),
-        (lambda message: True, "ready_when: parameter 'message' is no resource that is known here"),
+        (True, "ready_when=True: write a function that returns whether the group may start"),
+        (lambda cach: True, "ready_when: parameter 'cach' is no known resource; did you mean 'cache'?"),
+        (lambda message: True, "ready_when: parameter 'message' is no known resource"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_where_it_stands(gate: Any, complaint: str) -> None:
@@ -220,7 +220,7 @@ def test_it_goes_with_neither_autostart_false_nor_a_group_that_runs() -> None:
     async def amend(message: Message) -> None: ...
 
     settings = AppSettings.model_validate({"consumers": {"billing": {"autostart": False}}})
-    with pytest.raises(ConfigurationError, match="who says when it starts, the code or the function"):
+    with pytest.raises(ConfigurationError, match="both decide when the group starts"):
         asyncio.run(App(settings, [bill]).run())
 
     with Harness(bill) as desk:
@@ -230,5 +230,5 @@ def test_it_goes_with_neither_autostart_false_nor_a_group_that_runs() -> None:
         async def subscribing() -> None:
             app.subscribe(amend)
 
-        with pytest.raises(ConfigurationError, match="ready_when has nothing to hold back"):
+        with pytest.raises(ConfigurationError, match="ready_when has no effect"):
             desk._run(subscribing())

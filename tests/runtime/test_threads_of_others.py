@@ -158,8 +158,8 @@ def test_what_has_ended_is_not_ready_and_takes_no_changes(how: str) -> None:
             assert (False, False) == (app.is_ready, app.snapshot().is_ready)
             acts: list[Callable[[], None]] = [lambda: app.pause("billing"), lambda: app.resize("billing", 2)]
             for act in acts:
-                assert "has ended" in str(await elsewhere(act))
-                with pytest.raises(ConfigurationError, match="has ended"):
+                assert "has stopped" in str(await elsewhere(act))
+                with pytest.raises(ConfigurationError, match="has stopped"):
                     act()
 
     run(scenario)
@@ -195,7 +195,7 @@ def test_a_change_that_meets_the_end_does_not_wait_for_ever() -> None:
     app._life.is_running = False
     thread.join()
     loop.close()
-    assert "ended before this was done" in str(found[0])
+    assert "stopped before this was done" in str(found[0])
 
 
 def test_the_end_is_waited_for_from_another_loop_though_this_one_ends_with_it() -> None:

@@ -35,7 +35,7 @@ def _named(name: str, spec: ConsumerSpec, codecs: Mapping[str, Codec]) -> Codec:
     if codec is None:
         known = ", ".join(sorted(codecs))
         hint = nearest(name, codecs) or f"; install and load the plugin that offers it (there are: {known})"
-        raise ConfigurationError(f"consumer {spec.name!r}: there is no codec {name!r}{hint}", place=spec.place)
+        raise ConfigurationError(f"consumer {spec.name!r}: no codec {name!r}{hint}", place=spec.place)
     return codec
 
 
@@ -44,7 +44,9 @@ def _encode(spec: ConsumerSpec, codec: Codec) -> Callable[[object], bytes]:
     name, (topic, *_) = spec.publish_codec, spec.publishes
     where = f"consumer {spec.name!r}: codec {name!r}"
     if not isinstance(codec, Encodes):
-        raise ConfigurationError(f"{where} only reads: it has no encoder(), which @publishes needs", place=spec.place)
+        raise ConfigurationError(
+            f"{where} has no encoder(), which @publishes needs; remove codec there, or use another", place=spec.place
+        )
     convert = _function(lambda: codec.encoder(topic), "encoder()", f"{where}, @publishes({topic!r})", spec)
 
     def encode(value: object) -> bytes:
@@ -54,9 +56,9 @@ def _encode(spec: ConsumerSpec, codec: Codec) -> Callable[[object], bytes]:
             reject_coroutine(body, "its encoder")
         except BaseException as error:
             plugin_failure(error)
-            raise TypeError(f"codec {name!r} makes no body of a {kind}: {type(error).__name__}: {error}") from error
+            raise TypeError(f"codec {name!r} failed on a {kind}: {type(error).__name__}: {error}") from error
         if not isinstance(body, bytes):
-            raise TypeError(f"codec {name!r} made a {type(body).__name__} of a {kind}; it must answer bytes")
+            raise TypeError(f"codec {name!r} returned a {type(body).__name__} for a {kind}; it must return bytes")
         return body
 
     return encode
@@ -68,7 +70,7 @@ def _function(make: Callable[[], T], method: str, where: str, spec: ConsumerSpec
         convert = make()
         discard(convert)
         if not callable(convert) or inspect.iscoroutinefunction(convert):
-            raise ConfigurationError(f"{method} answered {shorten(convert)}; answer a plain function")
+            raise ConfigurationError(f"{method} returned {shorten(convert)}; return a plain function")
     except BaseException as error:
         plugin_failure(error)
         reason = str(error) if isinstance(error, ConfigurationError) else f"{type(error).__name__}: {error}"

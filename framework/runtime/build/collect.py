@@ -101,7 +101,7 @@ def _nothing(names: Sequence[str]) -> str:
         return f"there is no consumer in {', '.join(names)}; mark a function with @consumer(topic, group)"
     return (
         "there is no consumer: neither APP nor app.handlers names a module; write `framework-app run orders.py`, or "
-        "begin with `framework-app new app order_desk`"
+        "start with `framework-app new app order_desk`"
     )
 
 
@@ -139,7 +139,7 @@ def same_topic(specs: Iterable[ConsumerSpec], namespace: str = "") -> list[Confi
         if other is not spec:
             mistakes.append(
                 ConfigurationError(
-                    f"consumer {spec.name!r}: topic {spec.topic!r} in group {spec.group!r} has a consumer already, "
+                    f"consumer {spec.name!r}: topic {spec.topic!r} in group {spec.group!r} already has a consumer, "
                     f"{other.name!r} at {other.place}; give one of them a group of its own",
                     place=spec.place,
                 )
@@ -154,7 +154,7 @@ def mixture(specs: Sequence[ConsumerSpec]) -> ConfigurationError | None:
     if everywhere is not None and shared is not None:
         return ConfigurationError(
             f"group {shared.group!r} is broadcasting for {everywhere.name!r} ({everywhere.place}) and not for "
-            f"{shared.name!r} ({shared.place}); a group is one or the other: give one of them a group of its own",
+            f"{shared.name!r} ({shared.place}); a group must be one of both; give one consumer its own group",
             place=shared.place,
         )
     ordered = next((spec for spec in specs if spec.orderly), None)
@@ -163,7 +163,7 @@ def mixture(specs: Sequence[ConsumerSpec]) -> ConfigurationError | None:
         return None
     return ConfigurationError(
         f"group {ordered.group!r} is orderly for {ordered.name!r} ({ordered.place}) and concurrent for {other.name!r} "
-        f"({other.place}); a group is one or the other: give one of them a group of its own",
+        f"({other.place}); a group must be one of both; give one consumer its own group",
         place=other.place,
     )
 
@@ -172,10 +172,10 @@ def without_meaning(group: str, spec: ConsumerSpec, settings: AppSettings) -> It
     """Settings of a group whose kind of consumers they are not for; `spec` is one of them."""
     orderly, broadcasting = spec.orderly, spec.broadcasting
     for name, is_wrong, why in (
-        ("stuck_after", not orderly, "only a queue of an orderly group can be blocked by one message; remove it"),
+        ("stuck_after", not orderly, "only orderly groups have it; remove it"),
         ("timeout", orderly, _RUNS_AGAIN),
         ("expiry", orderly, _RUNS_AGAIN),
-        ("allocation", broadcasting, "the members of a broadcasting group divide nothing; remove it"),
+        ("allocation", broadcasting, "members of a broadcasting group do not divide queues; remove it"),
     ):
         if is_wrong and name in settings.consumer(group).model_fields_set:
             place = settings.place("consumers", group, name)
@@ -197,8 +197,10 @@ def over_maximum(specs: Sequence[ConsumerSpec], settings: AppSettings) -> list[C
     for spec in specs:
         most = max_retries_of(settings.consumer(spec.group), spec)
         if spec.retry is not None and spec.retry.max is not None and spec.retry.max > most:
-            what = f"Retry: max={spec.retry.max} is over consumers.{spec.group}.max_retries, which is {most}"
-            mistakes.append(ConfigurationError(f"consumer {spec.name!r}: {what}; raise that, too", place=spec.place))
+            what = f"Retry: max={spec.retry.max} is above consumers.{spec.group}.max_retries, which is {most}"
+            mistakes.append(
+                ConfigurationError(f"consumer {spec.name!r}: {what}; raise it, or lower max", place=spec.place)
+            )
     return mistakes
 
 

@@ -60,7 +60,9 @@ def _credentials(settings: AppSettings) -> Credentials | None:
     if not given.access_key or not given.secret_key:
         there, missing = ("access_key", "secret_key") if given.access_key else ("secret_key", "access_key")
         place = settings.place("cluster", "credentials", there)
-        raise ConfigurationError(f"cluster.credentials: {missing} is missing; a pair signs requests", place=place)
+        raise ConfigurationError(
+            f"cluster.credentials: {missing} is missing; requests are signed with both", place=place
+        )
     return Credentials(given.access_key, given.secret_key.reveal(), given.security_token.reveal() or None)
 
 

@@ -156,8 +156,7 @@ def _keeping(
         return None  # in order there is no gap, and broadcasting members take nothing over
     if spec.broadcasting:
         raise ConfigurationError(
-            f"consumers.{group}.progress: each member of a broadcasting group is given every message, and keeps its "
-            "offsets itself; remove it",
+            f"consumers.{group}.progress: broadcasting groups keep their own offsets and need no progress; remove it",
             place=place,
         )
     path = ("consumers", group, "progress")
@@ -182,8 +181,8 @@ def _gates(group: str, specs: Sequence[ConsumerSpec], settings: AppSettings) -> 
     gates = tuple(spec.ready for spec in specs if spec.ready is not None)
     if gates and not settings.consumer(group).autostart:
         raise ConfigurationError(
-            f"consumers.{group}.autostart: false, and ready_when ({gates[0].place}): who says when it starts, the code "
-            "or the function? remove one of them",
+            f"consumers.{group}.autostart: false and ready_when ({gates[0].place}) both decide when the group starts; "
+            "remove one of them",
             place=settings.place("consumers", group, "autostart"),
         )
     return gates
@@ -195,7 +194,7 @@ def _place(group: str, settings: AppSettings, worker: int) -> OffsetFiles:
     name = given.name or settings.app.name
     if "/" in name or name.startswith("."):
         raise ConfigurationError(
-            f"app.name {name!r} cannot name a folder, which broadcasting group {group!r} needs; set broadcasting.name",
+            f"app.name {name!r} cannot name a folder, as broadcasting group {group!r} needs; set broadcasting.name",
             place=settings.place("app", "name"),
         )
     folder = folder_of(settings, "broadcasting", "folder") / (f"{name}.{worker}" if worker else name)
@@ -248,9 +247,7 @@ def _prepared(spec: ConsumerSpec, settings: AppSettings, host: PluginHost) -> Co
     runner = host.runners.get(spec.engine)
     if runner is None:
         offered = nearest(spec.engine, list(host.runners)) or "; install and load the plugin that offers it"
-        raise ConfigurationError(
-            f"consumer {spec.name!r}: there is no engine {spec.engine!r}{offered}", place=spec.place
-        )
+        raise ConfigurationError(f"consumer {spec.name!r}: no engine {spec.engine!r}{offered}", place=spec.place)
     arguments = (Argument("messages", "message", many=list),)
     group = unwrap(settings.cluster.namespace, spec.group)
     function = engine_answer(spec, "prepared", lambda: runner.prepared(spec.function, spec.name, group))

@@ -58,15 +58,15 @@ def once_for(
         was_wanted = any(name == group for name, _ in running)  # by a topic that was unsubscribed since
         if "once_store" in chosen.model_fields_set and not was_wanted:
             raise ConfigurationError(
-                f'{here}: no handler of this group drops repeats; write @consumer(..., once="30m"), or remove it',
+                f'{here}: no handler of this group drops duplicates; write @consumer(..., once="30m"), or remove it',
                 place=place,
             )
         return {}
     store = named("store", name, stores, ("consumers", group, "once_store"), settings)
     if wanting[0].broadcasting and name != "memory":
         raise ConfigurationError(
-            f"{here}: each process of a broadcasting group handles each message, so what another one has handled is "
-            "no repeat; write memory, or remove it",
+            f"{here}: each process of a broadcasting group handles every message, so processes cannot share keys; "
+            "write memory, or remove it",
             place=place,
         )
     folder = "" if name == "memory" else str(folder_of(settings, "once", "folder"))

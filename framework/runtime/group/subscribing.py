@@ -28,7 +28,7 @@ def check_open(consumer: Consumer[..., Any], values: Values) -> None:
     """Resources of the application are opened before anything is consumed, so none can come with a late handler."""
     if consumer.spec.ready is not None:
         raise ConfigurationError(
-            f"subscribe({consumer.spec.name}): ready_when has nothing to hold back, for the group runs; remove it",
+            f"subscribe({consumer.spec.name}): ready_when has no effect, because the group already runs; remove it",
             place=consumer.spec.place,
         )
     for each in in_order(asked_by(consumer)):

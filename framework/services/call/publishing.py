@@ -23,7 +23,7 @@ InThread = Callable[[Callable[[], object]], Awaitable[object]]
 
 
 async def _nowhere(message: Message) -> None:
-    raise ConfigurationError(f"nothing sends to {message.topic} here")
+    raise ConfigurationError(f"no producer for {message.topic} here")
 
 
 async def _here(job: Callable[[], object]) -> object:
@@ -63,11 +63,11 @@ def messages_of(answer: object, topics: Sequence[str], encode: Encode | None = N
 def _message(value: object, topics: Sequence[str], encode: Encode | None) -> Message:
     if isinstance(value, Message):
         if value.topic not in topics:
-            raise ValueError(f"a message for {value.topic!r} was returned, and @publishes names {', '.join(topics)}")
+            raise ValueError(f"a message for {value.topic!r} was returned, but @publishes names {', '.join(topics)}")
         return value
     if len(topics) > 1:
         raise ValueError(
-            f"a {type(value).__name__} was returned, and @publishes names {', '.join(topics)}: "
+            f"a {type(value).__name__} was returned, but @publishes names {', '.join(topics)}: "
             "return Message(topic, body), so that it is one of them"
         )
     if isinstance(value, bytes) or (encode is None and isinstance(value, str)):

@@ -35,10 +35,10 @@ class Undecodable:
         """The end of a message that could not be read; BodyUnavailable holds its queue."""
         setting = f"consumers.{self._group}.undecodable"
         if self._policy == "hold":
-            return BodyUnavailable(f"{error}; mend the handler, or change {setting}")
+            return BodyUnavailable(f"{error}; fix the handler, or change {setting}")
         if self._limit and self.row >= self._limit:
             row = f"{self.row} bodies in a row could not be decoded"
-            return BodyUnavailable(f"{row}, now: {error}; mend the handler, or raise {setting}_max")
+            return BodyUnavailable(f"{row}, now: {error}; fix the handler, or raise {setting}_max")
         self.row += 1
         place: dict[str, Any] = {
             "group": self._group, "topic": message.topic, "queue": str(message.queue), "offset": message.queue_offset,

@@ -300,7 +300,7 @@ class QueueProgress:
         committable = partial(self._offsets.committable, self.queue)
         sent = await self._shared.looks.commit_confirmed(self.group, self.queue, committable)
         if sent is None:
-            raise StoreError(f"progress of {self.queue}: the queue was given back meanwhile")
+            raise StoreError(f"progress of {self.queue}: the queue was released meanwhile")
         self._offsets.confirmed(self.queue, sent)
 
     async def _write(self, found: Finished) -> bool:

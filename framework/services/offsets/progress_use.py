@@ -78,7 +78,7 @@ class StoreUse:
                 is_known = await self._knows_topic()
         except TimeoutError:
             self._asked_at = members
-            raise BrokerUnreachable(f"no name server has answered in {limits.LOOK_SECONDS:g} s") from None
+            raise BrokerUnreachable(f"no name server answered within {limits.LOOK_SECONDS:g} s") from None
         except FrameworkError:
             self._asked_at = members
             raise

@@ -153,7 +153,7 @@ def why_full(desk: Desk) -> str | None:
         return None
     uncommitted = sum(line.uncommitted for line in desk.lanes) if desk.how.is_manual else 0
     if uncommitted:
-        return f"{uncommitted} messages were handled and none is committed: the handler has to answer Commit()"
+        return f"{uncommitted} messages were handled and none is committed; the handler must return Commit()"
     return why_blocked(desk) if desk.lanes.is_by_key else None
 
 

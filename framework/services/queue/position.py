@@ -119,5 +119,5 @@ def doubt_settled(start: StartingPoint, named: int | None, *, is_back: bool = Fa
 def _checked(queue: MessageQueue, offset: int) -> int:
     """No queue begins below 0: that is some error's number, and pulling with it would begin anywhere."""
     if offset < 0:
-        raise ProtocolError(f"{queue}: the broker names offset {offset}, which no queue has")
+        raise ProtocolError(f"{queue}: the broker returned invalid offset {offset}")
     return offset

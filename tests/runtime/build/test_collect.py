@@ -121,7 +121,7 @@ def test_two_consumers_of_one_topic_and_group_are_refused_with_both_places(shop:
 
     first, second = mistakes("shop")
     assert first.startswith(
-        f"{shop}/twice.py:4: consumer 'other_bill': topic 'orders' in group 'billing' has a consumer"
+        f"{shop}/twice.py:4: consumer 'other_bill': topic 'orders' in group 'billing' already has a consumer"
     )
     assert f"'bill' at {shop}/orders.py:4" in first
     assert "'shipping'" in second

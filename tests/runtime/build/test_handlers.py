@@ -252,5 +252,5 @@ def test_more_retries_than_the_group_allows_are_refused_at_start() -> None:
         return [str(mistake) for mistake in check([bill], chosen_settings)]
 
     (mistake,) = mistakes()
-    assert "max=20 is over consumers.billing.max_retries, which is 16; raise that, too" in mistake
+    assert "max=20 is above consumers.billing.max_retries, which is 16; raise it, or lower max" in mistake
     assert [] == mistakes(max_retries=20)

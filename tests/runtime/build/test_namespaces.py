@@ -100,7 +100,7 @@ def test_names_that_are_too_long_with_their_namespace_are_refused_at_the_start()
 def test_a_queue_of_another_topic_is_still_refused() -> None:
     async def scenario() -> None:
         async with box() as broker, Producer(name_servers=[broker.address], namespace="ns") as producer:
-            with pytest.raises(ConfigurationError, match="is of another topic"):
+            with pytest.raises(ConfigurationError, match="belongs to another topic"):
                 await producer.send("orders", b"x", queue=MessageQueue("stock", "broker-a", 0))
 
     run(scenario)

@@ -119,8 +119,8 @@ def test_a_plugins_store_is_named_in_the_settings_and_its_failures_cost_no_messa
     ("options", "store", "reason"),
     [
         ({"once": "1h"}, "sqlit", "consumers.billing.once_store: no store 'sqlit'; did you mean 'sqlite'?"),
-        ({}, "memory", "no handler of this group drops repeats"),
-        ({"once": "1h", "broadcasting": True}, "sqlite", "what another one has handled is no repeat"),
+        ({}, "memory", "no handler of this group drops duplicates"),
+        ({"once": "1h", "broadcasting": True}, "sqlite", "processes cannot share keys"),
     ],
 )
 def test_a_store_that_cannot_be_fails_the_start(options: dict[str, Any], store: str, reason: str) -> None:

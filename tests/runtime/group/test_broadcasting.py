@@ -196,7 +196,7 @@ def test_a_group_is_one_or_the_other_and_divides_nothing(tmp_path: Path) -> None
             with pytest.raises(ConfigurationError, match=r"'cache' is broadcasting for 'note' .* and not for 'shared'"):
                 await App(settings_for(broker, tmp_path), [noting([]), shared], plugins=PluginHost()).run()
             settings = settings_for(broker, tmp_path, allocation="sticky")
-            with pytest.raises(ConfigurationError, match="a broadcasting group divide nothing; remove it"):
+            with pytest.raises(ConfigurationError, match="a broadcasting group do not divide queues; remove it"):
                 await App(settings, [noting([])], plugins=PluginHost()).run()
 
     run(scenario)

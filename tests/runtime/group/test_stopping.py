@@ -206,7 +206,7 @@ def test_an_application_runs_once() -> None:
             app = application(broker, bill)
             running = asyncio.get_running_loop().create_task(app.run())
             await until(lambda: app.is_ready)
-            with pytest.raises(ConfigurationError, match="has run already: an App runs once; make another one"):
+            with pytest.raises(ConfigurationError, match="has already run; an App runs once: make another one"):
                 await app.run()
             assert app.is_ready, "the first one goes on"
             await app.stop()

@@ -54,9 +54,9 @@ def test_an_answer_is_one_message_or_a_list_is_several(answer: object, bodies: l
 @pytest.mark.parametrize(
     ("answer", "topics", "complaint"),
     [
-        (Message("letters", "x"), ("invoices",), "a message for 'letters' was returned, and @publishes names invoices"),
+        (Message("letters", "x"), ("invoices",), "a message for 'letters' was returned, but @publishes names invoices"),
         ("x", ("invoices", "letters"), "return Message(topic, body)"),
-        (3, ("invoices",), "a int was returned, which is no body"),
+        (3, ("invoices",), "a int was returned, which cannot be a body"),
         ([None], ("invoices",), "a NoneType was returned"),
         pytest.param(object(), ("invoices",), "a object cannot be published", id="object"),
     ],

@@ -39,7 +39,7 @@ def test_hold_holds_at_the_first_one() -> None:
     result = Undecodable("billing", "hold", 100).judged(MESSAGE, ERROR)
 
     assert isinstance(result, BodyUnavailable)
-    assert f"{ERROR}; mend the handler, or change consumers.billing.undecodable" == str(result)
+    assert f"{ERROR}; fix the handler, or change consumers.billing.undecodable" == str(result)
 
 
 def test_many_in_a_row_hold_and_one_that_can_be_read_ends_the_row() -> None:

@@ -189,7 +189,7 @@ def test_a_window_full_of_what_nobody_commits_is_named_once() -> None:
         return scene.orderly.blocked_because(Q1)
 
     reason, lines = play_logged(main)
-    why = "1100 messages were handled and none is committed: the handler has to answer Commit()"
+    why = "1100 messages were handled and none is committed; the handler must return Commit()"
     assert f"nothing of a full window can start: {why}" == reason
     assert [("queue held", why)] == told(lines, "reason")
 

@@ -114,5 +114,5 @@ def test_a_query_that_failed_is_never_taken_for_nothing_stored(policy: Start, er
 )
 def test_an_offset_below_zero_is_the_brokers_error(brokers: Brokers, policy: Start) -> None:
     """Named and asked again; never pulled with, never committed."""
-    with pytest.raises(ProtocolError, match=r"orders@broker-a:3: the broker names offset -\d"):
+    with pytest.raises(ProtocolError, match=r"orders@broker-a:3: the broker returned invalid offset -\d"):
         found(brokers, policy)

@@ -53,7 +53,7 @@ def queue_range(value: Any) -> Any:
     if not is_legal(topic) or not broker or not _is_number(low) or (dash and not _is_number(high)):
         raise ValueError("write topic@broker:0-3, topic@broker:3, or topic@broker for all of its queues")
     if dash and int(high) < int(low):
-        raise ValueError(f"{numbers} is no range; write the lower number first")
+        raise ValueError(f"{numbers}: not a range; write the lower number first")
     return QueueRange(topic, broker, int(low), None if not separator else int(high or low))
 
 

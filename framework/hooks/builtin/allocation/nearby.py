@@ -73,7 +73,7 @@ class Nearby:
         else:
             room = name.partition(self._separator)[0]
         if not room:
-            raise ValueError(f"{name!r} is in no room; let allocation.nearby.rooms name how it begins")
+            raise ValueError(f"{name!r} is in no room; add its prefix to allocation.nearby.rooms")
         return room
 
 

@@ -81,7 +81,7 @@ class _LocalProgress:
         head, _, body = content.partition(b"\n")
         match = _HEAD.fullmatch(head)
         if match is None or int(match[2], 16) != zlib.crc32(body):
-            raise StoreError(f"{path}: its checksum does not fit its content")
+            raise StoreError(f"{path}: damaged: the checksum does not match")
         return Kept(int(match[1]), body)
 
     def _replace(self, queue: MessageQueue, epoch: int, content: bytes) -> None:

@@ -53,5 +53,5 @@ def test_rooms_may_be_told_by_how_names_begin_and_the_longest_counts() -> None:
 @pytest.mark.parametrize("strategy", [Nearby(), Nearby(rooms=ROOMS)])
 def test_who_is_in_no_room_voids_the_round_and_is_named(strategy: Nearby) -> None:
     """As in Java: a guess would give queues two owners or none."""
-    with pytest.raises(ValueError, match=r"'-x' is in no room; let allocation\.nearby\.rooms name how it begins"):
+    with pytest.raises(ValueError, match=r"'-x' is in no room; add its prefix to allocation\.nearby\.rooms"):
         strategy.allocate("-x", ["-x"], QUEUES)
