@@ -14,23 +14,19 @@ PORTION_MS = 50.0  # what may go at once: twenty portions a second are smooth to
 class Bucket:
     """One rate and what was taken of it."""
 
-    __slots__ = ("_each_ms", "_paid_until_ms", "portion", "rate")
+    __slots__ = ("_each_ms", "due_ms", "portion", "rate")
 
     def __init__(self, rate: Rate, now_ms: float) -> None:
         self.rate = rate
         self._each_ms = rate.per_ms / rate.count
         self.portion = max(int(PORTION_MS / self._each_ms), 1)
         """Messages that go at once; one where they are seldom."""
-        self._paid_until_ms = now_ms
+        self.due_ms = now_ms
+        """When the next may go."""
 
     def take(self, count: int, now_ms: float) -> None:
         """So many go now."""
-        self._paid_until_ms = max(self._paid_until_ms, now_ms - PORTION_MS) + count * self._each_ms
-
-    @property
-    def due_ms(self) -> float:
-        """When the next may go."""
-        return self._paid_until_ms
+        self.due_ms = max(self.due_ms, now_ms - PORTION_MS) + count * self._each_ms
 
     def __repr__(self) -> str:
         return f"<Bucket {self.rate}>"

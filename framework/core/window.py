@@ -23,15 +23,17 @@ class Window:
     """The deque of an owned queue's chunks. `admit` puts in, `settle` takes out what has ended from the front."""
 
     __slots__ = (
-        "_budget", "_chunks", "_committable", "_confirmed", "_end", "_marks", "_passed", "bytes", "drains_to", "epoch",
+        "_budget", "_chunks", "_confirmed", "_marks", "_passed", "bytes", "committable", "drains_to", "end", "epoch",
         "is_closed", "is_draining", "is_kept", "messages", "run",
     )  # fmt: skip
 
     def __init__(self, begin: int, budget: Budget, run: Any = None) -> None:
         self._chunks: deque[Chunk] = deque()
         self._budget = budget
-        self._committable = begin
-        self._end = begin
+        self.committable = begin
+        """The offset as of the last `settle`."""
+        self.end = begin
+        """The offset up to which pulls have been admitted."""
         self._passed = self._confirmed = 0
         self._marks: deque[tuple[int, int]] = deque()
         """Committable offsets that nobody has confirmed yet, rising, each with the messages that ended below it."""
@@ -57,17 +59,17 @@ class Window:
 
     def admit(self, messages: Sequence[Message], begin: int, end: int, size: int) -> Chunk | None:
         """Take in a pull's answer, less what chunks admitted before cover already; None if nothing is left."""
-        if self.is_closed or end <= self._end:
+        if self.is_closed or end <= self.end:
             return None
-        if begin < self._end:
+        if begin < self.end:
             marks.sometimes("a pull answered offsets that were admitted before")
-            messages = [message for message in messages if message.queue_offset >= self._end]
-            begin = self._end
+            messages = [message for message in messages if message.queue_offset >= self.end]
+            begin = self.end
         chunk = Chunk(messages, begin, end, size if messages else 0, self)
         chunk.run = self.run
         if self.is_draining:
             chunk.next = chunk.count  # it came after the queue was taken away: nobody may start it
-        self._end = end
+        self.end = end
         self._chunks.append(chunk)
         self.messages += chunk.count
         self.bytes += chunk.size
@@ -79,11 +81,11 @@ class Window:
     def settle(self) -> int:
         """Drop the finished chunks and answer the committable offset: the next one to handle."""
         if self.is_closed:
-            return self._committable  # the bytes were given back, and the queue is somebody else's
+            return self.committable  # the bytes were given back, and the queue is somebody else's
         chunks = self._chunks
         while chunks and chunks[0].low >= chunks[0].count:
             chunk = chunks.popleft()
-            self._committable = chunk.end
+            self.committable = chunk.end
             self._passed += chunk.low
             self._let_go(chunk)
         passed = self._passed
@@ -92,12 +94,12 @@ class Window:
             first = chunks[0].low_offset
             if not marks.safeguard("commits stop at the first gap"):
                 first = max(chunk.low_offset for chunk in chunks)
-            self._committable = max(self._committable, first)
+            self.committable = max(self.committable, first)
         if passed != (self._marks[-1][1] if self._marks else self._confirmed):
             if len(self._marks) >= MARKS_MAX:
                 self._marks.pop()  # of the newest one knows less exactly then, and it counts too many
-            self._marks.append((self._committable, passed))
-        return self._committable
+            self._marks.append((self.committable, passed))
+        return self.committable
 
     def confirmed(self, offset: int) -> None:
         """The broker is known to hold this offset."""
@@ -119,7 +121,7 @@ class Window:
 
         Otherwise one stuck handler would pin every later chunk, and stop the queue by count and bytes.
         """
-        is_behind_a_gap = chunk.end > self._committable  # what `settle` took from the front is counted no more
+        is_behind_a_gap = chunk.end > self.committable  # what `settle` took from the front is counted no more
         if chunk.low >= chunk.count and chunk.count and is_behind_a_gap and not self.is_closed:
             marks.sometimes("a finished chunk waited behind a gap")
             self._let_go(chunk)
@@ -179,19 +181,9 @@ class Window:
         self.messages = self.bytes = 0
 
     @property
-    def committable(self) -> int:
-        """The offset as of the last `settle`."""
-        return self._committable
-
-    @property
-    def end(self) -> int:
-        """The offset up to which pulls have been admitted."""
-        return self._end
-
-    @property
     def span(self) -> int:
         """Offsets between the lowest message that has not ended and the end of what was admitted."""
-        return self._end - self._committable
+        return self.end - self.committable
 
     @property
     def is_empty(self) -> bool:
@@ -206,6 +198,6 @@ class Window:
         if self.is_closed:
             return "<Window closed>"
         return (
-            f"<Window [{self._committable}, {self._end}) {len(self._chunks)} chunks, "
+            f"<Window [{self.committable}, {self.end}) {len(self._chunks)} chunks, "
             f"{self.messages} messages, {self.bytes} bytes>"
         )

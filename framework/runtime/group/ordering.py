@@ -15,6 +15,7 @@ from framework.runtime.group.broadcasting import NoLeases
 from framework.runtime.group.parts import GroupParts
 from framework.runtime.group.plan import GroupPlan, Handling
 from framework.services.orderly.crew import Orderly
+from framework.services.orderly.ends import OrderlyOutcomes
 from framework.services.orderly.lease import LeaseLoop
 from framework.services.outcome.outcomes import Decide
 from framework.services.queue.pull import GroupSide, PullLoop, TakesChunks
@@ -30,11 +31,13 @@ class Ordering:
     def __init__(self, parts: GroupParts, decide: Decide, side: GroupSide, restart: Callable[[PullLoop], None]) -> None:
         plan, cluster, world = parts.plan, parts.cluster, parts.world
         self._parts, self._restart = parts, restart
+        ends = OrderlyOutcomes(
+            side, plan.max_retries, brokers=cluster.retry_copies, reports=parts.reports, chance=world.chance,
+            decide=decide,
+        )  # fmt: skip
         self._crew = Orderly(
-            plan.name, plan.settings.concurrency, max_retries=plan.max_retries,
-            stuck_after_ms=plan.settings.stuck_after, brokers=cluster.retry_copies, reports=parts.reports, side=side,
-            counts=parts.counts, clock=world.clock, workers=world.workers, chance=world.chance, tree=parts.tree,
-            decide=decide, listeners=plan.listeners,
+            plan.name, plan.settings.concurrency, ends, stuck_after_ms=plan.settings.stuck_after, clock=world.clock,
+            workers=world.workers, tree=parts.tree, listeners=plan.listeners,
         )  # fmt: skip
         self._leases = (
             LeaseLoop(plan.name, parts.member, cluster.brokers, world.clock, granted=self._granted, lost=self._lost)

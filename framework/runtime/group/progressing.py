@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 import structlog
@@ -22,7 +23,7 @@ from framework.runtime.group.plan import Keeping
 from framework.services.offsets.asked_store import AskedStore
 from framework.services.offsets.handover import GroupProgress
 from framework.services.offsets.progress import QueueProgress
-from framework.services.offsets.progress_loop import ProgressLoop
+from framework.services.offsets.progress_loop import flush_each_second
 from framework.services.offsets.progress_use import NamedStore, StoreUse
 from framework.services.rebalance import RebalanceLoop
 from framework.services.supervise import supervise
@@ -55,12 +56,12 @@ class Progressing:
             cluster.peeks, parts.offsets, world.clock, cluster.brokers.query_offset, parts.member,
             lambda: rebalance.members, keeping.has_ranges, self._tells_epoch,
         )  # fmt: skip
-        self._loop = ProgressLoop(group, parts.owned.values, parts.tree)
+        self._flush = partial(flush_each_second, group, parts.owned.values, parts.tree)
 
     def start(self) -> None:
         if self._shared.has_ranges:
             name, parts = f"progress {self._shared.group}", self._parts
-            supervise(parts.tree, name, self._loop.run, parts.world.chance)
+            supervise(parts.tree, name, self._flush, parts.world.chance)
 
     def of(self, queue: MessageQueue) -> QueueProgress:
         """For one acquisition of a queue."""

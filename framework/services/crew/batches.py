@@ -19,7 +19,7 @@ from framework.core.window import Window
 from framework.net.task_tree import TaskTree
 from framework.ports import Clock, Workers
 from framework.services.call.batch_calls import Batching, results_of
-from framework.services.crew.run import RUNNING, Run
+from framework.services.crew.run import RUNNING, Run, run_in
 
 
 class BatchCrew:
@@ -184,11 +184,7 @@ class BatchCrew:
 
         def job() -> list[object]:
             slot.worker = threading.get_ident()
-            token = RUNNING.set(slot)
-            try:
-                return call()
-            finally:
-                RUNNING.reset(token)
+            return run_in(slot, call)
 
         def done(results: list[object] | None, error: BaseException | None) -> None:
             if slot.verdicts is not None:

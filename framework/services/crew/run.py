@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from framework.core.chunk import Chunk
 from framework.core.expiry import Slot
 from framework.model.message import Message
 from framework.model.outcome import Kind
 
+T = TypeVar("T")
 SyncCall = Callable[[Message], object]
 
 
@@ -40,32 +41,16 @@ class MessageCounts:
         a limit that was over."""
 
     def add(self, event: str) -> None:
-        """Count one not_success end by the name of its event."""
-        match event:
-            case "handled":
-                self.handled += 1
-            case "retry":
-                self.retried += 1
-            case "dead_lettered":
-                self.dead_lettered += 1
-            case "dropped":
-                self.dropped += 1
-            case _:
-                raise AssertionError(f"no such event: {event!r}")
+        """Count a message by the name of its event."""
+        name = "retried" if event == "retry" else event
+        assert name in self.__slots__, f"no such event: {event!r}"
+        setattr(self, name, getattr(self, name) + 1)
 
     def add_kind(self, kind: Kind) -> None:
         """Count how a handler ended that was not plain success."""
-        match kind:
-            case "failed":
-                self.failed += 1
-            case "exception":
-                self.raised += 1
-            case "nothing":
-                self.nothing += 1
-            case "timed_out":
-                self.timed_out += 1
-            case "success":
-                pass
+        name = "raised" if kind == "exception" else kind
+        if name != "success":
+            setattr(self, name, getattr(self, name) + 1)
 
     def __repr__(self) -> str:
         values = " ".join(f"{name}={getattr(self, name)}" for name in self.__slots__)
@@ -102,3 +87,12 @@ RUNNING: ContextVar[Slot | None] = ContextVar("framework_running_slot", default=
 Log lines and deliveries find their message by it. A task that a worker starts, and that outlives the message, sets it
 to None first.
 """
+
+
+def run_in(slot: Slot, call: Callable[[], T]) -> T:
+    """Call on a thread, which goes on to other work afterwards."""
+    token = RUNNING.set(slot)
+    try:
+        return call()
+    finally:
+        RUNNING.reset(token)

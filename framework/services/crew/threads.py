@@ -13,6 +13,7 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Iterator
+from functools import partial
 
 from framework import marks
 from framework.core.chunk import Chunk
@@ -20,7 +21,7 @@ from framework.core.expiry import Member, Slot
 from framework.core.window import Window
 from framework.ports import Clock, Workers
 from framework.services.call.run_once import failure_at_once
-from framework.services.crew.run import RUNNING, Run, SyncCall
+from framework.services.crew.run import Run, SyncCall, run_in
 
 SLOW_SECONDS = 0.001  # a handler that takes longer waits for something, so a second thread gains time
 LOOK_SECONDS = 0.01  # how often the loop looks while chunks wait; a hundred looks a second cost nothing
@@ -158,11 +159,7 @@ class ThreadCrew:
 
     def _serve(self, slot: Slot) -> None:
         slot.worker = threading.get_ident()
-        token = RUNNING.set(slot)
-        try:
-            self._run_shares(slot)
-        finally:
-            RUNNING.reset(token)  # the thread goes on to other work
+        run_in(slot, lambda: self._run_shares(slot))
 
     def _run_shares(self, slot: Slot) -> None:
         ready = self._ready
@@ -205,7 +202,7 @@ class ThreadCrew:
             if result is None:
                 ended.append(index)
             else:
-                self._report_uncommon(chunk, index, result, slot, started)
+                self._workers.call_soon(partial(_bring_uncommon_home, chunk, index, result, slot, started))
             now = monotonic()
             if now - started > SLOW_SECONDS:
                 if not invited:
@@ -213,18 +210,12 @@ class ThreadCrew:
                     self._workers.call_soon(self._invite)
                 if ended and now - reported > REPORT_SECONDS:
                     reported = now
-                    self._report(chunk, ended, slot)
+                    self._workers.call_soon(partial(_bring_home, chunk, ended, slot))
                     ended = slot.ended = []
         if index >= count:
             share.is_used_up = True
         spent = monotonic() - entered
         self._workers.call_soon(lambda: self._leave(share, ended, spent, slot))
-
-    def _report(self, chunk: Chunk, ended: list[int], slot: Slot) -> None:
-        self._workers.call_soon(lambda: _bring_home(chunk, ended, slot))
-
-    def _report_uncommon(self, chunk: Chunk, index: int, result: object, slot: Slot, started: float) -> None:
-        self._workers.call_soon(lambda: _bring_uncommon_home(chunk, index, result, slot, started))
 
     # On the loop's thread
 

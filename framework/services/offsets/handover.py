@@ -1,6 +1,7 @@
 """Handover: the wait for a queue's previous owner, which says in the store of progress that it is done with the queue.
 
-Whose word is to be waited for is `core/handover.py`'s. Here stands, too, what the acquisitions of one group share.
+Members do not vote, so a newcomer computes its share a moment before the previous owner has stopped. The successor of a
+member that leaves in order waits for its word, within a limit. Here stands, too, what a group's acquisitions share.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import structlog
 
 from framework import marks
 from framework.core import limits
-from framework.core.handover import awaited
 from framework.core.offsets import OffsetTable
 from framework.core.ranges import ProgressRecord, decode
 from framework.errors import FrameworkError
@@ -52,7 +52,14 @@ class GroupProgress:
         return None if kept is None else decode(kept.content, queue)
 
     def owner_awaited(self, last: ProgressRecord | None) -> str | None:
-        return awaited(last, self.member, self.members())
+        """Whose word to wait for before a queue is begun; None where nobody has to give it.
+
+        A member that is not listed any more is dead, or has left, which it does after it has released everything. What
+        is not ours (a Java member's queue, a record of an older version) is never announced.
+        """
+        if last is None or last.is_released or last.owner == self.member or last.owner not in self.members():
+            return None
+        return last.owner if marks.safeguard("a hand-over is awaited") else None
 
 
 class Handover:

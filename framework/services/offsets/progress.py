@@ -37,6 +37,8 @@ class QueueProgress:
     def __init__(self, shared: GroupProgress, queue: MessageQueue, fence: Fence | None = None) -> None:
         self.group, self.queue, self._shared = shared.group, queue, shared
         self._store, self._use, self._offsets, self._clock = shared.store, shared.use, shared.offsets, shared.clock
+        self._where = {"group": self.group, "queue": str(queue)}
+        """For the log."""
         self.fence = fence or Fence()
         """Which commits have to pass, where the store raises one."""
         self._handover = Handover(shared, queue)
@@ -112,7 +114,7 @@ class QueueProgress:
         except FrameworkError as error:
             self._failed(error)
             return False
-        log.debug("release recorded", group=self.group, queue=str(self.queue), epoch=self.epoch)
+        log.debug("release recorded", **self._where, epoch=self.epoch)
         return record.finished is not None
 
     def _record(self, found: Finished | None, *, is_released: bool = False) -> ProgressRecord:
@@ -134,7 +136,7 @@ class QueueProgress:
         if not await self._is_used():
             self._may_stand, self._is_fresh = self._use.is_in_doubt, True
             return True
-        log.debug("progress requested", group=self.group, queue=str(self.queue))
+        log.debug("progress requested", **self._where)
         last, found, reason = None, None, None
         try:
             last = await self._shared.last(self.queue)
@@ -146,7 +148,7 @@ class QueueProgress:
             found, reason = await compared(self._shared.looks, self.group, self.queue, last.finished, offset, stored)
         if reason is not None:
             marks.sometimes("a record of ranges was thrown away")
-            log.warning("progress discarded", group=self.group, queue=str(self.queue), reason=reason)
+            log.warning("progress discarded", **self._where, reason=reason)
         must_void = reason is not None and marks.safeguard("a record that is not applied is voided")
         if must_void or reason is None:
             try:
@@ -160,10 +162,7 @@ class QueueProgress:
             ranges = joined(found.ranges, offset, found.last.offset + 1)
             marks.sometimes("a take-over passed over what had ended above a gap")
             self.passing, self._inherited = Passing(ranges), found
-            log.info(
-                "progress taken over",
-                group=self.group, queue=str(self.queue), offset=offset, low=found.low.offset, ranges=found.ranges,
-            )  # fmt: skip
+            log.info("progress taken over", **self._where, offset=offset, low=found.low.offset, ranges=found.ranges)
         self._is_fresh = True
         return True
 
@@ -234,7 +233,7 @@ class QueueProgress:
         rest = passing.cut(found)
         if rest is not found:
             gone = {message.queue_offset for message in found.messages} - {each.queue_offset for each in rest.messages}
-            log.debug("messages already done", group=self.group, queue=str(self.queue), offsets=sorted(gone))
+            log.debug("messages already done", **self._where, offsets=sorted(gone))
         if found.next_offset >= passing.end:
             self.passing = None
         return rest
@@ -269,7 +268,7 @@ class QueueProgress:
             return
         if self._is_failing:
             self._is_failing = False
-            log.info("progress kept again", group=self.group, queue=str(self.queue))
+            log.info("progress kept again", **self._where)
         self._kept, self._kept_ms = found, now_ms
         if is_whole and not window.is_kept:
             bell.ring()  # it may wait because of its span
@@ -277,7 +276,7 @@ class QueueProgress:
         if is_whole:
             log.debug(
                 "progress kept",
-                group=self.group, queue=str(self.queue), epoch=self.epoch, low=found.low.offset, ranges=found.ranges,
+                **self._where, epoch=self.epoch, low=found.low.offset, ranges=found.ranges,
                 built_ms=now_ms,
             )  # fmt: skip
 
@@ -351,7 +350,7 @@ class QueueProgress:
         if must_wait and not await self._is_left_behind():
             return False
         marks.sometimes("an owner was superseded by one that is gone again")
-        log.info("queue re-acquired", group=self.group, queue=str(self.queue), epoch=self.epoch)
+        log.info("queue re-acquired", **self._where, epoch=self.epoch)
         return True
 
     async def _is_left_behind(self) -> bool:
@@ -365,4 +364,4 @@ class QueueProgress:
     def _failed(self, error: FrameworkError) -> None:
         if not self._is_failing:
             self._is_failing = True
-            log.warning("progress not kept", group=self.group, queue=str(self.queue), reason=str(error))
+            log.warning("progress not kept", **self._where, reason=str(error))

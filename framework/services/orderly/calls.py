@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from functools import partial
 
 from framework.core.expiry import LineSlot
 from framework.core.line import Place
@@ -13,10 +13,9 @@ from framework.model.message import Message
 from framework.ports import Clock, Workers
 from framework.services.call.batch_calls import Batching, results_of
 from framework.services.call.run_once import at_once, awaited
-from framework.services.crew.run import RUNNING
+from framework.services.crew.run import RUNNING, run_in
 from framework.services.orderly.desk import Lane
 
-T = TypeVar("T")
 RUN_SECONDS = 0.02  # how long a thread goes on before its ends are brought home, so that offsets move
 
 
@@ -39,7 +38,7 @@ class OrderCalls:
             ended = int(result is None)
         else:
             slot = _slot_of(lane, portion.window)
-            ended, result = await self._workers.run(_held_by(slot, self._threaded(lane, portion, message, slot)))
+            ended, result = await self._workers.run(partial(run_in, slot, self._threaded(lane, portion, message, slot)))
         portion.chunk.spent += self._clock.monotonic() - entered
         return ended, result
 
@@ -50,7 +49,7 @@ class OrderCalls:
         slot = _slot_of(lane, places[0][0].window)
         slot.message, slot.batch = None, len(messages)
         RUNNING.set(slot)
-        results = await results_of(batching, messages, lambda call: self._workers.run(_held_by(slot, call)))
+        results = await results_of(batching, messages, lambda call: self._workers.run(partial(run_in, slot, call)))
         slot.batch = 0
         places[0][0].chunk.spent += self._clock.monotonic() - entered
         return results
@@ -88,16 +87,3 @@ def _slot_of(lane: Lane, window: Window) -> LineSlot:
     if slot is None or slot.window is not window:
         slot = lane.slot = LineSlot(window, lane.desk.pull.group_name)
     return slot
-
-
-def _held_by(slot: LineSlot, call: Callable[[], T]) -> Callable[[], T]:
-    """For a thread, which goes on to other work afterwards."""
-
-    def held() -> T:
-        token = RUNNING.set(slot)
-        try:
-            return call()
-        finally:
-            RUNNING.reset(token)
-
-    return held

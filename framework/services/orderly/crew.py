@@ -22,19 +22,16 @@ from framework.core.line import Line
 from framework.core.order_lease import OrderLease
 from framework.core.portion import Portion
 from framework.core.queue_flow import QueueState
-from framework.core.retry import decide_in_order
 from framework.core.window import Window
 from framework.hooks.listeners import NO_LISTENERS, Listeners
 from framework.model.queue import MessageQueue
 from framework.net.task_tree import TaskTree
-from framework.ports import Chance, Clock, Workers
-from framework.services.crew.run import MessageCounts
+from framework.ports import Clock, Workers
 from framework.services.orderly.calls import OrderCalls
 from framework.services.orderly.desk import Desk, InOrder, Lane
-from framework.services.orderly.ends import Buries, OrderlyOutcomes, Tells
+from framework.services.orderly.ends import OrderlyOutcomes
 from framework.services.orderly.watch import LOOK_AROUND_MS, Alarms, Pulse, StuckWatch, why_blocked, why_full
-from framework.services.outcome.outcomes import Decide
-from framework.services.queue.pull import GroupSide, PullLoop
+from framework.services.queue.pull import PullLoop
 
 log = structlog.get_logger()
 
@@ -46,18 +43,12 @@ class Orderly:
         self,
         group: str,
         size: int,
+        ends: OrderlyOutcomes,
         *,
-        max_retries: int,
         stuck_after_ms: int,
-        brokers: Buries,
-        reports: Tells,
-        side: GroupSide,
-        counts: MessageCounts,
         clock: Clock,
         workers: Workers,
-        chance: Chance,
         tree: TaskTree,
-        decide: Decide = decide_in_order,
         listeners: Listeners = NO_LISTENERS,
     ) -> None:
         self._group, self._size, self._clock, self._tree = group, size, clock, tree
@@ -65,17 +56,7 @@ class Orderly:
         self._ready: deque[Lane] = deque()
         self._working = 0
         self._calls = OrderCalls(clock, workers)
-        self._ends = OrderlyOutcomes(
-            group,
-            max_retries,
-            brokers=brokers,
-            reports=reports,
-            side=side,
-            counts=counts,
-            clock=clock,
-            chance=chance,
-            decide=decide,
-        )
+        self._ends = ends
         self._alarms = Alarms(clock, self._stand_in_line)
         self._pulse = Pulse(clock, lambda: bool(self._desks))
         self._watch = StuckWatch(group, clock, stuck_after_ms, self._lanes, listeners)

@@ -22,8 +22,7 @@ from framework.errors import FrameworkError
 from framework.model.last_words import LastWords
 from framework.model.message import Message
 from framework.model.outcome import Commit, Outcome, Rollback
-from framework.ports import Chance, Clock
-from framework.services.crew.run import MessageCounts
+from framework.ports import Chance
 from framework.services.orderly.desk import Lane
 from framework.services.outcome.outcomes import Decide, ReportsOutcomes
 from framework.services.outcome.unopened import CAUSES
@@ -49,20 +48,17 @@ class OrderlyOutcomes:
 
     def __init__(
         self,
-        group: str,
+        side: GroupSide,
         max_retries: int,
         *,
         brokers: Buries,
         reports: Tells,
-        side: GroupSide,
-        counts: MessageCounts,
-        clock: Clock,
         chance: Chance,
         decide: Decide = decide_in_order,
     ) -> None:
-        self._group, self._max_retries, self._decide = group, max_retries, decide
-        self._brokers, self._reports, self._side, self._counts = brokers, reports, side, counts
-        self._clock, self._chance = clock, chance
+        self._group, self._max_retries, self._decide = side.plan.name, max_retries, decide
+        self._brokers, self._reports, self._side, self._counts = brokers, reports, side, side.counts
+        self._clock, self._chance = side.clock, chance
 
     def came_home(self, lane: Lane, portion: Portion, index: int, ended: int, result: object) -> None:
         """So many messages from `index` on were plain success, and then `result` if that is not None."""

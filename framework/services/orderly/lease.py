@@ -72,8 +72,13 @@ class LeaseLoop:
             await asyncio.shield(asking)
         lease = self._leases.pop(queue)
         self._waiting_for.pop(queue, None)
-        if unlock and lease.may_be_held:
-            await self._unlock([queue])
+        if not unlock or not lease.may_be_held:
+            return
+        try:
+            await self._brokers.unlock(self._group, self._member, [queue])
+        except FrameworkError as error:
+            # It runs out by itself, a minute after its last renewal.
+            log.warning("unlock failed", group=self._group, queues=[str(queue)], reason=str(error))
 
     def connection_lost(self, address: str) -> None:
         """A broker keeps its locks in memory: what was connected may come back without them."""
@@ -166,13 +171,6 @@ class LeaseLoop:
             self._waiting_for[queue] = reason
             told = log.debug if reason == AWAY else log.info
             told("queue not locked", group=self._group, queue=str(queue), reason=reason)
-
-    async def _unlock(self, queues: list[MessageQueue]) -> None:
-        try:
-            await self._brokers.unlock(self._group, self._member, queues)
-        except FrameworkError as error:
-            # It runs out by itself, a minute after its last renewal.
-            log.warning("unlock failed", group=self._group, queues=list(map(str, queues)), reason=str(error))
 
     def of(self, queue: MessageQueue) -> OrderLease | None:
         """The queue's lease, for pictures."""

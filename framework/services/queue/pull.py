@@ -119,6 +119,8 @@ class PullLoop:
         self._offsets = group.offsets
         self._group = group
         self.group_name = group.plan.name
+        self._where = {"group": self.group_name, "queue": str(self.queue)}
+        """For the log."""
         self._clock = group.clock
         self._trouble: str | None = None
         """The failing state that was logged; None while all is well."""
@@ -201,9 +203,7 @@ class PullLoop:
             # A broker that has lost its log names 0, which must not wipe out what it has stored.
             self._offsets.begin(self.queue, flow.next_offset, stored=None if flow.next_offset else 0)
             if self._trouble != "pulls not advancing":  # else it is moved to and fro, which is said once
-                log.warning(
-                    "queue moved", group=self.group_name, queue=str(self.queue), offset=begin, to=flow.next_offset
-                )
+                log.warning("queue moved", **self._where, offset=begin, to=flow.next_offset)
         if flow.health.failure is not None or self._trouble is not None:
             self._name_failure()
         return type(result) is Found and flow.next_offset == result.next_offset
@@ -224,7 +224,7 @@ class PullLoop:
         self._group.counts.damaged += 1
         log.error(
             "damaged record skipped",
-            group=self.group_name, topic=self.queue.topic, broker=self.queue.broker, queue=str(self.queue),
+            **self._where, topic=self.queue.topic, broker=self.queue.broker,
             offset=offset, to=to, reason=result.reason,
         )  # fmt: skip
 
@@ -256,10 +256,7 @@ class PullLoop:
             await self.progress.handed_over()
             start = doubt_settled(await self._find_start(), self.flow.doubted, is_back=self.flow.is_sent_back)
             if self.flow.stays_after_doubt(start.stored):
-                log.info(
-                    "position kept",
-                    group=self.group_name, queue=str(self.queue), offset=self.flow.next_offset, reason=start.reason,
-                )  # fmt: skip
+                log.info("position kept", **self._where, offset=self.flow.next_offset, reason=start.reason)
                 return
             trouble = "queue not begun"
             if not await self.progress.begin(start.offset, start.stored):
@@ -273,10 +270,7 @@ class PullLoop:
         self._offsets.begin(self.queue, start.offset, stored=start.stored)
         self.lost = 0
         self._name_failure()
-        log.info(
-            "queue positioned",
-            group=self.group_name, queue=str(self.queue), offset=start.offset, reason=start.reason,
-        )  # fmt: skip
+        log.info("queue positioned", **self._where, offset=start.offset, reason=start.reason)
 
     def _name_failure(self) -> None:
         """Log on entering and on leaving the failing state, not while in it."""
@@ -287,17 +281,17 @@ class PullLoop:
         if trouble is None:
             # Of a queue that has begun at last it is said where it begins.
             told = log.debug if self._trouble in {"broker away", "queue not begun"} else log.info
-            told("pull recovered", group=self.group_name, queue=str(self.queue))
+            told("pull recovered", **self._where)
         elif trouble == "broker away":
-            log.debug("pull failed", group=self.group_name, queue=str(self.queue), reason=flow.failure)
+            log.debug("pull failed", **self._where, reason=flow.failure)
         elif trouble == "record damaged":
             log.error(
                 trouble,
-                group=self.group_name, topic=self.queue.topic, broker=self.queue.broker, queue=str(self.queue),
+                **self._where, topic=self.queue.topic, broker=self.queue.broker,
                 offset=flow.next_offset, reason=flow.failure, then="skip" if flow.damage.skips else "hold",
             )  # fmt: skip
         else:
-            log.warning(trouble, group=self.group_name, queue=str(self.queue), reason=flow.failure)
+            log.warning(trouble, **self._where, reason=flow.failure)
         self._trouble = trouble
 
     def reset(self, offset: int) -> None:

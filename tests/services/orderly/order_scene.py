@@ -27,6 +27,7 @@ from framework.services.call.deliver import DeliveryHooks, Rules
 from framework.services.crew.run import MessageCounts
 from framework.services.orderly.crew import Orderly
 from framework.services.orderly.desk import Desk, InOrder
+from framework.services.orderly.ends import OrderlyOutcomes
 from framework.services.queue.position import StartingPoint
 from framework.services.queue.pull import PullLoop
 from framework.services.recurring import Recurring
@@ -95,9 +96,10 @@ class Scene:
         self.tree = TaskTree(lambda name, error: pytest.fail(f"{name}: {error!r}"))
         self.pulls: dict[MessageQueue, PullLoop] = {}
         self.leases: dict[MessageQueue, OrderLease] = {}
+        ends = OrderlyOutcomes(self, max_retries, brokers=self, reports=self, chance=EvenChance())
         self.orderly = Orderly(
-            "inventory", size, max_retries=max_retries, stuck_after_ms=stuck_after_ms, brokers=self, reports=self,
-            side=self, counts=self.counts, clock=self.clock, workers=self.workers, chance=EvenChance(), tree=self.tree,
+            "inventory", size, ends, stuck_after_ms=stuck_after_ms, clock=self.clock, workers=self.workers,
+            tree=self.tree,
         )  # fmt: skip
 
     def take(self, queue: MessageQueue = Q1) -> PullLoop:
