@@ -16,7 +16,7 @@ from framework.errors import ConfigurationError, Findings
 from framework.hooks.host import PluginHost
 from framework.model.durations import to_ms
 from framework.model.message import Message
-from framework.model.snapshot import Snapshot
+from framework.model.snapshot import LoopSnapshot, Snapshot
 from framework.net.library_logs import log_as_a_library
 from framework.net.real_world import real_world
 from framework.net.task_tree import TaskTree
@@ -31,9 +31,10 @@ from framework.runtime.engine_groups import EngineGroups, groups_of_engines
 from framework.runtime.group.group import ConsumerGroup
 from framework.runtime.group.subscribing import asked_by, check_open, with_consumer, without_topic
 from framework.runtime.life import Life
+from framework.runtime.logs.streams import lost_lines
 from framework.runtime.membership import Membership
 from framework.runtime.report.counting import EngineFigures
-from framework.runtime.report.observe import idle_ms, picture, total
+from framework.runtime.report.observe import group_picture, idle_ms, total
 from framework.runtime.report.stalls import StallWatch
 from framework.runtime.reports import OnEvent, Reports
 from framework.runtime.tracing import close_traces, start_traces
@@ -332,14 +333,35 @@ class App:
 
     def snapshot(self) -> Snapshot:
         """The state of the application now."""
-        membership = self._membership
-        joining = membership.joining
-        return picture(
-            self.settings, self.member, self._groups, membership.budget, self._clock,
-            is_ready=self.is_ready, started_ms=self._started_ms, dormant=membership.dormant.names,
-            calls=self.plugins.calls, held_back=joining.held, host=joining.host, session=joining.session,
-            engines=self._engines.pictures(self._figures), figures=self._figures, failed_loops=membership.failed_loops,
-        )  # fmt: skip
+        membership, settings, calls = self._membership, self.settings, self.plugins.calls
+        of_group = self._figures.of
+        return Snapshot(
+            name=settings.app.name,
+            member=self.member,
+            is_ready=self.is_ready,
+            groups=tuple(
+                group_picture(group, settings.consumer(name), self._clock, of_group(name))
+                for group in self._groups
+                for name in [group.plan.own_name]
+            ),
+            budget_used=membership.budget.used,
+            budget_limit=membership.budget.limit,
+            name_servers=tuple(settings.cluster.name_servers),
+            started_ms=self._started_ms,
+            dormant=membership.dormant.names,
+            hook_failures=dict(calls.failures),
+            slow_hooks=dict(calls.slow),
+            engines=self._engines.pictures(self._figures),
+            clock=self._clock.picture(),
+            held_back=dict(membership.joining.held),
+            host=membership.joining.host,
+            session=membership.joining.session,
+            lost_lines=lost_lines(),
+            failed_loops=tuple(
+                LoopSnapshot(name, each.count, each.reason, stands_back=each.standing_back > 0)
+                for name, each in membership.failed_loops.items()
+            ),
+        )
 
     def __repr__(self) -> str:
         return f"<App {self.settings.app.name} {self.member}: {len(self._groups)} groups>"

@@ -17,7 +17,7 @@ from framework.errors import ConfigurationError, nearest
 from framework.net.task_tree import LoopFailures, TaskTree
 from framework.ports import World
 from framework.runtime.build import connect
-from framework.runtime.build.connect import heartbeat_of
+from framework.runtime.build.connect import heartbeat_of, profile_of
 from framework.runtime.dormant import Dormant
 from framework.runtime.filtering import refuse_filters
 from framework.runtime.gates import Gates
@@ -26,10 +26,9 @@ from framework.runtime.group.plan import GroupPlan
 from framework.runtime.group.subscribing import changed, dated
 from framework.runtime.joining import Joining
 from framework.runtime.reports import Reports
-from framework.runtime.watching import start_census, start_clocks, start_rooms, start_standstill
 from framework.services.call.resources import Values
 from framework.services.census import CensusLoop
-from framework.services.clocks import AlignedClock
+from framework.services.clocks import AlignedClock, ClockLoop
 from framework.services.heartbeat import HeartbeatLoop
 from framework.services.room_watch import RoomWatch
 from framework.services.standstill import Standstill
@@ -106,15 +105,23 @@ class Membership:
 
     async def introduce(self, more_topics: Sequence[str], patience: connect.Patience) -> None:
         """Find the brokers and say who we are, before the first rebalance. What fails is tried again by the loops."""
-        cluster, tree = self.cluster, self._tree
+        cluster, tree, chance = self.cluster, self._tree, self._world.chance
         await connect.find_brokers(cluster, [group.plan for group in self.groups], more_topics)
-        await start_clocks(self._clock, self.groups, cluster, self._world, tree)
+        clocks = ClockLoop(self._clock, cluster.inquiries)
+        await clocks.ask()
+        for group in self.groups:  # what they say of themselves is dated by the brokers' time
+            group.plan = dated(group.plan, self._clock.now_ms())
+            group.subscriptions = group.plan.wanted
+        supervise(tree, "clocks", clocks.run, chance)
         await refuse_filters([group.plan for group in self.groups], cluster, self.member, tree)
         with patience.paused():
             self.groups, held = await self.joining.look_around(cluster, self.groups, self.member)
-        self._rooms = await start_rooms(lambda: self.groups, cluster, self._world, tree)
+        self._rooms = RoomWatch(cluster.retry_rooms, self._sending_back, chance)
+        await self._rooms.refuse()
+        cluster.routes.on_change(lambda _: self._rooms.soon())
+        supervise(tree, "retry queues", self._rooms.run, chance)
         self.joining.start_held(held, self._join_late, tree)
-        supervise(tree, "heartbeats", self.heartbeats.run, self._world.chance)
+        supervise(tree, "heartbeats", self.heartbeats.run, chance)
         if cluster.brokers.addresses():
             try:
                 async with asyncio.timeout(self._settings.cluster.request_timeout / 1000):
@@ -128,11 +135,24 @@ class Membership:
             self._start(group)
         self.dormant.join = self.join
         Gates(self.dormant, values, self._world.workers).start(self._tree)
-        self._standstill = start_standstill(lambda: self.groups, self.cluster, self._world, self._tree)
+        self._standstill = Standstill(
+            lambda: [(group.plan.own_name, group) for group in self.groups], self.cluster.brokers, self._world.clock
+        )
+        supervise(self._tree, "standstill", self._standstill.run, self._world.chance)
+
+    def _sending_back(self) -> list[tuple[str, tuple[str, ...]]]:
+        """The groups that send failed messages back, and their topics: broadcasting ones do not."""
+        return [(each.plan.name, tuple(each.subscriptions)) for each in self.groups if not each.plan.broadcasting]
 
     def _start(self, group: ConsumerGroup) -> None:
         group.start()
-        self._censuses.append(start_census(group, self.member, self.cluster, self._world, self._tree))
+        plan, inquiries = group.plan, self.cluster.inquiries
+        census = CensusLoop(
+            plan.name, plan.subscriptions[0].topic, self.member, lambda: profile_of(group.plan), inquiries,
+            self._world.clock, members=lambda: group.rebalance.members,
+        )  # fmt: skip
+        supervise(self._tree, f"census {plan.name}", census.run, self._world.chance)
+        self._censuses.append(census)
 
     def join(self, plan: GroupPlan) -> None:
         """Have a group join that was kept back until now."""
@@ -228,7 +248,7 @@ class Membership:
     def disconnected(self, address: str) -> None:
         self._unheard.pop(address, None)
         for group in self.groups:
-            group.kind.crew.connection_lost(address)
+            group.kind.crew.leases.connection_lost(address)
 
     def _routes_changed(self, topic: str) -> None:
         for group in self.groups:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from framework.core.order_lease import OrderLease
 from framework.model.queue import MessageQueue
+from framework.runtime.group.broadcasting import NoLeases
 from framework.runtime.group.crews import Crews
 from framework.runtime.group.parts import GroupParts
 from framework.runtime.group.plan import GroupPlan, Handling
@@ -17,6 +17,8 @@ from framework.services.supervise import supervise
 
 class Concurrent:
     """One per group that is not orderly; its counterpart is `Ordering`, with the same methods."""
+
+    leases = NoLeases()
 
     def __init__(self, parts: GroupParts, decide: Decide) -> None:
         plan, world, tree = parts.plan, parts.world, parts.tree
@@ -87,12 +89,6 @@ class Concurrent:
     def connection_made(self) -> None:
         """A broker is there (again): what could be sent nowhere is sent at once."""
         self._settler.hurry()
-
-    def connection_lost(self, address: str) -> None:
-        """Nothing is lost with it."""
-
-    def lease_of(self, queue: MessageQueue) -> OrderLease | None:
-        return None
 
     def __repr__(self) -> str:
         return f"<Concurrent {self._crews} {self._settler}>"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from framework.core.order_lease import OrderLease
 from framework.core.queue_flow import QueueState
 from framework.model.queue import MessageQueue
 from framework.runtime.group.broadcasting import NoLeases
@@ -39,14 +38,14 @@ class Ordering:
             plan.name, plan.settings.concurrency, ends, stuck_after_ms=plan.settings.stuck_after, clock=world.clock,
             workers=world.workers, tree=parts.tree, listeners=plan.listeners,
         )  # fmt: skip
-        self._leases = (
+        self.leases = (
             LeaseLoop(plan.name, parts.member, cluster.brokers, world.clock, granted=self._granted, lost=self._lost)
             if plan.needs_locks
             else NoLeases()
         )
 
     def start(self) -> None:
-        supervise(self._parts.tree, f"leases {self._parts.plan.name}", self._leases.run, self._parts.world.chance)
+        supervise(self._parts.tree, f"leases {self._parts.plan.name}", self.leases.run, self._parts.world.chance)
 
     def adopt(self, plan: GroupPlan, size: int) -> None:
         """Run at most `size` handlers at once from now on, none where the group is paused."""
@@ -61,7 +60,7 @@ class Ordering:
 
     def own(self, pull: PullLoop, handling: Handling) -> None:
         """A queue is ours to claim; its flow begins once it is locked."""
-        self._crew.take(pull, self._leases.claim(pull.queue), handling.in_order)
+        self._crew.take(pull, self.leases.claim(pull.queue), handling.in_order)
 
     def not_success(self, *_: object) -> None:
         raise AssertionError("an orderly queue's worker decides about its messages itself")
@@ -80,7 +79,7 @@ class Ordering:
         """Unlock the queue. Where a handler still runs, the lock is left to run out: the next owner begins a minute
         later, not beside it.
         """
-        await self._leases.release(queue, unlock=not self._crew.is_busy(queue))
+        await self.leases.release(queue, unlock=not self._crew.is_busy(queue))
         self._crew.leave(queue)
 
     # What holds messages up
@@ -92,18 +91,11 @@ class Ordering:
 
     def blocked_because(self, pull: PullLoop) -> str | None:
         if pull.flow.state is QueueState.CLAIMED:
-            return self._leases.waits_because(pull.queue) or "waits for its lock"
+            return self.leases.waits_because(pull.queue) or "waits for its lock"
         return self._crew.blocked_because(pull.queue)
 
     def connection_made(self) -> None:
         """Nothing waits for it."""
-
-    def connection_lost(self, address: str) -> None:
-        """A broker may have been restarted, and have forgotten who holds which queue."""
-        self._leases.connection_lost(address)
-
-    def lease_of(self, queue: MessageQueue) -> OrderLease | None:
-        return self._leases.of(queue)
 
     # Locks come and go
 
@@ -128,4 +120,4 @@ class Ordering:
             pull.quiet.ring()
 
     def __repr__(self) -> str:
-        return f"<Ordering {self._crew} {self._leases}>"
+        return f"<Ordering {self._crew} {self.leases}>"

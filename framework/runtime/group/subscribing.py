@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from framework.declare import Consumer
 from framework.declare.resources import Resource, in_order
 from framework.errors import ConfigurationError, nearest
 from framework.model.namespaces import wrap
-from framework.model.subscription import Subscription
 from framework.runtime.group.plan import GroupPlan
 from framework.services.call.resources import AnyResource, Values
 
@@ -60,18 +59,6 @@ def without_topic(consumers: Consumers, group: str, topic: str) -> Consumers:
 def dated(plan: GroupPlan, version: int) -> GroupPlan:
     """The plan with subscriptions of this version, by which brokers tell the newer one, before they hear of it."""
     return replace(plan, subscriptions=tuple(replace(each, version=version) for each in plan.subscriptions))
-
-
-class Subscribes(Protocol):
-    """A group, as far as its subscriptions go."""
-
-    plan: GroupPlan
-    subscriptions: dict[str, Subscription]
-
-
-def redate(group: Subscribes, version: int) -> None:
-    group.plan = dated(group.plan, version)
-    group.subscriptions = group.plan.wanted
 
 
 def changed(running: GroupPlan, plans: Sequence[GroupPlan], topic: str) -> GroupPlan:

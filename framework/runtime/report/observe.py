@@ -4,70 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from framework.core.budget import Budget
 from framework.core.queue_flow import QueueState
-from framework.hooks.calls import Calls
 from framework.model.allocation import Allocation
 from framework.model.rate import Rate
-from framework.model.snapshot import EngineSnapshot, GroupSnapshot, LoopSnapshot, QueueSnapshot, Snapshot
+from framework.model.snapshot import GroupSnapshot, QueueSnapshot
 from framework.model.subscription import Start
-from framework.net.task_tree import LoopFailures
 from framework.ports import Clock
 from framework.runtime.build.connect import consume_from
 from framework.runtime.group.group import ConsumerGroup
-from framework.runtime.logs.streams import lost_lines
-from framework.runtime.report.counting import EngineFigures
-from framework.services.clocks import AlignedClock
 from framework.services.crew.run import MessageCounts
 from framework.services.queue.pull import PullLoop
-from framework.settings.schema import AppSettings, ConsumerSettings
-
-
-def picture(
-    settings: AppSettings,
-    member: str,
-    groups: list[ConsumerGroup],
-    budget: Budget,
-    clock: AlignedClock,
-    *,
-    is_ready: bool,
-    started_ms: int,
-    dormant: tuple[str, ...] = (),
-    calls: Calls | None = None,
-    engines: tuple[EngineSnapshot, ...] = (),
-    figures: EngineFigures,
-    held_back: Mapping[str, int],
-    host: str,
-    session: str,
-    failed_loops: Mapping[str, LoopFailures],
-) -> Snapshot:
-    """The application as it is now."""
-    return Snapshot(
-        name=settings.app.name,
-        member=member,
-        is_ready=is_ready,
-        groups=tuple(
-            _group(group, settings.consumer(group.plan.own_name), clock, figures.of(group.plan.own_name))
-            for group in groups
-        ),
-        budget_used=budget.used,
-        budget_limit=budget.limit,
-        name_servers=tuple(settings.cluster.name_servers),
-        started_ms=started_ms,
-        dormant=dormant,
-        hook_failures=dict(calls.failures) if calls else {},
-        slow_hooks=dict(calls.slow) if calls else {},
-        engines=engines,
-        clock=clock.picture(),
-        held_back=dict(held_back),
-        host=host,
-        session=session,
-        lost_lines=lost_lines(),
-        failed_loops=tuple(
-            LoopSnapshot(name, each.count, each.reason, stands_back=each.standing_back > 0)
-            for name, each in failed_loops.items()
-        ),
-    )
+from framework.settings.schema import ConsumerSettings
 
 
 def total(each: Iterable[MessageCounts]) -> MessageCounts:
@@ -94,7 +41,7 @@ def _is_caught_up(group: ConsumerGroup) -> bool:
     return bool(flows) and not group.kind.crew.pending and is_handled
 
 
-def _group(
+def group_picture(
     group: ConsumerGroup, settings: ConsumerSettings, clock: Clock, figures: Mapping[str, float]
 ) -> GroupSnapshot:
     counts, now_ms = group.counts, clock.monotonic_ms()
@@ -156,7 +103,7 @@ def shown(settings: ConsumerSettings) -> dict[str, str]:
 
 
 def _queue(pull: PullLoop, group: ConsumerGroup, clock: Clock) -> QueueSnapshot:
-    flow, blocked, lease = pull.flow, group.blocked_because(pull), group.kind.crew.lease_of(pull.queue)
+    flow, blocked, lease = pull.flow, group.blocked_because(pull), group.kind.crew.leases.of(pull.queue)
     window = flow.window
     held = [chunk.messages for chunk in window.chunks if chunk.count]
     behind_ms = clock.now_ms() - clock.monotonic() * 1000

@@ -207,7 +207,7 @@ class Settler:
             )
         self._stuck[window] = count + (not job.backoff.failures), str(error)
         delay_ms = job.backoff.failed(self._chance.random())
-        if self._is_over(job):
+        if window.is_draining:  # its next owner is given the message again, and the handler runs once more
             self._give_up(job)
             return
         self._parked[job] = None
@@ -221,12 +221,6 @@ class Settler:
             self._give_up(job)
         else:
             self._enqueue(job)
-
-    @staticmethod
-    def _is_over(job: Parked) -> bool:
-        """The queue is being left. Its next owner is given the message again, and the handler runs once more."""
-        window: Window = job.chunk.window
-        return window.is_draining
 
     def _give_up(self, job: Parked) -> None:
         self._done_with(job)
