@@ -1,18 +1,37 @@
-"""Concurrent: how a group runs handlers that is not orderly, and what becomes of messages that fail. Wiring only."""
+"""Concurrent: how a group runs handlers that is not orderly, and what becomes of messages that fail.
+
+Tasks run async handlers, threads plain ones, and each handler of batches has a crew of its own. Each of these runs as
+many handlers at once as the group may.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
+
+import structlog
+
+from framework.core.expiry import Slot
 from framework.model.queue import MessageQueue
 from framework.runtime.group.broadcasting import NoLeases
-from framework.runtime.group.crews import Crews
 from framework.runtime.group.parts import GroupParts
 from framework.runtime.group.plan import GroupPlan, Handling
+from framework.runtime.report.stacks import place_of
+from framework.services.call.batch_calls import Batching
+from framework.services.crew.batches import BatchCrew
+from framework.services.crew.expiry import Expiry, WatchedCrew
+from framework.services.crew.tasks import Crew
+from framework.services.crew.threads import ThreadCrew
 from framework.services.outcome.outcomes import Decide, Outcomes
 from framework.services.outcome.retry_in_place import RetryInPlace
 from framework.services.outcome.settle import Settler
 from framework.services.outcome.unopened import Unopened
 from framework.services.queue.pull import PullLoop, TakesChunks
 from framework.services.supervise import supervise
+
+log = structlog.get_logger()
+
+PLACES_MAX = 5  # where some of them hang says where all do
 
 
 class Concurrent:
@@ -22,8 +41,20 @@ class Concurrent:
 
     def __init__(self, parts: GroupParts, decide: Decide) -> None:
         plan, world, tree = parts.plan, parts.world, parts.tree
-        self._parts, self._rooms = parts, parts.cluster.retry_rooms
-        self._crews = Crews(plan, parts.handlings.values(), world, tree, parts.reports.lines)
+        self._parts, self._name, self._world, self._tree = parts, plan.name, world, tree
+        self._size = plan.settings.concurrency
+        self._has_tasks = self._is_started = False
+        self._tasks = Crew(self._size, world.clock, self._employ)
+        self._threads = ThreadCrew(self._size, world.clock, world.workers)
+        self._batches: dict[Batching, BatchCrew] = {}
+        self._watched: list[WatchedCrew] = [self._tasks, self._threads]
+        """All of them; the expiry looks at what is in here."""
+        self.handlings_changed()
+        self._was_hanging = 0
+        self._expiry = Expiry(
+            plan.name, self._watched, world.clock, plan.expiry, plan.settings.timeout, self._looked, plan.listeners,
+            parts.reports.lines,
+        )  # fmt: skip
         self._settler = Settler(plan.name, plan.max_retries, parts.cluster.retry_copies, tree, world.chance)
         self._retries = RetryInPlace(plan.settings.concurrency, tree, world.clock, world.workers)
         self.not_success = Outcomes(
@@ -33,19 +64,43 @@ class Concurrent:
         ).not_success  # fmt: skip
 
     def start(self) -> None:
-        self._crews.start()
-        supervise(self._parts.tree, f"expiry {self._parts.plan.name}", self._crews.expiry.run, self._parts.world.chance)
+        self._is_started = True
+        if self._has_tasks:
+            self._employ(self._tasks.slots)
+        supervise(self._tree, f"expiry {self._name}", self._expiry.run, self._world.chance)
 
     def adopt(self, plan: GroupPlan, size: int) -> None:
-        """Run at most `size` handlers at once from now on, none where the group is paused."""
-        self._crews.adopt(plan, size)
-
-    def handlings_changed(self) -> None:
-        self._crews.serve(self._parts.handlings.values())
+        """Run so many handlers at once from now on (none, where the group is paused), each within this plan's limit."""
+        self._expiry.adopt(plan.expiry, plan.settings.timeout)
+        self._size = size
+        self._threads.resize(size)
+        for crew in self._batches.values():
+            crew.resize(size)
+        if self._has_tasks:
+            new = self._tasks.resize(size)
+            if self._is_started:  # else the start employs them, and a place would have two workers
+                self._employ(new)
 
     def of(self, handling: Handling) -> TakesChunks:
         """The crew that runs this handler."""
-        return self._crews.of(handling)
+        if handling.batching is not None:
+            return self._batches[handling.batching]
+        return self._tasks if handling.is_async else self._threads
+
+    def handlings_changed(self) -> None:
+        """Have a crew for each handling. Those that are gone keep theirs: what was begun may still end."""
+        world, had_tasks = self._world, self._has_tasks
+        for each in self._parts.handlings.values():
+            if each.batching is None:
+                self._has_tasks = self._has_tasks or each.is_async
+            elif each.batching not in self._batches:
+                crew = self._batches[each.batching] = BatchCrew(
+                    self._name, self._size, each.batching, clock=world.clock, workers=world.workers, tree=self._tree
+                )
+                self._watched.append(crew)
+        if self._is_started and self._has_tasks and not had_tasks:
+            self._employ(self._tasks.slots)
+            self._employ(self._tasks.resize(self._size))  # who is one too many by now leaves at his first step
 
     def own(self, pull: PullLoop, handling: Handling) -> None:
         """A queue is ours."""
@@ -77,18 +132,40 @@ class Concurrent:
 
     @property
     def hanging(self) -> int:
-        """Workers that are missing because handlers that timed out do not return."""
-        return self._crews.hanging
+        """Places that are empty because handlers that were given up do not end; nothing starts in them."""
+        return sum(crew.missing for crew in self._watched)
 
     def blocked_because(self, pull: PullLoop) -> str | None:
-        if self.hanging:
-            return f"{self.hanging} places are empty: handlers that were given up do not end"
+        if hanging := self.hanging:
+            return f"{hanging} places are empty: handlers that were given up do not end"
         stuck = self._settler.stuck_because(pull.flow.window)
-        return stuck or self._rooms.complaint(self._parts.plan.name, pull.queue.broker)
+        return stuck or self._parts.cluster.retry_rooms.complaint(self._name, pull.queue.broker)
 
     def connection_made(self) -> None:
         """A broker is there (again): what could be sent nowhere is sent at once."""
         self._settler.hurry()
 
+    # Crews
+
+    def _looked(self) -> None:
+        """After each expiry, and while places are empty: say so on entering and on leaving that state."""
+        hanging = self.hanging
+        if hanging and not self._was_hanging:
+            slots = [slot for crew in self._watched for slot in crew.fenced]
+            log.error(
+                "handlers hung",
+                group=self._name, missing=hanging, hanging=len(slots),
+                places=[place_of(slot.worker) for slot in slots[:PLACES_MAX]],
+                remedy="`places` shows where they hang; handlers that return free their workers",
+            )  # fmt: skip
+        elif self._was_hanging and not hanging:
+            log.info("handlers recovered", group=self._name)
+        self._was_hanging = hanging
+
+    def _employ(self, slots: Iterable[Slot]) -> None:
+        for slot in slots:
+            supervise(self._tree, f"worker {self._name}", partial(self._tasks.work, slot), self._world.chance)
+
     def __repr__(self) -> str:
-        return f"<Concurrent {self._crews} {self._settler}>"
+        crews = [self._tasks, self._threads, *self._batches.values()]
+        return f"<Concurrent {self._name}: {crews} {self._settler}>"

@@ -1,4 +1,4 @@
-"""Crews: how many handlers run at once, whenever that was said."""
+"""Concurrent groups: how many handlers run at once, whenever that was said."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from framework.core.retry import decide
 from framework.hooks.listeners import NO_LISTENERS
 from framework.net.real_world import real_world
 from framework.net.task_tree import TaskTree
-from framework.runtime.group.crews import Crews
+from framework.runtime.group.concurrent import Concurrent
 from framework.settings.schema import ConsumerSettings
 
 
@@ -24,18 +25,21 @@ def test_a_changed_size_is_the_number_of_workers(size: int, *, is_started: bool)
         handling = SimpleNamespace(batching=None, is_async=True)
         plan: Any = SimpleNamespace(
             name="billing", settings=ConsumerSettings(concurrency=2, timeout=None), expiry=None, listeners=NO_LISTENERS,
-            handling={"orders": handling},
+            max_retries=16,
         )  # fmt: skip
         tree = TaskTree(on_error=lambda *_: None)
-        before = len(asyncio.all_tasks())
-        crews = Crews(plan, plan.handling.values(), real_world(), tree)
+        parts: Any = SimpleNamespace(
+            plan=plan, world=real_world(), tree=tree, handlings={"orders": handling}, counts=None,
+            cluster=SimpleNamespace(retry_copies=None), reports=SimpleNamespace(lines=None),
+        )  # fmt: skip
+        crews = Concurrent(parts, decide)
         if is_started:
             crews.start()
         crews.adopt(plan, size)
         if not is_started:
             crews.start()
         await asyncio.sleep(0.05)
-        employed = len(asyncio.all_tasks()) - before
+        employed = sum(task.get_name() == "worker billing" for task in asyncio.all_tasks())
         await tree.close()
         return employed
 
