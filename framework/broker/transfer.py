@@ -1,4 +1,4 @@
-"""Topics with their messages, to a file and back: out of a store that is whole, out of a damaged one, into another.
+"""Topics with their messages, to a file and back: out of one store, into another.
 
 The file is lines of JSON with records between them, each as a pull's answer carries it (its own length comes first):
 
@@ -14,7 +14,6 @@ What is brought in gets new offsets and a new store time; bodies, properties, ke
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,14 +22,12 @@ from zlib import crc32
 
 from framework.broker.filters import tag_hash
 from framework.broker.sending import key_hashes
-from framework.broker.store import salvage
-from framework.broker.store.database import Database, lock_folder
+from framework.broker.store.database import Database
 from framework.broker.store.log import Log
 from framework.broker.store.queues import Queues
 from framework.broker.store.topics import Topic, load_topics
-from framework.broker.store.trouble import explained
 from framework.broker.topic_rules import NOT_SENDABLE
-from framework.errors import ConfigurationError, FrameworkError, RecordDamaged, StoreError, shorten
+from framework.errors import ConfigurationError, RecordDamaged, StoreError, shorten
 from framework.model.message import TAGS
 from framework.wire.stored import Record, decode_records
 
@@ -40,7 +37,6 @@ _END = bytes(4)
 _READ_COUNT, _READ_BYTES = 500, 4 * 1024 * 1024
 _LINE_BYTES_MAX = 64 * 1024
 _RECORD_BYTES_MAX = 64 * 1024 * 1024
-_BROKER = "broker-a"
 
 Advance = Callable[[int, int], None]
 """Hears how far it is: done, and in all."""
@@ -53,7 +49,7 @@ class TransferCounts:
     topics: int = 0
     messages: int = 0
     expected: int = 0
-    """How many there should be; salvage reckons them from the offsets that it found."""
+    """How many there are to write."""
     left_out: dict[str, int] = field(default_factory=dict)
 
 
@@ -125,75 +121,6 @@ def export(database: Database, stream: BinaryIO, *, only: frozenset[str], advanc
         out.put(_END)
     out.end(counts.messages)
     return counts
-
-
-def export_salvaged(folder: Path, stream: BinaryIO, *, only: frozenset[str], advance: Advance) -> TransferCounts:
-    """Write what can be found in a damaged store; nothing in its folder is touched."""
-    lock = lock_folder(folder)
-    try:
-        pages = salvage.Pages(folder)
-        try:
-            return _salvaged(pages, salvage.known_queues(folder), stream, only, advance)
-        finally:
-            pages.close()
-    except OSError as error:
-        raise StoreError(f"data folder {folder}: {explained(error)}") from error
-    finally:
-        os.close(lock)
-
-
-def _salvaged(
-    pages: salvage.Pages,
-    known: dict[int, salvage.Known] | None,
-    stream: BinaryIO,
-    only: frozenset[str],
-    advance: Advance,
-) -> TransferCounts:
-    found: dict[int, salvage.Row] = {}
-    for row in salvage.rows(pages):
-        queue = None if known is None else known.get(row.queue)
-        is_gone = row.offset < queue.low if queue is not None else known is not None and not pages.has_log
-        # Of two versions the later one is the message; an earlier one is what a page held before.
-        if not is_gone and (row.message not in found or row.place > found[row.message].place):
-            found[row.message] = row
-        advance(row.page, pages.count)
-    counts = TransferCounts()
-    sections: dict[tuple[str, str], list[tuple[salvage.Row, int]]] = {}
-    ends: dict[int, tuple[int, int]] = {}
-    for message in sorted(found):
-        row = found[message]
-        queue = None if known is None else known.get(row.queue)
-        if queue is None:
-            record = _sound(salvage.record(pages, row))
-            queue = salvage.Known(_BROKER, record.topic if record else "", record.queue_id if record else 0, row.offset)
-        if _is_chosen(queue.topic, only):
-            sections.setdefault((queue.broker, queue.topic), []).append((row, queue.number))
-            ends[row.queue] = (ends.get(row.queue, (queue.low, 0))[0], row.offset + 1)
-        elif queue.topic in NOT_SENDABLE:
-            counts.left_out[queue.topic] = counts.left_out.get(queue.topic, 0) + 1
-    counts.expected = sum(end - low for low, end in ends.values())
-    out = _Out(stream)
-    out.line({"format": FORMAT, "version": VERSION})
-    for (broker, topic), rows in sorted(sections.items()):
-        numbers = max(number for _, number in rows) + 1
-        out.begin(ExportSection(broker, Topic(name=topic, read_queues=numbers, write_queues=numbers)))
-        counts.topics += 1
-        for row, _ in rows:
-            data = salvage.record(pages, row)
-            if _sound(data) is not None:
-                out.put(data)
-                counts.messages += 1
-        out.put(_END)
-    out.end(counts.messages)
-    return counts
-
-
-def _sound(data: bytes) -> Record | None:
-    try:
-        (record,) = decode_records(data)
-    except FrameworkError:
-        return None
-    return record
 
 
 def _is_chosen(topic: str, only: frozenset[str]) -> bool:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from framework.cli import output
 from framework.cli.exit_codes import ExitCode
@@ -23,9 +24,10 @@ if TYPE_CHECKING:
 _GROUP = 500
 
 
-def take_out(file: Path, folder: Path, only: frozenset[str], *, is_salvage: bool) -> ExitCode:
+def take_out(file: Path, folder: Path, only: frozenset[str]) -> ExitCode:
     """Topics of the folder, into a new file."""
     from framework.broker import transfer
+    from framework.broker.store.database import open_folder
 
     if not folder.is_dir():
         raise StoreError(f"data folder {folder}: there is none")
@@ -33,39 +35,23 @@ def take_out(file: Path, folder: Path, only: frozenset[str], *, is_salvage: bool
     progress = ProgressLine("exporting")
     try:
         draft.unlink(missing_ok=True)  # what a killed export left, with whatever mode it had
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as stream:
-            if is_salvage:
-                counts = transfer.export_salvaged(folder, stream, only=only, advance=progress.advance)
-            else:
-                counts = _export_whole(folder, stream, only, progress)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "wb") as stream, closing(open_folder(folder)) as database:
+            counts = transfer.export(database, stream, only=only, advance=progress.advance)
         draft.replace(file)
     except RecordDamaged as error:
-        raise StoreError(f"{error.reason}; --salvage exports the rest") from error
+        raise StoreError(f"{error.reason}; --topic exports the others") from error
     except OSError as error:
         raise StoreError(f"{file}: {error.strerror or error}") from error
     finally:
         progress.end()
         draft.unlink(missing_ok=True)
-    output.say(_summary(counts, is_salvage=is_salvage))
+    output.say(_summary(counts))
     return ExitCode.CLEAN
 
 
-def _export_whole(folder: Path, stream: BinaryIO, only: frozenset[str], progress: ProgressLine) -> TransferCounts:
-    from framework.broker import transfer
-    from framework.broker.store.database import open_folder
-
-    database = open_folder(folder)
-    try:
-        return transfer.export(database, stream, only=only, advance=progress.advance)
-    finally:
-        database.close()
-
-
-def _summary(counts: TransferCounts, *, is_salvage: bool) -> str:
+def _summary(counts: TransferCounts) -> str:
     line = f"exported: topics={counts.topics} messages={counts.messages}"
-    if is_salvage:
-        share = counts.messages / counts.expected if counts.expected else 1.0
-        line += f" expected={counts.expected} share={share:.2%}"
     if waiting := sum(counts.left_out.values()):
         line += f" left_out={waiting} (on the schedule of delays, where a delivered message stays until it is too old)"
     return line

@@ -1,4 +1,4 @@
-"""Damage at rest: never a wrong body, an error that names what is damaged, and what salvage brings back.
+"""Damage at rest: never a wrong body, but an error that names what is damaged.
 
 The full figures (`make slow PART=flips`) are 10,000 flipped bits and 1,000 lost ends.
 """
@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from framework.broker.store import salvage
 from framework.errors import RecordDamaged
 from tests.broker.flips import damage_often
 from tests.broker.store_lab import folder_lab
@@ -25,7 +24,7 @@ def test_a_flipped_bit_never_makes_a_wrong_body(folder: Path) -> None:
 
     assert not any(counts[what] for what in WRONG), counts
     assert counts["named"] > 300
-    assert counts["rows salvaged"] >= 0.98 * counts["rows"] > counts["rows read"]
+    assert counts["rows read"] > 75_000, "of a hundred thousand: what is whole is still served"
 
 
 def test_a_lost_end_never_makes_a_wrong_body(folder: Path) -> None:
@@ -44,22 +43,6 @@ def test_the_error_names_the_message(tmp_path: Path) -> None:
     with pytest.raises(RecordDamaged, match=r"message 1 of t@broker-a:1 is damaged"):
         lab.texts("t", 1, 1)
     assert [b"text 2"] == lab.texts("t", 1, 2)
-    lab.store.close()
-
-
-def test_salvage_reads_the_write_ahead_log_too_and_changes_nothing(tmp_path: Path) -> None:
-    lab = folder_lab(tmp_path)
-    for i in range(20):
-        lab.write("t", 0, b"%d" % i + b"x" * 5000)
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert len(before["broker.db-wal"]) > 100_000
-
-    pages = salvage.Pages(tmp_path)
-    offsets = {row.offset for row in salvage.rows(pages)}
-    pages.close()
-
-    assert set(range(20)) == offsets
-    assert before == {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     lab.store.close()
 
 

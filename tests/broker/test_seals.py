@@ -123,7 +123,7 @@ def test_what_no_single_bit_explains_is_refused_by_name(tmp_path: Path, statemen
     connection.commit()
     connection.close()
 
-    with pytest.raises(StoreError, match=r"table of (offsets|resets): row .* is not what its check says.*--salvage"):
+    with pytest.raises(StoreError, match=r"table of (offsets|resets): row .* is not what its check says.*restore"):
         open_folder(tmp_path)
 
 

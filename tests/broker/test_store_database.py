@@ -100,7 +100,7 @@ def test_a_flipped_bit_in_the_header_is_called_damage_and_nobody_s_version(tmp_p
             (tmp_path / name).unlink(missing_ok=True)
 
     assert {60, 68} <= {byte & ~3 for byte in said.values()}
-    assert [] == [(byte, text) for text, byte in said.items() if "--salvage" not in text or "newer" in text]
+    assert [] == [(byte, text) for text, byte in said.items() if "restore the folder" not in text or "newer" in text]
 
 
 @pytest.mark.parametrize("is_gone", [False, True])

@@ -159,7 +159,7 @@ def test_the_system_s_errors_come_with_the_way_out(number: int, remedy: str) -> 
         ("SQLITE_FULL", "make room"),
         ("SQLITE_IOERR_WRITE", "limit on file sizes"),
         ("SQLITE_READONLY_DBMOVED", "make both writable"),
-        ("SQLITE_CORRUPT_INDEX", "--salvage"),
+        ("SQLITE_CORRUPT_INDEX", "restore the folder"),
         ("SQLITE_MISMATCH", "words"),
     ],
 )

@@ -17,7 +17,7 @@ from pathlib import Path
 import structlog
 
 from framework.broker.store import seals
-from framework.broker.store.trouble import SALVAGE, explained
+from framework.broker.store.trouble import RESTORE, explained
 from framework.errors import StoreError
 from framework.marks import safeguard
 
@@ -115,7 +115,7 @@ def open_folder(folder: Path, *, is_relaxed: bool = False) -> Database:
             # Said before anything is closed: files that have run out are noticed by another try.
             raise StoreError(f"data folder {folder}: {FILE_NAME} cannot be opened: {explained(error)}") from error
         except UnicodeDecodeError as error:  # SQLite quotes what is damaged
-            raise StoreError(f"{path}: not a readable database; {SALVAGE}") from error
+            raise StoreError(f"{path}: not a readable database; {RESTORE}") from error
         undo.pop_all()
     return Database(writing, reading, place=str(path), commits_inline=False, lock=lock)
 
@@ -207,7 +207,7 @@ def _check_file(file: int, path: Path) -> None:
     else:
         is_whole = not begin
     if not is_whole:
-        raise StoreError(f"{path}: not a readable database; {SALVAGE}, or name another folder")
+        raise StoreError(f"{path}: not a readable database; {RESTORE}, or name another folder")
 
 
 def _set_up(connection: sqlite3.Connection, *, is_relaxed: bool = False) -> None:
@@ -232,7 +232,7 @@ def _prepare(connection: sqlite3.Connection, place: str, *, is_relaxed: bool = F
         if not is_empty and wrong_bits == 1 and _is_ours(connection):
             raise StoreError(
                 f"{place}: damaged: one bit of its header is wrong, which says application {application:#x} and "
-                f"schema {version} while its tables are ours of schema {SCHEMA_VERSION}; {SALVAGE}"
+                f"schema {version} while its tables are ours of schema {SCHEMA_VERSION}; {RESTORE}"
             )
         if not is_empty and application != APPLICATION_ID:
             raise StoreError(f"{place}: a SQLite file, but not a broker's; name another folder")
@@ -251,7 +251,7 @@ def _prepare(connection: sqlite3.Connection, place: str, *, is_relaxed: bool = F
                 place=place, table=mended.table, row=mended.row, remedy="check this machine's disk and memory",
             )  # fmt: skip
     except ValueError as error:
-        raise StoreError(f"{place}: damaged ({error}); {SALVAGE}") from error
+        raise StoreError(f"{place}: damaged ({error}); {RESTORE}") from error
     except sqlite3.Error as error:
         raise StoreError(f"{place}: {_what(error)} ({explained(error)})") from error
 

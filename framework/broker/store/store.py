@@ -10,7 +10,7 @@ from framework.broker.store.database import Database
 from framework.broker.store.log import Log
 from framework.broker.store.queues import Queues
 from framework.broker.store.sweep import Sweep
-from framework.broker.store.trouble import SALVAGE, explained
+from framework.broker.store.trouble import RESTORE, explained
 from framework.broker.store.values import NamedValues
 from framework.broker.store.writer import Writer
 from framework.errors import StoreError
@@ -44,7 +44,7 @@ class Store:
             raise StoreError(f"{database.place}: cannot be read ({explained(error)})") from error
         except (TypeError, ValueError) as error:  # a flipped bit made a column something else
             database.close()
-            raise StoreError(f"{database.place}: damaged ({error}); {SALVAGE}") from error
+            raise StoreError(f"{database.place}: damaged ({error}); {RESTORE}") from error
 
     def disk_ratio(self) -> float:
         """How full the disk is that the store lies on; 0 for one in memory.

@@ -6,7 +6,7 @@ import errno
 import os
 import sqlite3
 
-SALVAGE = "recover what can be read with `framework-app broker export --salvage`, or restore the folder from a copy"
+RESTORE = "restore the folder from a copy, or recover what can be read as docs/broker.md says"
 
 # What reading a damaged file raises: SQLite's errors may quote the damage, which may not be text.
 DAMAGE = (sqlite3.Error, UnicodeDecodeError)
@@ -23,8 +23,8 @@ _ADVICE = {
     "SQLITE_READONLY": "the folder or the file is read-only: make both writable",
     "SQLITE_READONLY_DIRECTORY": "the folder is read-only: make it writable",
     "SQLITE_PERM": "no permission to open the file: change its owner to this user",
-    "SQLITE_CORRUPT": SALVAGE,
-    "SQLITE_NOTADB": SALVAGE,
+    "SQLITE_CORRUPT": RESTORE,
+    "SQLITE_NOTADB": RESTORE,
 }
 
 

@@ -3,8 +3,8 @@
 Topics and groups are created on first use. With --data, messages are kept (SQLite; a send is acknowledged after the
 commit); with --memory, they are gone at exit. It listens on 127.0.0.1; another address (--bind) needs --auth.
 
-  framework-app broker export FILE --data DIR [--topic T] [--salvage]   write topics and their messages to a file
-  framework-app broker import FILE --data DIR                           read them into another store
+  framework-app broker export FILE --data DIR [--topic T]   write topics and their messages to a file
+  framework-app broker import FILE --data DIR               read them into another store
 """
 
 from __future__ import annotations
@@ -54,7 +54,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_exporting(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--topic", metavar="T", action="append", help="export: this topic only; repeatable")
-    parser.add_argument("--salvage", action="store_true", help="export: what can still be read from a damaged store")
 
 
 def _add_serving(parser: argparse.ArgumentParser) -> None:
@@ -157,7 +156,7 @@ def execute(arguments: argparse.Namespace) -> int:
         raise ConfigurationError(f"broker {action}: needs a FILE: framework-app broker {action} FILE")
     if action == "import":
         return transfer.bring_in(file, folder)
-    return transfer.take_out(file, folder, frozenset(arguments.topic or ()), is_salvage=arguments.salvage)
+    return transfer.take_out(file, folder, frozenset(arguments.topic or ()))
 
 
 def _refuse(arguments: argparse.Namespace, add: Callable[[argparse.ArgumentParser], None], reason: str) -> None:
