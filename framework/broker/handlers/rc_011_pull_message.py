@@ -1,11 +1,11 @@
 """PULL_MESSAGE (11): messages of one queue from an offset on, or a hold until one comes.
 
-Differences: a hold ends exactly at its deadline, or at once where that is 0; RocketMQ looks every 5 s, so it answers
-up to 5 s late, and sooner than asked (with 20) a pull behind which messages came that its filter does not let through.
-A message ends a hold also where longPollingEnable is off. There is no slave to suggest. Class filters are refused with
-23. SQL92 is on as delivered, where a stock broker's is off. A damaged message is answered with 1 and its name, again
-and again, for RocketMQ would serve its bytes. Held pulls are answered at once when their group is reset, and the commit
-that rides on the pull which takes the reset counts no more, where RocketMQ lets it overwrite the new offset.
+Differences: a hold ends exactly at its deadline, or at once if that is 0. RocketMQ looks every 5 s: it answers up to 5
+s late, and it answers a pull early (with 20) if messages came that its filter does not let through. A message ends a
+hold also with longPollingEnable off. There is no slave to suggest. Class filters are refused with 23. SQL92 is on by
+default, where a stock broker's is off. A damaged message is answered with 1 and its name, each time; RocketMQ would
+serve its bytes. A reset of the group answers its held pulls at once, and the commit that comes with the pull that takes
+the reset is ignored; RocketMQ lets it overwrite the new offset.
 """
 
 from __future__ import annotations

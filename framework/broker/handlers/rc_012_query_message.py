@@ -1,7 +1,7 @@
 """QUERY_MESSAGE (12): messages by a key, or by the unique key that their producer gave them; else 22.
 
-Differences: the key itself is compared here, so a neighbour with the same hash is never sent. An answer holds at most
-64 messages and 8 MiB. Messages that wait for their time are not found before it.
+Differences: the key itself is compared here, so a message with the same hash and another key is never sent. An answer
+holds at most 64 messages and 8 MiB. Messages that wait for their time are not found before it.
 """
 
 from __future__ import annotations

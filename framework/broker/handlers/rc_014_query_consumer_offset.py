@@ -1,4 +1,4 @@
-"""QUERY_CONSUMER_OFFSET (14): where a group goes on in a queue, or 22; 0 while the topic is young.
+"""QUERY_CONSUMER_OFFSET (14): where a group continues in a queue, or 22; 0 while the topic is young.
 
 Differences: a queue counts as young while its first message is there and among the last GiB that was stored; RocketMQ
 asks whether the message is in memory.

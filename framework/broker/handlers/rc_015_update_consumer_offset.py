@@ -1,10 +1,10 @@
 """UPDATE_CONSUMER_OFFSET (15): a commit. Unconditional, so it may go backwards.
 
-Differences: a request is answered after it is on disk; a one-way reaches it within half a second (RocketMQ: 5 s, both).
-An offset below 0 or above 2^40, which no queue here can have, or a queue that the topic lacks, is refused with 29: no
-client means one, and RocketMQ keeps all three. One above a queue's end is kept, as there: the next pull puts it right.
-While a reset (222) waits to be taken up, a commit is acknowledged and changes nothing, as there. One that names an
-epoch (31002) is refused with 31000 once a higher one was given out.
+Differences: a request is answered after it is on disk; a one-way commit is on disk within half a second (RocketMQ: 5 s,
+both). An offset below 0 or above 2^40, which no queue here can have, or a queue that the topic lacks, is refused with
+29: no client means one, and RocketMQ stores all three. An offset above a queue's end is stored, as there: the next pull
+corrects it. While a reset (222) waits for its pull, a commit is acknowledged and changes nothing, as there. A commit
+that names an epoch (31002) is refused with 31000 once a higher epoch was given out.
 """
 
 from __future__ import annotations

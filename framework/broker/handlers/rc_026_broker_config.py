@@ -1,4 +1,4 @@
-"""GET_BROKER_CONFIG (26): the settings that this broker goes by.
+"""GET_BROKER_CONFIG (26): the settings that this broker uses.
 
 Differences: only those that mean something here; RocketMQ lists some five hundred.
 """

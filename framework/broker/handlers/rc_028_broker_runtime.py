@@ -1,10 +1,9 @@
 """GET_BROKER_RUNTIME_INFO (28): this broker's figures: what came and went, since when, how full the disk is.
 
-Differences: RocketMQ's keys, of which those about what does not exist here are constant: queues of threads are empty,
+Differences: RocketMQ's keys. Those about parts that do not exist here are constant: queues of threads are empty,
 nothing waits for dispatch or disk, latencies and the distribution of times are 0, page caches and timer wheels idle.
-commitLogDiskRatio stands without a path. Totals count since the process began. `currentTimestamp` is beside them, by
-which our members know this clock to the millisecond; of others they know it to the second, from `bootTimestamp` and
-`runtime`.
+commitLogDiskRatio has no path. Totals begin with the process. `currentTimestamp` is added: it tells our members this
+clock to the millisecond; other brokers' clocks they know to the second, from `bootTimestamp` and `runtime`.
 """
 
 from __future__ import annotations

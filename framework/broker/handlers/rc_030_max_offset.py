@@ -1,4 +1,4 @@
-"""GET_MAX_OFFSET (30): the offset that the next message will get; 0 for a queue nobody wrote to.
+"""GET_MAX_OFFSET (30): the offset that the next message will get; 0 for a queue without messages.
 
 Differences: `committed` makes none, for nothing is visible before it is on disk.
 """

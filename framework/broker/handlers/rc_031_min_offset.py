@@ -1,4 +1,4 @@
-"""GET_MIN_OFFSET (31): the first offset that is still there; 0 for a queue nobody wrote to.
+"""GET_MIN_OFFSET (31): the first offset that is still there; 0 for a queue without messages.
 
 Differences: none known.
 """

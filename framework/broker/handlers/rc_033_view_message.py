@@ -1,6 +1,6 @@
-"""VIEW_MESSAGE_BY_ID (33): the one record that stands at a commit-log offset.
+"""VIEW_MESSAGE_BY_ID (33): the record at a commit-log offset.
 
-Differences: an offset inside a record finds nothing; RocketMQ would read from there and may answer rubbish.
+Differences: an offset inside a record finds nothing; RocketMQ reads from there and may answer garbage.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """HEART_BEAT (34): a client says which groups it is in and what they want; unknown groups and retry topics are made.
 
 Differences: a short one (V2) on a connection that has sent no whole one is answered with IS_SUB_CHANGE, so that a whole
-one follows; RocketMQ takes the member without its subscriptions until something changes. Where all heartbeats say more
-than is kept of them (`--limit heartbeat-bytes`), one that adds to it gets 2; who is known by then stays so.
+one follows; RocketMQ takes the member without its subscriptions until something changes. If all heartbeats together
+hold more than `--limit heartbeat-bytes`, one that adds to it gets 2; known members stay.
 """
 
 from __future__ import annotations

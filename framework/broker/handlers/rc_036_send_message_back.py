@@ -1,12 +1,11 @@
 """CONSUMER_SEND_MSG_BACK (36): a copy of a message for the group's retry topic, after a delay, or for its dead letters.
 
 Differences: asked twice for the same message and attempt it makes one copy (RocketMQ two), recognised for an hour. It
-makes another where the group went back to the message meanwhile, by a reset or a commit, and that copy has come. A
-group with no retry queue is refused with 16, where RocketMQ answers 0 and drops the message. RETRY_TOPIC of a
-producer's own making is not believed. A copy goes to a queue that the retry topic has, where RocketMQ goes by
-retryQueueNums also after that was raised. The check that refuses where no master is at hand has nothing to refuse, for
-a broker here is always one. RocketMQ's hooks, Java of its own process that may put another answer in the place of this
-one, do not exist: in tests an interceptor does that.
+makes a second one if the group went back to the message meanwhile, by a reset or a commit, and the first copy has been
+delivered. A group without a retry queue is refused with 16, where RocketMQ answers 0 and drops the message. RETRY_TOPIC
+is ignored if a producer wrote it. A copy goes to a queue that the retry topic has; RocketMQ uses retryQueueNums, also
+after it was raised. The check for a missing master never refuses, since a broker here is always a master. RocketMQ's
+hooks, Java code in its own process that may change this answer, do not exist: in tests an interceptor does that.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """LOCK_BATCH_MQ (41): take or renew locks on queues; answers those that the client holds now.
 
-Differences: who holds a queue is kept over a restart, and for a minute after it nobody else is granted the queue, where
-RocketMQ forgets all locks. A lock that is new is answered when it is on disk.
+Differences: the owner of a queue is kept over a restart, and for a minute after it no other client gets the queue,
+where RocketMQ forgets all locks. A new lock is answered when it is on disk.
 """
 
 from __future__ import annotations

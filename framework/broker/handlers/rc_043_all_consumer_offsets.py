@@ -1,4 +1,4 @@
-"""GET_ALL_CONSUMER_OFFSET (43): where every group goes on, by `topic@group` and queue.
+"""GET_ALL_CONSUMER_OFFSET (43): where every group continues, by `topic@group` and queue.
 
 Differences: none known. RocketMQ asks it between master and slave; here it serves tools.
 """

@@ -1,7 +1,7 @@
 """CHECK_CLIENT_CONFIG (46): whether a group's filter can be used here. Clients ask it of SQL92 before they begin.
 
-Differences: SQL92 is on as delivered, where a stock broker refuses it with 1. What is wrong with an expression is said
-in words of ours, with its place; 23 as there, also for a kind of expression that nobody knows.
+Differences: SQL92 is on by default, where a stock broker refuses it with 1. An error in an expression is described in
+our own words, with its place; 23 as there, also for an unknown kind of expression.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""GET_ROUTEINFO_BY_TOPIC (105): the brokers and queues of a topic; 17 where nobody has it.
+"""GET_ROUTEINFO_BY_TOPIC (105): the brokers and queues of a topic; 17 if no broker has it.
 
 Differences: every port answers, for every logical broker of the process. A new topic is routable at once, where a name
-server hears of it with the broker's registration. orderTopicConf is shown where
-100 has put one, without a switch for it.
+server hears of it with the broker's registration. orderTopicConf is shown if 100 has set one, without a switch for it.
 """
 
 from __future__ import annotations

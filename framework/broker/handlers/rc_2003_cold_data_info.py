@@ -1,6 +1,6 @@
 """GET_COLD_DATA_FLOW_CTR_INFO (2003): which groups read old messages: none.
 
-Differences: nothing is counted and nobody is slowed down, so the tables are empty.
+Differences: nothing is counted and no group is slowed down, so the tables are empty.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""GET_CONSUMER_CONNECTION_LIST (203): a group's members and what they subscribe to; 206 where nobody is online.
+"""GET_CONSUMER_CONNECTION_LIST (203): a group's members and what they subscribe to; 206 if no member is online.
 
 Differences: none known.
 """

@@ -1,6 +1,6 @@
 """DELETE_SUBSCRIPTIONGROUP (207): forget a group's settings and, where asked for, its offsets.
 
-Differences: its send-backs are forgotten too, so that a group of the same name begins anew. None other known.
+Differences: its send-backs are forgotten too, so that a group of the same name starts without them. None other known.
 """
 
 from __future__ import annotations

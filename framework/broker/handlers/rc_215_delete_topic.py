@@ -1,7 +1,8 @@
 """DELETE_TOPIC_IN_BROKER (215): a topic with its messages and all offsets in it; 0 also where there is none.
 
-Differences: its messages are out of reach at once and removed bit by bit. Its place in the log is not used again. Retry
-topics of pop are not deleted along. Delayed messages that were sent to it still arrive, for a topic of the same name.
+Differences: its messages are unreachable at once and removed bit by bit. Its place in the log is not used again. Retry
+topics of pop are not deleted along. Delayed messages that were sent to it are still delivered, to a topic of the same
+name.
 """
 
 from __future__ import annotations

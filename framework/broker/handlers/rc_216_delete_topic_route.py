@@ -1,6 +1,6 @@
 """DELETE_TOPIC_IN_NAMESRV (216): forget a topic's route.
 
-Differences: routes are read off the brokers' topics, so one goes with 215 and there is nothing left to do here.
+Differences: routes are read from the brokers' topics, so a route goes with 215, and there is nothing left to do here.
 """
 
 from __future__ import annotations

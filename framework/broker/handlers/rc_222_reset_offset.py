@@ -1,10 +1,10 @@
-"""INVOKE_BROKER_TO_RESET_OFFSET (222): a group goes on elsewhere in a topic, its members online or not; 17, 26.
+"""INVOKE_BROKER_TO_RESET_OFFSET (222): a group continues elsewhere in a topic, its members online or not; 17, 26.
 
-Differences: as 5.2 and later: the offsets are kept here until each queue's next pull takes them with 21, and commits
-until then are acknowledged and change nothing. They survive a restart, and pulls of the group that are held are
-answered at once. The group's send-backs are forgotten, so that what it meets again may fail again. A queue that the
-topic lacks is refused with 1. isForce makes no difference, as there; nor does the list form for administrators in C++,
-which 5.x does not send either.
+Differences: as 5.2 and later: the offsets are kept here until each queue's next pull takes them with 21; until then
+commits are acknowledged and change nothing. They survive a restart, and held pulls of the group are answered at once.
+The group's send-backs are forgotten, so that its messages may fail again. A queue that the topic lacks is refused with
+1. isForce makes no difference, as there; nor does the list form for administrators in C++, which 5.x does not send
+either.
 """
 
 from __future__ import annotations

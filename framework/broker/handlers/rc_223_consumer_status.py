@@ -1,7 +1,7 @@
-"""INVOKE_BROKER_TO_GET_CONSUMER_STATUS (223): how far members are by their own account; 1 where none is online.
+"""INVOKE_BROKER_TO_GET_CONSUMER_STATUS (223): how far members are by their own account; 1 if none is online.
 
-Differences: all members are asked at once, for 5 s together (RocketMQ: one after the other, 5 s each). Whoever does
-not answer is left out, as there.
+Differences: all members are asked at once, for 5 s together (RocketMQ: one after the other, 5 s each). A member that
+does not answer is left out, as there.
 """
 
 from __future__ import annotations

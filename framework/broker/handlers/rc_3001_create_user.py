@@ -1,4 +1,4 @@
-"""AUTH_CREATE_USER (3001): refused with 29: who may make a user is whoever may write the `--auth` file.
+"""AUTH_CREATE_USER (3001): refused with 29: users are made in the `--auth` file.
 
 Differences: RocketMQ keeps users and rules itself. Here the remark names the file; without one the answer is 1.
 """

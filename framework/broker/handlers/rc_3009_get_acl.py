@@ -1,4 +1,4 @@
-"""AUTH_GET_ACL (3009): a user's rules, `User:name`; 16 for nobody, an empty answer for a user without rules.
+"""AUTH_GET_ACL (3009): a user's rules, `User:name`; 16 for an unknown user, an empty answer for a user without rules.
 
 Differences: each resource is an entry of its own, as RocketMQ too takes a list of them apart.
 """

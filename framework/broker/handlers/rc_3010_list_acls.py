@@ -1,6 +1,6 @@
 """AUTH_LIST_ACL (3010): the rules of all users, by parts of their names and of resources; 1 where there is no file.
 
-Differences: a part of a resource counts also where the subject has it, which RocketMQ then looks away from.
+Differences: the part of a resource filters also if the name matches; RocketMQ ignores it then.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """QUERY_CONSUME_TIME_SPAN (303): how old a topic's messages are, and how far behind a group is in time; or 17.
 
-Differences: moments are numbers only, where RocketMQ has each as a text, too. A queue without messages of which a group
-has read nothing is 0 behind; RocketMQ says some fifty years, the time since message -1.
+Differences: times are numbers only, where RocketMQ has each as a text, too. The delay of a queue without messages, of
+which a group has read nothing, is 0; RocketMQ says some fifty years, the time since message -1.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """CLEAN_EXPIRED_CONSUMEQUEUE (306): remove what is left of queues whose messages are gone.
 
-Differences: queues are no files here: the rows of deleted topics are what there is to remove, bit by bit, after
-the answer, which is 0.
+Differences: queues are no files here: only rows of deleted topics are removed, bit by bit, after the answer, which is
+0.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""GET_CONSUMER_RUNNING_INFO (307): what a member says of itself, handed on; 1 not online, 207 no answer in 10 s.
+"""GET_CONSUMER_RUNNING_INFO (307): a member's own report, passed on; 1 not online, 207 no answer in 10 s.
 
-Differences: a member whose connection ends meanwhile is answered for with 207 at once.
+Differences: if a member's connection ends meanwhile, the answer is 207 at once.
 """
 
 from __future__ import annotations

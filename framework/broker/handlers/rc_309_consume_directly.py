@@ -1,4 +1,4 @@
-"""CONSUME_MESSAGE_DIRECTLY (309): one member handles one stored message now; answers what came of it; 1, 207 as 307.
+"""CONSUME_MESSAGE_DIRECTLY (309): one member handles one stored message now; answers with the result; 1, 207 as 307.
 
 Differences: those of 307. The offset of the group is not touched, as in RocketMQ.
 """

@@ -1,4 +1,4 @@
-"""CLONE_GROUP_OFFSET (314): a group goes on where another one is, in one topic or in all that the other reads.
+"""CLONE_GROUP_OFFSET (314): a group continues where another one is, in one topic or in all that the other reads.
 
 Differences: offsets that the target has in other queues stay, as in RocketMQ. The target's send-backs are forgotten, as
 by 222. `offline` makes no difference.

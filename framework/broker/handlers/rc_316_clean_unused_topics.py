@@ -1,7 +1,6 @@
-"""CLEAN_UNUSED_TOPIC (316): remove what is left of topics that nobody has any more.
+"""CLEAN_UNUSED_TOPIC (316): remove what is left of deleted topics.
 
-Differences: as 306: a topic that is deleted takes its messages along anyway, so this only goes on where that
-was interrupted.
+Differences: as 306: deleting a topic removes its messages anyway, so this only continues where that was interrupted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""GET_NAMESRV_CONFIG (319): the settings that the name server goes by.
+"""GET_NAMESRV_CONFIG (319): the settings that the name server uses.
 
 Differences: only those that mean something here.
 """

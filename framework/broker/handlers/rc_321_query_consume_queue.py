@@ -1,7 +1,6 @@
 """QUERY_CONSUME_QUEUE (321): what a queue holds at some offsets: places, sizes, hashes of tags; 1 for no queue.
 
-Differences: a queue comes into being with its first message; RocketMQ's is there, and empty, once somebody pulled
-from it.
+Differences: a queue exists from its first message on; RocketMQ's exists, and is empty, once a client pulled from it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """ADD_WRITE_PERM_OF_BROKER (327): routes show a broker's topics as they are again; answers their number.
 
-Differences: holds until the other of 205 and 327, or a restart. RocketMQ's name server forgets it when the broker
-registers a changed topic; and 327 makes every topic 6, also one that was never writable. The broker itself takes what
+Differences: it holds until the other of 205 and 327, or a restart. RocketMQ's name server forgets it when the broker
+registers a changed topic, and 327 makes every topic 6, also one that was never writable. The broker itself stores what
 reaches it, as RocketMQ's does.
 """
 

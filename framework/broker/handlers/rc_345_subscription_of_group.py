@@ -1,6 +1,6 @@
-"""QUERY_SUBSCRIPTION_BY_CONSUMER (345): what a group wants of a topic; nothing where nobody is online.
+"""QUERY_SUBSCRIPTION_BY_CONSUMER (345): what a group wants of a topic; nothing if no member is online.
 
-Differences: nothing is told of what a pull brought along, which RocketMQ remembers for ten minutes.
+Differences: a subscription that came with a pull is not shown; RocketMQ remembers it for ten minutes.
 """
 
 from __future__ import annotations

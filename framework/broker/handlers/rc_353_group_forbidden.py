@@ -1,7 +1,7 @@
 """UPDATE_AND_GET_GROUP_FORBIDDEN (353): whether a group may read a topic; changed where the request says so; 26.
 
-Differences: a group that may not is refused also where its pull brings its own subscription, where RocketMQ looks
-away.
+Differences: a group that may not read is refused also if its pull brings its own subscription; RocketMQ does not check
+that.
 """
 
 from __future__ import annotations
