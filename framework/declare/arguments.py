@@ -1,7 +1,7 @@
 """Arguments: what a handler wants of each message, read from its annotations once, when it is declared.
 
-A parameter without a default is given the message, the delivery, or the body as what it is annotated. One that has a
-default keeps it; one that asks for a resource is given that. With a batch each of the others is a list, and the lists
+A parameter without a default gets the message, the delivery, or the body as its annotation says. One with a default
+keeps it; one that names a resource gets that. With a batch each of the others is a list, and the lists
 go side by side.
 """
 
@@ -33,7 +33,7 @@ class Argument:
     many: type[list[Any] | tuple[Any, ...]] | None = None
     """Batches: what the values are put into."""
     resource: Resource[..., Any] | None = None
-    """What it is given beside the message."""
+    """What it gets instead of something of the message."""
     annotation: Any = None
     """What a body is to become, where a codec is still to say how."""
 
@@ -71,9 +71,9 @@ def _argument(
     is_batch: bool, has_codec: bool,
 ) -> Argument:  # fmt: skip
     name, by_name = parameter.name, parameter.kind is parameter.KEYWORD_ONLY
-    asked = find(parameter, function, names)
-    if asked is not None:
-        return Argument(name, "resource", by_name=by_name, resource=asked)
+    wanted = find(parameter, function, names)
+    if wanted is not None:
+        return Argument(name, "resource", by_name=by_name, resource=wanted)
     annotation: Any = parameter.annotation
     if isinstance(annotation, str):
         annotation = resolved(annotation, inspect.unwrap(function), names, name)

@@ -1,7 +1,7 @@
 """Bodies become what a handler's annotation says: chosen once, when the handler is declared.
 
 Text, JSON, and whatever pydantic can check: its models, dataclasses, TypedDicts, named tuples, unions and lists of
-them. msgspec's structs are decoded by msgspec, which is never imported here: whoever has such a struct has imported it.
+them. msgspec's structs are decoded by msgspec, which is never imported here: where such a struct is, it is imported.
 A body that is not what it should be raises BodyUndecodable with the reason and nothing of the body, maybe a secret.
 """
 
@@ -46,7 +46,7 @@ def shown(annotation: Any) -> str:
 
 
 class Decoder:
-    """How bodies become one kind of value. Whoever decodes many may do in place what calling it does."""
+    """How bodies become one kind of value. Hot paths may do in place what calling it does."""
 
     __slots__ = ("_name", "_reason", "convert", "errors")
 

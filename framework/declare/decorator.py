@@ -65,9 +65,9 @@ class ConsumerSpec:
     """Where it was declared: the function may be another module's, or none's, such as a `functools.partial`."""
     is_async: bool
     arguments: tuple[Argument, ...] = PLAIN
-    """What the function is given of each message."""
+    """What the function gets of each message."""
     batch: int = 0
-    """Messages that it is given at once, at most; 0: it takes one message, not a list."""
+    """Messages per call, at most; 0: it takes one message, not a list."""
     linger_ms: int = 0
     """How long a message may wait for a batch to fill."""
     retry: Retry | None = None
@@ -77,11 +77,11 @@ class ConsumerSpec:
     publish_codec: str = ""
     """Which codec of a plugin makes bodies of it; empty: JSON."""
     encode: Callable[[object], bytes] | None = None
-    """What does so, once that codec was asked."""
+    """That codec's function, once there is an application."""
     once_ms: int = 0
     """For how long a message that was handled is not handled again; 0: it is."""
     ready: Resource[..., Any] | None = None
-    """What says whether its group may join; a function with what it needs, asked until it answers True."""
+    """Says whether its group may join: a function with what it needs, called until it returns True."""
     codec: str = ""
     """Which codec of a plugin reads the body; empty: its annotation says it."""
     engine: str = ""
@@ -211,54 +211,54 @@ def _spec(
 ) -> ConsumerSpec | None:  # fmt: skip
     """None where it cannot be said for what is wrong, which is noted. Each option is looked at, whatever others are."""
     tried = findings.tried
-    given = tried(lambda: options_in(positional, options, findings))
-    if given is None or not tried(lambda: _is_function(function)):
+    chosen = tried(lambda: options_in(positional, options, findings))
+    if chosen is None or not tried(lambda: _is_function(function)):
         return None
-    orderly = tried(lambda: _orderly(given.get("orderly", False)))
-    key, once_ms = given.get("key"), tried(lambda: once_of(given))
+    orderly = tried(lambda: _orderly(chosen.get("orderly", False)))
+    key, once_ms = chosen.get("key"), tried(lambda: once_of(chosen))
     if key is not None and orderly is not None and once_ms is not None:
         tried(lambda: check_key(key, orderly, once_ms))
-    commit = given.get("commit", "auto")
+    commit = chosen.get("commit", "auto")
     if commit != "auto" and (commit != "manual" or orderly is False or orderly == "key"):
         findings.note(ConfigurationError(not_commit(commit)))
-    manner = tried(lambda: manner_of(given, function))
+    manner = tried(lambda: manner_of(chosen, function))
     engine, batch, linger_ms = manner or ("", 0, 0)
-    codec = tried(lambda: codec_of(given.get("codec", ""), engine))
+    codec = tried(lambda: codec_of(chosen.get("codec", ""), engine))
     # What a parameter may be depends on these two.
     knows_how = manner is not None and codec is not None and not engine
     arguments: tuple[Argument, ...] = PLAIN
     if knows_how:
         arguments = tried(lambda: arguments_of(function, names, is_batch=bool(batch), has_codec=bool(codec))) or PLAIN
     spec = ConsumerSpec(
-        topic=tried(lambda: _named("topic", given, findings)) or "",
-        group=tried(lambda: _named("group", given, findings)) or "",
-        tags=tried(lambda: tags_of(given.get("tags", EVERYTHING))) or EVERYTHING,
-        sql=tried(lambda: sql_of(given.get("sql"), given)),
+        topic=tried(lambda: _named("topic", chosen, findings)) or "",
+        group=tried(lambda: _named("group", chosen, findings)) or "",
+        tags=tried(lambda: tags_of(chosen.get("tags", EVERYTHING))) or EVERYTHING,
+        sql=tried(lambda: sql_of(chosen.get("sql"), chosen)),
         orderly=bool(orderly),
         by_key=orderly == "key",
         key=key,  # type: ignore[arg-type]  # what it takes is seen when it is called
         commit="auto" if commit == "auto" else "manual",
-        broadcasting=bool(tried(lambda: _broadcasting(given.get("broadcasting", False)))),
+        broadcasting=bool(tried(lambda: _broadcasting(chosen.get("broadcasting", False)))),
         function=function,
-        name=tried(lambda: _name(given.get("name") or getattr(function, "__name__", "handler"))) or "",
+        name=tried(lambda: _name(chosen.get("name") or getattr(function, "__name__", "handler"))) or "",
         place=place,
         is_async=inspect.iscoroutinefunction(function),
         arguments=arguments,
         batch=batch,
         linger_ms=linger_ms,
-        retry=tried(lambda: _retry(given.get("retry"))),
+        retry=tried(lambda: _retry(chosen.get("retry"))),
         publishes=tried(lambda: publishes_of(function, commit, batch)) or (),
         publish_codec=publish_codec_of(function),
         codec=codec or "",
         engine=engine,
         once_ms=once_ms or 0,
-        ready=tried(lambda: _ready(given.get("ready_when"), names, place)),
+        ready=tried(lambda: _ready(chosen.get("ready_when"), names, place)),
     )
     return None if findings else spec
 
 
-def _named(option: str, given: Mapping[str, object], findings: Findings) -> str:
-    value = given.get(option)
+def _named(option: str, chosen: Mapping[str, object], findings: Findings) -> str:
+    value = chosen.get(option)
     if value is None and any(f"did you mean {option!r}?" in str(each) for each in findings.mistakes):
         return ""  # it is there, misspelled, and that was said
     if not isinstance(value, str):

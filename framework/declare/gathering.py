@@ -1,7 +1,7 @@
 """Mistakes of decorators: raised where they stand, or gathered while modules are imported to be checked.
 
-An import that ends at the first mistake hides all that come after it. So whoever checks has them noted, and goes on
-with something in the handler's place that tells of them again, for the module stays imported.
+An import that ends at the first mistake hides all that come after it. So a check has them noted, and goes on with a
+placeholder for the handler that repeats them, for the module stays imported.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _FINDINGS: ContextVar[Findings | None] = ContextVar("findings", default=None)
 
 
 class Mistaken:
-    """A function whose decorators cannot work. It runs when it is called, and is consumed with by nobody."""
+    """A function whose decorators cannot work. It runs when it is called, and no group consumes with it."""
 
     def __init__(self, function: Callable[..., object], findings: Findings, group: str | None = "") -> None:
         self.function, self.findings = function, findings
@@ -48,13 +48,13 @@ def found_so_far(function: object) -> tuple[Any, Findings]:
 
 
 def placeholder(function: Any, findings: Findings, place: str | None, name: str = "", group: object = "") -> Mistaken:
-    """What stands in the function's place, each mistake with its name and place. Raises them where nobody gathers."""
+    """What stands in the function's place, each mistake with its name and place. Raises them outside of `gathering`."""
     placed = Findings()
     for mistake in findings.mistakes:
         placed.note(mistake if mistake.place else ConfigurationError(f"{name}{mistake}", place=place))
     gathered = _FINDINGS.get()
     if gathered is None:
         placed.check()
-        raise AssertionError("there is something wrong, or nobody would tell")
+        raise AssertionError("a placeholder stands for a mistake")
     gathered.note(*placed.mistakes)
     return Mistaken(function, placed, group if isinstance(group, str) else None)

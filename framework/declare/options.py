@@ -45,36 +45,36 @@ def options_in(positional: tuple[object, ...], options: dict[str, object], findi
     """Option -> value, of those that there are; the others are noted."""
     if len(positional) > 2:
         raise ConfigurationError(f"only topic and group are positional, not {len(positional)} arguments; {EXAMPLE}")
-    given = dict(zip(("topic", "group"), positional, strict=False))
+    chosen = dict(zip(("topic", "group"), positional, strict=False))
     for option, value in options.items():
         if option in _CLASS_FILTERS:
             reason = f"{option}: no broker since 5.0 runs filter classes; write sql=, or tags="
         elif option not in OPTIONS:
             known = nearest(option, OPTIONS) or f"; known: {', '.join(OPTIONS)}"
             reason = f"unknown option {option!r}{known}; how a group runs belongs in the settings file"
-        elif option in given:
+        elif option in chosen:
             reason = f"{option} is given twice; {EXAMPLE}"
         else:
-            given[option] = value
+            chosen[option] = value
             continue
         findings.note(ConfigurationError(reason))
-    return given
+    return chosen
 
 
-def manner_of(given: dict[str, object], function: Callable[..., object]) -> tuple[str, int, int]:
+def manner_of(chosen: dict[str, object], function: Callable[..., object]) -> tuple[str, int, int]:
     """Who calls the function, with how many messages at most, and how long those wait for each other."""
-    engine = given.get("engine", "")
+    engine = chosen.get("engine", "")
     if not isinstance(engine, str):
         raise ConfigurationError(f'engine={shorten(engine)}: write the name of an engine, such as "spark"')
-    batch = _batch(given.get("batch", ENGINE_BATCH if engine else 0))
-    linger_ms = _linger(given.get("linger", ENGINE_LINGER_MS / 1000 if engine else 0))
+    batch = _batch(chosen.get("batch", ENGINE_BATCH if engine else 0))
+    linger_ms = _linger(chosen.get("linger", ENGINE_LINGER_MS / 1000 if engine else 0))
     if engine and not batch:
         raise ConfigurationError(f"batch=0: the engine {engine!r} takes batches; write how many messages at most")
     if engine and inspect.iscoroutinefunction(function):
         raise ConfigurationError(f"the engine {engine!r} calls plain functions: write def, not async def")
     if linger_ms and not batch:
         raise ConfigurationError("linger without batch: a single message does not wait; add batch=32")
-    if engine and given.get("orderly", False) is not False:
+    if engine and chosen.get("orderly", False) is not False:
         raise ConfigurationError(f"the engine {engine!r} supports concurrent groups only: remove engine or orderly")
     return engine, batch, linger_ms
 
@@ -108,13 +108,13 @@ def codec_of(value: object, engine: str) -> str:
     return value
 
 
-def sql_of(value: object, given: dict[str, object]) -> str | None:
+def sql_of(value: object, chosen: dict[str, object]) -> str | None:
     """The condition, understood before anything runs: a broker would tell it by codes, and a stock one not at all."""
     if value is None:
         return None
     if not isinstance(value, str):
         raise ConfigurationError(f"sql={shorten(value)}: write a condition such as \"price > 10 AND region = 'eu'\"")
-    if "tags" in given:
+    if "tags" in chosen:
         raise ConfigurationError("tags and sql together: a broker filters by one of them; write TAGS = 'paid' in sql")
     sql92.parse(value)
     return value
@@ -129,9 +129,9 @@ def tags_of(value: object) -> str:
     return value.strip()
 
 
-def once_of(given: dict[str, object]) -> int:
+def once_of(chosen: dict[str, object]) -> int:
     """For how long repeats are dropped."""
-    once = given.get("once")
+    once = chosen.get("once")
     if once is None:
         return 0
     once_ms = 0
@@ -143,13 +143,13 @@ def once_of(given: dict[str, object]) -> int:
     if not once_ms:
         raise ConfigurationError(f'once={shorten(once)}: write how long duplicates are dropped, such as "30m"')
     for option in ("engine", "batch"):
-        if given.get(option):
+        if chosen.get(option):
             why = "a batch is handled as a whole, but each message alone is a duplicate or not"
             instead = "let the store that the batch is written to refuse duplicates (a unique key)"
             raise ConfigurationError(
-                f"once and {option}={shorten(given[option])}: {why}; leave {option} out, or {instead}"
+                f"once and {option}={shorten(chosen[option])}: {why}; leave {option} out, or {instead}"
             )
-    if given.get("commit") == "manual":
+    if chosen.get("commit") == "manual":
         raise ConfigurationError(
             'once and commit="manual": a message that is rolled back would be a duplicate; remove one of them'
         )

@@ -1,5 +1,5 @@
-"""The plugin host. A plugin needs few names: `hookimpl`, `Skip`, `TryAgain`, `NotDone`, what some hooks are told or
-answer (`ChunkSummary`, `BoxRequest`, `BoxAnswer`), and the hooks' own, in `specs.py`.
+"""The plugin host. A plugin needs few names: `hookimpl`, `Skip`, `TryAgain`, `NotDone`, what some hooks get or
+return (`ChunkSummary`, `BoxRequest`, `BoxAnswer`), and the hooks' own, in `specs.py`.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ _log = structlog.get_logger(__name__)
 
 
 REVERSED = ("app_stopping", "after_consume")
-"""Called the other way round: whoever was first is last."""
+"""Called in the opposite order."""
 SLOW_SECONDS = limits.SLOW_HOOK_MS / 1000
 ALL = 9
 LOOKED_AT_FIRST, LOOKED_AT_AFTER = 1_000, 10_000
@@ -47,7 +47,7 @@ class Implementation:
 
 
 class Calls:
-    """What plugins implement, ready to be called. `before`, `around` and `after` are empty where nobody listens."""
+    """What plugins implement, ready to be called. `before`, `around` and `after` are empty without implementations."""
 
     def __init__(self, implementations: Sequence[Implementation]) -> None:
         self.failures: dict[str, int] = {}
@@ -55,7 +55,7 @@ class Calls:
         self.slow: dict[str, int] = {}
         """Plugin -> how often one of its hooks took too long. The message waits for it, and is not hurt."""
         self.now: Callable[[], float] = _no_time
-        """Seconds that only go forward; handed in by whoever runs, and until then nothing is slow."""
+        """Seconds that only go forward; set by the running application; until then nothing is slow."""
         self.looks = LOOKED_AT_FIRST
         """So many more calls in which each hook's time is taken by itself."""
         self._lock = threading.Lock()  # deliveries' hooks run on worker threads, too
@@ -65,13 +65,13 @@ class Calls:
         for hook in REVERSED:
             by_hook.get(hook, []).reverse()
         self.order = {hook: tuple(each.plugin for each in those) for hook, those in by_hook.items()}
-        """Who implements which hook, in calling order."""
+        """Hook -> the plugins that implement it, in calling order."""
         self._started = tuple(by_hook.get("app_started", ()))
         self._stopping = tuple(by_hook.get("app_stopping", ()))
         self.before_hooks = tuple((each.function, each) for each in by_hook.get("before_consume", ()))
-        """`before_consume` in calling order, for whoever calls them in place: see `services/call/in_place.py`."""
+        """`before_consume` in calling order, for callers that inline them: see `services/call/in_place.py`."""
         self.after_hooks = tuple((each.function, each, each.takes) for each in by_hook.get("after_consume", ()))
-        """`after_consume` likewise, in the opposite order."""
+        """`after_consume`, in the opposite order."""
         self.before: tuple[Callable[[Delivery], Drop | RetryLater | None], ...] = (
             (self._call_before(),) if self.before_hooks else ()
         )

@@ -59,12 +59,12 @@ class Around:
     async def leave(self, context: Context, error: BaseException | None, is_async: bool) -> RetryLater | None:
         """With what the handler raised, NotDone for an answer, or None; what comes back is the wish to try again."""
         began = self._calls.now()
-        given: Left = (None, None, None) if error is None else (type(error), error, error.__traceback__)
+        exit_arguments: Left = (None, None, None) if error is None else (type(error), error, error.__traceback__)
         try:
             if is_async and hasattr(context, "__aexit__"):
-                await context.__aexit__(*given)
+                await context.__aexit__(*exit_arguments)
             else:
-                context.__exit__(*given)
+                context.__exit__(*exit_arguments)
         except TryAgain as wish:
             return self._again(wish)
         except BaseException as raised:  # noqa: BLE001 - border: a hook's

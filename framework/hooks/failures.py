@@ -41,7 +41,7 @@ def plugin_failure_awaited(error: BaseException) -> Exception:
 
 
 def reject_coroutine(answer: object, name: str) -> None:
-    """TypeError for a coroutine, which nobody would await: it is closed, and has done nothing."""
+    """TypeError for a coroutine, which nothing would await: it is closed, and has done nothing."""
     if isinstance(answer, _UNAWAITED):
         discard(answer)
         raise TypeError(f"{name} returned a coroutine, which is never awaited; write a plain function")
@@ -81,14 +81,14 @@ def _handlers() -> Iterator[CodeType]:
 
 
 def is_raised(error: BaseException) -> bool:
-    """Whether a `raise` made it, and nobody threw it in from outside."""
+    """Whether a `raise` made it; else it was thrown in from outside."""
     *_, last = _entries(error)
     return last.tb_frame.f_code.co_code[last.tb_lasti] == _RAISE
 
 
 def _entries(error: BaseException) -> Iterator[TracebackType]:
     entry = error.__traceback__
-    assert entry is not None, "it was caught by whoever asks"
+    assert entry is not None, "the caller caught it"
     while entry is not None:
         yield entry
         entry = entry.tb_next

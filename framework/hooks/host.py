@@ -120,7 +120,7 @@ class PluginHost:
         self.calls = Calls([each for hook in specs.NAMES for each in self._implementations(hook)])
         self.plugins = tuple(self._described())
         self.order = {hook: self.calls.order.get(hook, ()) for hook in specs.NAMES}
-        """Who implements which hook, in calling order."""
+        """Hook -> the plugins that implement it, in calling order."""
         offers = Registrations(self.calls, self._implementations, self._fault)
         self._strategy_owners = offers.strategy_owners
         self.strategies = offers.strategies

@@ -40,7 +40,7 @@ def plugin_in(name: str) -> object:
 
 
 def settings_model(plugin: object) -> type[BaseModel] | None:
-    """What `register_settings` answers; asked of the class, before there is an instance."""
+    """What `register_settings` returns; called on the class, before there is an instance."""
     if "register_settings" not in marked(plugin):
         return None
     kind = plugin if isinstance(plugin, type) else type(plugin)

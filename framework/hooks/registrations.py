@@ -36,7 +36,7 @@ _COMMAND = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]*")
 
 
 class Registrations:
-    """Of one host; asked when it is made."""
+    """Of one host; the hooks are called when it is made."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ def _wrong_name(what: str, name: object) -> str | None:
 
 
 def _wrong_methods(one: object, methods: Iterable[str]) -> str | None:
-    """Who asks does not await; what must be awaited says so in its contract, and is not asked for here."""
+    """These methods are called and not awaited; those that are awaited are not checked here."""
     for method in methods:
         if inspect.iscoroutinefunction(getattr(one, method)):
             return f"{method}() of {shorten(one)} is async; write a plain function"

@@ -99,7 +99,7 @@ def _names(plugin: object) -> Iterator[str]:
 
 
 def _is_bound(plugin: object, name: str) -> bool:
-    """Whether it is given something in front of its arguments: the plugin, or its class."""
+    """Whether it gets something in front of its arguments: the plugin, or its class."""
     found = inspect.getattr_static(plugin, name)
     if isinstance(found, staticmethod) or isinstance(plugin, ModuleType):
         return False

@@ -48,35 +48,35 @@ class Hooks:
         """The model of `plugins.settings.<name>`; a static method, and the plugin is made with an instance of it."""
 
     @hookspec
-    def register_allocation_strategies(self) -> Sequence[AllocationStrategy]:  # type: ignore[empty-body]  # likewise
+    def register_allocation_strategies(self) -> Sequence[AllocationStrategy]:  # type: ignore[empty-body]  # a specification
         """Strategies that `consumers.<group>.allocation` may then name."""
 
     @hookspec
-    def register_expiry_policies(self) -> Sequence[ExpiryPolicy]:  # type: ignore[empty-body]  # likewise
+    def register_expiry_policies(self) -> Sequence[ExpiryPolicy]:  # type: ignore[empty-body]  # a specification
         """Policies that `consumers.<group>.expiry` may then name; where one fails, its message is sent back."""
 
     @hookspec
-    def register_progress_stores(self) -> Sequence[ProgressStore]:  # type: ignore[empty-body]  # likewise
+    def register_progress_stores(self) -> Sequence[ProgressStore]:  # type: ignore[empty-body]  # a specification
         """Stores that `consumers.<group>.progress` may then name."""
 
     @hookspec
-    def register_dedup_stores(self) -> Sequence[DedupStore]:  # type: ignore[empty-body]  # likewise
+    def register_dedup_stores(self) -> Sequence[DedupStore]:  # type: ignore[empty-body]  # a specification
         """Stores that `consumers.<group>.once_store` may then name; where one fails, its message is handled."""
 
     @hookspec
-    def register_runners(self) -> Mapping[str, Runner]:  # type: ignore[empty-body]  # likewise
+    def register_runners(self) -> Mapping[str, Runner]:  # type: ignore[empty-body]  # a specification
         """Engines for handlers of batches, by the name that `@consumer(engine=...)` then gives."""
 
     @hookspec
-    def register_codecs(self) -> Mapping[str, Codec]:  # type: ignore[empty-body]  # likewise
+    def register_codecs(self) -> Mapping[str, Codec]:  # type: ignore[empty-body]  # a specification
         """Ways to read and write bodies, by the name that `@consumer(codec=...)` then gives."""
 
     @hookspec
-    def register_commands(self) -> Mapping[str, Command]:  # type: ignore[empty-body]  # likewise
+    def register_commands(self) -> Mapping[str, Command]:  # type: ignore[empty-body]  # a specification
         """Commands of `framework-app`, by name; called when a user types a name that is not built in."""
 
     @hookspec
-    def register_broker_handlers(self) -> Mapping[int, BoxHandler]:  # type: ignore[empty-body]  # likewise
+    def register_broker_handlers(self) -> Mapping[int, BoxHandler]:  # type: ignore[empty-body]  # a specification
         """What the built-in broker answers to requests of these codes; called before its own handlers."""
 
     @hookspec

@@ -17,7 +17,7 @@ from framework.hooks.unknown_keys import unknown_keys
 
 
 class Origin(Protocol):
-    """Who knows where a setting was written, and keeps what is secret from being shown (`AppSettings`)."""
+    """Says where a setting was written, and keeps secrets from being shown (`AppSettings`)."""
 
     def place(self, *path: str) -> str | None: ...
     def hide(self, path: tuple[str, ...], kind: type[BaseModel]) -> None: ...

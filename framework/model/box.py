@@ -1,4 +1,4 @@
-"""What a plugin's handler of the box is given, and what it answers: a request and an answer, without their bytes."""
+"""What a plugin's handler of the built-in broker gets and returns: a request and an answer, without their bytes."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class BoxRequest:
-    """One request that the broker in the box was sent."""
+    """One request to the built-in broker."""
 
     code: int
     fields: Mapping[str, str]
     """The header's."""
     body: bytes
     peer: str
-    """Who asks, as HOST:PORT."""
+    """The sender, as HOST:PORT."""
     broker: str
-    """Which logical broker was asked."""
+    """The logical broker that it was sent to."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ class ExpiryPolicy(Protocol):
         ...
 
     def decide(self, delivery: Delivery, age_ms: int) -> Extend | Outcome:
-        """`Extend` lets the handler run on; any outcome settles the message at once, and the handler is given up."""
+        """`Extend` lets the handler run on; any outcome settles the message at once, and the handler has timed out."""
         ...
 
 
@@ -172,7 +172,7 @@ class ProgressStore(Protocol):
     @property
     def name(self) -> str: ...
     def open(self, means: ProgressMeans) -> KeepsProgress:
-        """The store of one group; nothing is asked or opened yet."""
+        """The store of one group; nothing is opened or called yet."""
         ...
 
 
@@ -219,7 +219,7 @@ class DedupStore(Protocol):
     @property
     def name(self) -> str: ...
     def open(self, means: DedupMeans) -> RemembersKeys:
-        """The store of one handler; nothing is asked or opened yet."""
+        """The store of one handler; nothing is opened or called yet."""
         ...
 
 
@@ -274,7 +274,7 @@ class Encodes(Protocol):
     """A codec that also writes: `@publishes("invoices", codec="avro")`."""
 
     def encoder(self, topic: str) -> Callable[[object], bytes]:
-        """What makes a body of what handlers return; asked once a handler, when an application is put together.
+        """What makes a body of what handlers return; called once per handler, when an application is put together.
 
         Called on the event loop with anything but a `Message`, bytes or an outcome. What it raises is the handler's
         failure, and nothing is sent.
@@ -303,7 +303,7 @@ class Taking:
 
 
 class Taken(Protocol):
-    """One such group at work. `run` has a thread to itself; the others are quick, and asked on the event loop."""
+    """One such group at work. `run` has a thread to itself; the others are quick, and called on the event loop."""
 
     def run(self) -> None:
         """Consume until `stop`, and over all troubles that pass; returns when what ran has ended."""
@@ -330,7 +330,7 @@ class Taken(Protocol):
 
     @property
     def lag(self) -> Mapping[str, int]:
-        """Queue, as texts name it -> messages of it that were not read yet when it was last asked."""
+        """Queue, as texts name it -> messages of it that were not read yet at the last call."""
         ...
 
 

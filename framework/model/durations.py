@@ -17,7 +17,7 @@ def to_ms(value: str | float) -> int:
 
 @lru_cache(maxsize=256)
 def _read(written: str) -> int:
-    """Kept, since the same few delays are asked for with each message that fails."""
+    """Cached, since failing messages use the same few delays."""
     text = written.strip()
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:

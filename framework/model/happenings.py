@@ -1,4 +1,4 @@
-"""What plugins are told of beside deliveries: values, made only where somebody listens."""
+"""Events beside deliveries, as hooks get them: made only where a plugin listens."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from framework.model.queue import MessageQueue
 
 @dataclass(frozen=True, slots=True)
 class ChunkSummary:
-    """What came of a chunk (one pull's answer) since somebody was last told of it."""
+    """What was done of a chunk (one pull's result) since the last call."""
 
     group: str
     queue: MessageQueue
     handled: int
-    """Messages that ended as plain success; `after_consume` is told of the others."""
+    """Messages done by plain success; `after_consume` is called for the others."""
     elapsed_ms: float
     """How long workers were at it, all together."""
     bytes: int

@@ -26,7 +26,7 @@ ERROR_BYTES_MAX = 128
 
 @dataclass(frozen=True, slots=True)
 class LastWords:
-    """Why a message is given up, and by whom."""
+    """Why a message became a dead letter, and where."""
 
     reason: str
     error: str

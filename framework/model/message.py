@@ -1,4 +1,4 @@
-"""Message: what a handler is given and a producer sends.
+"""Message: what a handler gets and a producer sends.
 
 A pulled message is a place in its pull's bytes. Body and properties are cut out when first read, so a message that
 nobody looks into costs one small object. `wire/stored.py` makes pulled messages; users and tests call `Message(...)`.
@@ -76,7 +76,7 @@ class RecordView:
 
 
 class Written:
-    """The source behind a message that was made here, not pulled: its values, as they were given."""
+    """The source behind a message that was made here, not pulled: its values."""
 
     __slots__ = ("_body", "_born_ms", "_offset_id", "_properties", "_reconsumed", "_stored_ms", "_topic", "queue")
 

@@ -45,7 +45,7 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def unwrapping(namespace: str) -> Callable[[Message], Message]:
-    """What makes messages that show topic and queue without the namespace; all else they share with the given one."""
+    """What makes messages that show topic and queue without the namespace; all else they share with the original."""
     queues: dict[MessageQueue, MessageQueue] = {}
 
     def seen(message: Message) -> Message:

@@ -1,4 +1,4 @@
-"""Snapshot: the frozen picture of a running application. Whoever shows or checks something reads this and only this."""
+"""Snapshot: the frozen picture of a running application. Commands, metrics and checks read this and only this."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class QueueSnapshot:
     """Of the messages that are held here; -1 where there are none."""
     offset_max: int = -1
     pulled_ms: int = 0
-    """When it was last asked for messages, Unix time."""
+    """When it was last pulled, Unix time."""
     handled_ms: int = 0
     """When a worker last left its messages."""
     is_retiring: bool = False
@@ -99,7 +99,7 @@ class GroupSnapshot:
     absent: Mapping[str, int] = field(default_factory=dict)
     """Members that are not listed and keep their seat -> for how many more milliseconds."""
     flaps: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Who was here for a short while -> how often, and how long ago (ms) it came and went."""
+    """Processes that flap -> how often, and how long ago (ms) they came and went."""
     figures: Mapping[str, float] = field(default_factory=dict)
     """What the engines of its handlers count, as in `EngineSnapshot`; nothing where it has none."""
 
@@ -116,7 +116,7 @@ class EngineSnapshot:
     figures: Mapping[str, float] = field(default_factory=dict)
     """What it counts, for metrics: what only grows ends in `_total`, all else is as it was last."""
     lag: Mapping[str, int] = field(default_factory=dict)
-    """Queue -> messages of it that it had not read when it was last asked."""
+    """Queue -> messages of it that it had not read at the last call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class ClockSnapshot:
     low_ms: int = 0
     high_ms: int = 0
     brokers: tuple[str, ...] = ()
-    """Who told; none where nobody did, and then nothing is known."""
+    """Those that were compared; none: nothing is known."""
 
     @property
     def off_ms(self) -> int:
@@ -176,6 +176,6 @@ class Snapshot:
     lost_lines: int = 0
     """Of log and events of the whole process, which could not be written."""
     session: str = ""
-    """Which life of the process this is; nobody else has the same."""
+    """Of this run of the process; no other run has the same."""
     failed_loops: tuple[LoopSnapshot, ...] = ()
     """Empty where all went well, always."""

@@ -22,7 +22,7 @@ from framework.wire import stored
 from framework.wire.bodies import running
 from framework.wire.bodies.running import DirectResult
 
-# The broker waits 10 s for us (its own time-out for such calls); whoever asked shall read our words, not its time-out.
+# The broker waits 10 s for us, its own time-out for such calls; administrators should see our remark, not that.
 PATIENCE_MS = 9_500
 REMARK_MAX = 500
 
@@ -49,7 +49,7 @@ async def consume_directly(
     workers: Workers,
     clock: Clock,
 ) -> DirectResult:
-    """Run the handler once. A thread that takes too long is left to itself; its result is nobody's."""
+    """Run the handler once. A thread that takes too long is left running; its result is ignored."""
     RUNNING.set(None)  # whatever opened the connection that asks, it is no worker's message
     started = clock.monotonic()
     tree = TaskTree()  # a task of its own, so that one that takes too long is known to be cancelled by us

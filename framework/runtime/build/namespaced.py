@@ -12,7 +12,7 @@ from framework.runtime.group.plan import Handling
 
 
 def without_namespace(handling: Handling, namespace: str) -> Handling:
-    """The same handling, whose calls are given messages without the namespace."""
+    """The same handling, whose calls get messages without the namespace."""
     seen, call, key_of, batching = unwrapping(namespace), handling.call, handling.key_of, handling.batching
     if batching is not None:
         many = batching.call

@@ -1,4 +1,4 @@
-"""One call of a handler: what it is given, what stands around it, and what it comes to.
+"""One call of a handler: what it gets, what stands around it, and what its result means.
 
 Open to other rooms: `batch_calls`, `deliver`, `once`, `publishing`, `resources`, `run_once`, `trace`, `undecodable`.
 """

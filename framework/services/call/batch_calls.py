@@ -54,7 +54,7 @@ def batching_for(
         try:
             if hooks.around:
                 await batch.enter()
-            if batch.given:
+            if batch.taken:
                 answer = await batch.run() if spec.is_async else batch.run()
         except BaseException as error:  # noqa: BLE001 - border: the handler's
             try:
@@ -109,10 +109,10 @@ class _Batch:
     def __init__(self, shape: _Shape, messages: Sequence[Message]) -> None:
         self._shape, judge = shape, shape.judge
         self._contexts = OpenContexts(shape.arounds, shape.spec.is_async, shape.is_explicit)
-        """What plugins hold around the run, by their messages' places in `given`."""
+        """What plugins hold around the run, by their messages' places in `taken`."""
         self._deliveries: list[Delivery] = []
         self._results: list[object] = []
-        self.given: list[int] = []
+        self.taken: list[int] = []
         """Indexes of the messages that the handler takes."""
         self._rows: list[list[object]] = []
         for index, message in enumerate(messages):
@@ -125,7 +125,7 @@ class _Batch:
                 except BaseException as error:  # noqa: BLE001 - border: the handler's, for its models may hold code
                     result = judge.judged(message, failure_at_once(error))
                 else:
-                    self.given.append(index)
+                    self.taken.append(index)
             self._results.append(result)
             if shape.in_order and result is not None and _comes_again(result):
                 break  # nothing behind it starts
@@ -147,27 +147,27 @@ class _Batch:
         and in order nothing behind it starts.
         """
         at = 0
-        while at < len(self.given):
-            index = self.given[at]
+        while at < len(self.taken):
+            index = self.taken[at]
             verdict = await self._contexts.enter(self._deliveries[index], at)
             if verdict is None:
                 at += 1
                 continue
             await self._contexts.leave({at: verdict}, at=at)
-            del self.given[at], self._rows[at]
+            del self.taken[at], self._rows[at]
             self._results[index] = self._shape.judge.judged(self._deliveries[index].message, verdict)
             if self._shape.in_order:
-                del self.given[at:], self._rows[at:], self._results[index + 1 :], self._deliveries[index + 1 :]
+                del self.taken[at:], self._rows[at:], self._results[index + 1 :], self._deliveries[index + 1 :]
 
     async def leave(self, answer: object, cut_off: BaseException | None = None) -> list[object]:
-        """Leave it all, the last one first; what comes back is a value for each message that the handler was given."""
-        values = spread(answer, len(self.given)) if self.given else []
+        """Leave it all, the last one first; what comes back is a value for each message that the handler took."""
+        values = spread(answer, len(self.taken)) if self.taken else []
         await self._contexts.leave(values, cut_off)
         return values
 
     def settle(self, values: Sequence[object]) -> list[object]:
         judge, shown = self._shape.judge, None
-        for index, each in zip(self.given, values, strict=True):
+        for index, each in zip(self.taken, values, strict=True):
             result = judge.judged(self._deliveries[index].message, each)
             if result is not None and not isinstance(result, HOLDS):
                 judged = result_of(result)

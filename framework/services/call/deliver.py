@@ -96,7 +96,7 @@ def call_for(
         return _async_judged(invoke, begin, judge) if is_async else _sync_judged(invoke, begin, judge)
     if arguments.takes == "message" and arguments.convert is None and not spec.publishes:
         return spec.function
-    # For an async handler, too: what it gives is awaited by whoever calls this.
+    # For an async handler, too: the caller awaits what it returns.
     if begin is not None:
         return lambda message: invoke(message, begin(message))
     if arguments.takes is not None and not spec.publishes:

@@ -26,7 +26,7 @@ log = structlog.get_logger()
 
 PATIENCE_SECONDS = 5.0  # for one call of a store; RocketMQ's own requests wait 3 s
 SLOW_SECONDS = 1.0  # for one call; a message waits for two
-QUIET_SECONDS = 60.0  # without a repeat, after which the next one is news; likewise a slow store's
+QUIET_SECONDS = 60.0  # without a repeat, after which the next one is logged; also for a slow store
 
 Handle = Callable[[Message, Delivery], Awaitable[object]]
 KeyOf = Callable[[Message], object]

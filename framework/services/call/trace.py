@@ -29,7 +29,7 @@ class ConsumeTrace:
         self._prefix = world.chance.token(6).hex().upper()
 
     def before(self, delivery: Delivery) -> Drop | RetryLater | None:
-        """A handler is about to begin; what is told of it never stops it."""
+        """A handler is about to begin; tracing never stops it."""
         message = delivery.message
         region = _traced(message)
         if region is not None:
@@ -62,5 +62,5 @@ def _traced(message: Message) -> str | None:
     try:
         properties = message.properties
     except FrameworkError:
-        return None  # whoever handles it will find out
+        return None  # its handling will show why
     return None if properties.get(SWITCH) == "false" else properties.get(REGION)

@@ -29,7 +29,7 @@ class Undecodable:
     def __init__(self, group: str, policy: Policy, limit: int, lines: Recurring | None = None) -> None:
         self._group, self._policy, self._limit, self.lines = group, policy, limit, lines
         self.row = 0
-        """So many could not be read since one could. Whoever reads one sets it back."""
+        """Bodies in a row that could not be read. A body that is read sets it to 0."""
 
     def judged(self, message: Message, error: BodyUndecodable) -> Result | BodyUnavailable:
         """The end of a message that could not be read; BodyUnavailable holds its queue."""

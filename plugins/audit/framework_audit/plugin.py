@@ -19,7 +19,7 @@ from framework.model.outcome import Outcome
 from framework.settings.units import Duration
 from framework_audit.summary import Summary
 
-# A disk that is full for long must not fill the memory, too: beyond this the oldest lines are given up.
+# A disk that is full for long must not fill the memory, too: beyond this the oldest lines are dropped.
 LINES_MAX = 10_000
 
 
@@ -50,7 +50,7 @@ class Audit:
         self.given_up = 0
         """Lines that could not be written and were too many to keep."""
         if not settings.file:
-            # Not implemented then, and a hook that nobody implements costs a message nothing.
+            # Not implemented then: a hook without an implementation costs nothing per message.
             self.after_consume = None  # type: ignore[method-assign, assignment]  # which is what takes it away
 
     @staticmethod

@@ -31,7 +31,7 @@ class OutboxPlugin:
         self._relay: Relay | None = None
         self._app: App | None = None
         if not settings.database:
-            # Not implemented then, and a hook that nobody implements costs a message nothing.
+            # Not implemented then: a hook without an implementation costs nothing per message.
             self.around_consume = None  # type: ignore[method-assign, assignment]  # which is what takes it away
         elif settings.is_postgresql:
             from framework_outbox.postgresql import driver

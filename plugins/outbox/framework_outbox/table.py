@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 from framework.errors import FrameworkError
 from framework_outbox.rows import Row
 
-SWEEP_ROWS = 1_000  # removed at once, so that nobody waits long for the table
+SWEEP_ROWS = 1_000  # removed at once, so that no writer waits long for the table
 SHOWN_MAX = 20
 
 
@@ -179,7 +179,7 @@ class Table(ABC):
     ) -> None:
         """Note what became of claimed rows; those that are `left` may be claimed again at once.
 
-        What was sent is sent, whoever has claimed it meanwhile; of the rest only what is still claimed is touched.
+        What was sent is sent, even if another relay has claimed it since. Of the rest, only claimed rows change.
         """
         with self._transaction() as connection:
             now_ms = self._now_ms(connection)
