@@ -25,7 +25,7 @@ _RECORD = Struct(">iii8xq8xiq8xq8xi8xi")
 MAGIC = stored.MAGIC_V1  # of a record whose topic has up to 127 bytes
 BODY_AT = 88
 SIZE_MIN = BODY_AT + 3
-UNCOMMON = stored.BORN_HOST_V6 | stored.STORE_HOST_V6 | stored.INNER_BATCH | compression.COMPRESSED
+SLOW_PATH = stored.BORN_HOST_V6 | stored.STORE_HOST_V6 | stored.INNER_BATCH | compression.COMPRESSED
 _MAGICS = {magic.to_bytes(4, signed=True) for magic in (stored.MAGIC_V1, stored.MAGIC_V2)}
 _OFFSET_AT = 20
 _UNIQUE_KEY = f"{UNIQUE_KEY}{NAME_END}".encode()
@@ -93,13 +93,13 @@ class Columns:
                 following = at + size
                 body_end = at + BODY_AT + body_size
                 if (
-                    flag & UNCOMMON
+                    flag & SLOW_PATH
                     or magic != MAGIC
                     or following > stop
                     or body_size < 0
                     or size < SIZE_MIN + body_size
                 ):
-                    at = self._uncommon(data, at, end, offset_delta, with_bodies, tags, fail_on_loss)
+                    at = self._slow_path(data, at, end, offset_delta, with_bodies, tags, fail_on_loss)
                     continue
                 offset += offset_delta
                 texts_at = body_end + data[body_end] + 3
@@ -152,10 +152,10 @@ class Columns:
         self.broken_at = (self.offsets[-1] + 1 if self.offsets else 0, said + delta)
         return stop
 
-    def _uncommon(
+    def _slow_path(
         self, data: bytes, at: int, end: int, delta: int, with_bodies: bool, tags: frozenset[str], fail_on_loss: bool
     ) -> int:
-        """A record by the general way; answers where the next one begins."""
+        """A record by `wire.stored.decode`; returns where the next one begins."""
         (size,) = struct.unpack_from(">i", data, at)
         one = data[at : at + size] if size > 0 else data[at:]
         for message in stored.decode(one, self.queue, offset_delta=delta):

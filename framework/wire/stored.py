@@ -44,8 +44,8 @@ __all__ = [
 ]  # fmt: skip
 
 INNER_BATCH = 0xC0  # both bits: stored whole, and to be taken apart by the consumer
-_UNCOMMON = BORN_HOST_V6 | STORE_HOST_V6 | INNER_BATCH
-_SELDOM = _UNCOMMON | compression.COMPRESSED
+_SLOW_PATH = BORN_HOST_V6 | STORE_HOST_V6 | INNER_BATCH  # records with these flags are decoded one by one
+_NOT_PLAIN = _SLOW_PATH | compression.COMPRESSED
 
 # Where things lie when both hosts are IPv4; each IPv6 host moves what follows it by 12 bytes.
 _CRC_AT, _FLAG_AT, _QUEUE_OFFSET_AT, _LOG_OFFSET_AT, _SYS_FLAG_AT, _BORN_AT, _BORN_HOST_AT = 8, 16, 20, 28, 36, 40, 48
@@ -81,7 +81,7 @@ def decode(
     is handed out.
     """
     records = Records(body, queue)
-    is_asked = records.is_asked = begin is not None
+    must_match = records.must_match = begin is not None
     least = _ANY_OFFSET if begin is None else begin
     messages: list[Message] = []
     append, new, glance = messages.append, object.__new__, _GLANCE.unpack_from
@@ -91,7 +91,7 @@ def decode(
     try:
         if _may_be_alike(body, most):
             at = _alike(records, offset_delta, least, messages)
-            if messages and is_asked:
+            if messages and must_match:
                 least = messages[-1].queue_offset + 1
         for _ in repeat(None) if most is None else repeat(None, most - len(messages)):
             if at >= end:
@@ -105,7 +105,7 @@ def decode(
                 tail = _tail_of(mark, rest)
             following = at + size
             if (
-                sys_flag & _UNCOMMON
+                sys_flag & _SLOW_PATH
                 or magic != MAGIC_V1
                 or following > end
                 or body_size < 0
@@ -113,7 +113,7 @@ def decode(
                 or body[topic_at : topic_at + tail_size] != tail
                 or crc32(content := body[body_at:topic_at]) & 0x7FFF_FFFF != checksum
             ):
-                _uncommon(records, at, offset, least, messages)
+                _slow_path(records, at, offset, least, messages)
                 following = at + records.size(at)
                 offset = messages[-1].queue_offset
                 if len(messages) > batch.PARTS_MAX:
@@ -128,7 +128,7 @@ def decode(
                 message.queue_offset = offset
                 append(message)
             at = following
-            if is_asked:
+            if must_match:
                 least = offset + 1
     except (struct.error, IndexError) as error:
         raise RecordDamaged(f"{queue}: record at byte {at}: {end - at} bytes are too few for a record") from error
@@ -150,10 +150,10 @@ def _alike(records: Records, offset_delta: int, least: int, messages: list[Messa
 
     One call cuts such a record into all that is looked at. What is refused here, `decode` judges.
     """
-    body, append, new, is_asked = records.buffer, messages.append, object.__new__, records.is_asked
+    body, append, new, must_match = records.buffer, messages.append, object.__new__, records.must_match
     size, magic, _, _, flag, body_size = _GLANCE.unpack_from(body)
     tail = _tail_of(records.mark, size - body_size)
-    if tail is None or flag & _UNCOMMON or magic != MAGIC_V1 or body_size < 0:
+    if tail is None or flag & _SLOW_PATH or magic != MAGIC_V1 or body_size < 0:
         return 0
     rest = size - _BODY_AT - body_size - len(tail)
     is_kept = body_size <= _BODY_KEPT_MAX and not flag & _PACKED
@@ -180,7 +180,7 @@ def _alike(records: Records, offset_delta: int, least: int, messages: list[Messa
         message.queue_offset = offset
         append(message)
         at += size
-        if is_asked:
+        if must_match:
             least = offset + 1
     return at
 
@@ -194,7 +194,7 @@ def _tail_of(mark: bytes, rest: int) -> bytes | None:
     return mark + _UNSIGNED_SHORT.pack(size) if 0 <= size <= 0xFFFF else None
 
 
-def _uncommon(records: Records, at: int, offset: int, least: int, messages: list[Message]) -> None:
+def _slow_path(records: Records, at: int, offset: int, least: int, messages: list[Message]) -> None:
     """A record with an IPv6 host, a long topic, or an inner batch; or one that is damaged."""
     damage = records.damage(at)
     if damage is not None:
@@ -235,7 +235,7 @@ def _message(source: Records | InnerRecords, at: int, offset: int) -> Message:
 class Records:
     """The source behind a pull's messages. `at` is where a record begins that `decode` has looked at."""
 
-    __slots__ = ("_is_retry", "buffer", "end", "is_asked", "mark", "queue")
+    __slots__ = ("_is_retry", "buffer", "end", "mark", "must_match", "queue")
 
     def __init__(self, buffer: bytes, queue: MessageQueue) -> None:
         self.buffer = buffer
@@ -245,14 +245,14 @@ class Records:
         """What stands behind the body of a common record: its topic, and the length of that."""
         self.end = len(buffer)
         """Where the records end that were looked at."""
-        self.is_asked = False
+        self.must_match = False
         """They answer a question for this queue, so that their topic must be its own."""
         self._is_retry = queue.topic.startswith(RETRY_PREFIX)
 
     def damage(self, at: int) -> RecordDamaged | None:
         """What is wrong with a record, if anything is: its lengths, its topic, or its body's checksum."""
         try:
-            found = self._false_length(at)
+            found = _false_length(self, at)
             if found is not None:
                 return self.damaged(at, found)
             topic_at, topic_end, _, end = self._tail(at)
@@ -260,29 +260,13 @@ class Records:
             topic.decode()
             if end != at + self.size(at):
                 return self.damaged(at, f"{at + self.size(at) - end} bytes follow its properties")
-            if self.is_asked and topic != self.mark[1:] and not self.queue.topic.startswith(_LIGHT):
+            if self.must_match and topic != self.mark[1:] and not self.queue.topic.startswith(_LIGHT):
                 return self.damaged(at, f"its topic is {shorten(topic)}")
             self.stored_body(at)
         except RecordDamaged as damage:
             return damage
         except UnicodeDecodeError:
             return self.damaged(at, f"topic {shorten(topic)} is not UTF-8")
-        return None
-
-    def _false_length(self, at: int) -> str | None:
-        """What is wrong with the lengths at the beginning of a record, as far as the body."""
-        left = len(self.buffer) - at
-        size, magic = self.size(at), _INT.unpack_from(self.buffer, at + 4)[0]
-        if not SIZE_MIN <= size <= left:
-            return f"says {size} bytes, of {left} that are left"
-        if magic not in {MAGIC_V1, MAGIC_V2}:
-            return f"magic number 0x{magic & 0xFFFF_FFFF:08X}"
-        shift = self._shift(self.sys_flag(at))
-        if SIZE_MIN + shift > size:
-            return f"{size} bytes are too few for its IPv6 hosts"
-        (body_size,) = _INT.unpack_from(self.buffer, at + _BODY_AT - 4 + shift)
-        if not 0 <= body_size <= size - SIZE_MIN - shift:
-            return f"body of {body_size} bytes in a record of {size}"
         return None
 
     def damaged(self, at: int, what: str) -> RecordDamaged:
@@ -294,7 +278,7 @@ class Records:
     def body(self, at: int) -> bytes:
         """The body as the producer gave it. `decode` has checked its checksum, which is of the stored bytes."""
         sys_flag, size = _flag_and_size(self.buffer, at + _SYS_FLAG_AT)
-        if not sys_flag & _SELDOM:
+        if not sys_flag & _NOT_PLAIN:
             begin = at + _BODY_AT
             return self.buffer[begin : begin + size]
         body, sys_flag = self.stored_body(at)
@@ -309,7 +293,7 @@ class Records:
         checksum, sys_flag, size = _CHECKSUM.unpack_from(self.buffer, at + _CRC_AT)
         start = at + _BODY_AT
         if sys_flag & (BORN_HOST_V6 | STORE_HOST_V6):
-            start += self._shift(sys_flag)
+            start += _shift(sys_flag)
             (size,) = _INT.unpack_from(self.buffer, start - 4)
         body = self.buffer[start : start + size]
         actual = crc32(body) & 0x7FFF_FFFF
@@ -354,7 +338,7 @@ class Records:
         end = at + size
         topic_at = at + _BODY_AT + body_size
         if sys_flag & (BORN_HOST_V6 | STORE_HOST_V6):
-            shift = self._shift(sys_flag)
+            shift = _shift(sys_flag)
             topic_at = at + _BODY_AT + shift + _INT.unpack_from(buffer, at + _BODY_AT - 4 + shift)[0]
         if magic == MAGIC_V1:
             topic_size = buffer[topic_at]
@@ -372,7 +356,7 @@ class Records:
         return topic_at, topic_at + topic_size, properties_at, properties_end
 
     def reconsume_times(self, at: int) -> int:
-        return self._int(at + 72 + self._shift(self.sys_flag(at)))
+        return self._int(at + 72 + _shift(self.sys_flag(at)))
 
     def born_ms(self, at: int) -> int:
         return self._long(at + _BORN_AT)
@@ -412,11 +396,6 @@ class Records:
     def _born_host_size(self, at: int) -> int:
         return host_size(self.sys_flag(at) & BORN_HOST_V6)
 
-    @staticmethod
-    def _shift(sys_flag: int) -> int:
-        """By how much IPv6 hosts move what follows them."""
-        return ((sys_flag & BORN_HOST_V6) // BORN_HOST_V6 + (sys_flag & STORE_HOST_V6) // STORE_HOST_V6) * _V6_EXTRA
-
     def _int(self, at: int) -> int:
         return int(_INT.unpack_from(self.buffer, at)[0])
 
@@ -425,3 +404,25 @@ class Records:
 
     def __repr__(self) -> str:
         return f"<Records {self.queue} {len(self.buffer)}B>"
+
+
+def _false_length(records: Records, at: int) -> str | None:
+    """What is wrong with the lengths at the beginning of a record, as far as the body."""
+    remaining = len(records.buffer) - at
+    size, magic = records.size(at), _INT.unpack_from(records.buffer, at + 4)[0]
+    if not SIZE_MIN <= size <= remaining:
+        return f"says {size} bytes, of {remaining} that are left"
+    if magic not in {MAGIC_V1, MAGIC_V2}:
+        return f"magic number 0x{magic & 0xFFFF_FFFF:08X}"
+    shift = _shift(records.sys_flag(at))
+    if SIZE_MIN + shift > size:
+        return f"{size} bytes are too few for its IPv6 hosts"
+    (body_size,) = _INT.unpack_from(records.buffer, at + _BODY_AT - 4 + shift)
+    if not 0 <= body_size <= size - SIZE_MIN - shift:
+        return f"body of {body_size} bytes in a record of {size}"
+    return None
+
+
+def _shift(sys_flag: int) -> int:
+    """By how much IPv6 hosts move what follows them."""
+    return ((sys_flag & BORN_HOST_V6) // BORN_HOST_V6 + (sys_flag & STORE_HOST_V6) // STORE_HOST_V6) * _V6_EXTRA

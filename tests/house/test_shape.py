@@ -21,7 +21,7 @@ ROOMS_WITH_DOORS = (
     "services/queue", "services/crew", "services/call", "services/outcome", "services/orderly", "services/offsets",
     "runtime/group", "runtime/logs", "runtime/build", "runtime/report",
 )  # fmt: skip
-LARGE_CLASSES = {"QueueFlow", "Records"}
+LARGE_CLASSES = {"QueueFlow"}
 
 
 def sources(root: Path) -> dict[str, str]:

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from framework.errors import ProtocolError
 from framework.model.queue import MessageQueue
 from framework.reading import Columns
-from framework.reading.columns import BODY_AT, MAGIC, SIZE_MIN, UNCOMMON, offset_message_id
+from framework.reading.columns import BODY_AT, MAGIC, SIZE_MIN, SLOW_PATH, offset_message_id
 from framework_spark.pairs import Numbers, Pairs, pairs_of, ranges
 from framework_spark.rows import Rows
 
@@ -224,7 +224,7 @@ class PackedRows(Rows):
         size, body_size = self._field(0, ">i4").astype(np.int64), self._field(BODY_AT - 4, ">i4").astype(np.int64)
         if (
             (self._field(4, ">i4") != MAGIC).any()
-            or (self._field(36, ">i4") & UNCOMMON).any()
+            or (self._field(36, ">i4") & SLOW_PATH).any()
             or (body_size < 0).any()
             or (size < SIZE_MIN + body_size).any()
         ):
