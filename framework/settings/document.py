@@ -44,8 +44,9 @@ class Document:
 class _Node:
     line: int
     column: int
-    value: str | list[_Node] | list[tuple[_Node, _Node]] | None = None
-    is_mapping: bool = False
+    text: str | None = None
+    items: list[_Node] | None = None
+    pairs: list[tuple[_Node, _Node]] | None = None
     is_open: bool = True  # being built: an alias to it would hold itself
 
 
@@ -55,9 +56,9 @@ def parsed(text: str, name: str) -> Document:
         raise ConfigurationError(f"{name} is larger than the limit of {BYTES_MAX} bytes", place=name)
     root = _root(text, name)
     document = Document()
-    if root is None or root.value is None:
+    if root is None or (root.text is None and root.items is None and root.pairs is None):
         return document
-    if not root.is_mapping:
+    if root.pairs is None:
         raise ConfigurationError("expected keys and values", place=f"{name}:{root.line}:{root.column}")
     document.values = _Plain(name, document.places).of(root, ())
     return document
@@ -134,12 +135,11 @@ class _Builder:
                 raise self._refusal(event, f"the text {shorten(event.value)} holds a NUL, which no setting may")
             is_plain = not event.style  # None, or "" from the C parser
             is_null = is_plain and event.tag is None and event.value in NULLS
-            node.value = None if is_null else event.value
+            node.text = None if is_null else event.value
         elif isinstance(event, yaml.SequenceStartEvent):
-            node.value = self._items(depth)
+            node.items = self._items(depth)
         else:
-            node.is_mapping = True
-            node.value = self._pairs(depth)
+            node.pairs = self._pairs(depth)
         node.is_open = False
         return node
 
@@ -153,7 +153,7 @@ class _Builder:
         pairs: list[tuple[_Node, _Node]] = []
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
             key = self._node(event, depth + 1)
-            if not isinstance(key.value, str):
+            if key.text is None:
                 raise self._refusal(event, "a key is a text")
             pairs.append((key, self._node(next(self._events), depth + 1)))
         return pairs
@@ -187,21 +187,20 @@ class _Plain:
         if self._count > VALUES_MAX:
             raise ConfigurationError(f"more than {VALUES_MAX} values, aliases counted", place=self._place(node))
         self._places[path] = self._place(node)
-        if node.is_mapping:
-            return self._mapping(node, path)
-        if isinstance(node.value, list):
-            return [self.of(item, (*path, str(at))) for at, item in enumerate(node.value) if isinstance(item, _Node)]
-        return node.value
+        if node.pairs is not None:
+            return self._mapping(node.pairs, path)
+        if node.items is not None:
+            return [self.of(item, (*path, str(at))) for at, item in enumerate(node.items)]
+        return node.text
 
-    def _mapping(self, node: _Node, path: Path) -> dict[str, Any]:
-        pairs = list(_pairs_of(node))
+    def _mapping(self, pairs: list[tuple[_Node, _Node]], path: Path) -> dict[str, Any]:
         values: dict[str, Any] = {}
         for key, value in pairs:
-            if key.value == MERGE:
+            if key.text == MERGE:
                 values = {**self._merged(key, value, path), **values}
         lines: dict[str, int] = {}
         for key, value in pairs:
-            name = str(key.value)
+            name = str(key.text)
             if name in lines:
                 raise ConfigurationError(
                     f"the key {shorten(name)} stands here and in line {lines[name]}", place=self._place(key)
@@ -214,19 +213,12 @@ class _Plain:
 
     def _merged(self, key: _Node, value: _Node, path: Path) -> dict[str, Any]:
         merged: dict[str, Any] = {}
-        for source in value.value if isinstance(value.value, list) and not value.is_mapping else [value]:
-            if not isinstance(source, _Node) or not source.is_mapping:
+        for source in [value] if value.items is None else value.items:
+            if source.pairs is None:
                 raise ConfigurationError("<< takes keys and values", place=self._place(key))
             self._count += 1
-            merged = {**self._mapping(source, path), **merged}
+            merged = {**self._mapping(source.pairs, path), **merged}
         return merged
 
     def _place(self, node: _Node) -> str:
         return f"{self._name}:{node.line}:{node.column}"
-
-
-def _pairs_of(node: _Node) -> Iterator[tuple[_Node, _Node]]:
-    assert node.is_mapping
-    for pair in node.value or ():
-        assert isinstance(pair, tuple)
-        yield pair

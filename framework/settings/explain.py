@@ -22,7 +22,7 @@ from framework.settings.hidden import PLUGINS
 from framework.settings.models import Path
 from framework.settings.schema import AppSettings
 from framework.settings.secret import Secret
-from framework.settings.secret_words import MASK, SECRET_WORDS
+from framework.settings.secret_words import MASK, names_a_secret
 from framework.settings.units import with_unit
 
 DEFAULT = "default"
@@ -115,10 +115,7 @@ def _place(path: Path, settings: AppSettings) -> str:
 
 def spelled(value: Any, path: Path, field: FieldInfo | None) -> str:
     """A value as a file would write it; the last step of the path tells what may be a secret."""
-    is_secret = isinstance(value, Secret) or (
-        any(SECRET_WORDS.search(step) for step in path[-1:]) and not path[-1].endswith("file")
-    )
-    if is_secret:
+    if isinstance(value, Secret) or any(names_a_secret(step) for step in path[-1:]):
         return MASK if value else '""'
     match value:
         case None:

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from framework.errors import ConfigurationError, ConfigurationMistakes
 from framework.settings.models import Path, keys_of, walk
 from framework.settings.secret import Secret
-from framework.settings.secret_words import MASK, SECRET_WORDS
+from framework.settings.secret_words import MASK, names_a_secret
 
 PLUGINS: Path = ("plugins", "settings")
 VARIABLE_LENGTH_MIN = 8
@@ -127,8 +127,7 @@ class Hidden:
 
     def _is_declared(self, path: Path) -> bool:
         below_plugin = path[len(PLUGINS) + 1 :]
-        named = any(SECRET_WORDS.search(step) and not step.endswith("file") for step in below_plugin)
-        return named or _is_below(path, self.declared)
+        return any(map(names_a_secret, below_plugin)) or _is_below(path, self.declared)
 
 
 def _without_parts(text: str, name: str, value: str) -> str:

@@ -28,7 +28,7 @@ from framework.settings.hidden import Hidden
 from framework.settings.mistakes import without_mistaken
 from framework.settings.models import models_in, walk
 from framework.settings.schema import SOURCES, AppSettings, alike
-from framework.settings.secret_words import SECRET_WORDS
+from framework.settings.secret_words import names_a_secret
 
 CONFIG_VARIABLE = "FRAMEWORK_APP_CONFIG"
 PREFIX = "FRAMEWORK_APP__"
@@ -295,7 +295,9 @@ class _Layers:
 
     def _warn_of_secrets(self, layer: Document) -> None:
         for path, value in walk(layer.values):
-            if path and isinstance(value, str) and value and "${" not in value and _is_secret(path[-1]):
+            is_literal = isinstance(value, str) and value and "${" not in value
+            # An access key is a name.
+            if is_literal and names_a_secret(path[-1]) and "access" not in path[-1].lower():
                 name = ".".join(path)
                 self.warnings.append(f"{layer.places[path]}: {name} stands in the file; write ${{env:NAME}} instead")
 
@@ -323,10 +325,6 @@ class _Layers:
             place = self.place(path) or weakest.places.get(path)
             if path and place is not None:
                 self.places[path] = place
-
-
-def _is_secret(key: str) -> bool:
-    return SECRET_WORDS.search(key) is not None and not key.endswith("file") and "access" not in key.lower()
 
 
 def _lay(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

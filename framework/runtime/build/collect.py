@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
+from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -149,23 +150,19 @@ def same_topic(specs: Iterable[ConsumerSpec], namespace: str = "") -> list[Confi
 
 def mixture(specs: Sequence[ConsumerSpec]) -> ConfigurationError | None:
     """What is wrong with one group's consumers where they are not of one kind: its members must agree."""
-    everywhere = next((spec for spec in specs if spec.broadcasting), None)
-    shared = next((spec for spec in specs if not spec.broadcasting), None)
-    if everywhere is not None and shared is not None:
-        return ConfigurationError(
-            f"group {shared.group!r} is broadcasting for {everywhere.name!r} ({everywhere.place}) and not for "
-            f"{shared.name!r} ({shared.place}); a group must be one of both; give one consumer its own group",
-            place=shared.place,
-        )
-    ordered = next((spec for spec in specs if spec.orderly), None)
-    other = next((spec for spec in specs if not spec.orderly), None)
-    if ordered is None or other is None:
-        return None
-    return ConfigurationError(
-        f"group {ordered.group!r} is orderly for {ordered.name!r} ({ordered.place}) and concurrent for {other.name!r} "
-        f"({other.place}); a group must be one of both; give one consumer its own group",
-        place=other.place,
-    )
+    for kind, other_kind, is_of_kind in (
+        ("broadcasting", "not", attrgetter("broadcasting")),
+        ("orderly", "concurrent", attrgetter("orderly")),
+    ):
+        one = next((spec for spec in specs if is_of_kind(spec)), None)
+        other = next((spec for spec in specs if not is_of_kind(spec)), None)
+        if one is not None and other is not None:
+            return ConfigurationError(
+                f"group {one.group!r} is {kind} for {one.name!r} ({one.place}) and {other_kind} for {other.name!r} "
+                f"({other.place}); a group must be one of both; give one consumer its own group",
+                place=other.place,
+            )
+    return None
 
 
 def without_meaning(group: str, spec: ConsumerSpec, settings: AppSettings) -> Iterator[ConfigurationError]:
