@@ -1,7 +1,7 @@
-"""Reload: settings that changed on disk are taken over while the application runs, whole or not at all.
+"""Reload: apply settings that changed on disk while the application runs, all or none.
 
-Looks at the files four times a second, and at once when asked (SIGHUP). What may change is `settings/changes.py`'s; a
-mistake, or a change that is refused, leaves everything as it was and is named with its place.
+Looks at the files four times a second, and at once when asked (SIGHUP). `settings/changes.py` decides what may change.
+An error or a refused change leaves everything as it was, and is logged with its place.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from framework.settings.sources import has_content, read
 log = structlog.get_logger()
 
 LOOK_SECONDS = 0.25
-"""A change is taken when two looks in a row see the same: whoever writes a file in place is seen half-way, too."""
+"""A change is read when two looks in a row see the same: a file written in place can be seen half-written."""
 
 Stamp = tuple[tuple[int, ...] | None, ...]
 
 
 class Reload:
-    """One an application: `run` it beside the application, and `ask` from anywhere on the loop."""
+    """One per application: `run` it beside the application, and `ask` from anywhere on the loop."""
 
     def __init__(self, app: App, load: Callable[[], AppSettings], files: Iterable[Path]) -> None:
         self._app, self._load, self._files = app, load, tuple(files)
@@ -59,7 +59,7 @@ class Reload:
             seen = now
 
     async def reload(self) -> bool:
-        """Read everything again and take over what may be; whether it could be read and was not refused."""
+        """Read all settings again and apply the live ones; False if they cannot be read or are refused."""
         try:
             settings = await self._app.world.workers.run(self._read)
             differences = changes(self._app.settings, settings)
@@ -122,7 +122,7 @@ def _state(path: Path) -> tuple[int, ...] | None:
 
 
 def _has_keys(path: Path) -> bool:
-    """Whether it says anything. What cannot be read at all, the load complains of."""
+    """Whether it has any key with a value. If it cannot be read, the load reports that."""
     try:
         return has_content(read(path).values)
     except ConfigurationError:
@@ -130,7 +130,7 @@ def _has_keys(path: Path) -> bool:
 
 
 def _check_owner(path: Path) -> None:
-    """Settings choose what runs, so nobody else may write them behind the back of a running process."""
+    """Settings choose what runs, so no other user may write them."""
     try:
         found = path.stat()
     except OSError as error:

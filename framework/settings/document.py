@@ -1,8 +1,8 @@
-"""One YAML text -> plain values with the place of each. Refuses what YAML can do beyond lists, keys and texts.
+"""One YAML text -> plain values, each with its place. Rejects all YAML features but lists, keys and text.
 
-Every scalar stays the text that was written: the schema decides what is a number, so `NO`, `12:30:45` and `1_000` are
-texts where texts are meant. Built on the parser's events, so that size, depth and aliases are limited before anything
-is built from them. Knows no schema, file or variable.
+Every scalar stays the text that was written, and the schema decides what is a number: `NO`, `12:30:45` and `1_000` stay
+text where the schema wants text. Built on the parser's events, so that size, depth and aliases are limited before
+anything is built from them. Knows no schema, file or variable.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VALUES_MAX = 100_000  # with aliases followed: ten lines may stand for 10^10 val
 
 NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 MERGE = "<<"
-_NO_COLON = "a key without a ':' behind it; write key: value"
+_NO_COLON = "this key has no ':' after it; write key: value"
 _CORE = "tag:yaml.org,2002:"
 _CORE_TAGS = frozenset(_CORE + name for name in ("str", "int", "float", "bool", "null", "map", "seq"))
 
@@ -47,7 +47,7 @@ class _Node:
     text: str | None = None
     items: list[_Node] | None = None
     pairs: list[tuple[_Node, _Node]] | None = None
-    is_open: bool = True  # being built: an alias to it would hold itself
+    is_open: bool = True  # being built: an alias to it would refer to itself
 
 
 def parsed(text: str, name: str) -> Document:
@@ -116,7 +116,7 @@ class _Builder:
         for event in self._events:
             if isinstance(event, yaml.DocumentStartEvent):
                 if root is not None:
-                    raise self._refusal(event, "a second document; a settings file has one")
+                    raise self._refusal(event, "a second document; a settings file holds one")
                 root = self._node(next(self._events), 1)
         return root
 
@@ -126,13 +126,13 @@ class _Builder:
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event)
         if event.tag is not None and event.tag not in _CORE_TAGS and event.tag != "!":
-            raise self._refusal(event, f"the tag {shorten(event.tag)} is refused; settings are plain YAML")
+            raise self._refusal(event, f"the tag {shorten(event.tag)} is not allowed; settings are plain YAML")
         node = _Node(event.start_mark.line + 1, event.start_mark.column + 1)
         if event.anchor:
             self._anchors[event.anchor] = node
         if isinstance(event, yaml.ScalarEvent):
             if "\0" in event.value:
-                raise self._refusal(event, f"the text {shorten(event.value)} holds a NUL, which no setting may")
+                raise self._refusal(event, f"the text {shorten(event.value)} contains a NUL, which no setting may")
             is_plain = not event.style  # None, or "" from the C parser
             is_null = is_plain and event.tag is None and event.value in NULLS
             node.text = None if is_null else event.value
@@ -154,7 +154,7 @@ class _Builder:
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
             key = self._node(event, depth + 1)
             if key.text is None:
-                raise self._refusal(event, "a key is a text")
+                raise self._refusal(event, "a key must be text")
             pairs.append((key, self._node(next(self._events), depth + 1)))
         return pairs
 
@@ -164,9 +164,9 @@ class _Builder:
             raise self._refusal(event, f"more aliases than the limit of {ALIASES_MAX}")
         node = self._anchors.get(event.anchor)
         if node is None:
-            raise self._refusal(event, f"no anchor is called {shorten(event.anchor)}")
+            raise self._refusal(event, f"unknown anchor {shorten(event.anchor)}")
         if node.is_open:
-            raise self._refusal(event, f"the anchor {shorten(event.anchor)} would hold itself")
+            raise self._refusal(event, f"the anchor {shorten(event.anchor)} refers to itself")
         return node
 
     def _refusal(self, event: Any, reason: str) -> ConfigurationError:
@@ -203,7 +203,7 @@ class _Plain:
             name = str(key.text)
             if name in lines:
                 raise ConfigurationError(
-                    f"the key {shorten(name)} stands here and in line {lines[name]}", place=self._place(key)
+                    f"duplicate key {shorten(name)}, first in line {lines[name]}", place=self._place(key)
                 )
             lines[name] = key.line
             if name != MERGE:
@@ -215,7 +215,7 @@ class _Plain:
         merged: dict[str, Any] = {}
         for source in [value] if value.items is None else value.items:
             if source.pairs is None:
-                raise ConfigurationError("<< takes keys and values", place=self._place(key))
+                raise ConfigurationError("<< needs keys and values", place=self._place(key))
             self._count += 1
             merged = {**self._mapping(source.pairs, path), **merged}
         return merged

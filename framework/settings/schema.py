@@ -1,7 +1,8 @@
-"""AppSettings and its parts: every key that a settings file may have, its type, its default and its meaning.
+"""AppSettings and its sections: every key of a settings file, with its type, unit, default and meaning, and what an
+edit of it does while the application runs (`Live`, `Code`, `Guard`; else it waits for a restart).
 
-The one place of defaults; `config/default.yaml` is checked against it. Where a value came from is `sources.py`'s
-affair. Durations are milliseconds and sizes bytes once they are here. Everything is frozen.
+The only place of defaults; `config/default.yaml` is checked against it. Durations are held as milliseconds, sizes as
+bytes. Everything is frozen. `sources.py` knows where a value came from.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ SOURCES = "_sources"
 
 
 class Section(BaseModel):
-    """What all parts have in common: frozen, and a key nobody knows is a mistake."""
+    """What all sections share: they are frozen, and an unknown key is an error."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -60,8 +61,8 @@ class Section(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _without_empty(cls, value: Any) -> Any:
-        """`tls:` with nothing behind it means what leaving it out means, and so does an empty list or mapping. A single
-        value that is empty is an error, unless its field takes that.
+        """`tls:` with no value means the default, as for an empty list or mapping. A single value that is empty is an
+        error, unless its field allows it.
         """
         if value is None:
             return {}
@@ -287,7 +288,7 @@ def alike(one: str, other: str) -> bool:
 
 
 class AppSettings(Section, BaseSettings):  # type: ignore[misc]  # two types of configuration, which are joined
-    """Everything that a settings file says. `AppSettings()` is what no file at all means."""
+    """All settings. `AppSettings()` has the defaults."""
 
     app: ProcessSettings = ProcessSettings()
     """The application as a whole."""
@@ -328,10 +329,10 @@ class AppSettings(Section, BaseSettings):  # type: ignore[misc]  # two types of 
         return (init_settings,) if sources is None else sources
 
     def consumer(self, group: str) -> ConsumerSettings:
-        """The settings of a group, the defaults where nothing is said about it.
+        """The settings of a group, or the defaults if it has none.
 
-        A variable cannot spell capitals and hyphens: where it alone names a group, the group that is spelled alike is
-        meant (`runtime/build/collect.py` refuses one that may mean several).
+        A variable cannot spell capitals and hyphens. If only a variable names a group, it means the group whose name
+        differs by these alone (`runtime/build/collect.py` rejects a name that fits several).
         """
         found = self.consumers.get(group)
         if found is None:
@@ -340,7 +341,7 @@ class AppSettings(Section, BaseSettings):  # type: ignore[misc]  # two types of 
 
     @property
     def spelled_by_variables(self) -> list[str]:
-        """Groups that no file and no option names."""
+        """Groups that only variables name."""
         found: dict[str, bool] = {}
         for path, place in self._places.items():
             if path[0] == "consumers" and len(path) > 1:
@@ -348,39 +349,39 @@ class AppSettings(Section, BaseSettings):  # type: ignore[misc]  # two types of 
         return [name for name in self.consumers if found.get(name, False)]
 
     def place(self, *path: str) -> str | None:
-        """File and line (or variable, or option) where the value at this path was written; None for a default."""
+        """Where the value at this path was written: file and line, variable, or option. None for a default."""
         return self._places.get(path)
 
     @property
     def hidden(self) -> Hidden:
-        """What of plugins' settings is not shown."""
+        """Which settings of plugins are not shown."""
         return self._hidden
 
     def hide(self, path: tuple[str, ...], kind: type[BaseModel]) -> None:
-        """Never show what this model, a plugin's, calls secret in the settings at this path."""
+        """Never show the fields that a plugin's model, for the settings at this path, declares as secret."""
         self._hidden.declare(path, kind)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What works and should not be left so; said at each start."""
+        """Settings that work but should be changed; logged at each start."""
         found = list(self._warnings)
         if self.cluster.tls.enabled and not self.cluster.tls.verify:
-            found.append("cluster.tls.verify is false: any certificate is trusted, and anybody in between reads along")
+            found.append("cluster.tls.verify is false: any certificate is trusted, so others can read the traffic")
         return tuple(found)
 
     def explain(self, path: tuple[str, ...], kind: type[BaseModel], error: ValidationError) -> ConfigurationMistakes:
-        """A plugin's own complaint about its settings, with the places that only the loader knows."""
+        """A plugin's errors about its settings, with the places where they were written."""
         return ConfigurationMistakes(translated(error, kind, self._places, path, self._hidden))
 
     def right_in(self, kind: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
-        """What a plugin's model does not complain of in these settings of its."""
+        """The values that a plugin's model accepts."""
         return without_mistaken(kind, values)
 
     @classmethod
     def parsed(
         cls, values: Mapping[str, Any], places: Places, warnings: Iterable[str] = (), hidden: Hidden | None = None
     ) -> AppSettings | list[ConfigurationError]:
-        """Settings from plain values, or every mistake in them."""
+        """Settings from plain values, or all errors in them."""
         try:
             settings = cls.model_validate(values)
         except ValidationError as error:

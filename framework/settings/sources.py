@@ -1,7 +1,7 @@
-"""Where settings come from, one over the other: defaults < file < overlays < environment < command line.
+"""Where settings come from: defaults, file, overlays, environment, command line; each overrides those before it.
 
-Owns the reading of files and variables, and collects every mistake of all of them before it raises. What the keys mean
-is `schema.py`'s affair; what YAML may contain is `document.py`'s.
+Reads files and variables, and collects all errors before it raises. `schema.py` knows what the keys mean, `document.py`
+what YAML may contain.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FILE_NAME = "framework-app.yaml"
 _REFERENCE = re.compile(r"\$(\$)?\{([^}]*\}?)")
 _VARIABLE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _MISSING = object()
-"""In place of a value that names a variable which is not set: one mistake is enough of it."""
+"""Replaces a value whose variable is not set, so that the schema does not report it again."""
 _KEYS_OF_CREDENTIALS = ("access_key", "secret_key", "security_token")
 
 
@@ -79,7 +79,7 @@ def load(
     environment: Mapping[str, str] | None = None,
     overrides: Iterable[Override] = (),
 ) -> AppSettings:
-    """Everything merged and checked; raises ConfigurationMistakes with all that is wrong, each with its place.
+    """All sources merged and checked; raises ConfigurationMistakes with every error and its place.
 
     Without an `environment`, the process's own.
     """
@@ -98,7 +98,7 @@ def gather(
     environment: Mapping[str, str] | None = None,
     overrides: Iterable[Override] = (),
 ) -> AppSettings:
-    """The same with what is wrong noted, and left out: for whoever looks at the rest all the same."""
+    """The same, but wrong settings are noted and left out, so that the caller can check the rest."""
     layers = _Layers(os.environ if environment is None else environment, findings)
     for path in ([file] if file is not None else []) + list(overlays):
         layers.add_file(Path(path))
@@ -124,7 +124,7 @@ def read_private(path: Path) -> Document:
     """A file with secrets; refused when others may read it."""
     content = read(path)
     if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise ConfigurationError(f"others may read these keys; run: chmod 600 {path}", place=str(path))
+        raise ConfigurationError(f"other users may read this file; run: chmod 600 {path}", place=str(path))
     return content
 
 
@@ -136,7 +136,7 @@ def has_content(value: Any) -> bool:
 
 
 def read(path: Path) -> Document:
-    """One settings file as it stands there; ConfigurationError with the place of what is wrong."""
+    """One settings file; ConfigurationError with the place of an error."""
     try:
         with open(path, "rb") as stream:
             content = stream.read(document.BYTES_MAX + 1)
@@ -150,7 +150,7 @@ def read(path: Path) -> Document:
 
 
 class _Layer(PydanticBaseSettingsSource):
-    """A source for pydantic-settings, which lays the values of all over each other; and the place of each value."""
+    """A source for pydantic-settings, which merges the values of all sources; and the place of each value."""
 
     def __init__(self) -> None:
         super().__init__(AppSettings)
@@ -158,7 +158,7 @@ class _Layer(PydanticBaseSettingsSource):
         self.places: dict[tuple[str, ...], str] = {}
 
     def lay(self, values: dict[str, Any], places: Mapping[tuple[str, ...], str]) -> None:
-        """Over what this source had before."""
+        """Override what this source had before."""
         _lay(self.values, values)
         self.places |= places
 
@@ -170,7 +170,7 @@ class _Layer(PydanticBaseSettingsSource):
 
 
 class _Credentials(_Layer):
-    """Keys from `cluster.credentials.file`. The weakest source: what is written beside `file` wins."""
+    """Keys from `cluster.credentials.file`. The weakest source: keys beside `file` override them."""
 
     def __init__(self, layers: _Layers) -> None:
         super().__init__()
@@ -202,11 +202,11 @@ class _Layers:
     environment: Mapping[str, str]
     findings: Findings
     files: _Layer = field(default_factory=_Layer)
-    """The file and its overlays. A section that an overlay empties is gone for the sources above, too."""
+    """The file and its overlays. A section that an overlay empties stays empty for later sources."""
     variables: _Layer = field(default_factory=_Layer)
     options: _Layer = field(default_factory=_Layer)
     values: dict[str, Any] = field(default_factory=dict)
-    """All of them, once they are laid over each other."""
+    """The merged values of all sources."""
     places: dict[tuple[str, ...], str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     hidden: Hidden = field(default_factory=Hidden)
@@ -280,7 +280,7 @@ class _Layers:
                 return found[0][1:]
             variable = _VARIABLE.fullmatch(found[2])
             if variable is None:
-                reason = f"{shorten(found[0])} is not understood; write ${{env:NAME}}, or $${{ for a plain ${{"
+                reason = f"{shorten(found[0])} is no reference; write ${{env:NAME}}, or $${{ for a plain ${{"
             elif variable[1] not in self.environment:
                 reason = f"the environment variable {variable[1]} is not set"
             else:
@@ -299,10 +299,10 @@ class _Layers:
             # An access key is a name.
             if is_literal and names_a_secret(path[-1]) and "access" not in path[-1].lower():
                 name = ".".join(path)
-                self.warnings.append(f"{layer.places[path]}: {name} stands in the file; write ${{env:NAME}} instead")
+                self.warnings.append(f"{layer.places[path]}: {name} is in the file; write ${{env:NAME}} instead")
 
     def settings(self) -> AppSettings:
-        """What pydantic-settings makes of the sources; what is wrong is noted and left out."""
+        """What pydantic-settings merges from the sources; wrong settings are noted and left out."""
         found = self._parsed({SOURCES: (self.options, self.variables, self.files, _Credentials(self))})
         while isinstance(found, list):
             self.findings.note(*found)
@@ -319,7 +319,7 @@ class _Layers:
         return next((source.places[path] for source in sources if path in source.places), None)
 
     def laid(self, weakest: _Layer, above: Mapping[str, Any]) -> None:
-        """Keep what comes of all sources: what is wrong can be left out of it. Only values in it keep a place."""
+        """Keep the merged values, so that wrong ones can be left out, and the places of those that are left."""
         self.values = _lay(deepcopy(weakest.values), above)
         for path, _ in walk(self.values):
             place = self.place(path) or weakest.places.get(path)
@@ -336,7 +336,7 @@ def _lay(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _beside(folder: Path, model: type[BaseModel], values: dict[str, Any]) -> None:
-    """What names a file is found beside the settings file, from wherever the process runs."""
+    """Make file names relative to the settings file, wherever the process runs."""
     for name, each in model.model_fields.items():
         value = values.get(name)
         if isinstance(value, dict):
@@ -347,7 +347,7 @@ def _beside(folder: Path, model: type[BaseModel], values: dict[str, Any]) -> Non
 
 
 def _handlers_beside(folder: Path, values: dict[str, Any]) -> None:
-    """Files and folders likewise; modules are imported by their names from wherever Python finds them."""
+    """The same for handlers that are files or folders; modules are imported by name."""
     app = values.get("app")
     names = app.get("handlers") if isinstance(app, dict) else None
     if isinstance(app, dict) and isinstance(names, list | tuple):

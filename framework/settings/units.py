@@ -23,7 +23,7 @@ def duration_ms(value: Any) -> int:
     """Milliseconds of a text such as `30s`; an int is already milliseconds (from Python code, never from a file)."""
     if isinstance(value, int) and not isinstance(value, bool):
         if value < 0:
-            raise ValueError("a duration is not negative")
+            raise ValueError("a duration cannot be negative")
         return value
     if not isinstance(value, str) or len(value) > _DIGITS_MAX:
         raise ValueError("write a duration such as 30s, 15m or 1h30m")
@@ -36,7 +36,7 @@ def size_bytes(value: Any) -> int:
     """Bytes of a text such as `64MiB`; an int is already bytes (from Python code, never from a file)."""
     if isinstance(value, int) and not isinstance(value, bool):
         if value < 0:
-            raise ValueError("a size is not negative")
+            raise ValueError("a size cannot be negative")
         return value
     found = _SIZE.fullmatch(value.strip()) if isinstance(value, str) and len(value) <= _DIGITS_MAX else None
     if found is None:

@@ -109,7 +109,7 @@ all_wrong.py:28 consumer 'drum': engine 'loud': prepared() failed: OSError: no s
 framework-app.yaml:7 consumers.billing.allocation: no strategy 'avering'; did you mean 'averaging'?
 framework-app.yaml:8 consumers.billing.expiry: no expiry policy 'send_bakc'; did you mean 'send_back'?
 framework-app.yaml:9 consumers.billing.progress: no store 'topci'; did you mean 'topic'?
-framework-app.yaml:13 consumers.stock.timeout: what expires runs again
+framework-app.yaml:13 consumers.stock.timeout: not for orderly groups
 framework-app.yaml:14 consumers.stock.allocation
 all_wrong.py:22 group 'revenue': the engine 'left' consumes the whole group with one handler, count
 all_wrong.py:19 group 'revenue': the engine 'right' consumes the whole group with one handler, count_views

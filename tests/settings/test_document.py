@@ -65,18 +65,18 @@ def test_merge_keys_take_what_is_not_written() -> None:
         ("a: !!python/name:os.system", "f.yaml:1:4: the tag"),
         ("a: !!binary aGk=", "f.yaml:1:4: the tag"),
         ("a: !own x", "f.yaml:1:4: the tag"),
-        ("a: &a [*a]", "f.yaml:1:8: the anchor 'a' would hold itself"),
-        ("a: *gone", "f.yaml:1:4: no anchor is called 'gone'"),
-        ("a: 1\nb: 2\na: 3", "f.yaml:3:1: the key 'a' stands here and in line 1"),
-        ("a: {b: 1, b: 2}", "f.yaml:1:11: the key 'b'"),
+        ("a: &a [*a]", "f.yaml:1:8: the anchor 'a' refers to itself"),
+        ("a: *gone", "f.yaml:1:4: unknown anchor 'gone'"),
+        ("a: 1\nb: 2\na: 3", "f.yaml:3:1: duplicate key 'a', first in line 1"),
+        ("a: {b: 1, b: 2}", "f.yaml:1:11: duplicate key 'b'"),
         ("a: 1\n---\nb: 2", "f.yaml:2:1: a second document"),
         ("a:\n\tb: 1", "f.yaml:2:1: not YAML"),
         ("a: \x00", "f.yaml: not YAML"),
         ("a: [1", "f.yaml:2:1: not YAML"),
-        ("? [a]\n: b", "f.yaml:1:3: a key is a text"),
+        ("? [a]\n: b", "f.yaml:1:3: a key must be text"),
         ("- a", "f.yaml:1:1: expected keys and values"),
         ("just words", "f.yaml:1:1: expected keys and values"),
-        ("a: {<<: 3}", "f.yaml:1:5: << takes keys and values"),
+        ("a: {<<: 3}", "f.yaml:1:5: << needs keys and values"),
         ("a: " + "[" * (DEPTH_MAX + 1), f"nested deeper than the limit of {DEPTH_MAX}"),
         ("a: " + "[" * 100_000, f"nested deeper than the limit of {DEPTH_MAX}"),
         ("a: &a 1\nb: [" + ", ".join(["*a"] * (ALIASES_MAX + 1)) + "]", f"the limit of {ALIASES_MAX}"),
@@ -141,7 +141,7 @@ def test_a_value_of_a_variable_is_a_text_unless_it_is_bracketed(text: str, value
     ],
 )
 def test_a_missing_colon_is_blamed_on_its_own_line(text: str, place: str) -> None:
-    with pytest.raises(ConfigurationError, match="a key without a ':' behind it") as caught:
+    with pytest.raises(ConfigurationError, match="this key has no ':' after it") as caught:
         parsed(text, "f.yaml")
 
     assert place == caught.value.place

@@ -107,7 +107,7 @@ def test_a_variable_that_is_not_set_is_one_mistake(tmp_path: Path, text: str) ->
 def test_a_text_with_a_nul_is_refused(tmp_path: Path) -> None:
     (mistake,) = mistakes_of(written(tmp_path, 'progress:\n  folder: "a\\0b"'), environment={})
 
-    assert "app.yaml:2:11: the text 'a\\x00b' holds a NUL" in mistake
+    assert "app.yaml:2:11: the text 'a\\x00b' contains a NUL" in mistake
 
 
 SECRET = "CANARY-s3cr3t,value=1234567890"
@@ -294,7 +294,7 @@ def test_a_secret_in_the_file_is_warned_of(tmp_path: Path) -> None:
     reference = written(tmp_path, "cluster: {credentials: {secret_key: '${env:KEY}'}}", "b.yaml")
 
     (warning,) = load(literal, environment={}).warnings
-    assert "cluster.credentials.secret_key stands in the file" in warning
+    assert "cluster.credentials.secret_key is in the file" in warning
     assert "hush" not in warning
     assert () == load(reference, environment={"KEY": "hush"}).warnings
 

@@ -28,10 +28,7 @@ from framework.model.namespaces import unwrap
 from framework.settings.schema import AppSettings, ConsumerSettings, alike
 
 AnyConsumer = Consumer[..., Any]
-_RUNS_AGAIN = (
-    "what expires runs again while its handler may still be at it, and an orderly group never runs a message twice at "
-    "once; remove it (stuck_after reports what takes long)"
-)
+_RUNS_AGAIN = "not for orderly groups, as no message may run twice at once; remove it (stuck_after reports slow ones)"
 
 
 @dataclass(frozen=True, slots=True)
