@@ -7,10 +7,14 @@ here and in `window.py`. It knows neither who pulls nor who handles, and no cloc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from framework.model.message import Message
+from framework.model.queue import MessageQueue
+
+if TYPE_CHECKING:
+    from framework.core.window import Window
 
 
 class Chunk:
@@ -21,7 +25,9 @@ class Chunk:
 
     __slots__ = ("ahead", "begin", "count", "end", "last", "low", "messages", "next", "run", "size", "spent", "window")
 
-    def __init__(self, messages: Sequence[Message], begin: int, end: int, size: int, window: Any = None) -> None:
+    def __init__(
+        self, messages: Sequence[Message], begin: int, end: int, size: int, window: Window | None = None
+    ) -> None:
         assert begin <= end
         self.messages = messages
         self.count = len(messages)
@@ -34,13 +40,12 @@ class Chunk:
         """Index of the lowest message that has not ended."""
         self.ahead = 0
         """Bit i: message i has ended while a lower one has not."""
-        self.last: Any = None
+        self.last: tuple[int, int, int] | None = None
         """What tells the last message from another at its offset, once the messages themselves were let go."""
-        self.window = window
+        self.window: Window = window  # type: ignore[assignment]  # None only in tests of a chunk alone
         self.spent = 0.0
         """Seconds that workers were in this chunk, as far as nobody has asked yet."""
-        self.run: Any = None
-        """What the shell runs for these messages. Nothing here looks at it."""
+        self.run: Run = None  # type: ignore[assignment]  # given by the window that admits it
 
     def finish(self, index: int) -> bool:
         """Note that message `index` has ended; False if it had before (a second result changes nothing)."""
@@ -78,3 +83,33 @@ class Chunk:
 
     def __repr__(self) -> str:
         return f"<Chunk [{self.begin}, {self.end}) next={self.next} low={self.low} of {self.count}>"
+
+
+class Run(Protocol):
+    """What a chunk's messages are run with (`chunk.run`): the owned queue, as the crew sees it."""
+
+    @property
+    def call(self) -> Callable[[Message], object]:
+        """The handler with its hooks around it: a coroutine function for the crew, a plain one for threads."""
+        ...
+
+    @property
+    def group_name(self) -> str: ...
+    @property
+    def queue(self) -> MessageQueue: ...
+    @property
+    def pulled_at(self) -> float:
+        """When the queue was last asked for messages (seconds, monotonic)."""
+        ...
+
+    def left(self, chunk: Chunk, ended: int) -> None:
+        """A worker leaves the chunk after `ended` plain successes; the chunk may or may not be finished."""
+        ...
+
+    def not_success(self, chunk: Chunk, index: int, result: object, started: float) -> None:
+        """Message `index` ended with something that is not plain success."""
+        ...
+
+    def late(self, chunk: Chunk, count: int) -> None:
+        """Handlers of so many messages ended after these had expired: nothing changes, but it is counted."""
+        ...

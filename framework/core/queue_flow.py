@@ -27,7 +27,7 @@ from typing import TypeAlias
 from framework import marks
 from framework.core import limits
 from framework.core.budget import Budget
-from framework.core.chunk import Chunk
+from framework.core.chunk import Chunk, Run
 from framework.core.damage import Damage
 from framework.core.flow_control import FlowLimits, reason_to_wait
 from framework.core.health import Health, Trouble
@@ -151,7 +151,7 @@ class QueueFlow:
         """Somebody wants no more messages for now."""
         self.hold_reason: str | None = None
         """Why it must not pull, though it may hold more: a message cannot be opened here. The lease's end clears it."""
-        self.run: object = None
+        self.run: Run | None = None
         """What the shell runs this queue's chunks with; set once, before the first position."""
         self._budget = budget
         self._asked_ms = 0

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
 
 from framework import marks
 from framework.core.budget import Budget
-from framework.core.chunk import Chunk
+from framework.core.chunk import Chunk, Run
 from framework.model.message import Message
 
 MARKS_MAX = 1_000  # each settles a chunk: what a window holds at most, many times over
@@ -27,7 +26,7 @@ class Window:
         "is_closed", "is_draining", "is_kept", "messages", "run",
     )  # fmt: skip
 
-    def __init__(self, begin: int, budget: Budget, run: Any = None) -> None:
+    def __init__(self, begin: int, budget: Budget, run: Run | None = None) -> None:
         self._chunks: deque[Chunk] = deque()
         self._budget = budget
         self.committable = begin
@@ -66,7 +65,8 @@ class Window:
             messages = [message for message in messages if message.queue_offset >= self.end]
             begin = self.end
         chunk = Chunk(messages, begin, end, size if messages else 0, self)
-        chunk.run = self.run
+        if self.run is not None:
+            chunk.run = self.run
         if self.is_draining:
             chunk.next = chunk.count  # it came after the queue was taken away: nobody may start it
         self.end = end

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from framework.core.budget import Budget
 from framework.core.chunk import Chunk
@@ -12,6 +13,7 @@ from framework.model.queue import MessageQueue
 
 QUEUE = MessageQueue("orders", "broker-a", 3)
 PLENTY = 1 << 30
+THE_RUN: Any = "the run"
 
 
 def messages_at(offsets: Iterable[int]) -> list[Message]:

@@ -14,7 +14,7 @@ from framework.core.budget import Budget
 from framework.core.flow_control import FlowLimits
 from framework.core.queue_flow import POSITION, TRANSITIONS, Pull, QueueFlow, QueueState, Wait
 from framework.model.pulled import BUSY, Failed, Found, NothingNew, OffsetIllegal, PullResult
-from tests.core.making import PLENTY, QUEUE, finish, messages_at
+from tests.core.making import PLENTY, QUEUE, THE_RUN, finish, messages_at
 
 POSITIONING, FLOWING, HELD = QueueState.POSITIONING, QueueState.FLOWING, QueueState.HELD
 CLAIMED, RETIRING, RELEASED = QueueState.CLAIMED, QueueState.RETIRING, QueueState.RELEASED
@@ -206,12 +206,12 @@ def test_a_position_below_zero_is_a_bug_of_whoever_found_it() -> None:
 
 def test_found_messages_become_a_chunk_that_carries_the_run() -> None:
     flow = new_flow()
-    flow.run = "the run"
+    flow.run = THE_RUN
     flow.positioned(10)
 
     chunk = flow.pulled(found(10, 12, next_offset=15), 0)
     assert chunk is not None
-    assert (10, 15, 2, "the run") == (chunk.begin, chunk.end, chunk.count, chunk.run)
+    assert (10, 15, 2, THE_RUN) == (chunk.begin, chunk.end, chunk.count, chunk.run)
     assert 1_000 == flow.max_offset
     assert ("pull", 15, 10) == plain(flow, 0), "what is committable rides along"
 

@@ -8,7 +8,7 @@ from framework.core.budget import Budget
 from framework.core.flow_control import FlowLimits
 from framework.core.queue_flow import POSITION, RETIRE, Pull, Wait
 from framework.model.pulled import Failed, NothingNew, OffsetIllegal, PullResult
-from tests.core.making import PLENTY, finish
+from tests.core.making import PLENTY, THE_RUN, finish
 from tests.core.test_queue_flow import FLOWING, HELD, POSITIONING, RELEASED, flow_at, found, new_flow, plain
 
 # Waiting for room
@@ -60,7 +60,7 @@ def test_a_corrected_offset_is_taken_at_once(corrected: int) -> None:
     """Back after a reset or a lost log, forward after retention; what was held is outside of the broker's range."""
     budget = Budget(PLENTY)
     flow = flow_at(100, budget)
-    flow.run = "the run"
+    flow.run = THE_RUN
     old = flow.pulled(found(100, 101), 0)
     assert old is not None
     before = flow.window
@@ -70,7 +70,7 @@ def test_a_corrected_offset_is_taken_at_once(corrected: int) -> None:
     assert before.is_closed
     assert old.next == old.count
     assert 0 == budget.used
-    assert "the run" == flow.window.run
+    assert THE_RUN == flow.window.run
 
     finish(old, 0, 1)
     before.settle()

@@ -13,7 +13,7 @@ from framework import marks
 from framework.core.budget import Budget
 from framework.core.chunk import Chunk
 from framework.core.window import Window
-from tests.core.making import PLENTY, admit, finish, messages_at, window_at
+from tests.core.making import PLENTY, THE_RUN, admit, finish, messages_at, window_at
 
 BEGIN = 100
 
@@ -26,7 +26,7 @@ class WindowModel(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.budget = Budget(PLENTY)
-        self.window = Window(BEGIN, self.budget, run="the run")
+        self.window = Window(BEGIN, self.budget, run=THE_RUN)
         self.end = BEGIN
         self.waiting: set[int] = set()
         """Offsets admitted that have not ended."""
@@ -58,7 +58,7 @@ class WindowModel(RuleBasedStateMachine):
         assert chunk is not None
         assert fresh == [message.queue_offset for message in chunk.messages]
         assert (self.end, end) == (chunk.begin, chunk.end)
-        assert "the run" == chunk.run
+        assert THE_RUN == chunk.run
         self.end = end
         self.waiting |= set(fresh)
         if fresh:

@@ -24,6 +24,7 @@ from framework.hooks.host import PluginHost
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import Outcome
+from framework.model.queue import MessageQueue
 from framework.net.real_clock import RealClock
 from framework.services.call.deliver import DeliveryHooks, call_for
 from framework.services.crew.tasks import Crew
@@ -31,6 +32,8 @@ from framework.services.crew.tasks import Crew
 
 class Run:
     """The least that a chunk can be run with."""
+
+    group_name, queue, pulled_at = "billing", MessageQueue("orders", "broker-a", 3), 0.0
 
     def __init__(self, call: Callable[[Message], Awaitable[object]]) -> None:
         self.call = call

@@ -122,7 +122,7 @@ class Books:
         self.uncommon_ends: list[tuple[int, str]] = []
         """Offset, and what the handler returned or raised."""
         self.lates = 0
-        self.queue = QUEUE
+        self.queue, self.group_name = QUEUE, "billing"
         self.pulled_at = 0.0
 
     def admit(self, count: int) -> Chunk:

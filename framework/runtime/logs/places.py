@@ -8,7 +8,7 @@ from typing import Any
 from framework.core.expiry import LineSlot, Slot
 from framework.errors import FrameworkError
 from framework.model.message import Message
-from framework.services.crew.run import RUNNING, Run
+from framework.services.crew.run import RUNNING
 
 TRACE_PARENT = "traceparent"
 """The property in which W3C's trace context travels: version-trace-span-flags."""
@@ -36,8 +36,7 @@ def _place(slot: Slot) -> dict[str, object]:
     if not running:
         return {}
     chunk, index = running[0]
-    run: Run | None = chunk.run
-    group: dict[str, object] = {} if run is None else {"group": run.group_name}
+    group: dict[str, object] = {"group": chunk.run.group_name}
     if len(running) > 1:
         return {**group, "batch": len(running)}
     return {**group, **_told(chunk.messages[index])} if index < len(chunk.messages) else {}

@@ -19,7 +19,7 @@ from framework.core.window import Window
 from framework.net.task_tree import TaskTree
 from framework.ports import Clock, Workers
 from framework.services.call.batch_calls import Batching, results_of
-from framework.services.crew.run import RUNNING, Run, run_in
+from framework.services.crew.run import RUNNING, run_in
 
 
 class BatchCrew:
@@ -164,8 +164,7 @@ class BatchCrew:
                 chunk.finish(index)
                 ended[chunk] += 1
         for chunk, count in ended.items():
-            run: Run = chunk.run
-            run.left(chunk, count)
+            chunk.run.left(chunk, count)
         for (chunk, index), result in zip(batch, results, strict=True):
             if result is not None:
                 chunk.run.not_success(chunk, index, result, slot.started)

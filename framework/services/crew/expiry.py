@@ -203,5 +203,4 @@ def _due_from_the_pull(slot: Slot, limit: float) -> float | None:
     at, chunk = due(slot, limit), slot.chunk
     if at is None or chunk is None:
         return at
-    pulled_at: float = chunk.run.pulled_at
-    return pulled_at + limit
+    return chunk.run.pulled_at + limit

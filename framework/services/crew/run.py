@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-from framework.core.chunk import Chunk
 from framework.core.expiry import Slot
 from framework.model.message import Message
 from framework.model.outcome import Kind
@@ -55,30 +54,6 @@ class MessageCounts:
     def __repr__(self) -> str:
         values = " ".join(f"{name}={getattr(self, name)}" for name in self.__slots__)
         return f"<Counts {values}>"
-
-
-class Run(Protocol):
-    """What a chunk's messages are run with (`chunk.run`): the owned queue, as the crew sees it."""
-
-    @property
-    def call(self) -> Callable[[Message], object]:
-        """The handler with its hooks around it: a coroutine function for the crew, a plain one for threads."""
-        ...
-
-    @property
-    def group_name(self) -> str: ...
-
-    def left(self, chunk: Chunk, ended: int) -> None:
-        """A worker leaves the chunk after `ended` plain successes; the chunk may or may not be finished."""
-        ...
-
-    def not_success(self, chunk: Chunk, index: int, result: object, started: float) -> None:
-        """Message `index` ended with something that is not plain success."""
-        ...
-
-    def late(self, chunk: Chunk, count: int) -> None:
-        """Handlers of so many messages ended after these had expired: nothing changes, but it is counted."""
-        ...
 
 
 RUNNING: ContextVar[Slot | None] = ContextVar("framework_running_slot", default=None)

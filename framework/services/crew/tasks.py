@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from framework import marks
-from framework.core.chunk import Chunk
+from framework.core.chunk import Chunk, Run
 from framework.core.expiry import Slot
 from framework.core.window import Window
 from framework.model.message import Message
 from framework.ports import Clock
 from framework.services.call.run_once import failure_awaited, heeded
-from framework.services.crew.run import RUNNING, Run
+from framework.services.crew.run import RUNNING
 
 HIRED_A_TURN = 50  # workers that take the places of others: a turn of the loop stays one of milliseconds
 
@@ -120,7 +120,7 @@ class Crew:
         slot.worker = asyncio.current_task()
         RUNNING.set(slot)
         while (chunk := await self._next_chunk(slot)) is not None:
-            run: Run = chunk.run
+            run = chunk.run
             handler: Callable[[Message], Any] = run.call
             messages, count, ended = chunk.messages, chunk.count, 0
             slot.chunk, slot.until = chunk, count

@@ -21,7 +21,7 @@ from framework.core.expiry import Member, Slot
 from framework.core.window import Window
 from framework.ports import Clock, Workers
 from framework.services.call.run_once import failure_at_once
-from framework.services.crew.run import Run, SyncCall, run_in
+from framework.services.crew.run import SyncCall, run_in
 
 SLOW_SECONDS = 0.001  # a handler that takes longer waits for something, so a second thread gains time
 LOOK_SECONDS = 0.01  # how often the loop looks while chunks wait; a hundred looks a second cost nothing
@@ -180,8 +180,7 @@ class ThreadCrew:
     def _run_share(self, share: _Share, slot: Slot) -> None:
         share.entered.append(slot)
         chunk, count, messages, monotonic = share.chunk, share.count, share.messages, self._clock.monotonic
-        run: Run = chunk.run
-        handler: SyncCall = run.call
+        handler: SyncCall = chunk.run.call
         ended: list[int] = []
         slot.ended = ended
         entered = reported = slot.started = monotonic()

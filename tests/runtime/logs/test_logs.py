@@ -123,7 +123,7 @@ def test_a_line_of_a_handler_says_which_message_it_is_at() -> None:
     ]
     slot = Slot()
     slot.chunk, slot.index = Chunk(messages, 7, 9, 10), 1
-    slot.chunk.run = Run()
+    slot.chunk.run = Run()  # type: ignore[assignment]  # as much of one as the log asks for
     log = structlog.get_logger()
 
     log.info("idle")

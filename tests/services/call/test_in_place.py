@@ -18,6 +18,7 @@ from framework.hooks.host import PluginHost
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import DeadLetter, Kind, Outcome, RetryLater
+from framework.model.queue import MessageQueue
 from framework.services.call.deliver import DeliveryHooks, Rules, call_for
 from framework.services.call.in_place import hooked_in_place
 from framework.services.call.undecodable import Undecodable
@@ -76,7 +77,7 @@ ANSWERS: dict[str, object] = {"skips": Skip("not ours"), "defers": RetryLater("1
 class Run:
     """Notes ends that are not plain success."""
 
-    group_name = "billing"
+    group_name, queue, pulled_at = "billing", MessageQueue("orders", "broker-a", 3), 0.0
 
     def __init__(self, call: Callable[[Message], Any]) -> None:
         self.call, self.ended = call, 0
