@@ -108,6 +108,7 @@ class Concurrent:
     # A queue that is left
 
     def leaving(self, pull: PullLoop, *, is_handed_on: bool) -> None:
+        """Nothing more is pulled. `is_handed_on`: another member is to have the queue."""
         self._settler.hurry(pull.flow.window)
 
     def busy(self, pull: PullLoop, until: float = 0.0) -> int:

@@ -256,9 +256,9 @@ class ConsumerGroup:
         return await find_start(self.kind.offsets, self.plan.name, queue, policy, self._world.clock.now_ms())
 
     def _begin_leaving(self, pull: PullLoop) -> None:
-        topic = pull.queue.topic
-        is_handed_on = self._leaving.is_stopping or pull.queue not in self.assignment.of(topic)
-        self._leaving.begin(pull, is_handed_on=is_handed_on and topic in self.subscriptions)
+        is_handed_on = self._leaving.is_stopping or pull.queue not in self.assignment.of(pull.queue.topic)
+        pull.flow.revoke()
+        self.kind.crew.leaving(pull, is_handed_on=is_handed_on and pull.queue.topic in self.subscriptions)
         self._tasks.pop(pull.queue).cancel()
 
     async def _leave(self, pull: PullLoop, deadline: float) -> None:

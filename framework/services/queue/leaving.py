@@ -22,10 +22,6 @@ log = structlog.get_logger()
 class LeavesQueues(Protocol):
     """What runs a group's handlers, when one of its queues is left."""
 
-    def leaving(self, pull: PullLoop, *, is_handed_on: bool) -> None:
-        """Nothing more is pulled. `is_handed_on`: another member is to have the queue."""
-        ...
-
     def busy(self, pull: PullLoop, until: float = 0.0) -> int:
         """What of the queue's has not ended: handlers that run, or are to until then, and copies that are not durable
         yet.
@@ -57,11 +53,6 @@ class Leaving:
     def stop(self, until: float) -> None:
         """The group stops: its queues have no more time than this (seconds, monotonic)."""
         self.is_stopping, self._stop_by = True, until
-
-    def begin(self, pull: PullLoop, *, is_handed_on: bool) -> None:
-        """Nothing more is pulled and nothing new starts; the caller ends the pull that is under way."""
-        pull.flow.revoke()
-        self._crew.leaving(pull, is_handed_on=is_handed_on)
 
     async def finish(self, pull: PullLoop, deadline: float) -> None:
         """Let running handlers end, then commit with an answer."""
