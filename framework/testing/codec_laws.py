@@ -15,7 +15,7 @@ from framework.errors import BodyUndecodable
 from framework.model.contracts import Codec, Encodes
 
 GARBAGE = (b"\x00", b"\xff\xfe\xfd", b"{", b"no such thing as this", bytes(range(1, 256)))
-"""Bodies of other producers: what is on a topic is nobody's promise."""
+"""Bodies that other producers may send to a topic."""
 _THREADS, _TIMES = 4, 25
 
 

@@ -1,7 +1,7 @@
 """What can go wrong with a simulation itself, apart from what the simulated code does.
 
     SimulationError
-    +-- Deadlock      nothing is ready and no timer is set: every task waits for ever
+    +-- Deadlock      nothing is ready and no timer is set: every task waits forever
     +-- Runaway       more steps than any healthy run takes: something spins
     +-- SimEscape     the code reached for something outside the simulation
     Violation         a promise was broken; an assertion, so that no `except FrameworkError` can swallow it

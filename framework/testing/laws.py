@@ -77,7 +77,7 @@ def check_allocation(
     """Raise AssertionError unless the strategy keeps the laws for these members and queues, and for fewer of them.
 
     - cover: every queue has an owner (leave it out by `covers=False`, for strategies that leave queues to others)
-    - no overlap: no queue has two, and nobody is given a queue that was not offered
+    - no overlap: no queue has two owners, and no member gets a queue that was not offered
     - determinism: asked again, it answers the same
     - permutation: it answers the same however the broker happened to list members and queues
     - strangers: who is not on the list owns nothing
@@ -126,7 +126,7 @@ def _cases(members: Sequence[str], queues: Sequence[MessageQueue]) -> Iterator[t
 
 
 def _permuted(things: Sequence[T]) -> Iterator[list[T]]:
-    """Three orders that have little in common; chosen by rule, so that a failure is the same for everybody."""
+    """Three orders that have little in common; chosen by rule, so that a failure is the same on every machine."""
     yield list(reversed(things))
     yield [*things[len(things) // 2 :], *things[: len(things) // 2]]
     yield [*things[1::2], *things[::2]]

@@ -92,7 +92,7 @@ def _seed(request: pytest.FixtureRequest) -> int:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a coroutine test that has a stage on that stage's loop; others as ever."""
+    """Run a coroutine test that has a stage on that stage's loop; others as usual."""
     if not any(name in pyfuncitem.fixturenames for name in OURS):
         return None
     names = inspect.signature(pyfuncitem.obj).parameters

@@ -53,7 +53,7 @@ class Story:
     # -- who is there
 
     async def start_apps(self, count: int) -> list[Machine]:
-        """A broker (unless it runs), a producer, and so many applications, all balanced."""
+        """Start a broker (unless it runs), a producer, and `count` applications; return when all are balanced."""
         if not self.cluster.broker.is_alive:
             await self.cluster.start_broker()
             await self.cluster.start_producer()
@@ -78,7 +78,7 @@ class Story:
         self.cluster.power_cut(machine)
 
     def stop(self, machine: Machine, length: str) -> None:
-        """SIGSTOP, and SIGCONT so much later."""
+        """SIGSTOP, and SIGCONT after `length`."""
         assert machine.node is not None
         self.cluster.loop.hold(machine.node, to_ms(length) / 1000)
 
@@ -91,7 +91,7 @@ class Story:
         await self.cluster.start_broker()
 
     def cut_off(self, machine: Machine, length: str) -> None:
-        """Nothing passes between it and the broker for so long."""
+        """For `length` nothing passes between the member and the broker."""
         self.cluster.network.cut(machine.host, self.cluster.broker.host, to_ms(length) / 1000)
 
     async def heal(self) -> None:
@@ -100,7 +100,7 @@ class Story:
     # -- what happens
 
     async def send(self, topic: str, count: int, *, over: str = "0s") -> int:
-        """Send so many messages; how many were acknowledged."""
+        """Send `count` messages; return how many were acknowledged."""
         return await self.cluster.send(count, topic=topic, period_s=to_ms(over) / 1000)
 
     async def sleep(self, length: str) -> None:
