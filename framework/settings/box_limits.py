@@ -1,7 +1,7 @@
-"""Which limits of the box can be chosen, and in which bounds: `--limit NAME=VALUE` and `cluster.embedded_limits`.
+"""Which limits of the built-in broker can be set, and their bounds: `--limit NAME=VALUE` and `cluster.embedded_limits`.
 
-Knows the names that users write, and no pydantic, for the box starts without it; what is answered beyond each is the
-broker's affair.
+Knows the names that users write. Imports no pydantic, because the broker starts without it. The broker decides what it
+answers beyond a limit.
 """
 
 from __future__ import annotations

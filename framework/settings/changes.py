@@ -1,7 +1,7 @@
-"""What two settings differ in, and what of it can be taken over while the application runs.
+"""The differences between two settings, and which of them apply while the application runs.
 
-Pure: it decides, `runtime/reload.py` does. A change is live, or waits for a restart, or is refused with all that came
-with it: a reload never opens what a start has closed, nor names other code (SECURITY, rule 6).
+Pure: it decides, `runtime/reload.py` acts. A change is live, waits for a restart, or is refused with the whole edit: a
+reload never turns off a protection and never loads other code (SECURITY, rule 6). The schema's fields say which.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SettingChange:
     after: Any
     kind: Kind
     field: FieldInfo | None = None
-    """What the schema says of it; nothing of a plugin's settings."""
+    """Its field in the schema; None for a plugin's settings."""
 
     @property
     def name(self) -> str:
@@ -45,12 +45,12 @@ class SettingChange:
         return f"{self.name}: {self._shown(self.before)} -> {self._shown(self.after)}"
 
     def _shown(self, value: Any) -> str:
-        """As a settings file writes it, or as it may be logged."""
+        """As a settings file would write it; secrets as stars."""
         return "none" if value is None else spelled(value, self.path, self.field)
 
 
 def changes(before: AppSettings, after: AppSettings) -> list[SettingChange]:
-    """Every value that differs, in the order of the schema; a group that is named nowhere has the defaults."""
+    """Every value that differs, in the order of the schema. A group without settings has the defaults."""
     found: list[SettingChange] = []
     hidden = before.hidden.joined(after.hidden)
     for section in type(before).model_fields:
@@ -79,7 +79,7 @@ def _parts(
 
 
 def _of_plugins(before: Any, after: Any, path: tuple[str, ...], hidden: Hidden) -> Iterator[SettingChange]:
-    """Key by key: they are plain values, and one secret among them must not hide, or show, with all the others."""
+    """Key by key: they are plain values, and one secret among them must not hide or show the others."""
     old, new = ({} if each is None else each for each in (before, after))
     if isinstance(old, Mapping) and isinstance(new, Mapping) and (old or new):
         for key in sorted({*old, *new}):
@@ -102,7 +102,7 @@ def _kind(field: FieldInfo | None, after: Any) -> Kind:
 
 
 def taken_over(running: AppSettings, wanted: list[SettingChange]) -> AppSettings:
-    """The running settings with the live ones of these changes in them; the others are not in force, so not in here."""
+    """The running settings with the live changes applied; the other changes are not in force yet."""
     settings = running
     for change in wanted:
         if change.kind is Kind.LIVE:

@@ -1,6 +1,6 @@
-"""What settings came to: each value as a file would spell it, and where it was written. Secrets show as stars.
+"""Every setting: its value as a file would write it, and where it was written. Secrets show as stars.
 
-Knows neither files nor variables: where a value came from, the loader has noted.
+Knows neither files nor variables; `sources.py` has noted where a value came from.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Explained:
 
 
 def explained(settings: AppSettings, plugins: Mapping[str, type[BaseModel]] | None = None) -> list[Explained]:
-    """Every setting in the order of the schema; groups that the settings name, with all that they have. `plugins` are
-    the models of those that have settings.
+    """Every setting in the order of the schema, with those of all groups that the settings name. `plugins` are the
+    models of plugins that have settings.
     """
     rows = list(_rows(settings, (), settings))
     models = dict(plugins or {})
@@ -59,7 +59,7 @@ def explained(settings: AppSettings, plugins: Mapping[str, type[BaseModel]] | No
 def _of_plugin(
     model: type[BaseModel], values: Mapping[str, Any], path: Path, settings: AppSettings
 ) -> Iterator[Explained]:
-    """What is written, as it is written, and the defaults of the rest."""
+    """Written values as they were written, and the defaults of the others."""
     for name, field in model.model_fields.items():
         here, inner = (*path, name), next(iter(_models_of(field)), None)
         if name not in values:
@@ -108,13 +108,13 @@ def _rows(
 
 
 def _place(path: Path, settings: AppSettings) -> str:
-    """Where it was written; what an option or a variable gave as a whole stands where the whole does."""
+    """Where it was written; a value inside a mapping from an option or variable has the place of the mapping."""
     places = (settings.place(*path[:length]) for length in range(len(path), 0, -1))
     return next((place for place in places if place is not None), DEFAULT)
 
 
 def spelled(value: Any, path: Path, field: FieldInfo | None) -> str:
-    """A value as a file would write it; the last step of the path tells what may be a secret."""
+    """A value as a file would write it; the last step of the path tells whether it is a secret."""
     if isinstance(value, Secret) or any(names_a_secret(step) for step in path[-1:]):
         return MASK if value else '""'
     match value:

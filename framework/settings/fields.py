@@ -1,6 +1,6 @@
-"""What single values of settings are: how each kind is read from a text, and what it may be.
+"""Types of single settings: how each is read from text, which values it allows, and what an edit of it does.
 
-Owns no setting. A text that cannot be read raises ValueError with the way to write it.
+Owns no setting. Text that cannot be read raises ValueError with an example.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ Texts = Annotated[tuple[str, ...], BeforeValidator(_several), _LIST_OR_TEXT]
 Addresses = Annotated[tuple[Address, ...], BeforeValidator(_several), _LIST_OR_TEXT]
 Networks = Annotated[tuple[Network, ...], BeforeValidator(_several), _LIST_OR_TEXT]
 Keys = Annotated[Mapping[str, Any], BeforeValidator(lambda value: {} if value is None else value)]
-"""What a plugin's settings are before its model reads them."""
+"""A plugin's settings before its model reads them."""
 CONCURRENCY_MAX = 1024  # each handler that runs has a slot, and each plain one a thread
 BoxLimits = Annotated[Mapping[str, str], AfterValidator(_box_limits)]
 _LEVEL = BeforeValidator(lambda value: value.lower() if isinstance(value, str) else value)

@@ -1,7 +1,7 @@
-"""Which settings of plugins are secret: what their model, their name, a variable or a URL's password says.
+"""Which settings of plugins are secret: by their model, their name, their variable, or as a URL's password.
 
-The framework's own secrets have a type. A plugin's values stay as they were read until its model takes them, so what
-shows settings, and the log, ask here. Knows no plugin: its model is handed in.
+The framework's own secrets have a type. A plugin's values are plain until its model reads them, so the log, and all
+that shows settings, ask here. Knows no plugin: its model is an argument.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VARIABLE_LENGTH_MIN = 8
 """What a variable holds may be a port or `prod`: shorter than this it would mask half of every line of the log."""
 
 PART_LENGTH = 6
-"""So many characters that a value and an error have in common are a part of the value."""
+"""A value and an error that share this many characters in a row: the error shows a part of the value."""
 
 _SECRETS = (Secret, pydantic.SecretStr, pydantic.SecretBytes, pydantic.Secret)
 _EACH = "*"
@@ -48,7 +48,7 @@ def passwords_in(text: str) -> Iterator[str]:
 
 @dataclass(slots=True)
 class Hidden:
-    """What is hidden in one application's settings. Two are equal always: settings differ by what they say alone."""
+    """What is hidden in one application's settings. Two are always equal: only values make settings differ."""
 
     declared: set[Path] = field(default_factory=set, compare=False)
     """Paths that a plugin's model calls secret, and with them all that is below; `*` stands for any key."""
@@ -56,7 +56,7 @@ class Hidden:
     """Path of a value that came from variables -> what they held, by their names."""
 
     def declare(self, path: Path, model: type[BaseModel]) -> None:
-        """Take over what this model, of the settings at this path, says."""
+        """Hide the fields that this model declares as secret, in the settings at this path."""
         self.declared.update((*path, *inner) for inner in _secret_paths(model, ()))
 
     def came_from(self, path: Path, variable: str, text: str) -> None:
@@ -64,7 +64,7 @@ class Hidden:
         self.variables.setdefault(path, {})[variable] = text
 
     def joined(self, other: Hidden) -> Hidden:
-        """What either hides."""
+        """All that either hides."""
         return Hidden(self.declared | other.declared, {**self.variables, **other.variables})
 
     def covers(self, path: Path) -> bool:

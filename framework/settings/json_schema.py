@@ -1,7 +1,7 @@
 """The settings as JSON Schema, so that an editor completes and checks a settings file while it is written.
 
-Says how a file spells values, which is not how they are held: `30s`, not 30000. Owns no key, default or meaning: they
-are read from `schema.py` and the plugins' models, the meanings from their source, which only this does and no start.
+It describes values as a file writes them: `30s`, not 30000. Owns no key, default or meaning: they come from `schema.py`
+and the plugins' models. Meanings are read from their source code, which is too slow for a start.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""pydantic's complaints in this project's words: where it stands, what is there, what may be, the nearest name.
+"""pydantic's errors in this project's words: the place, what was found, what is allowed, the nearest name.
 
-Knows models only as pydantic's; which settings exist is `schema.py`'s affair.
+Knows models only as pydantic's; `schema.py` knows which settings exist.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def translated(
     prefix: Path = (),
     hidden: Hidden | None = None,
 ) -> list[ConfigurationError]:
-    """One ConfigurationError a complaint, in the order of the file as far as pydantic keeps it."""
+    """One ConfigurationError per error of pydantic, in its order."""
     return [_mistake(detail, kind, places, prefix, hidden or Hidden()) for detail in error.errors(include_url=False)]
 
 
 def without_mistaken(kind: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values without those that the model complains about; a list goes whole."""
+    """The values without those that the model rejects; a list is left out whole."""
     kept: dict[str, Any] = deepcopy(dict(values))
     try:
         kind.model_validate(values)
@@ -112,7 +112,7 @@ def _at(kind: type[BaseModel], path: Path) -> tuple[list[FieldInfo], list[type[B
 
 
 def place_of(places: Places, path: Path) -> str | None:
-    """Where the value stands, or what is around it: a key that is missing has no line of its own."""
+    """Where the value was written, or what is around it: a missing key has no line of its own."""
     while path:
         if path in places:
             return places[path]

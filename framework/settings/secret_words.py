@@ -1,6 +1,6 @@
-"""What is not shown: the words in a name that mark its value as secret, and what stands there instead.
+"""The words in a name that mark its value as secret, and the mask that is shown in its place.
 
-Apart from `secret.py` and `mistakes.py`, so that whoever logs needs no settings.
+Apart from `secret.py` and `mistakes.py`, so that logging needs no settings.
 """
 
 from __future__ import annotations
