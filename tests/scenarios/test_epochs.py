@@ -276,4 +276,4 @@ def test_broadcasting_groups_have_none() -> None:
         return " ".join(fact.what for fact in story.history.of(Unexpected))
 
     cluster = cluster_of(handlers, "topic")
-    assert "consumers.warehouse.progress: each member of a broadcasting group" in tell(scenario, cluster)
+    assert "consumers.warehouse.progress: broadcasting groups keep their own offsets" in tell(scenario, cluster)

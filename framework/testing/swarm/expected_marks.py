@@ -29,7 +29,7 @@ EXPECTED: tuple[str, ...] = (
 ELSEWHERE: dict[str, str] = {
     "a broker answered 0 for a group that it has never seen": "the box never does; tests of the brokers",
     "a connection was told to go away": "the box never says so; tests of the channel do",
-    "broker clock stepped": "asked for each five minutes, a run takes one; tests of the clocks",
+    "the clock of a broker was set": "asked for each five minutes, a run takes one; tests of the clocks",
     "a dead letter of an orderly queue could not be sent": "seldom; tests of orderly services",
     "a handler ended after its message had expired": "those of a run heed it; stories and tests of expiry",
     "a handler ended after its lease was lost": "seldom; tests of orderly services, and stories of order",
