@@ -171,9 +171,9 @@ class Joining:
         where = other.properties.get(HOST) or other.properties.get("clientIP") or "an unknown machine"
         since = _moment(other.properties.get(STARTED_AT, ""))
         return ConfigurationError(
-            f"app.instance: {self._app.instance!r} is the name of a process on {shorten(where, 200)} already, at work "
-            f"in group {group} since {since}, and this one is on {self.host}. Give each process a name of its "
-            "own, such as ${env:HOSTNAME}"
+            f"app.instance: {self._app.instance!r} is already the name of a process on {shorten(where, 200)}, in "
+            f"group {group} since {since}; this process is on {self.host}. Give each process its own name, such as "
+            "${env:HOSTNAME}"
         )
 
 

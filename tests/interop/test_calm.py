@@ -34,7 +34,7 @@ def test_a_second_process_of_one_name_stops_and_the_first_loses_nothing(
         return str(raised.value)
 
     said = asyncio.run(scenario())
-    assert "'twin' is the name of a process on" in said
+    assert "'twin' is already the name of a process on" in said
     assert said.count("process") >= 3
 
 

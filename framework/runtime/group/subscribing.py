@@ -33,8 +33,8 @@ def check_open(consumer: Consumer[..., Any], values: Values) -> None:
     for each in in_order(asked_by(consumer)):
         if each.scope == "app" and each not in values:
             raise ConfigurationError(
-                f"subscribe({consumer.spec.name}): resource {each.name!r} is opened at the start only, and no handler "
-                "asked for it then",
+                f"subscribe({consumer.spec.name}): resource {each.name!r} is opened at startup only, and no handler "
+                "needed it then",
                 place=consumer.spec.place,
             )
 

@@ -180,7 +180,7 @@ def test_a_late_handler_cannot_bring_a_resource_of_the_application() -> None:
             await send(broker, "orders", "o1")
             async with running(broker, handler_of("async", "orders", seen)) as app:
                 await until(lambda: seen)
-                with pytest.raises(ConfigurationError, match="resource 'pool' is opened at the start only"):
+                with pytest.raises(ConfigurationError, match="resource 'pool' is opened at startup only"):
                     app.subscribe(move)
 
     run(scenario)
