@@ -70,7 +70,7 @@ class Brokers:
         purpose: Purpose = "requests" if self._pool.pulls_paused else "pulls"
         epoch = self._fences.epoch(group, queue)
         storing = exchanges.commit(group, queue, offset, epoch)
-        answer = await self._calls.answer(queue, storing.request(), purpose=purpose)
+        answer = await self._calls.answer(queue, storing.request(), purpose)
         if epoch is not None:
             self._fences.of(group, queue).passed(answer, epoch, queue)
         storing.result(answer, queue.broker)

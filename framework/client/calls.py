@@ -24,39 +24,26 @@ class BrokerCalls:
     def __init__(self, pool: Pool, routes: RouteTable, *, timeout_ms: int = 3_000) -> None:
         self._pool, self._routes, self.timeout_ms = pool, routes, timeout_ms
 
-    async def to_master(
-        self,
-        queue: MessageQueue,
-        exchange: Exchange[T],
-        *,
-        timeout_ms: int | None = None,
-        purpose: Purpose = "requests",
-    ) -> T:
+    async def to_master(self, queue: MessageQueue, exchange: Exchange[T], *, timeout_ms: int | None = None) -> T:
         """The result of an exchange with the queue's master."""
-        answer = await self.answer(queue, exchange.request(), timeout_ms=timeout_ms, purpose=purpose)
-        return exchange.result(answer, queue.broker)
+        address = await self._routes.master_of(queue)
+        return exchange.result(await self._request(address, exchange.request(), timeout_ms), queue.broker)
 
     async def to(self, address: str, exchange: Exchange[T], peer: str) -> T:
         """The result of an exchange with whoever is at an address; `peer` names it in errors."""
-        return exchange.result(await self._request(address, exchange.request(), None, "requests"), peer)
+        return exchange.result(await self._request(address, exchange.request()), peer)
 
     async def answer(
-        self,
-        queue: MessageQueue,
-        request: RemotingCommand,
-        *,
-        timeout_ms: int | None = None,
-        purpose: Purpose = "requests",
+        self, queue: MessageQueue, request: RemotingCommand, purpose: Purpose = "requests"
     ) -> RemotingCommand:
         """The answer of the queue's master, whatever its code."""
-        return await self._request(await self._routes.master_of(queue), request, timeout_ms, purpose)
+        return await self._request(await self._routes.master_of(queue), request, purpose=purpose)
 
     async def _request(
-        self, address: str, request: RemotingCommand, timeout_ms: int | None, purpose: Purpose
+        self, address: str, request: RemotingCommand, timeout_ms: int | None = None, purpose: Purpose = "requests"
     ) -> RemotingCommand:
-        timeout_ms = self.timeout_ms if timeout_ms is None else timeout_ms
         try:
-            return await self._pool.request(address, request, timeout_ms=timeout_ms, purpose=purpose)
+            return await self._pool.request(address, request, timeout_ms=timeout_ms or self.timeout_ms, purpose=purpose)
         except BrokerUnreachable:
             self._routes.refresh_soon()
             raise

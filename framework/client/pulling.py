@@ -26,7 +26,14 @@ from framework.wire.bodies.route import MASTER
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
 from framework.wire.exchanges import OFFSET_MAX
-from framework.wire.requests.pull import SUBSCRIPTION, SUSPEND, PullRequest, PullTemplate, read_progress
+from framework.wire.requests.pull import (
+    SUBSCRIPTION,
+    SUSPEND,
+    PullRequest,
+    PullTemplate,
+    read_progress,
+    suggested_replica,
+)
 
 log = structlog.get_logger()
 
@@ -143,7 +150,7 @@ class Puller:
             hint = "" if self._is_by_tag or code != ResponseCode.SYSTEM_ERROR else NO_FILTER
             return Failed(f"code {code}, {(answer.remark or 'no remark')[:200]}{hint}", code)
         following, low, high, delta = read_progress(answer.fields)
-        replica, self._broker_id = self._broker_id, _suggested(answer)
+        replica, self._broker_id = self._broker_id, suggested_replica(answer.fields)
         if not 0 <= following <= OFFSET_MAX:
             raise ProtocolError(f"the broker returned next offset {following}", peer=self._queue.broker)
         if code == _MOVED:
@@ -195,8 +202,3 @@ class Puller:
 
     def __repr__(self) -> str:
         return f"<Puller {self._queue} by replica {self._broker_id}>"
-
-
-def _suggested(answer: RemotingCommand) -> int:
-    text = answer.fields.get("suggestWhichBrokerId", "0")
-    return int(text) if text != "0" and text.isdecimal() and len(text) < 10 else MASTER

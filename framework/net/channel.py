@@ -28,6 +28,7 @@ from framework.net.channel_timer import (
     fail_future,
 )
 from framework.net.frame_writer import FrameWriter
+from framework.ports import Pipe
 from framework.wire.codes import ResponseCode, request_name
 from framework.wire.command import RemotingCommand
 from framework.wire.connection import Connection, Limits
@@ -73,7 +74,7 @@ class Channel(asyncio.Protocol):
         """Whether requests are signed, so that ready-made frames won't do."""
         self._sign = sign
         self._on_open = on_open
-        self._transport: asyncio.Transport | None = None
+        self._transport: Pipe | None = None
         self._timer = ChannelTimer(self, self._wire, stall_bytes_min=stall_bytes_min)
         self._writer = FrameWriter(self._timer)
 
@@ -138,7 +139,7 @@ class Channel(asyncio.Protocol):
     # What the transport tells us
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = self._writer.transport = cast("asyncio.Transport", transport)
+        self._transport = self._writer.transport = cast("Pipe", transport)
         name = transport.get_extra_info("peername")
         self.remote_host = str(name[0]) if isinstance(name, tuple) and name else ""
         if not self.peer:

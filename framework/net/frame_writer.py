@@ -10,13 +10,14 @@ from collections import deque
 
 from framework.errors import RequestTimedOut
 from framework.net.channel_timer import ChannelTimer
+from framework.ports import Pipe
 from framework.wire.codes import request_name
 
 
 class FrameWriter:
     """Writes to `transport`, once there is one, until `end`."""
 
-    transport: asyncio.Transport
+    transport: Pipe
 
     def __init__(self, timer: ChannelTimer) -> None:
         self._timer = timer

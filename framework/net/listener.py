@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
-from typing import Any
 
 import structlog
 
@@ -44,7 +44,7 @@ class Listener:
         on_request: Callable[[Served, RemotingCommand], None],
         on_open: Callable[[Served], None] | None = None,
         on_closed: Callable[[Served], None] | None = None,
-        tls: Any = None,
+        tls: ssl.SSLContext | None = None,
         limits: Limits = DEFAULT_LIMITS,
         channels_max: int = CHANNELS_MAX,
         unsent_bytes_max: int = UNSENT_BYTES_MAX,
@@ -150,12 +150,12 @@ class Listener:
         def close_in(seconds: float) -> None:
             self._refused[channel] = asyncio.get_running_loop().call_later(seconds, channel.close, reason)
 
-        def tell(_: Any, command: RemotingCommand) -> None:
+        def tell(_: object, command: RemotingCommand) -> None:
             channel.answer(
                 command, RemotingCommand(ResponseCode.SYSTEM_BUSY, remark=f"[OVERLOAD] {reason}; try again later")
             )
 
-        def tell_first(_: Any, command: RemotingCommand) -> None:
+        def tell_first(_: object, command: RemotingCommand) -> None:
             tell(_, command)
             if not command.is_one_way:
                 channel.on_request = tell

@@ -19,7 +19,14 @@ from framework.wire.bodies.route import MASTER
 from framework.wire.codes import RequestCode, ResponseCode, request_name
 from framework.wire.command import RemotingCommand
 from framework.wire.exchanges import OFFSET_MAX
-from framework.wire.requests.pull import LITE_PULL, SUBSCRIPTION, PullRequest, PullTemplate, read_progress
+from framework.wire.requests.pull import (
+    LITE_PULL,
+    SUBSCRIPTION,
+    PullRequest,
+    PullTemplate,
+    read_progress,
+    suggested_replica,
+)
 
 BATCH_BYTES = 4 * 1024 * 1024  # asked for; a stock broker answers with at most 256 KiB
 _NOTHING = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
@@ -171,7 +178,7 @@ class Pulls:
             )  # fmt: skip
         following, low, high, delta = read_progress(answer.fields)
         was_master = self._replica == MASTER
-        self._replica = _suggested(answer)
+        self._replica = suggested_replica(answer.fields)
         if not 0 <= following <= OFFSET_MAX:
             raise ProtocolError(f"{self._queue}: goes on from offset {following}", peer=self._queue.broker)
         if code == ResponseCode.SUCCESS:
@@ -198,8 +205,3 @@ class Pulls:
         under_way, self._ahead = self._ahead, None
         if under_way is not None:
             under_way[0].forget(under_way[1])
-
-
-def _suggested(answer: RemotingCommand) -> int:
-    text = answer.fields.get("suggestWhichBrokerId", "0")
-    return int(text) if text != "0" and text.isdecimal() and len(text) < 10 else MASTER

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from framework.wire import frame
+from framework.wire.bodies.route import MASTER
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
 from framework.wire.fields import Int32, command_for, from_fields, header, wire
@@ -70,6 +71,12 @@ def read_progress(fields: Mapping[str, str]) -> tuple[int, int, int, int]:
             return following, low, high, delta
     answer = from_fields(PullAnswer, fields)
     return answer.next_begin_offset, answer.min_offset, answer.max_offset, answer.offset_delta or 0
+
+
+def suggested_replica(fields: Mapping[str, str]) -> int:
+    """Which replica the answer of a pull suggests for the next one; the master where it names none."""
+    text = fields.get("suggestWhichBrokerId", "0")
+    return int(text) if text != "0" and text.isdecimal() and len(text) < 10 else MASTER
 
 
 _INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
