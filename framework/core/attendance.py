@@ -8,7 +8,7 @@ that all members see alike. Pure; one a topic of a group.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from framework import marks
 from framework.core import limits
@@ -55,10 +55,13 @@ def hold_ms(strikes: int, ages_ms: Sequence[int]) -> int:
 class Attendance:
     """What one member has seen of the others."""
 
-    def __init__(self, adopted: Mapping[str, int] | None = None) -> None:
-        """`adopted`: seats that are kept, by what somebody said who was here before us, and until when."""
+    def __init__(self, adopted: Mapping[str, int] | None = None, listed: Iterable[str] = ()) -> None:
+        """`adopted`: seats that are kept, by what somebody said who was here before us, and until when. `listed`: who
+        was there when that was asked. One of them that leaves before our first look has its seat kept like any other.
+        """
         self._absent = dict(adopted or {})
-        self._since: dict[str, int | None] = dict.fromkeys(self._absent)
+        known = listed if marks.safeguard("who leaves while we join keeps its seat") else ()
+        self._since: dict[str, int | None] = dict.fromkeys((*self._absent, *known))
         """Those who count, and since when; None where they were here before us."""
         self._changes: dict[str, list[int]] = {}
         self._strikes: dict[str, list[int]] = {}

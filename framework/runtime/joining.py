@@ -108,7 +108,10 @@ class Joining:
             mine = flaps.get(key_of(member), (0,))
             if mine[0] > strikes:
                 strikes, ages = mine[0], mine[1:]
-        group.rebalance.adopt({seat: kept_ms for seat, kept_ms in absent.items() if seat not in listed})
+        group.rebalance.adopt(
+            {seat: kept_ms for seat, kept_ms in absent.items() if seat not in listed},
+            [each for each in listed if each != member and grace_of(each)],
+        )
         if member in absent:
             return  # its seat is kept, and its locks are for itself
         others = [each for each in listed if each != member]

@@ -10,7 +10,7 @@ start together wait for each other: one that is not alone takes its first queues
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import structlog
@@ -89,6 +89,7 @@ class RebalanceLoop:
         self._attendance: dict[str, Attendance] = {}
         """Topic -> who counts: one who was here a moment ago may keep its seat."""
         self._adopted: dict[str, int] = {}
+        self._listed_before: tuple[str, ...] = ()
         """Seats that are kept, as another member said before we joined, and until when."""
         self._complaints: dict[str, str] = {}
         """Topic -> why it could not be balanced; logged on entering and leaving."""
@@ -111,10 +112,11 @@ class RebalanceLoop:
         """The member list of the last round that succeeded."""
         return self._seen
 
-    def adopt(self, absent: Mapping[str, int]) -> None:
-        """Count these members in, for so many milliseconds: another one keeps their seats."""
+    def adopt(self, absent: Mapping[str, int], listed: Iterable[str]) -> None:
+        """Count members in: the absent for these milliseconds, as others keep their seats; the listed until they go."""
         now_ms = self._clock.monotonic_ms()
         self._adopted = {member: now_ms + kept_ms for member, kept_ms in absent.items()}
+        self._listed_before = tuple(listed)
 
     def wait(self, wait_ms: int) -> None:
         """Take the first queues no sooner than this: others that start with us may still be on their way."""
@@ -242,7 +244,7 @@ class RebalanceLoop:
             self._doubled()
         attendance = self._attendance.get(topic)
         if attendance is None:
-            attendance = self._attendance[topic] = Attendance(self._adopted)
+            attendance = self._attendance[topic] = Attendance(self._adopted, self._listed_before)
         members = attendance.counted(listed, self._clock.monotonic_ms())
         try:
             wanted = allocate(self._strategy, self._member, members, queues)

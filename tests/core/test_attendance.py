@@ -57,6 +57,18 @@ def test_seats_that_another_member_told_of_count() -> None:
     assert [A] == seen.counted([A], 4_000)
 
 
+@pytest.mark.parametrize("safeguard", [None, "who leaves while we join keeps its seat"])
+def test_who_was_listed_before_our_first_look_keeps_its_seat(safeguard: str | None) -> None:
+    marks.install(holds=lambda name: name != safeguard)
+    try:
+        seen = Attendance({}, [B, C])
+        counted = seen.counted([A, B], 1_000), seen.counted([A, B], 10_999), seen.counted([A, B], 11_000)
+    finally:
+        marks.install()
+
+    assert (([A, B, C], [A, B, C], [A, B]) == counted) is (safeguard is None)
+
+
 def test_without_the_safeguard_a_restart_moves_queues() -> None:
     marks.install(holds=lambda name: name != "a seat is kept through a restart")
     try:

@@ -252,6 +252,12 @@ MUTANTS: tuple[Mutant, ...] = (
         test="tests/services/offsets/test_progress_taken_anew.py",
     ),
     Mutant(
+        "who leaves while we join keeps its seat",
+        "a member that goes away between a newcomer's question and its first look loses its queues to it",
+        (),
+        test="tests/core/test_attendance.py",
+    ),
+    Mutant(
         "a take that was cut off is released",
         "who was given a queue in passing fences its owner, who leaves without its last commit",
         (),
