@@ -148,7 +148,9 @@ async def long_polls(port: int) -> None:
         seen = frames.Frames()
         writer.write(send)
         while True:
-            if not (data := await asyncio.wait_for(reader.read(1 << 18), 30)):
+            async with asyncio.timeout(30):  # `wait_for` may swallow the cancellation that ends the attack
+                data = await reader.read(1 << 18)
+            if not data:
                 return  # cut off; at a stream's end nothing below would ever wait
             for received in seen.feed(data):
                 if "queueOffset" in received.fields:
