@@ -111,6 +111,12 @@ def decide_in_order(outcome: Outcome, attempt: int, max_retries: int) -> Settle 
             return decide(outcome, attempt, max_retries)
 
 
+def decide_broadcasting(outcome: Outcome, attempt: int, max_retries: int) -> Settle | Stay:
+    """The same for a broadcasting group, of which no broker keeps copies: a retry in place, and at last a drop."""
+    decision = decide_in_order(outcome, attempt, max_retries)
+    return Settle("dropped") if isinstance(decision, SendBack) else decision
+
+
 def _reason_of(outcome: RetryLater | Suspend) -> str:
     return (outcome.reason if isinstance(outcome, RetryLater) else "") or "suspended"
 

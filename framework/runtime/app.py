@@ -27,13 +27,12 @@ from framework.runtime.build.connect import Patience, cluster_options
 from framework.runtime.build.plans import group_plans
 from framework.runtime.build.stores import Onces, close_onces
 from framework.runtime.companions import Companions
-from framework.runtime.engine_groups import EngineGroups, groups_of_engines
+from framework.runtime.engine_groups import EngineFigures, EngineGroups, groups_of_engines
 from framework.runtime.group.group import ConsumerGroup
 from framework.runtime.group.subscribing import asked_by, check_open, with_consumer, without_topic
 from framework.runtime.life import Life
 from framework.runtime.logs.streams import lost_lines
 from framework.runtime.membership import Membership
-from framework.runtime.report.counting import EngineFigures
 from framework.runtime.report.observe import group_picture, idle_ms, total
 from framework.runtime.report.stalls import StallWatch
 from framework.runtime.reports import OnEvent, Reports

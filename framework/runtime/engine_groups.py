@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -14,14 +14,13 @@ from framework.declare import Consumer, ConsumerSpec
 from framework.errors import ConfigurationError, ConfigurationMistakes, Findings
 from framework.hooks.failures import plugin_failure, plugin_failure_awaited
 from framework.hooks.host import PluginHost
-from framework.model.contracts import Taken, TakesGroups, Taking
+from framework.model.contracts import Counting, Runner, Taken, TakesGroups, Taking
 from framework.model.namespaces import unwrap, wrap
 from framework.model.reserved import GROUP_LENGTH_MAX, check_name, check_topic
 from framework.model.snapshot import EngineSnapshot
 from framework.net.task_tree import TaskTree
 from framework.ports import Workers
 from framework.runtime.build.collect import max_retries_of
-from framework.runtime.report.counting import EngineFigures
 from framework.services.crew.run import MessageCounts
 from framework.settings.schema import AppSettings
 
@@ -224,3 +223,25 @@ def _taking(spec: ConsumerSpec, settings: AppSettings) -> Taking:
         start=chosen.start,
         cluster=settings.cluster,
     )
+
+
+class EngineFigures:
+    """What an application's engines count of the groups whose handlers they run. An error of theirs is logged once."""
+
+    def __init__(self, runners: Mapping[str, Runner]) -> None:
+        found: dict[str, object] = dict(runners)
+        self._counting = {name: runner for name, runner in found.items() if isinstance(runner, Counting)}
+        self._failed: set[str] = set()
+
+    def of(self, group: str) -> dict[str, float]:
+        """By the group's name in the settings."""
+        figures: dict[str, float] = {}
+        for name, runner in self._counting.items():
+            try:
+                figures.update(runner.figures(group))
+            except BaseException as error:  # border: a plugin's
+                plugin_failure(error)
+                if name not in self._failed:
+                    self._failed.add(name)
+                    log.exception("engine counts unavailable", engine=name)
+        return figures

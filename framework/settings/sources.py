@@ -190,7 +190,8 @@ class _Credentials(_Layer):
         try:
             found = read_credentials(Path(name))
         except ConfigurationError as mistake:
-            where = self._layers.place((*route, "file"))
+            layers = (self._layers.options, self._layers.variables, self._layers.files)
+            where = next((each.places[*route, "file"] for each in layers if (*route, "file") in each.places), None)
             self._layers.findings.note(ConfigurationError(f"cluster.credentials.file: {mistake}", place=where))
             return
         self.values = {"cluster": {"credentials": found.values}}
@@ -313,18 +314,11 @@ class _Layers:
     def _parsed(self, values: Mapping[str, Any]) -> AppSettings | list[ConfigurationError]:
         return AppSettings.parsed(values, self.places, self.warnings, self.hidden)
 
-    def place(self, path: tuple[str, ...]) -> str | None:
-        """Where the strongest source has it."""
-        sources = (self.options, self.variables, self.files)
-        return next((source.places[path] for source in sources if path in source.places), None)
-
     def laid(self, weakest: _Layer, above: Mapping[str, Any]) -> None:
         """Keep the merged values, so that wrong ones can be left out, and the places of those that are left."""
         self.values = _lay(deepcopy(weakest.values), above)
-        for path, _ in walk(self.values):
-            place = self.place(path) or weakest.places.get(path)
-            if path and place is not None:
-                self.places[path] = place
+        found = weakest.places | self.files.places | self.variables.places | self.options.places
+        self.places.update({path: found[path] for path, _ in walk(self.values) if path and path in found})
 
 
 def _lay(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

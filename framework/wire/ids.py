@@ -39,12 +39,6 @@ def unpack_host(host: bytes) -> tuple[str, int]:
     return str(ip_address(host[:-4])), _PORT.unpack_from(host, len(host) - 4)[0]
 
 
-def host_text(host: bytes) -> str:
-    """`10.0.0.1:5000`, or `[::1]:5000`."""
-    address, port = unpack_host(host)
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
-
-
 def offset_message_id(host: bytes, commit_log_offset: int) -> str:
     """32 digits, or 56 with an IPv6 host."""
     return (host + _OFFSET.pack(commit_log_offset)).hex().upper()

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from framework.core.broadcasting import decide_broadcasting
 from framework.core.offset_file import SavedOffsets, decode, encode, newest
-from framework.core.retry import Settle, Stay
+from framework.core.retry import Settle, Stay, decide_broadcasting
 from framework.errors import StoreError
 from framework.model.outcome import Ack, DeadLetter, Drop, Outcome, RetryLater, Suspend
 from framework.model.queue import MessageQueue

@@ -26,8 +26,7 @@ from framework.net.real_world import real_world
 from framework.runtime.build.codecs import with_codec
 from framework.runtime.build.collect import gather
 from framework.runtime.build.stores import opened_store
-from framework.runtime.engine_groups import EngineGroups
-from framework.runtime.report.counting import EngineFigures
+from framework.runtime.engine_groups import EngineFigures, EngineGroups
 from framework.services.call.once import Once
 from framework.services.offsets.asked_store import AskedStore
 from framework.services.orderly.keys import contained

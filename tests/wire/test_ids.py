@@ -34,9 +34,9 @@ def test_a_text_that_is_no_id_is_none(text: str) -> None:
     assert ids.parse_offset_message_id(text) is None
 
 
-def test_hosts_are_shown_as_people_write_them() -> None:
-    assert "10.0.0.9:10911" == ids.host_text(ids.pack_host("10.0.0.9", 10911))
-    assert "[::1]:10911" == ids.host_text(ids.pack_host("::1", 10911))
+def test_hosts_are_packed_and_read_again() -> None:
+    assert ("10.0.0.9", 10911) == ids.unpack_host(ids.pack_host("10.0.0.9", 10911))
+    assert ("::1", 10911) == ids.unpack_host(ids.pack_host("::1", 10911))
 
 
 def test_a_name_is_no_host() -> None:

@@ -14,15 +14,13 @@ from framework.hooks.host import PluginHost
 from framework.hooks.strategies import choose, named
 from framework.model.contracts import ProgressStore
 from framework.model.message import Message
-from framework.model.namespaces import unwrap, wrap
+from framework.model.namespaces import unwrap, unwrapping, wrap
 from framework.model.reserved import GROUP_LENGTH_MAX, check_name, check_topic
 from framework.model.subscription import BY_SQL, Subscription
 from framework.ports import World
 from framework.runtime.build.codecs import with_codec
 from framework.runtime.build.collect import max_retries_of, mixture, over_maximum, same_topic, without_meaning
-from framework.runtime.build.folders import folder_of
-from framework.runtime.build.namespaced import without_namespace
-from framework.runtime.build.stores import Onces, once_for
+from framework.runtime.build.stores import Onces, folder_of, once_for
 from framework.runtime.engine_groups import engine_answer, is_engine_group
 from framework.runtime.group.plan import GroupPlan, Handling, Keeping
 from framework.runtime.reports import Reports
@@ -122,7 +120,7 @@ def _plan(group: str, specs: list[ConsumerSpec], parts: _Parts, findings: Findin
     trace = traces[group] if chosen.trace else None
 
     def inside(handling: Handling) -> Handling:
-        return without_namespace(handling, namespace) if namespace else handling
+        return _without_namespace(handling, namespace) if namespace else handling
 
     return GroupPlan(
         name=name,
@@ -258,3 +256,19 @@ def _key_of(spec: ConsumerSpec) -> Callable[[Message], str] | None:
     if not spec.by_key:
         return None
     return sharding_key if spec.key is None else contained(spec.key, spec.group)
+
+
+def _without_namespace(handling: Handling, namespace: str) -> Handling:
+    """The same handling, whose calls get messages without the namespace. Around them messages keep the cluster's names:
+    what is sent back, sent again or dead-lettered must name the topic as the broker knows it.
+    """
+    seen, call, key_of, batching = unwrapping(namespace), handling.call, handling.key_of, handling.batching
+    if batching is not None:
+        many = batching.call
+        batching = replace(batching, call=lambda messages: many([seen(message) for message in messages]))
+    return replace(
+        handling,
+        call=lambda message: call(seen(message)),
+        key_of=None if key_of is None else lambda message: key_of(seen(message)),
+        batching=batching,
+    )

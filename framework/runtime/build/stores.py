@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 from framework.declare import ConsumerSpec
@@ -12,7 +14,6 @@ from framework.hooks.failures import plugin_failure, reject_coroutine
 from framework.hooks.strategies import named
 from framework.model.contracts import DedupStore
 from framework.ports import Workers, World
-from framework.runtime.build.folders import folder_of
 from framework.services.call.once import Once
 from framework.settings.schema import AppSettings
 
@@ -96,3 +97,17 @@ def opened_store(
 async def close_onces(running: Onces) -> None:
     for once in running.values():
         await once.close()
+
+
+def folder_of(settings: AppSettings, *path: str) -> Path:
+    """What the key at this path names. ConfigurationError where it is in a home directory that does not exist."""
+    name: object = reduce(getattr, path, settings)
+    assert isinstance(name, str), f"{path} is no text"
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:
+        raise ConfigurationError(
+            f"{'.'.join(path)}: {name} is in the home directory, and this process has none (HOME is not set); write an "
+            "absolute path",
+            place=settings.place(*path),
+        ) from None

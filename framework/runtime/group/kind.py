@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from framework.core.broadcasting import decide_broadcasting
-from framework.core.retry import decide, decide_in_order
+from framework.core.retry import decide, decide_broadcasting, decide_in_order
 from framework.model.queue import MessageQueue
 from framework.runtime.group.broadcasting import OnlyMember, WithoutOffsets
 from framework.runtime.group.concurrent import Concurrent
