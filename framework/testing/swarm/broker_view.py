@@ -101,6 +101,11 @@ def look_back(broker: Broker, history: History, topics: Sequence[str], skew_ms: 
     history.stored = {queue: ids for topic in topics for queue, ids in contents(broker, topic).items()}
     history.copies = copies(broker, groups)
     history.dead_letters = dead_letters(broker, groups)
+    history.buried = {
+        each.properties.get(ORIGIN_MESSAGE_ID, each.message_id): each.message_id
+        for group in groups
+        for each in dead_messages(broker, group)
+    }
     began_ms = WALL_CLOCK_START_MS + skew_ms
     history.fired = [
         (group, message.message_id, message.attempt, (message.stored_ms - began_ms) / 1000)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from framework.model.queue import MessageQueue
 from framework.testing.swarm.checkers import (
     acknowledged_is_stored,
@@ -156,6 +158,15 @@ def test_one_copy_an_attempt() -> None:
         fell = history(Committed(1.0, "broker", "app", "billing", queue, offset, before=5))
         fell.copies = two.copies
         assert excused is (not list(one_copy_an_attempt(fell))), "only where the group went back in that topic"
+
+
+@pytest.mark.parametrize("failures", [1, 2])
+def test_two_dead_letters_are_of_two_failed_deliveries(failures: int) -> None:
+    twice = history(*[finished(0, "failed", attempt=4)] * failures)
+    twice.max_retries, twice.buried = 3, {"x": "m0"}
+    twice.copies = [("billing", "x", 5, "broker-a")] * 2
+
+    assert (2 - failures) == len(list(one_copy_an_attempt(twice)))
 
 
 def test_acknowledged_is_stored() -> None:

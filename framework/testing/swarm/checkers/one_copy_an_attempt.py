@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from framework.model.reserved import RETRY_PREFIX
 from framework.testing.errors import Violation
-from framework.testing.swarm.history import BY_A_MEMBER, Committed, History
+from framework.testing.swarm.history import BY_A_MEMBER, Committed, Finished, History
 
 NAME = "one copy an attempt"
 FIRST_COPY = 2
@@ -20,6 +20,9 @@ def one_copy_an_attempt(history: History) -> Iterator[Violation]:
     A group that went back to a message may fail it again as well, and the broker cannot tell whether it meant to: where
     a commit fell in one of the queues that the message may have been in, the retry is rather made twice than lost.
 
+    A dead letter is a plain send (it carries its reason), which no broker compares with another one: two failed
+    deliveries of a last attempt, by an owner and by the one that takes its queue over, make two.
+
     An orderly group's dead letters are plain sends, which brokers cannot tell from new ones when they are repeated. A
     group that was reset may fail the same message again. A broker knows only of copies that it was asked to make: if
     its answer is lost, and it can then not be had again, the copy that a member sends as a message is the second one.
@@ -29,9 +32,15 @@ def one_copy_an_attempt(history: History) -> Iterator[Violation]:
         for fact in history.of(Committed)
         if not fact.is_refused and fact.before is not None and fact.offset < fact.before
     }
+    last = history.max_retries + 1
+    failed = Counter(
+        (fact.group, fact.message_id) for fact in history.of(Finished) if fact.attempt == last and not fact.is_ok
+    )
     end = history.facts[-1].at if history.facts else 0.0
     for (group, origin, attempt, whose), count in sorted(Counter(history.copies).items()):
         if count == 1 or whose == BY_A_MEMBER or group in history.orderly or group in history.resets:
+            continue
+        if attempt > last and count <= failed[group, history.buried.get(origin, origin)]:
             continue
         if (group, attempt > FIRST_COPY) not in fallen:
             yield Violation(NAME, f"{group} has {count} copies of {origin} for retry {attempt} by {whose}", end)
