@@ -43,13 +43,20 @@ class OrderCalls:
         return ended, result
 
     async def run_batch(self, lane: Lane, places: Sequence[Place], batching: Batching) -> list[object]:
-        """One result a message, as the batch's call makes them of the handler's answer."""
+        """One result per message, as the batch's call makes them of the handler's answer; none if it did not start."""
         entered = lane.started = self._clock.monotonic()
         messages = [lane.line.as_tried(portion, index) for portion, index in places]
         slot = _slot_of(lane, places[0][0].window)
         slot.message, slot.batch = None, len(messages)
         RUNNING.set(slot)
-        results = await results_of(batching, messages, lambda call: self._workers.run(partial(run_in, slot, call)))
+        window, lease, clock = slot.window, lane.desk.lease, self._clock
+
+        def started(call: Callable[[], list[object]]) -> list[object]:
+            """In a thread, which may begin late: when the queue has been moved, or its lease is over."""
+            is_over = window.is_closed or not lease.holds(int(clock.monotonic() * 1000))
+            return [] if is_over else run_in(slot, call)
+
+        results = await results_of(batching, messages, lambda call: self._workers.run(partial(started, call)))
         slot.batch = 0
         places[0][0].chunk.spent += self._clock.monotonic() - entered
         return results
@@ -66,7 +73,7 @@ class OrderCalls:
             while True:
                 started = lane.started = clock.monotonic()
                 window = portion.window
-                is_over = window.is_draining and current.queue_offset >= window.drains_to
+                is_over = window.is_closed or (window.is_draining and current.queue_offset >= window.drains_to)
                 if started > until or is_over or not lease.holds(int(started * 1000)):
                     return index - first, None
                 slot.message = current

@@ -241,7 +241,8 @@ class Orderly:
             if batching is not None:
                 places = line.take(batching.count)
                 results = await self._calls.run_batch(lane, places, batching)
-                self._ends.batch_came_home(lane, places, results)
+                if results:
+                    self._ends.batch_came_home(lane, places, results)
                 continue
             index = portion.next
             ended, result = await self._calls.run(lane, portion, line.message)

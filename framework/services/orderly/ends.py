@@ -125,7 +125,7 @@ class OrderlyOutcomes:
     # Batches
 
     def batch_came_home(self, lane: Lane, places: list[Place], results: list[object]) -> None:
-        """One result a message, as the batch's call made them; fewer where one is to come again unseen."""
+        """One result per message, as the batch's call made them; fewer where one is to come again unseen."""
         now_ms, pull, line, first = self._clock.monotonic_ms(), lane.desk.pull, lane.line, places[0][0]
         if self._is_late(lane, first, now_ms):
             pull.lost += results.count(None)

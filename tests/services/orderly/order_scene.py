@@ -77,8 +77,9 @@ class Scene:
         flow_limits: FlowLimits = FlowLimits(),  # noqa: B008 - frozen
         max_retries: int = limits.MAX_RETRIES_IN_ORDER,
         stuck_after_ms: int = 900_000,
+        workers: InlineWorkers | None = None,
     ) -> None:
-        self.clock, self.workers = LoopClock(), InlineWorkers()
+        self.clock, self.workers = LoopClock(), workers or InlineWorkers()
         batching = None
         if batch:
             spec = consumer("stock", "inventory", orderly=True, batch=batch, linger=linger_ms / 1000)(call).spec

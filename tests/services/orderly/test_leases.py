@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
 from framework import marks
 from framework.model.message import Message
 from framework.model.outcome import Suspend
-from tests.services.orderly.order_scene import Q1, Scene, now
+from tests.services.orderly.order_scene import Q1, InlineWorkers, Scene, now
 from tests.services.parts import play
 
 
@@ -31,6 +33,45 @@ def test_nothing_starts_when_the_lease_has_run_out() -> None:
 
     play(main)
     assert [0, 1, 2] == ran
+
+
+class LateWorkers(InlineWorkers):
+    """Threads that begin two seconds after they were asked for."""
+
+    async def run(self, job: Callable[[], Any]) -> Any:
+        await asyncio.sleep(2)
+        return await super().run(job)
+
+
+@pytest.mark.parametrize("batch", [0, 10])
+@pytest.mark.parametrize("is_moved", [True, False])
+def test_a_thread_that_begins_late_starts_nothing_of_what_was_given_up(*, batch: int, is_moved: bool) -> None:
+    """The queue was moved meanwhile (a reset, a topic made again) under a lease that holds, or its lease is over."""
+    ran: list[int] = []
+
+    def handle(message: Message) -> None:
+        ran.append(message.queue_offset)
+
+    def handle_all(messages: Sequence[Message]) -> None:
+        ran.extend(message.queue_offset for message in messages)
+
+    async def main() -> None:
+        scene = Scene(handle_all if batch else handle, is_async=False, batch=batch, workers=LateWorkers())
+        pull = scene.take()
+        scene.bring(3)
+        await asyncio.sleep(1)
+        if is_moved:
+            pull.reset(7)
+        else:
+            scene.lose()
+        await asyncio.sleep(10)
+        assert ([], 0, 0) == (ran, scene.counts.handled, scene.late)
+        if is_moved:
+            scene.bring(1)
+            await asyncio.sleep(10)
+            assert [7] == ran
+
+    play(main)
 
 
 def late_end(*, is_noticed: bool) -> tuple[int, int]:
