@@ -88,7 +88,7 @@ def test_running_info_reads_as_a_java_members(begin: Callable[..., Live], java: 
     assert "0" == rates[6]
     stacks = "\n".join(ours["#Consumer jstack#"])
     assert re.search(r"^pull \S+\s+TASK: \d+ STATE: WAITING$", stacks, re.MULTILINE)
-    assert "PullLoop.run(services/queue/pull.py:" in stacks
+    assert "PullLoop.run(queue/pull.py:" in stacks
     assert re.search(r"^thread MainThread\s+TID: \d+ STATE: RUNNABLE$", stacks, re.MULTILINE)
 
 
