@@ -7,9 +7,11 @@ from framework.testing.swarm.checkers import (
     a_flush_covers_what_ended,
     commit_never_passes_a_gap,
     passed_over_was_finished,
+    what_was_kept_is_not_repeated,
 )
 from framework.testing.swarm.history import (
     Acquired,
+    Asked,
     Committed,
     Fact,
     Finished,
@@ -91,3 +93,14 @@ def test_what_a_former_life_ends_late_is_no_end_in_the_new_one() -> None:
     assert [] == list(passed_over_was_finished(history(*late, *its_own, passed)))
     assert 1 == len(list(commit_never_passes_a_gap(history(*late, committed))))
     assert [] == list(commit_never_passes_a_gap(history(*late, *its_own, committed)))
+
+
+def test_a_record_of_a_topic_s_former_life_says_nothing_of_the_message_that_is_there_now() -> None:
+    """It was written just after the topic was made again."""
+    facts = (
+        taken(0.0), started(2, 1.0), finished(2, 2.0), REMADE, kept(10.1, 0, (2, 3)),
+        Asked(20.0, "a.1", "billing", str(QUEUE)), taken(20.1),
+    )  # fmt: skip
+
+    assert [] == list(what_was_kept_is_not_repeated(history(*facts, started(2, 21.0, life="'"))))
+    assert 1 == len(list(what_was_kept_is_not_repeated(history(*facts, started(2, 21.0)))))

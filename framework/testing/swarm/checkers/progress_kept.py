@@ -84,8 +84,10 @@ def what_was_kept_is_not_repeated(history: History) -> Iterator[Violation]:
 
     An administrator may move a group back, or make a topic anew; and what is not believed any more is repeated, where
     a broker lost a commit or a late one of a former owner moved the offset back. What was kept in doubt of it is
-    thrown away, which the acquisition says.
+    thrown away, which the acquisition says. A record that is written just behind a topic's end speaks of its former
+    life: another message at that offset is no repeat.
     """
+    ended: dict[tuple[str, MessageQueue, int], str] = {}
     kept: dict[Key, Kept] = {}
     asked: dict[tuple[str, str, str], Kept | None] = {}
     owned: dict[tuple[str, str, str], Kept | None] = {}
@@ -107,9 +109,12 @@ def what_was_kept_is_not_repeated(history: History) -> Iterator[Violation]:
                 kept.clear()
                 asked.clear()
                 owned.clear()
+            case Finished() if fact.is_ok:
+                ended[fact.group, fact.queue, fact.offset] = fact.message_id
             case Started():
                 mine = owned.get((fact.who, fact.group, str(fact.queue)))
-                if mine is not None and _covers(mine.ranges, fact.offset):
+                is_same = ended.get((fact.group, fact.queue, fact.offset)) in {None, fact.message_id}
+                if mine is not None and is_same and _covers(mine.ranges, fact.offset):
                     what = f"{fact.who} started {fact.offset} of {MessageQueue(*fact.queue)} for {fact.group}"
                     yield Violation(
                         "what was kept is not repeated",
