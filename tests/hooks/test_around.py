@@ -5,116 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from contextvars import ContextVar
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
-from framework.declare import ConsumerSpec
-from framework.declare.arguments import PLAIN
 from framework.errors import ConfigurationError
 from framework.hooks import NotDone, TryAgain, hookimpl
-from framework.hooks.host import PluginHost
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import Ack, DeadLetter, RetryLater, Rollback
-from framework.services.call.batch_calls import batching_for
-from framework.services.call.deliver import DeliveryHooks, Rules, call_for
-from tests.services.parts import LoopClock, messages_from, play
-
-MESSAGES = messages_from(7, 4)
-WHO: ContextVar[str] = ContextVar("who", default="nobody")
-both = pytest.mark.parametrize("is_async", [False, True])
-
-
-class Noting:
-    """A plugin that notes how its context is entered and left."""
-
-    def __init__(self, name: str, notes: list[str], **raises: Exception | type[BaseException]) -> None:
-        self._name, self._notes, self._raises = name, notes, raises
-
-    @hookimpl
-    @contextmanager
-    def around_consume(self, delivery: Delivery) -> Iterator[None]:
-        self._notes.append(f"{self._name} enters {delivery.message.queue_offset}")
-        if "entering" in self._raises:
-            raise self._raises["entering"]
-        try:
-            yield
-        except Exception as error:
-            self._notes.append(f"{self._name} leaves {type(error).__name__}")
-            if "swallows" not in self._raises:
-                raise
-        else:
-            self._notes.append(f"{self._name} leaves")
-        if "leaving" in self._raises:
-            raise self._raises["leaving"]
-
-
-class Async:
-    """The same for handlers that are awaited only."""
-
-    def __init__(self, notes: list[str]) -> None:
-        self._notes = notes
-
-    @hookimpl
-    @asynccontextmanager
-    async def around_consume(self, delivery: Delivery) -> AsyncIterator[None]:
-        await asyncio.sleep(0.01)
-        self._notes.append("async enters")
-        token = WHO.set(delivery.group)
-        yield
-        WHO.reset(token)
-        self._notes.append("async leaves")
-
-
-def host_of(**plugins: object) -> PluginHost:
-    return PluginHost(objects=plugins, discover=list)
-
-
-def run(
-    host: PluginHost,
-    act: Callable[[Message], object],
-    *,
-    is_async: bool,
-    rules: Rules | None = None,
-) -> tuple[object, list[Message]]:
-    """What became of one message, and what the handler was given."""
-    given: list[Message] = []
-
-    def function(message: Message) -> object:
-        given.append(message)
-        return act(message)
-
-    async def coroutine(message: Message) -> object:
-        await asyncio.sleep(1)
-        return function(message)
-
-    async def story() -> object:
-        call = call_for(
-            spec(coroutine if is_async else function, is_async=is_async), hooks_of(host), LoopClock(), rules
-        )
-        result = call(MESSAGES[0])
-        return await result if is_async else result
-
-    return play(story), given
-
-
-def hooks_of(host: PluginHost) -> DeliveryHooks:
-    return DeliveryHooks(host.calls.before, host.calls.after, host.calls.around)
-
-
-def spec(function: Callable[..., object], *, is_async: bool, batch: int = 0, orderly: bool = False) -> ConsumerSpec:
-    return ConsumerSpec(
-        topic="orders", group="billing", tags="*", orderly=orderly, function=function, name="handler", place="here:1",
-        is_async=is_async, batch=batch, arguments=(replace(PLAIN[0], many=list if batch else None),),
-    )  # fmt: skip
-
-
-def fail(_: Message) -> None:
-    raise ValueError("no such order")
+from framework.services.call.deliver import Rules, call_for
+from tests.hooks.around_scene import MESSAGES, WHO, Async, Noting, both, fail, hooks_of, host_of, run, spec
+from tests.services.parts import LoopClock, play
 
 
 def test_where_nobody_implements_it_the_call_is_the_users_own_function() -> None:
@@ -357,108 +260,6 @@ def test_a_plain_handler_s_stop_iteration_stays_one() -> None:
         raise StopIteration("rows")
 
     assert "StopIteration('rows')" == repr(run(host_of(one=Noting("one", [])), end, is_async=False)[0])
-
-
-# Batches
-
-
-def run_batch(
-    host: PluginHost, act: Callable[[list[Message]], object], *, is_async: bool, orderly: bool = False
-) -> tuple[list[object], list[int]]:
-    given: list[int] = []
-
-    def function(messages: list[Message]) -> object:
-        given.extend(message.queue_offset for message in messages)
-        return act(messages)
-
-    async def coroutine(messages: list[Message]) -> object:
-        return function(messages)
-
-    async def story() -> list[object]:
-        shape = spec(coroutine if is_async else function, is_async=is_async, batch=4, orderly=orderly)
-        call = batching_for(shape, hooks_of(host), LoopClock(), Rules()).call
-        result = call(MESSAGES)
-        return await result if is_async else result  # type: ignore[no-any-return]  # of either kind
-
-    return play(story), given
-
-
-@both
-def test_of_a_batch_each_message_s_context_is_held_and_left_with_its_own_end(*, is_async: bool) -> None:
-    notes: list[str] = []
-    host = host_of(one=Noting("one", notes))
-
-    results, given = run_batch(host, lambda _: [None, RetryLater("10s"), None, None], is_async=is_async)
-
-    assert [None, RetryLater("10s"), None, None] == results
-    assert [7, 8, 9, 10] == given
-    assert [f"one enters {offset}" for offset in given] == notes[:4]
-    assert ["one leaves", "one leaves", "one leaves NotDone", "one leaves"] == notes[4:]
-
-
-class OnlyEven:
-    """Has odd offsets come again, entering or leaving."""
-
-    def __init__(self, *, entering: bool) -> None:
-        self._entering = entering
-
-    @hookimpl
-    @contextmanager
-    def around_consume(self, delivery: Delivery) -> Iterator[None]:
-        is_odd = delivery.message.queue_offset % 2 == 1
-        if is_odd and self._entering:
-            raise TryAgain("odd")
-        yield
-        if is_odd:
-            raise TryAgain("odd")
-
-
-AGAIN = RetryLater(None, "one: odd")
-
-
-@both
-@pytest.mark.parametrize(("entering", "expected"), [(True, [8, 10]), (False, [7, 8, 9, 10])])
-def test_a_message_of_a_batch_comes_again_alone(entering: bool, expected: list[int], *, is_async: bool) -> None:
-    host = host_of(one=OnlyEven(entering=entering))
-
-    results, given = run_batch(host, lambda _: None, is_async=is_async)
-
-    assert [AGAIN, None, AGAIN, None] == results
-    assert expected == given
-
-
-@both
-def test_in_order_nothing_starts_behind_a_message_that_comes_again(*, is_async: bool) -> None:
-    class Ninth:
-        @hookimpl
-        @contextmanager
-        def around_consume(self, delivery: Delivery) -> Iterator[None]:
-            if delivery.message.queue_offset == 9:
-                raise TryAgain("odd")
-            yield
-
-    results, given = run_batch(host_of(one=Ninth()), lambda _: None, is_async=is_async, orderly=True)
-
-    assert [None, None, AGAIN] == results
-    assert [7, 8] == given
-
-
-@both
-def test_a_message_of_a_batch_that_comes_again_leaves_the_contexts_that_were_entered_for_it(*, is_async: bool) -> None:
-    notes: list[str] = []
-
-    class Outer(Noting):
-        @hookimpl(tryfirst=True)
-        @contextmanager
-        def around_consume(self, delivery: Delivery) -> Iterator[None]:
-            with super().around_consume(delivery):
-                yield
-
-    host = host_of(one=OnlyEven(entering=True), outer=Outer("outer", notes))
-    run_batch(host, lambda _: None, is_async=is_async)
-
-    assert ["outer enters 7", "outer leaves NotDone", "outer enters 8", "outer enters 9"] == notes[:4]
-    assert ["outer leaves NotDone", "outer enters 10", "outer leaves", "outer leaves"] == notes[4:]
 
 
 def test_the_reasons_say_what_was_answered() -> None:
