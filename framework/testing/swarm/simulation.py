@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from framework.testing.errors import SimulationError, Violation
-from framework.testing.sim.streams import Stream
+from framework.testing.sim.streams import Stream, Streams
 from framework.testing.sim.stuck_step import StuckStep, watched
 from framework.testing.sim.virtual_loop import Policy
 from framework.testing.swarm.checkers import ALL, Checker
 from framework.testing.swarm.cluster import Cluster
 from framework.testing.swarm.faults.kinds import LEAVE, FaultKind, draw_kinds, with_damage, with_kinds, with_later_kind
-from framework.testing.swarm.faults.nemesis import Nemesis
+from framework.testing.swarm.faults.nemesis import Nemesis, Strike, draw_strikes
 from framework.testing.swarm.history import History
 from framework.testing.swarm.variety import BROUGHT, IN_ORDER, vary
 from framework.testing.swarm.workload import Workload, draw_workload
@@ -42,6 +42,19 @@ class Plan:
     brokers: int
     workload: Workload
     seconds: float
+    strikes: tuple[Strike, ...] | None = None
+    """The faults one by one, where they are not drawn."""
+
+    @property
+    def faults_s(self) -> float:
+        """How long faults may happen, and messages are sent."""
+        return self.seconds * FAULT_SHARE
+
+    def with_strikes(self) -> Plan:
+        """The same run with each of its faults named."""
+        if self.strikes is not None:
+            return self
+        return replace(self, strikes=draw_strikes(Streams(self.seed).faults, self.kinds, self.faults_s))
 
     def has(self, *kinds: str) -> bool:
         """Whether any of these kinds of fault may happen."""
@@ -49,6 +62,7 @@ class Plan:
 
     def __str__(self) -> str:
         kinds = ",".join(kind.name for kind in self.kinds)
+        strikes = "" if self.strikes is None else f" strikes={len(self.strikes)}"
         load = self.workload
         groups = " ".join(
             f"{group.name}({'async' if group.is_async else 'threads'} x{group.concurrency} fail={group.fail_rate:g} "
@@ -57,7 +71,7 @@ class Plan:
         )
         return (
             f"seed={self.seed} policy={self.policy} calm={self.is_calm} for={self.seconds:g}s apps={self.apps} "
-            f"brokers={self.brokers} faults={kinds or 'none'} queues={load.queues} messages={load.messages} "
+            f"brokers={self.brokers} faults={kinds or 'none'}{strikes} queues={load.queues} messages={load.messages} "
             f"sync={load.sync_s:g}s ways={','.join(load.ways) or 'none'} {groups}"
         )
 
@@ -126,7 +140,7 @@ def play(plan: Plan, *, mutants: Collection[str] = (), checkers: Sequence[Checke
         plan.seed, apps=plan.apps, brokers=plan.brokers, policy=plan.policy, workload=plan.workload, mutants=mutants
     )
     cluster.history.is_calm = plan.is_calm
-    nemesis = Nemesis(cluster, plan.kinds)
+    nemesis = Nemesis(cluster, plan.kinds, plan.strikes)
     verdict = Verdict(plan)
     try:
         with watched(CPU_MIN_S + plan.seconds):
@@ -149,7 +163,7 @@ def play(plan: Plan, *, mutants: Collection[str] = (), checkers: Sequence[Checke
 
 async def _scenario(cluster: Cluster, nemesis: Nemesis, plan: Plan) -> None:
     await cluster.start()
-    faults_s = plan.seconds * FAULT_SHARE
+    faults_s = plan.faults_s
     sending = cluster.loop.create_task(
         cluster.send(plan.workload.messages, period_s=faults_s * 0.95), name="the world sends"
     )

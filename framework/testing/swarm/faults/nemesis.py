@@ -2,6 +2,9 @@
 
 Swarm testing (Groce et al.): a run draws a few kinds of fault, not all at once, so that each gets room. What a kind
 does stands in `kinds.py`; here are when, to whom, how often, and the way back.
+
+When it strikes and with what is drawn before it begins, and each strike has a stream of chance of its own, named by its
+number. So a strike can be left out while all the others happen at the same times, with what they drew.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from framework.broker.node import Node
@@ -17,6 +20,7 @@ from framework.broker.store.topics import PERM_READ_WRITE
 from framework.broker.switches import PERMISSION
 from framework.model.reserved import retry_topic
 from framework.testing.sim.machine import Machine
+from framework.testing.sim.streams import Stream
 from framework.testing.sim.virtual_loop import NOWHERE
 from framework.testing.swarm.administrator import Administrator
 from framework.testing.swarm.cluster import BROKER_HOST, Cluster
@@ -33,15 +37,38 @@ PAUSE_MIN_S, PAUSE_MAX_S = 0.5, 6.0
 KINDS_MAX = 5
 
 
-class Nemesis:
-    """One a run. All its chance comes from the stream of faults."""
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """One fault: its number names its stream of chance, and `at` is in seconds from the beginning of the faults."""
 
-    def __init__(self, cluster: Cluster, kinds: Sequence[FaultKind]) -> None:
+    number: int
+    at: float
+    kind: str
+
+
+def draw_strikes(chance: Stream, kinds: Sequence[FaultKind], seconds: float) -> tuple[Strike, ...]:
+    """When a run of these kinds strikes, and with which."""
+    names = [kind.name for kind in kinds if kind.strike is not None]
+    strikes: list[Strike] = []
+    at = chance.between(PAUSE_MIN_S, PAUSE_MAX_S)
+    while names and at < seconds:
+        strikes.append(Strike(len(strikes), round(at, 3), chance.pick(names)))
+        at += chance.between(PAUSE_MIN_S, PAUSE_MAX_S)
+    return tuple(strikes)
+
+
+class Nemesis:
+    """One a run. All its chance comes from the stream of faults, and from those of its strikes and kinds."""
+
+    def __init__(self, cluster: Cluster, kinds: Sequence[FaultKind], strikes: Sequence[Strike] | None = None) -> None:
         self.cluster = cluster
         self.loop = cluster.loop
         self.network = cluster.network
         self.chance = cluster.loop.streams.faults
+        """What a kind draws from: while it strikes, the strike's own."""
         self.kinds = tuple(kinds)
+        self._strikes = strikes
+        """Those that are to happen; None where they are drawn."""
         self.struck: Counter[str] = Counter()
         self.administrator = Administrator(cluster)
         self.queues_most = cluster.workload.queues
@@ -67,16 +94,23 @@ class Nemesis:
 
     async def run(self, seconds: float) -> None:
         """Strike now and then, until so much time has passed."""
-        until = self.loop.now + seconds
+        begin, drawn = self.loop.now, self.loop.streams.faults
+        strikes = draw_strikes(drawn, self.kinds, seconds) if self._strikes is None else self._strikes
+        by_name = {kind.name: kind for kind in self.kinds}
         for kind in self.kinds:
             if kind.prepare is not None:
+                self.chance = self._own("weather", kind.name)
                 kind.prepare(self)
                 self.cluster.recorder.fault(kind.name, "the network", "from now on")
-        strikes = [kind for kind in self.kinds if kind.strike is not None]
-        while self.loop.now < until:
-            await asyncio.sleep(min(self.chance.between(PAUSE_MIN_S, PAUSE_MAX_S), until - self.loop.now + 0.001))
-            if strikes and self.loop.now < until:
-                self.strike(self.chance.pick(strikes))
+        for strike in strikes:
+            if strike.at < seconds:
+                await self.cluster.wait_until(begin + strike.at)
+                self.chance = self._own("strike", strike.number)
+                self.strike(by_name[strike.kind])
+        await self.cluster.wait_until(begin + seconds)
+
+    def _own(self, what: str, which: object) -> Stream:
+        return self.loop.streams.named(f"faults/{what}/{which}")
 
     def strike(self, kind: FaultKind) -> None:
         """Do it once, if there is anybody to do it to."""
