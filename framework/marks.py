@@ -1,12 +1,42 @@
-"""Marks: places in the code that a simulation must have reached, and safeguards that it may switch off.
+"""Marks: places in the code that a simulation reaches, bends and switches off.
 
-Outside a simulation both are no-ops: `sometimes` does nothing and `safeguard` is true. The simulation puts its own
-functions here for the length of a run. Marks stand on rare paths only; none is on a message's common way.
+    sometimes   a rare path was taken; over the seeds of a CI run each must be
+    safeguard   whether a safeguard is in force; a simulation switches one off and expects a checker to notice
+    rarely      whether to do, this time, what seldom happens by itself
+    stretched   a moment between two awaits that may last
+    limit       a limit that may be drawn small
+
+Outside a simulation they do nothing: `safeguard` is true, `rarely` false, a stretch is over at once, a limit is what it
+is. The simulation puts its own functions here for the length of a run. None is on a message's common way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
+
+N = TypeVar("N", int, float)
+
+
+class Bends(Protocol):
+    """What a simulation does at marks that make rare things common."""
+
+    def rarely(self, name: str) -> bool: ...
+    def stretch(self, name: str) -> Awaitable[None] | None: ...
+    def limit(self, name: str, usual: N) -> N: ...
+
+
+class _Straight:
+    """Nothing is bent."""
+
+    def rarely(self, name: str) -> bool:
+        return False
+
+    def stretch(self, name: str) -> Awaitable[None] | None:
+        return None
+
+    def limit(self, name: str, usual: N) -> N:
+        return usual
 
 
 def _ignore(name: str) -> None:
@@ -17,8 +47,10 @@ def _on(name: str) -> bool:
     return True
 
 
+_STRAIGHT = _Straight()
 _reached: Callable[[str], None] = _ignore
 _holds: Callable[[str], bool] = _on
+_bends: Bends = _STRAIGHT
 
 
 def sometimes(name: str) -> None:
@@ -31,7 +63,25 @@ def safeguard(name: str) -> bool:
     return _holds(name)
 
 
-def install(reached: Callable[[str], None] = _ignore, holds: Callable[[str], bool] = _on) -> None:
-    """Replace both functions; without arguments, put the no-ops back."""
-    global _reached, _holds
-    _reached, _holds = reached, holds
+def rarely(name: str) -> bool:
+    """Whether to do the rare thing now: fail as the next call could fail, take the longer way."""
+    return _bends.rarely(name)
+
+
+async def stretched(name: str) -> None:
+    """A moment that may last. It stands right beside an `await`, which could take as long: no state is between."""
+    if (pause := _bends.stretch(name)) is not None:
+        await pause
+
+
+def limit(name: str, usual: N) -> N:
+    """A limit as it is for this run. What depends on another limit asks for both by their names."""
+    return _bends.limit(name, usual)
+
+
+def install(
+    reached: Callable[[str], None] = _ignore, holds: Callable[[str], bool] = _on, bends: Bends = _STRAIGHT
+) -> None:
+    """Replace what marks do; without arguments, put the no-ops back."""
+    global _reached, _holds, _bends
+    _reached, _holds, _bends = reached, holds, bends

@@ -34,6 +34,7 @@ from framework.testing.swarm.checkers.each_queue_has_one_owner import each_queue
 from framework.testing.swarm.checkers.only_who_is_named import only_who_is_named
 from framework.testing.swarm.handling import handlers
 from framework.testing.swarm.history import Strange, place_of
+from framework.testing.swarm.rare.bends import RunBends, small_broker, small_settings
 from framework.testing.swarm.recorder import Recorder, hear_logs
 from framework.testing.swarm.wiretap import Wiretap
 from framework.testing.swarm.workload import DELAYS_MS, Workload
@@ -93,6 +94,7 @@ class Cluster:
             topic_queues=self.workload.queues,
             keeps_locks=False,  # as RocketMQ's brokers, which forget them: harder on members
         )
+        self._broker_settings = small_broker(self._broker_settings, self.workload)
         self.on_app: Callable[[App], None] = _leave_alone
         """Told of each application before it runs."""
         self.producing: Producer | None = None
@@ -130,7 +132,8 @@ class Cluster:
     def run(self, scenario: Callable[[Cluster], Coroutine[Any, Any, T]]) -> T:
         """Play the scenario to its end. Marks and safeguards are the whole process's, so one cluster runs at a time."""
         hear_logs()
-        marks.install(self.recorder.reached, lambda name: name not in self._mutants)
+        bends = RunBends(self.workload, self.loop.streams.named, lambda: self.is_healed, self.recorder.rarely)
+        marks.install(self.recorder.reached, lambda name: name not in self._mutants, bends)
         try:
             return run_on(self.loop, self._play(scenario))
         finally:
@@ -277,9 +280,10 @@ class Cluster:
             load.name: expectations.consumer_settings(workload, load, self.broker_names, self.apps)
             for load in workload.groups
         }
-        return AppSettings.model_validate(
+        settings = AppSettings.model_validate(
             {"app": {"drain": workload.drain, **workload.app}, "cluster": reached, "consumers": consumers}
         )
+        return small_settings(settings, workload)
 
     def consumers(self) -> Sequence[Consumer[..., Any]]:
         """What an application that starts now consumes with."""

@@ -238,6 +238,14 @@ class Fault(Fact):
 
 
 @dataclass(frozen=True, slots=True)
+class Bent(Fact):
+    """A rare mark of the code did what it does."""
+
+    mark: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
 class Reset(Fact):
     """An administrator asked for a group to go on elsewhere; from here on it may meet again what it had finished."""
 

@@ -25,6 +25,7 @@ from framework.testing.sim.virtual_loop import VirtualLoop
 from framework.testing.swarm.history import (
     Acquired,
     Asked,
+    Bent,
     ByHand,
     Committed,
     Copied,
@@ -183,6 +184,12 @@ class Recorder:
     def reached(self, mark: str) -> None:
         marks = self.history.marks
         marks[mark] = marks.get(mark, 0) + 1
+
+    def rarely(self, mark: str, what: str) -> None:
+        """A rare mark did what it does."""
+        self.reached(mark)
+        self.loop.note("rare", self.who, mark, what)
+        self.history.facts.append(Bent(self.loop.now, self.who, mark, what))
 
     # -- brokers and the wire
 

@@ -16,6 +16,7 @@ from framework.testing.swarm.cluster import Cluster
 from framework.testing.swarm.faults.kinds import LEAVE, FaultKind, draw_kinds, with_damage, with_kinds, with_later_kind
 from framework.testing.swarm.faults.nemesis import Nemesis, Strike, draw_strikes
 from framework.testing.swarm.history import History
+from framework.testing.swarm.rare.bends import made_rare
 from framework.testing.swarm.variety import BROUGHT, IN_ORDER, vary
 from framework.testing.swarm.workload import Workload, draw_workload
 
@@ -72,7 +73,8 @@ class Plan:
         return (
             f"seed={self.seed} policy={self.policy} calm={self.is_calm} for={self.seconds:g}s apps={self.apps} "
             f"brokers={self.brokers} faults={kinds or 'none'}{strikes} queues={load.queues} messages={load.messages} "
-            f"sync={load.sync_s:g}s ways={','.join(load.ways) or 'none'} {groups}"
+            f"sync={load.sync_s:g}s ways={','.join(load.ways) or 'none'} {groups} "
+            f"small={load.small} rare={load.rare}"
         )
 
 
@@ -119,6 +121,7 @@ def draw(
         is_calm=is_calm,
         kinds=frozenset(kind.name for kind in chosen),
     )
+    workload = made_rare(workload, lambda name: Stream(f"{seed}/rare/{name}"), is_calm=is_calm)
     if kinds is None:
         brought = [BROUGHT[way] for way in workload.ways if way in BROUGHT]
         chosen = with_kinds(chosen, [name for name in brought if name in IN_ORDER or not is_calm])

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from framework.testing.errors import Violation
 from framework.testing.swarm.history import (
     Acquired,
+    Bent,
     Copied,
     Fact,
     Fault,
@@ -105,6 +106,8 @@ def describe(fact: Fact) -> str | None:
     match fact:
         case Fault():
             return f"FAULT {fact.kind}: {fact.detail}" if fact.detail else f"FAULT {fact.kind}"
+        case Bent():
+            return f"RARE {fact.mark}: {fact.what}"
         case Life():
             return fact.event
         case Acquired():

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from framework.testing.sim.streams import Stream
+from framework.testing.swarm.rare.rare_marks import RareMarks
+from framework.testing.swarm.rare.small_limits import SmallLimits
 
 TOPIC, SECOND_TOPIC = "orders", "payments"
 DELAYS_MS = (100, 200, 300, 600, 1_000, 1_500, 2_000, 2_500, 3_000, *range(4_000, 13_000, 1_000))
@@ -92,6 +94,10 @@ class Workload:
     """Laid over each group's settings."""
     ways: tuple[str, ...] = ()
     """Which of the ways of consuming in `variety.py` this run goes."""
+    small: SmallLimits = field(default_factory=SmallLimits)
+    """Limits that are smaller than usual."""
+    rare: RareMarks = field(default_factory=RareMarks)
+    """Marks of the code that are awake."""
 
     @property
     def topics(self) -> tuple[str, ...]:

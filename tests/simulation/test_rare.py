@@ -1,0 +1,139 @@
+"""Rare made common: limits drawn small, and marks that stretch a moment or take the rare way."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+import framework
+from framework import marks
+from framework.broker.settings import BrokerSettings
+from framework.settings.schema import ClusterSettings, ConsumerSettings, ProcessSettings
+from framework.testing.sim.streams import Stream
+from framework.testing.swarm.cluster import Cluster
+from framework.testing.swarm.rare.bends import RunBends
+from framework.testing.swarm.rare.rare_marks import RARELY, STRETCHED, Active, RareMarks
+from framework.testing.swarm.rare.small_limits import LIMITS, SmallLimits
+from framework.testing.swarm.simulation import draw
+from framework.testing.swarm.workload import GroupLoad, Workload
+
+HOME = Path(framework.__file__).parent
+PLUGINS = HOME.parent / "plugins"
+
+
+def in_code(function: str) -> list[str]:
+    """The names that the marks of the code have, each as often as it stands there."""
+    paths = [*HOME.rglob("*.py"), *PLUGINS.glob("*/framework_*/*.py")]
+    texts = [path.read_text(encoding="utf-8") for path in paths if "testing" not in path.parts]
+    return [name for text in texts for name in re.findall(rf"marks\.{function}\(\s*[\"']([^\"']+)[\"']", text)]
+
+
+def test_every_rare_mark_of_the_code_is_listed_with_what_it_does() -> None:
+    assert sorted(set(in_code("stretched"))) == sorted(STRETCHED)
+    assert sorted(set(in_code("rarely"))) == sorted(RARELY)
+
+
+def test_every_limit_of_the_code_that_may_be_small_is_drawn() -> None:
+    drawn = {name for small in LIMITS if small.where == "code" for choice in small.choices for name in choice}
+    assert set(in_code("limit")) == drawn
+
+
+def test_every_small_limit_is_one_that_there_is() -> None:
+    known = {
+        "run": {field.name for field in fields(Workload)},
+        "load": {field.name for field in fields(GroupLoad)},
+        "group": set(ConsumerSettings.model_fields),
+        "app": set(ProcessSettings.model_fields),
+        "cluster": set(ClusterSettings.model_fields),
+        "broker": {field.name for field in fields(BrokerSettings)},
+    }
+    for small in LIMITS:
+        for choice in small.choices:
+            assert small.where == "code" or set(choice) <= known[small.where]
+    assert len({small.name for small in LIMITS}) == len(LIMITS)
+
+
+def test_plans_draw_each_limit_and_each_mark_and_say_so() -> None:
+    plans = [draw(seed) for seed in range(300)]
+    assert {small.name for small in LIMITS} == {name for plan in plans for name in plan.workload.small.names}
+    assert {*STRETCHED, *RARELY} == {name for plan in plans for name in plan.workload.rare.names}
+    assert 100 < sum(not plan.workload.small.drawn for plan in plans) < 250
+    for plan in plans:
+        assert f"small={plan.workload.small} rare={plan.workload.rare}" in str(plan)
+        hard = {small.name for small in LIMITS if not small.in_calm} | set(RARELY)
+        assert not plan.is_calm or not hard & {*plan.workload.small.names, *plan.workload.rare.names}
+
+
+def test_small_limits_reach_the_settings() -> None:
+    small = SmallLimits(
+        (
+            ("window", "group", (("cache_count", 2),)),
+            ("budget", "app", (("budget", 1_000),)),
+            ("request", "cluster", (("request_timeout", 600),)),
+            ("broker's pull", "broker", (("pull_count_max", 3),)),
+        )
+    )
+    cluster = Cluster(1, workload=Workload(small=small))
+    assert 2 == cluster.settings.consumers["billing"].cache_count
+    assert 1_000 == cluster.settings.app.budget
+    assert 600 == cluster.settings.cluster.request_timeout
+    assert "cache_count=2,budget=1000,request_timeout=600,pull_count_max=3" == str(small)
+    assert ["window", "request", "broker's pull"] == small.without("budget").names
+
+
+def bends(rare: RareMarks, *, is_healed: Callable[[], bool] = lambda: False) -> tuple[RunBends, list[str]]:
+    told: list[str] = []
+    workload = Workload(rare=rare, small=SmallLimits((("flush", "code", (("flush period", 5),)),)))
+    return RunBends(workload, Stream, is_healed, lambda name, what: told.append(f"{name} {what}")), told
+
+
+def test_a_mark_that_is_awake_does_what_it_does_until_all_is_healed() -> None:
+    is_over = False
+    run, told = bends(RareMarks((Active("a", 1.0, 0.0),)), is_healed=lambda: is_over)
+    assert run.rarely("a")
+    assert not run.rarely("b")
+    assert run.stretch("b") is None
+    pause = run.stretch("a")
+    assert pause is not None
+    asyncio.run(awaited(pause))
+    is_over = True
+    assert not run.rarely("a")
+    assert run.stretch("a") is None
+    assert ["a done", "a for 0.000s"] == told
+
+
+async def awaited(pause: Awaitable[None]) -> None:
+    await pause
+
+
+def test_how_often_a_mark_does_it_is_drawn() -> None:
+    run, _ = bends(RareMarks((Active("a", 0.3, 0.0),)))
+    assert 200 < sum(run.rarely("a") for _ in range(1_000)) < 400
+
+
+def test_a_limit_is_small_where_it_was_drawn() -> None:
+    run, _ = bends(RareMarks())
+    assert 5 == run.limit("flush period", 1_000)
+    assert 1_000 == run.limit("another", 1_000)
+
+
+def test_outside_a_simulation_marks_do_nothing() -> None:
+    marks.install()
+    assert not marks.rarely("anything")
+    assert 1_000 == marks.limit("anything", 1_000)
+    stretch = marks.stretched("anything")
+    with pytest.raises(StopIteration):
+        stretch.send(None)  # over without a step of the event loop
+
+
+def test_limits_and_marks_can_be_taken_from_a_plan() -> None:
+    rare = RareMarks((Active("a", 0.3, 1.0), Active("b c", 1.0, 4.0)))
+    assert "a@0.3x1s,b-c@1x4s" == str(rare)
+    assert RareMarks((Active("a", 0.3, 1.0),)) == rare.without("b c")
+    assert "none" == str(RareMarks()) == str(SmallLimits())
+    assert Workload() == replace(Workload(rare=rare), rare=RareMarks())
