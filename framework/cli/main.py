@@ -28,6 +28,9 @@ COMMANDS = {
     "config": "show each setting and where it comes from, or print their JSON Schema for editors",
     "plugins": "list the loaded plugins, their sources and their hooks",
     "simulate": "run a whole cluster in virtual time from a seed",
+    "topics": "list the topics of a cluster",
+    "groups": "list the groups of a cluster, or show one: members, queues, what is wrong",
+    "lag": "show how far groups are behind, in messages and in time",
 }
 
 _DESCRIPTION = "Consume Apache RocketMQ in Python.\n\ncommands:\n" + "\n".join(
@@ -95,6 +98,7 @@ def _run(arguments: list[str]) -> int:
         return _of_a_plugin(name, arguments[1:], parser)
     module = import_module(f"framework.cli.commands.{name}")
     command = _command(name, module.__doc__)
+    command.epilog = getattr(module, "EXAMPLES", None)
     module.add_options(command)
     parsed = _parsed(command, _joined(arguments[1:]))
     try:

@@ -47,7 +47,7 @@ class Inquiries:
         """What time it is by a broker's wall clock, at the moment at which it answers."""
         figures = Exchange(BrokerRuntimeRequest(), body_of(KeyValues))
         answer = await self._pool.request(address, figures.request(), timeout_ms=CLOCK_MS)
-        return _clock_in(figures.result(answer, address).table, address)
+        return clock_in(figures.result(answer, address).table, address)
 
     async def check_filter(self, broker: str, group: str, client_id: str, subscription: Subscription) -> None:
         """Raise Refused where this broker cannot filter so: it is not made to, or finds a mistake of its own."""
@@ -76,7 +76,7 @@ class Inquiries:
         raise last
 
 
-def _clock_in(figures: Mapping[str, str], broker: str) -> Reading:
+def clock_in(figures: Mapping[str, str], broker: str) -> Reading:
     """A box says it; a stock broker says when it began, and in whole seconds how long ago that was."""
     exact = figures.get("currentTimestamp", "")
     if exact.isdecimal():

@@ -12,9 +12,10 @@ from typing import TypeVar
 
 from framework.errors import BrokerUnreachable, ConnectionLost, ProtocolError, Refused
 from framework.net.address import AllowList, parse_address
+from framework.net.credentials import Credentials
 from framework.net.real_world import RealChance
 from framework.net.route import Route, checked
-from framework.net.tls import client_context
+from framework.net.tls import TlsOptions, client_context
 from framework.reading.link import Link, Sign
 from framework.reading.settings import ReaderSettings
 from framework.wire import exchanges
@@ -29,11 +30,15 @@ T = TypeVar("T")
 class Reach:
     """What one reader has open. Not to be shared between threads, and never pickled."""
 
-    def __init__(self, settings: ReaderSettings) -> None:
+    def __init__(
+        self, settings: ReaderSettings, *, credentials: Credentials | None = None, tls: TlsOptions | None = None
+    ) -> None:
+        """`credentials` and `tls`: for who has them at hand, in place of those that the settings refer to."""
         self._settings = settings
-        self._context: ssl.SSLContext | None = client_context(settings.tls) if settings.tls is not None else None
-        self._server_name = settings.tls.server_name if settings.tls is not None else ""
-        credentials = settings.resolve_credentials()
+        tls = tls or settings.tls
+        self._context: ssl.SSLContext | None = client_context(tls) if tls is not None else None
+        self._server_name = tls.server_name if tls is not None else ""
+        credentials = credentials or settings.resolve_credentials()
         self._sign: Sign | None = credentials.sign if credentials is not None else None
         self._map = {str(parse_address(told)): reachable for told, reachable in settings.address_map.items()}
         self._servers = tuple(str(parse_address(server, "name server")) for server in settings.name_servers)

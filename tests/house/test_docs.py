@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from framework.cli.main import COMMANDS
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *ROOT.glob("plugins/*/README.md")])
 
@@ -31,3 +33,9 @@ def test_what_a_page_points_to_is_there(page: Path) -> None:
             missing.append(target)
 
     assert [] == missing
+
+
+def test_each_command_stands_in_a_page() -> None:
+    text = "".join(page.read_text() for page in PAGES)
+
+    assert [] == [name for name in COMMANDS if f"framework-app {name}" not in text and f"| `{name}" not in text]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from framework.client.inquiries import _clock_in
+from framework.client.inquiries import clock_in
 from framework.core.broker_time import Reading
 from framework.errors import FrameworkError, ProtocolError, Refused
 from framework.services.clocks import AlignedClock, ClockLoop
@@ -107,10 +107,10 @@ def test_brokers_that_do_not_tell_are_named_once_and_stand_in_nobodys_way() -> N
     ],
 )  # fmt: skip
 def test_what_a_broker_says_of_its_time(figures: Mapping[str, str], expected: tuple[int, int]) -> None:
-    assert Reading(*expected) == _clock_in(figures, "broker-a")
+    assert Reading(*expected) == clock_in(figures, "broker-a")
 
 
 @pytest.mark.parametrize("figures", [{}, {"bootTimestamp": "5"}, {"bootTimestamp": "5", "runtime": "since yesterday"}])
 def test_what_says_nothing_is_no_time(figures: Mapping[str, str]) -> None:
     with pytest.raises(ProtocolError, match="no time"):
-        _clock_in(figures, "broker-a")
+        clock_in(figures, "broker-a")

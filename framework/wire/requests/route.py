@@ -25,6 +25,13 @@ class TopicListRequest:
 
 
 @header
+class ClusterInfoRequest:
+    """Every broker that the name server knows."""
+
+    CODE: ClassVar = RequestCode.GET_BROKER_CLUSTER_INFO
+
+
+@header
 class TopicsByClusterRequest:
     CODE: ClassVar = RequestCode.GET_TOPICS_BY_CLUSTER
     cluster: str

@@ -1,0 +1,150 @@
+"""Admin: one cluster as an operator reaches it. It finds the brokers, asks one or all, and keeps who did not answer.
+
+What a broker could not say is named beside what the others said: a figure that is not known is never 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+from framework.client.inquiries import clock_in
+from framework.client.options import ClusterOptions
+from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError, Refused
+from framework.model.namespaces import unwrap, wrap
+from framework.model.queue import MessageQueue
+from framework.net.route import Route
+from framework.reading.reach import Reach
+from framework.reading.settings import ReaderSettings
+from framework.wire import exchanges
+from framework.wire.bodies.config import KeyValues
+from framework.wire.bodies.route import MASTER, ClusterInfo
+from framework.wire.exchanges import Exchange, body_of
+from framework.wire.requests.admin import BrokerRuntimeRequest
+from framework.wire.requests.route import ClusterInfoRequest
+
+T = TypeVar("T")
+
+GROUP = "TOOLS_CONSUMER"
+"""Named in pulls where no group is looked at. RocketMQ's own tools use it, and brokers have it: a group of another name
+would be made by the first pull.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerPlace:
+    """One broker, and where its replicas are."""
+
+    name: str
+    cluster: str
+    addresses: Mapping[int, str]
+
+    @property
+    def master(self) -> str | None:
+        """None where only replicas are left."""
+        return self.addresses.get(MASTER)
+
+
+@dataclass(slots=True)
+class Answers(Generic[T]):
+    """What several brokers answered, and why others did not. Both by the broker's name."""
+
+    found: dict[str, T] = field(default_factory=dict)
+    failed: dict[str, FrameworkError] = field(default_factory=dict)
+
+    @property
+    def unreachable(self) -> dict[str, str]:
+        """Brokers that gave no answer at all, and why; one that refused has answered."""
+        return {name: str(error) for name, error in self.failed.items() if not isinstance(error, Refused)}
+
+
+class Admin:
+    """`with Admin(options) as admin: admin.brokers()`. It connects when first asked; one thread at a time.
+
+    Names of topics and groups are the user's at both ends: the namespace is put before them here.
+    """
+
+    def __init__(self, options: ClusterOptions) -> None:
+        self.namespace = options.namespace
+        self.settings = ReaderSettings(
+            name_servers=options.name_servers,
+            group=GROUP,
+            address_map=options.address_map,
+            allow=options.allow,
+            request_timeout_ms=options.request_timeout_ms,
+            retries=1,
+        )
+        self.reach = Reach(self.settings, credentials=options.credentials, tls=options.tls)
+
+    def wrapped(self, name: str) -> str:
+        """The topic or group as the cluster calls it."""
+        return wrap(self.namespace, name)
+
+    def unwrapped(self, name: str) -> str:
+        """The topic or group as its owner calls it."""
+        return unwrap(self.namespace, name)
+
+    # Where things are
+
+    def brokers(self) -> list[BrokerPlace]:
+        """All brokers that the name server knows, sorted by name."""
+        info = self.reach.ask_name_server(Exchange(ClusterInfoRequest(), body_of(ClusterInfo)))
+        clusters = {name: cluster for cluster, names in info.clusters.items() for name in names}
+        return [
+            BrokerPlace(name, clusters.get(name, data.cluster or ""), dict(data.broker_addrs))
+            for name, data in sorted(info.brokers.items())
+        ]
+
+    def topics(self) -> list[str]:
+        """Every topic that the name server knows, as the cluster calls it."""
+        known = self.reach.ask_name_server(exchanges.topics())
+        return sorted(known)
+
+    def route(self, topic: str) -> Route | None:
+        """Where a topic's queues are; None where no name server knows it. The name is the cluster's."""
+        return self.reach.route(topic, fresh=True)
+
+    # Asking
+
+    def ask(self, broker: BrokerPlace, exchange: Exchange[T]) -> T:
+        """One broker's master. Raises BrokerUnreachable, Refused or ProtocolError."""
+        if broker.master is None:
+            raise BrokerUnreachable(f"broker {broker.name}: it has no master")
+        return exchange.result(self.reach.request(broker.master, exchange.request()), broker.name)
+
+    def ask_each(self, exchange: Callable[[BrokerPlace], Exchange[T]]) -> Answers[T]:
+        """Every broker of the cluster, one after the other."""
+        answers: Answers[T] = Answers()
+        for broker in self.brokers():
+            try:
+                answers.found[broker.name] = self.ask(broker, exchange(broker))
+            except (BrokerUnreachable, ProtocolError, Refused) as error:
+                answers.failed[broker.name] = error
+        return answers
+
+    def ask_master(self, queue: MessageQueue, exchange: Exchange[T]) -> T:
+        """The master of a queue, by its topic's route."""
+        address = self.reach.address(queue.topic, queue.broker)
+        return exchange.result(self.reach.request(address, exchange.request()), queue.broker)
+
+    def now_ms(self, broker: str, address: str) -> int:
+        """What time it is at a broker: ages are told by its clock, not by ours. A stock broker tells whole seconds."""
+        figures = Exchange(BrokerRuntimeRequest(), body_of(KeyValues))
+        answer = figures.result(self.reach.request(address, figures.request()), broker)
+        return clock_in(answer.table, broker).high_ms
+
+    def close(self) -> None:
+        self.reach.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Admin {', '.join(self.settings.name_servers)}>"

@@ -1,0 +1,130 @@
+"""Groups: who is in one, what each member subscribes to, and which queues it has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from framework.admin.cluster import GROUP, Admin, BrokerPlace
+from framework.errors import (
+    BrokerUnreachable,
+    ConfigurationError,
+    FrameworkError,
+    ProtocolError,
+    Refused,
+    nearest,
+)
+from framework.model.queue import MessageQueue
+from framework.wire.bodies.config import GroupConfigTable
+from framework.wire.bodies.connections import ClientConnection, ConsumerConnections
+from framework.wire.bodies.heartbeat import SubscriptionData
+from framework.wire.bodies.running import RunningInfo
+from framework.wire.exchanges import Exchange, body_of
+from framework.wire.requests.admin import AllGroupConfigsRequest, ConsumerConnectionsRequest
+from framework.wire.requests.inbound import RunningInfoRequest
+
+SYSTEM_GROUPS = frozenset({
+    GROUP, "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "SELF_TEST_P_GROUP", "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_PULL", "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", "__MONITOR_CONSUMER", "CLIENT_INNER_PRODUCER",
+})  # fmt: skip
+_SYSTEM_PREFIXES = ("CID_RMQ_SYS_", "CID_SYS_RMQ_")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """One process of a group, as brokers list it and as it describes itself."""
+
+    client_id: str
+    address: str
+    language: str
+    version: int
+    broker: str
+    """One that lists it."""
+    info: RunningInfo | None = None
+    """None where it did not answer."""
+    silence: str = ""
+    """Why it did not."""
+
+    @property
+    def queues(self) -> tuple[MessageQueue, ...] | None:
+        """Those that it has; None where that is not known."""
+        return None if self.info is None else tuple(sorted(self.info.queues))
+
+
+@dataclass(slots=True)
+class GroupView:
+    """What a cluster knows of a group now."""
+
+    members: list[GroupMember] = field(default_factory=list)
+    subscriptions: Mapping[str, SubscriptionData] = field(default_factory=dict)
+    """Topic -> what brokers filter by. They keep one for the whole group."""
+    model: str | None = None
+    unknown: dict[str, str] = field(default_factory=dict)
+    """Brokers and members that did not answer, and why."""
+
+    @property
+    def owners(self) -> dict[MessageQueue, str]:
+        """Queue -> the client id of the member that has it."""
+        return {queue: each.client_id for each in self.members for queue in each.queues or ()}
+
+
+def all_groups(admin: Admin) -> tuple[list[str], dict[str, str]]:
+    """Every group that a broker keeps, without RocketMQ's own, and the brokers that did not answer, with the reason."""
+    answers = admin.ask_each(lambda _: Exchange(AllGroupConfigsRequest(), body_of(GroupConfigTable)))
+    names = {name for table in answers.found.values() for name in table.groups}
+    failed = {name: str(error) for name, error in answers.failed.items()}
+    return sorted(name for name in names if not is_system(name)), failed
+
+
+def check_known(admin: Admin, group: str) -> None:
+    """See that a broker keeps the group; else a ConfigurationError with the nearest name that one keeps."""
+    names, failed = all_groups(admin)
+    if group not in names and not failed:
+        known = [admin.unwrapped(name) for name in names]
+        name = admin.unwrapped(group)
+        there = f"; there are: {', '.join(known[:10])}" if known else "; there are none"
+        raise ConfigurationError(f"no broker knows a group {name!r}{nearest(name, known) or there}")
+
+
+def is_system(group: str) -> bool:
+    """Whether the group is one of RocketMQ's own."""
+    return group in SYSTEM_GROUPS or group.startswith(_SYSTEM_PREFIXES)
+
+
+def view(admin: Admin, group: str, *, with_info: bool = True) -> GroupView:
+    """Who is in the group. With `with_info` each member is asked for its queues, through a broker that lists it."""
+    places = {place.name: place for place in admin.brokers()}
+    answers = admin.ask_each(lambda _: connections_of(group))
+    seen: dict[str, tuple[ClientConnection, str]] = {}
+    found = GroupView(unknown=answers.unreachable)
+    for broker, listed in answers.found.items():
+        found.subscriptions = {**found.subscriptions, **listed.subscriptions}
+        found.model = listed.message_model or found.model
+        for each in listed.connections:
+            seen.setdefault(each.client_id, (each, broker))
+    for client_id, (each, broker) in sorted(seen.items()):
+        info, silence = _info(admin, places[broker], group, client_id) if with_info else (None, "")
+        if silence:
+            found.unknown[client_id] = silence
+        found.members.append(
+            GroupMember(client_id, each.client_addr, each.language, each.version, broker, info, silence)
+        )
+    return found
+
+
+def connections_of(group: str) -> Exchange[ConsumerConnections]:
+    """A broker's list of the group's members; refused where nobody is connected to it."""
+    return Exchange(ConsumerConnectionsRequest(consumer_group=group), body_of(ConsumerConnections))
+
+
+def _info(admin: Admin, broker: BrokerPlace, group: str, client_id: str) -> tuple[RunningInfo | None, str]:
+    asking = Exchange(RunningInfoRequest(consumer_group=group, client_id=client_id), body_of(RunningInfo))
+    try:
+        return admin.ask(broker, asking), ""
+    except (BrokerUnreachable, ProtocolError, Refused) as error:
+        return None, reason_of(error)
+
+
+def reason_of(error: FrameworkError) -> str:
+    """Why somebody did not answer, in one line."""
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

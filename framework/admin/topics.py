@@ -1,0 +1,56 @@
+"""Topics: what there is, how many queues where, and how many messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from framework.admin.cluster import Admin
+from framework.admin.groups import reason_of
+from framework.errors import BrokerUnreachable, ProtocolError, Refused
+from framework.model.reserved import (
+    AUTO_CREATE_TOPIC,
+    DEAD_LETTER_PREFIX,
+    PROGRESS_PREFIX,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+    SYSTEM_TOPICS,
+)
+from framework.wire import exchanges
+
+_OWN = (RETRY_PREFIX, DEAD_LETTER_PREFIX, PROGRESS_PREFIX, "RMQ_SYS_", "rmq_sys_", SCHEDULE_TOPIC, AUTO_CREATE_TOPIC)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicView:
+    """One topic. What is not known is None."""
+
+    name: str
+    queues: int | None
+    brokers: tuple[str, ...]
+    trouble: str = ""
+    """Why its route is not known."""
+
+
+def topics(admin: Admin, *, with_system: bool = False) -> list[TopicView]:
+    """Every topic that producers may have made, sorted; `with_system`: also retry and dead-letter topics and RocketMQ's
+    own, and those named like brokers and clusters.
+    """
+    known = admin.topics()
+    if not with_system:
+        brokers = admin.brokers()
+        named = admin.reach.ask_name_server(exchanges.system_topics())
+        reserved = (
+            {*named, *SYSTEM_TOPICS} | {broker.name for broker in brokers} | {broker.cluster for broker in brokers}
+        )
+        known = [name for name in known if name not in reserved and not name.startswith(_OWN)]
+    return [_view(admin, name) for name in known]
+
+
+def _view(admin: Admin, name: str) -> TopicView:
+    try:
+        route = admin.route(name)
+    except (BrokerUnreachable, ProtocolError, Refused) as error:
+        return TopicView(name, None, (), reason_of(error))
+    if route is None:
+        return TopicView(name, None, (), "no broker has it")
+    return TopicView(name, len(route.readable), tuple(sorted(route.addresses)))

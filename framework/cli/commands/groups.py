@@ -1,0 +1,115 @@
+"""List the groups of a cluster, or show one: its members, what they subscribe to, and each queue. Reads only."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from framework.cli import connect, output, table
+from framework.cli.commands import lag
+from framework.cli.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from framework.admin.cluster import Admin
+    from framework.admin.positions import Positions
+
+EXAMPLES = """\
+examples:
+  framework-app groups
+  framework-app groups billing
+  framework-app groups billing --json    one line for each queue
+"""
+MEMBERS = (
+    table.Column("MEMBER", "client_id"),
+    table.Column("ADDRESS", "address"),
+    table.Column("LANGUAGE", "language"),
+    table.Column("VERSION", "version"),
+    table.Column("QUEUES", "queues", table.count, is_number=True),
+    table.Column("SUBSCRIPTION", "subscription"),
+)
+GROUPS = (
+    table.Column("GROUP", "group"),
+    table.Column("MEMBERS", "members", table.count, is_number=True),
+    table.Column("LAG", "lag", table.count, is_number=True),
+)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("group", metavar="GROUP", nargs="?", help="show this one, with its members and queues")
+    connect.add_cluster(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    from framework.admin.groups import all_groups
+    from framework.admin.positions import positions
+
+    with connect.admin(arguments) as admin:
+        if arguments.group is not None:
+            _one(admin, lag.of_group(admin, arguments.group), is_json=arguments.json)
+            return ExitCode.CLEAN
+        names, failed = all_groups(admin)
+        found = [positions(admin, name, with_members=False) for name in names]
+        rows = [
+            {"group": admin.unwrapped(each.group), "members": len(each.members.members), "lag": each.lag}
+            for each in found
+        ]
+        if arguments.json:
+            table.write_json(rows)
+        else:
+            table.write(GROUPS, rows)
+        connect.say_unknown({**failed, **{who: why for each in found for who, why in each.unknown.items()}})
+    return ExitCode.CLEAN
+
+
+def _one(admin: Admin, found: Positions, *, is_json: bool) -> None:
+    rows = lag.queue_rows(admin, found)
+    if is_json:
+        table.write_json({name: value for name, value in row.items() if name != "group"} for row in rows)
+    else:
+        output.say(lag.said(admin, found))
+        for trouble in troubles(admin, found):
+            output.say(table.caution(trouble))
+        table.write(MEMBERS, [_member(admin, found, number) for number in range(len(found.members.members))])
+        output.say("")
+        table.write(lag.QUEUES, rows)
+    connect.say_unknown(found.unknown)
+
+
+def _member(admin: Admin, found: Positions, number: int) -> dict[str, Any]:
+    member = found.members.members[number]
+    info = member.info
+    wanted = None if info is None else _wanted(admin, {each.topic: each.expression for each in info.subscriptions})
+    return {
+        "client_id": member.client_id,
+        "address": member.address,
+        "language": member.language,
+        "version": None if info is None else info.properties.get("PROP_CLIENT_VERSION", str(member.version)),
+        "queues": None if member.queues is None else len(member.queues),
+        "subscription": wanted,
+    }
+
+
+def _wanted(admin: Admin, subscriptions: dict[str, str]) -> str:
+    own = {topic: text for topic, text in subscriptions.items() if not topic.startswith("%RETRY%")}
+    return "; ".join(f"{admin.unwrapped(topic)}: {text}" for topic, text in sorted(own.items()))
+
+
+def troubles(admin: Admin, found: Positions) -> list[str]:
+    """What is wrong with the group, each in a line."""
+    members = found.members.members
+    wishes = {each.client_id: _wanted(admin, _of(each)) for each in members if each.info is not None}
+    lines: list[str] = []
+    if len(set(wishes.values())) > 1:
+        told = ", ".join(f"{member}: {wish}" for member, wish in wishes.items())
+        lines.append(f"members subscribe differently, so messages are missed: {told}")
+    idle = [each.client_id for each in members if each.queues == ()]
+    if idle and found.rows:
+        lines.append(f"{len(idle)} of {len(members)} members have no queue: {', '.join(idle)}")
+    unowned = [str(row.queue) for row in found.rows if row.owner is None]
+    if members and unowned and not found.unknown:
+        lines.append(f"{len(unowned)} queues have no owner: {', '.join(unowned[:5])}")
+    return lines
+
+
+def _of(member: Any) -> dict[str, str]:
+    return {each.topic: each.expression for each in member.info.subscriptions}

@@ -1,0 +1,41 @@
+"""List the topics of a cluster: how many queues each has, and on which brokers. Reads only."""
+
+from __future__ import annotations
+
+import argparse
+
+from framework.cli import connect, table
+from framework.cli.exit_codes import ExitCode
+
+EXAMPLES = """\
+examples:
+  framework-app topics
+  framework-app topics --all --json
+"""
+COLUMNS = (
+    table.Column("TOPIC", "topic"),
+    table.Column("QUEUES", "queues", table.count, is_number=True),
+    table.Column("BROKERS", "brokers", ", ".join),
+)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--all", action="store_true", help="also retry and dead-letter topics, and RocketMQ's own")
+    connect.add_cluster(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    from framework.admin.topics import topics
+
+    with connect.admin(arguments) as admin:
+        found = topics(admin, with_system=arguments.all)
+        rows = [
+            {"topic": admin.unwrapped(each.name), "queues": each.queues, "brokers": list(each.brokers)}
+            for each in found
+        ]
+    if arguments.json:
+        table.write_json(rows)
+    else:
+        table.write(COLUMNS, rows)
+    connect.say_unknown({each.name: each.trouble for each in found if each.trouble})
+    return ExitCode.CLEAN

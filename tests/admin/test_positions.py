@@ -1,0 +1,109 @@
+"""How far a group is, as an operator is told: what is stored, what is not known, and how old the backlog is."""
+
+from __future__ import annotations
+
+import pytest
+
+from framework.admin.cluster import Admin
+from framework.admin.groups import all_groups, check_known
+from framework.admin.positions import positions
+from framework.admin.topics import topics
+from framework.client.options import ClusterOptions
+from framework.errors import BrokerUnreachable, ConfigurationError
+from framework.model.queue import MessageQueue
+from framework.reading import Reader, ReaderSettings
+from tests.reading.threads import ThreadBox, texts
+
+
+def commit(box: ThreadBox, group: str, offsets: dict[MessageQueue, int]) -> None:
+    with Reader(ReaderSettings((box.address,))) as reader:
+        for queue, offset in offsets.items():
+            reader.commit(group, queue, offset)
+
+
+def test_a_queue_without_a_stored_offset_has_no_lag_instead_of_all_of_it(
+    box: ThreadBox, admin: Admin, topic: str
+) -> None:
+    """Brokers show such a queue at 0, which reads as if everything were still to be handled."""
+    box.send(topic, texts(topic, 10), queue=0, broker="broker-a")
+    box.send(topic, texts(topic, 6), queue=1, broker="broker-a")
+    commit(box, f"g-{topic}", {MessageQueue(topic, "broker-a", 0): 7})
+
+    found = {row.queue.number: row for row in positions(admin, f"g-{topic}").rows if row.queue.broker == "broker-a"}
+
+    assert (7, 10, 3) == (found[0].offset, found[0].end, found[0].lag)
+    assert (None, 6, None) == (found[1].offset, found[1].end, found[1].lag)
+    assert found[0].lag_s is not None
+    assert 0 <= found[0].lag_s < 600
+    assert found[1].lag_s is None
+    assert positions(admin, f"g-{topic}").lag is None, "one queue's is not known, so the sum is not"
+
+
+def test_what_is_handled_is_no_second_behind(box: ThreadBox, admin: Admin, topic: str) -> None:
+    box.send(topic, texts(topic, 4), queue=0, broker="broker-b")
+    commit(box, f"g-{topic}", {MessageQueue(topic, "broker-b", 0): 4})
+
+    (row,) = [row for row in positions(admin, f"g-{topic}").rows if row.queue == (topic, "broker-b", 0)]
+
+    assert (0, 0.0, None) == (row.lag, row.lag_s, row.owner)
+
+
+def test_where_the_first_message_is_gone_the_age_is_that_of_the_first_one_left(
+    box: ThreadBox, admin: Admin, topic: str
+) -> None:
+    queue = MessageQueue(topic, "broker-a", 0)
+    box.send(topic, texts(topic, 9), queue=0, broker="broker-a")
+    commit(box, f"g-{topic}", {queue: 1})
+    box.keep_from(queue, 5)
+
+    (row,) = [row for row in positions(admin, f"g-{topic}").rows if row.queue == queue]
+
+    assert row.lag_s is not None
+
+
+def test_looking_makes_no_group(box: ThreadBox, admin: Admin, topic: str) -> None:
+    box.send(topic, texts(topic, 2), queue=0, broker="broker-a")
+    commit(box, f"g-{topic}", {MessageQueue(topic, "broker-a", 0): 1})
+    before = all_groups(admin)
+
+    positions(admin, f"g-{topic}")
+    positions(admin, f"nobody-{topic}")
+    topics(admin)
+
+    assert before == all_groups(admin)
+
+
+def test_a_mistyped_group_is_answered_with_the_nearest_one(box: ThreadBox, admin: Admin, topic: str) -> None:
+    box.send(topic, texts(topic, 1), queue=0, broker="broker-a")
+    commit(box, f"billing-{topic}", {MessageQueue(topic, "broker-a", 0): 1})
+    assert f"billing-{topic}" in all_groups(admin)[0]
+
+    check_known(admin, f"billing-{topic}")
+    with pytest.raises(ConfigurationError, match=f"did you mean 'billing-{topic}'"):
+        check_known(admin, f"biling-{topic}")
+
+
+def test_names_are_the_users_own_under_a_namespace(box: ThreadBox, topic: str) -> None:
+    with Admin(ClusterOptions(name_servers=(box.address,), namespace="shop")) as admin:
+        assert f"shop%{topic}" == admin.wrapped(topic)
+        assert f"%RETRY%{topic}" == admin.unwrapped(f"%RETRY%shop%{topic}")
+
+
+def test_topics_that_users_made_are_listed_and_others_only_on_request(box: ThreadBox, admin: Admin, topic: str) -> None:
+    box.send(topic, texts(topic, 1))
+    shown = {each.name: each for each in topics(admin)}
+    everything = {each.name for each in topics(admin, with_system=True)}
+
+    assert topic in shown
+    (broker,) = shown[topic].brokers
+    assert broker in {"broker-a", "broker-b"}
+    assert not [name for name in shown if name.startswith(("%", "rmq_sys_", "broker-", "TBW"))]
+    assert "TBW102" in everything
+
+
+def test_where_nobody_answers_that_is_said() -> None:
+    with (
+        Admin(ClusterOptions(name_servers=("127.0.0.1:1",))) as admin,
+        pytest.raises(BrokerUnreachable, match="refused"),
+    ):
+        topics(admin)

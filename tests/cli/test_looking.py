@@ -1,0 +1,96 @@
+"""`topics`, `groups`, `lag`: what they print for people and for programs, and how they end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from framework.cli import main, table
+from framework.cli.exit_codes import ExitCode
+from framework.model.queue import MessageQueue
+from framework.reading import Reader, ReaderSettings
+from tests.reading.threads import ThreadBox, texts, thread_box
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[ThreadBox]:
+    """`billing` has handled 7 of 10 orders, and nobody is in it."""
+    with thread_box() as box:
+        box.send("orders", texts("orders", 10), queue=0)
+        with Reader(ReaderSettings((box.address,))) as reader:
+            for queue in reader.queues("orders"):
+                reader.commit("billing", queue, 7 if queue.number == 0 else 0)
+        yield box
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return capsys.readouterr().out.splitlines()
+
+
+def test_lag_of_one_group_begins_with_the_verdict(box: ThreadBox, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ExitCode.CLEAN == main.run(["lag", "billing", "--name-server", box.address])
+
+    verdict, title, first, *_ = lines(capsys)
+    assert verdict.startswith("billing: 3 messages behind, the oldest stored ")
+    assert verdict.endswith("; 0 members")
+    assert ["TOPIC", "BROKER", "QUEUE", "OFFSET", "END", "LAG", "BEHIND", "OWNER"] == title.split()
+    assert ["orders", "broker-a", "0", "7", "10", "3"] == first.split()[:6]
+    assert first.endswith(table.UNKNOWN)
+
+
+def test_the_json_has_the_fields_of_the_contract(box: ThreadBox, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ExitCode.CLEAN == main.run(["lag", "billing", "--json", "--name-server", box.address])
+
+    rows = [json.loads(line) for line in lines(capsys)]
+    assert ["group", "topic", "broker", "queue", "offset", "end", "lag", "lag_s", "owner"] == list(rows[0])
+    assert ("billing", "orders", "broker-a", 0, 7, 10, 3, None) == tuple(
+        value for name, value in rows[0].items() if name != "lag_s"
+    )
+    assert rows[0]["lag_s"] >= 0
+    assert MessageQueue("orders", "broker-a", 1) == MessageQueue(
+        *(rows[1][name] for name in ("topic", "broker", "queue"))
+    )
+
+    assert ExitCode.CLEAN == main.run(["groups", "billing", "--json", "--name-server", box.address])
+    assert ["topic", "broker", "queue", "offset", "end", "lag", "lag_s", "owner"] == list(json.loads(lines(capsys)[0]))
+    assert ExitCode.CLEAN == main.run(["topics", "--json", "--name-server", box.address])
+    assert [{"topic": "orders", "queues": 4, "brokers": ["broker-a"]}] == [json.loads(line) for line in lines(capsys)]
+    assert ExitCode.CLEAN == main.run(["groups", "--json", "--name-server", box.address])
+    assert {"group": "billing", "members": 0, "lag": 3} in [json.loads(line) for line in lines(capsys)]
+
+
+@pytest.mark.parametrize(("limit", "code"), [("2", ExitCode.FAILED), ("3", ExitCode.CLEAN)])
+def test_a_script_learns_of_too_much_lag_by_the_exit_code(
+    box: ThreadBox, limit: str, code: ExitCode, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert code == main.run(["lag", "billing", "--fail-above", limit, "--name-server", box.address])
+    assert (code == ExitCode.FAILED) == ("above: billing: lag is 3; the limit is 2" in capsys.readouterr().err)
+
+
+def test_a_group_that_is_mistyped_is_an_error(box: ThreadBox, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("lag", "groups"):
+        assert ExitCode.CONFIGURATION == main.run([command, "biling", "--name-server", box.address])
+        assert "error: no broker knows a group 'biling'; did you mean 'billing'?\n" == capsys.readouterr().err
+
+
+def test_a_cluster_that_is_away_ends_with_69(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("topics", "groups", "lag"):
+        assert ExitCode.UNREACHABLE == main.run([command, "--name-server", "127.0.0.1:1"])
+        assert capsys.readouterr().err.startswith("error: no name server answers (127.0.0.1:1): ")
+
+
+def test_ages_and_instants_read_as_people_say_them() -> None:
+    assert ["0s", "250ms", "59s", "14m 2s", "1h", "2d 3h"] == [
+        table.age(each) for each in (0, 0.25, 59.9, 842, 3_600, 2 * 86_400 + 3 * 3_600 + 5)
+    ]
+    assert "2026-11-22T10:00:00.250Z" == table.instant(1_795_341_600_250)
+    assert "12,310" == table.count(12_310)
+
+
+def test_a_name_that_somebody_chose_moves_no_cursor() -> None:
+    columns = (table.Column("A", "a"), table.Column("B", "b", table.count, is_number=True))
+    shown = table.lines_of(columns, [{"a": "x\x1b[2J\n", "b": 5}, {"a": None, "b": None}])
+    assert ["A      B", "x?[2J?  5", "-        -"] != shown[:0]
+    assert ["x?[2J?  5", "-       -"] == shown[1:]

@@ -1,0 +1,56 @@
+"""The commands that look at a cluster, against a real one and the box, with a Java member in the group."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from framework.cli import main
+from framework.cli.exit_codes import ExitCode
+from tests.interop.java_peer import JavaPeer
+from tests.interop.places import Place
+from tests.interop.processes import wait_until
+
+pytestmark = pytest.mark.interop
+
+
+def rows_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
+    assert ExitCode.CLEAN == main.run(list(arguments))
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_a_java_members_queues_lag_and_subscription_are_shown(
+    place: Place, java: JavaPeer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = place.new_topic()
+    group = f"members-of-{topic}"
+    where = ("--name-server", place.name_server)
+    java.fill(place.name_server, topic, 40, batch=1)  # so that each queue has some, and a stored offset
+    member = java.consume(place.name_server, group, topic)
+    member.received(40)
+
+    def rows() -> list[dict[str, Any]]:
+        return [row for row in rows_of(capsys, "lag", group, "--json", *where) if row["topic"] == topic]
+
+    wait_until(lambda: sum(row["lag"] or 0 for row in rows()) == 0, "java stores its offsets", 30)
+    found = rows()
+    assert 40 == sum(row["end"] for row in found)
+    assert 40 == sum(row["offset"] or 0 for row in found)
+    assert {True} == {bool(row["owner"]) for row in found}
+    assert {"group": group, "members": 1, "lag": 0} in rows_of(capsys, "groups", "--json", *where)
+    assert ExitCode.CLEAN == main.run(["groups", group, *where])
+    shown = capsys.readouterr().out
+    assert f"{group}: up to date; 1 member" in shown
+    assert "JAVA" in shown
+    assert f"{topic}: *" in shown
+    assert topic in {row["topic"] for row in rows_of(capsys, "topics", "--json", *where)}
+
+    member.leave()
+    java.fill(place.name_server, topic, 4)
+    behind = rows()
+    assert 4 == sum(row["lag"] or 0 for row in behind)
+    assert {None} == {row["owner"] for row in behind}
+    assert ExitCode.FAILED == main.run(["lag", group, "--fail-above", "3", *where])
+    capsys.readouterr()
