@@ -22,6 +22,7 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
+from framework.testing.swarm.checkers.excuses import too_often
 from framework.testing.swarm.expected_marks import EXPECTED
 from framework.testing.swarm.faults.kinds import NAMES
 from framework.testing.swarm.simulation import SECONDS, Verdict, draw, play, replay_command
@@ -44,6 +45,10 @@ class Result:
     steps: int = 0
     fired: Counter[str] = field(default_factory=Counter)
     marks: Counter[str] = field(default_factory=Counter)
+    excuses: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """(truth, reason) -> how often something was let pass for it."""
+    excused: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """The same -> in how many of the drawn runs."""
     traces: dict[int, str] = field(default_factory=dict)
 
     def add(self, verdict: Verdict) -> None:
@@ -51,6 +56,9 @@ class Result:
         self.steps += verdict.steps
         self.fired += verdict.fired
         self.marks += verdict.marks
+        if self.base <= verdict.plan.seed < self.base + self.seeds:  # kept seeds are no sample of anything
+            self.excuses += verdict.excuses
+            self.excused.update(verdict.excuses.keys())
         self.traces[verdict.plan.seed] = verdict.trace
         if not verdict.is_ok:
             self.failed.append(verdict)
@@ -114,6 +122,7 @@ def complaints(result: Result) -> Iterator[str]:
     if result.seeds >= CI_SEEDS:
         yield from (f"fault kind {name!r} never fired in {result.seeds} seeds" for name in result.never_fired)
         yield from (f"mark {mark!r} was never reached in {result.seeds} seeds" for mark in result.never_reached)
+        yield from too_often(result.excused, result.seeds)
 
 
 def swarm(
@@ -163,6 +172,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.counts:
         for name, count in (*sorted(result.fired.items()), *sorted(result.marks.items())):
             sys.stdout.write(f"{count:8} {name}\n")
+        for (truth, reason), runs in sorted(result.excused.items()):
+            sys.stdout.write(f"{result.excuses[truth, reason]:8} excused in {runs} runs: {truth}: {reason}\n")
     wrong = list(complaints(result))
     for line in wrong:
         sys.stdout.write(f"{line}\n")

@@ -6,6 +6,7 @@ committed to brokers. No code under test reads them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -376,6 +377,8 @@ class History:
     """The run went to its end, and everything was to be handled by then."""
     marks: dict[str, int] = field(default_factory=dict)
     """How often each mark was reached."""
+    excuses: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """(truth, reason) -> how often a checker let something pass; see `checkers/excuses.py`."""
 
     def of(self, kind: type[F]) -> Iterator[F]:
         """The facts of one kind, in order."""

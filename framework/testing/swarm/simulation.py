@@ -86,6 +86,8 @@ class Verdict:
     violations: list[Violation] = field(default_factory=list)
     fired: Counter[str] = field(default_factory=Counter)
     marks: Counter[str] = field(default_factory=Counter)
+    excuses: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """(truth, reason) -> how often it let something pass."""
     trace: str = ""
     virtual_s: float = 0.0
     steps: int = 0
@@ -158,6 +160,7 @@ def play(plan: Plan, *, mutants: Collection[str] = (), checkers: Sequence[Checke
         verdict.violations += list(checker(cluster.history))[:VIOLATIONS_MAX]
     verdict.fired = nemesis.fired
     verdict.marks = Counter(cluster.history.marks)
+    verdict.excuses = cluster.history.excuses
     verdict.trace = cluster.loop.trace_hash()
     verdict.virtual_s = cluster.loop.now
     verdict.steps = cluster.loop.steps

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framework.testing.errors import Violation
-from framework.testing.swarm.history import Fault, Finished, History, Life, Said, Started
+from framework.testing.swarm.checkers.disturbances import Disturbances
+from framework.testing.swarm.checkers.excuses import excuse
+from framework.testing.swarm.history import Finished, History, Life, Said, Started
 
 NAME = "a lasting gap is kept"
 PATIENCE_S = 3.0
 """Two seconds of `auto`, and a flush."""
 SLACK_S = 1.0
+RECOVERED_S = 12.0
+"""How long after a fault a record may still be missing: the next attempt to write it was put off meanwhile."""
 HARMLESS = frozenset({"crash", "leave", "healed", "split-chunks", "joined-chunks"})
 """Faults that keep no member from writing a record, and none from reading it."""
 
@@ -22,8 +26,7 @@ def a_lasting_gap_is_kept(history: History) -> Iterator[Violation]:
     """Where records are kept (`progress`), whoever takes over from a member that has crashed starts nothing that this
     one had finished above a gap more than three seconds before; also where they are kept from the first gap on.
     """
-    if any(fact.kind not in HARMLESS for fact in history.of(Fault)):
-        return
+    harm = Disturbances(history, HARMLESS, RECOVERED_S)
     slack_s = PATIENCE_S + SLACK_S + 2 * history.sync_s
     running: dict[str, dict[Queue, dict[int, float]]] = {}
     ended: dict[str, dict[Queue, dict[int, float]]] = {}
@@ -33,7 +36,9 @@ def a_lasting_gap_is_kept(history: History) -> Iterator[Violation]:
             case Started() if fact.group in history.keeping:
                 key = (fact.group, str(fact.queue))
                 before = kept.get(key, {}).get(fact.offset)
-                if before is not None and before[0] != fact.who:
+                if before is not None and before[0] != fact.who and harm.touch(before[1], fact.at, before[0]):
+                    excuse(history, NAME, "a fault kept its end from being stored, or from being read")
+                elif before is not None and before[0] != fact.who:
                     what = f"{fact.who} started {fact.offset} of {fact.queue} for {fact.group} again"
                     yield Violation(NAME, f"{what}; {before[0]} had finished it at {before[1]:.3f}s", fact.at)
                 running.setdefault(fact.who, {}).setdefault(key, {})[fact.offset] = fact.at

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framework.testing.errors import Violation
+from framework.testing.swarm.checkers.excuses import excuse
 from framework.testing.swarm.checkers.no_more_than_asked import LATE_S
 from framework.testing.swarm.history import Acquired, Fact, Finished, History, Reassigned, Started, Subscribed
 
@@ -58,8 +59,12 @@ class _Topics:
     def started(self, fact: Started) -> Iterator[Violation]:
         at, queue = self._left.get((fact.who, fact.group, fact.queue.topic)), str(fact.queue)
         what = f"{fact.who} started {fact.offset} of {queue} for {fact.group}"
-        if at is not None and fact.at > at + (LATE_S if fact.group in self._history.threaded else 0.0):
+        if at is not None and fact.group in self._history.threaded and fact.at <= at + LATE_S:
+            excuse(self._history, NAME, "a thread began late with what it was given before")
+        elif at is not None:
             yield Violation(NAME, f"{what}, which left the topic at {at:.3f}s", fact.at)
         is_again = (fact.offset, fact.attempt) in self._ended.get((fact.who, fact.group, queue), ())
-        if is_again and self._history.is_calm and (fact.group, queue) not in self._shared:
+        if is_again and self._history.is_calm and (fact.group, queue) in self._shared:
+            excuse(self._history, NAME, "another process had the queue in between")
+        elif is_again and self._history.is_calm:
             yield Violation(NAME, f"{what} again, which it had finished itself", fact.at)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framework.testing.errors import Violation
+from framework.testing.swarm.checkers.excuses import excuse
 from framework.testing.swarm.history import Acquired, Committed, History, Remade, Reset
 
 NAME = "begins where it was"
@@ -31,11 +32,16 @@ def begins_where_it_was(history: History) -> Iterator[Violation]:
                 moved[fact.topic] = fact.at
             case Acquired(stored=int(stored), is_moved=False):
                 topic = fact.queue.partition("@")[0]
-                if fact.at < max(moved.get(fact.group, -ASKED_S), moved.get(topic, -ASKED_S)) + ASKED_S:
-                    continue
+                is_moved = fact.at < max(moved.get(fact.group, -ASKED_S), moved.get(topic, -ASKED_S)) + ASKED_S
                 recent = [each for each in commits.get((fact.group, fact.queue), ()) if each.at > fact.at - ASKED_S]
                 before = {each.before for each in recent}
-                if None not in before and fact.offset not in {stored, *before, *(each.offset for each in recent)}:
+                if fact.offset in {stored, *before, *(each.offset for each in recent)}:
+                    continue
+                if is_moved:
+                    excuse(history, NAME, "an administrator moved the group, or made the topic anew")
+                elif None in before:
+                    excuse(history, NAME, "nothing was stored yet when it may have asked")
+                else:
                     what = f"{fact.who} began {fact.queue} for {fact.group} at {fact.offset}"
                     yield Violation(NAME, f"{what}, and {stored} was stored", fact.at)
             case _:

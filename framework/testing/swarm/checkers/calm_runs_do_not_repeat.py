@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framework.testing.errors import Violation
+from framework.testing.swarm.checkers.excuses import excuse
 from framework.testing.swarm.history import (
     Acquired,
     Fact,
@@ -19,16 +20,18 @@ from framework.testing.swarm.history import (
 
 NAME = "calm runs do not repeat"
 JUST_TAKEN_S = 1.0
+COMMITTED_S = 3.0
+"""By when what was finished is committed where nobody hangs: a batch that lingers, a try, a flush and the disk."""
 
 
 def calm_runs_do_not_repeat(history: History) -> Iterator[Violation]:
     """INVARIANTS section 3, clean hand-over, in runs of joins and clean leaves only.
 
     Nothing is started again that a process had finished which left before the present owner took the queue. A joining
-    member may repeat what the old owner is still at: members do not vote, and for a moment two of them own one queue.
-    Not so in groups that announce what they let go (`progress`): there a newcomer waits for its word, and nothing comes
-    twice, unless the old owner had itself only just taken the queue, could not keep a record of it, or was superseded
-    by somebody who was given the queue in passing.
+    member may repeat what the old owner is still at, and what it had finished within the last seconds: members do not
+    vote, and for a moment two of them own one queue. Not so in groups that announce what they let go (`progress`):
+    there a newcomer waits for its word, and nothing comes twice, unless the old owner had itself only just taken the
+    queue, could not keep a record of it, or was superseded by somebody who was given the queue in passing.
     What failed in an orderly group is tried again in place, by whoever owns the queue then: that is no repeat. Where
     the order of keys is kept it holds the offset while other keys go on, so that their ends are repeated with it;
     so are those of messages behind it in its batch, and what was not yet committed where commits are made by hand. Of
@@ -98,3 +101,8 @@ class _Members:
             yield Violation(NAME, f"{what} had finished it and let the queue go", fact.at)
         elif left < since:
             yield Violation(NAME, f"{what} finished it and left at {left:.3f}s", fact.at)
+        elif before.at < since - COMMITTED_S:
+            long = since - before.at
+            yield Violation(NAME, f"{what} had finished it {long:.3f}s before the queue was taken", fact.at)
+        else:
+            excuse(self._history, NAME, "two members had the queue for a moment")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from framework.model.queue import MessageQueue
 from framework.testing.errors import Violation
+from framework.testing.swarm.checkers.excuses import excuse
 from framework.testing.swarm.checkers.former_life import is_of_former_life
 from framework.testing.swarm.checkers.late_ends import in_one_life
 from framework.testing.swarm.checkers.room_again import Rooms
@@ -84,6 +85,7 @@ def commit_never_passes_a_gap(history: History) -> Iterator[Violation]:
             gap = _first_gap(queue, fact.group, copied, rooms.unseen)
             is_former = fact.at < history.excused_until or is_of_former_life(fact, fact.by, begun, remade)
             if fact.offset > gap and is_former:
+                excuse(history, NAME, "an offset of its topic's former life")
                 queue.low = fact.offset
             elif fact.offset > gap:
                 yield Violation(NAME, f"{fact.by} committed {fact.offset} of {fact.queue} for {fact.group}; "

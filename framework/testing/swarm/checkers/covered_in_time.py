@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framework.testing.errors import Violation
+from framework.testing.swarm.checkers.excuses import excuse
 from framework.testing.swarm.history import Fact, Fault, History, Life, Reassigned, Subscribed
 
 NAME = "covered in time"
@@ -18,7 +19,10 @@ def covered_in_time(history: History) -> Iterator[Violation]:
 
     Members with names keep the leaver's seat instead; broadcasting groups divide nothing.
     """
-    if not history.is_calm or history.grace_s:
+    if not history.is_calm:
+        return
+    if history.grace_s:
+        excuse(history, NAME, "members with names keep the leaver's seat")
         return
     shares = _Shares(history)
     for fact in history.facts:
@@ -34,15 +38,19 @@ class _Shares:
     def __init__(self, history: History) -> None:
         self._history = history
         self._owners: dict[tuple[str, str], set[str]] = {}
-        self._waiting: dict[tuple[str, str], tuple[str, float]] = {}
+        self._waiting: dict[tuple[str, str], tuple[str, float, bool]] = {}
+        """Since whose end, when that was, and whether those who were there can be asked to have covered it."""
         self._there: dict[str, float] = {}
         """Who is up and stays, since when."""
         self._without: set[tuple[str, str, str]] = set()
         """Who does not consume which topic of which group any more."""
 
     def overdue(self, now: float) -> Iterator[Violation]:
-        for (group, queue), (who, at) in sorted(self._waiting.items()):
-            if now > at + COVER_S:
+        for (group, queue), (who, at, is_asked) in sorted(self._waiting.items()):
+            if now > at + COVER_S and not is_asked:
+                excuse(self._history, NAME, "somebody had only just come")
+                del self._waiting[group, queue]
+            elif now > at + COVER_S:
                 yield Violation(NAME, f"{queue} of {group} was nobody's 2s after {who} had left", at)
                 del self._waiting[group, queue]
 
@@ -76,9 +84,9 @@ class _Shares:
         for key, owners in self._owners.items():
             if who in owners:
                 owners.discard(who)
-                if not is_asked or any(
+                if not self._there or any(
                     (each, key[0], key[1].partition("@")[0]) in self._without for each in self._there
                 ):
                     continue
                 if not owners and self._history.allotted.get(key[0], {}).get(key[1]) is None:
-                    self._waiting[key] = (who, at)
+                    self._waiting[key] = (who, at, is_asked)

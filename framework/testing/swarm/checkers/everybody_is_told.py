@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framework.testing.errors import Violation
+from framework.testing.swarm.checkers.excuses import excuse
+from framework.testing.swarm.checkers.former_life import deleted
 from framework.testing.swarm.history import Committed, Finished, History, Said, Sent, machine_of
 
 NAME = "everybody is told"
@@ -49,12 +51,15 @@ def everybody_is_told(history: History) -> Iterator[Violation]:
 
 
 def _untold(history: History, ended: set[tuple[str, str, str]]) -> Iterator[Violation]:
+    gone = deleted(history)
     machines = [machine_of(who) for who in history.members]
     for sent in history.of(Sent):
         for group in sorted(history.broadcasting):
-            if sent.at < history.excused_until or not history.reads(group, sent.queue.topic):
+            if sent.at < gone.get(sent.queue.topic, 0.0) or not history.reads(group, sent.queue.topic):
                 continue
             for machine in machines:
-                if (machine, group, sent.message_id) not in ended:
+                if (machine, group, sent.message_id) not in ended and sent.at < history.excused_until:
+                    excuse(history, NAME, "its topic was made anew while it was on its way")
+                elif (machine, group, sent.message_id) not in ended:
                     what = f"{machine} never finished {sent.message_id} ({sent.queue} {sent.offset}) for {group}"
                     yield Violation(NAME, what, sent.at)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framework.testing.errors import Violation
-from framework.testing.swarm.history import Fault, Finished, History, Started
+from framework.testing.swarm.checkers.disturbances import Disturbances
+from framework.testing.swarm.checkers.excuses import excuse
+from framework.testing.swarm.history import Finished, History, Started
 
 NAME = "expired in time"
 LATE_S = 0.1
-HOLDS = ("stop", "block")
+HOLDS = frozenset({"stop", "block"})
 """Faults under which a process does nothing for a while, so that its timers are late, too."""
 
 
@@ -17,7 +19,7 @@ def expired_in_time(history: History) -> Iterator[Violation]:
     """INVARIANTS T2: at the limit + 100 ms at the latest, counted from the handler's own start."""
     if not history.limits:
         return
-    is_held = any(fact.kind in HOLDS for fact in history.of(Fault))
+    holds = Disturbances(history, only=HOLDS)
     begun: dict[tuple[str, str, str, int], list[float]] = {}
     """Several where a queue was moved back while a handler still ran: which of them ends is then not to be told."""
     for fact in history.facts:
@@ -29,5 +31,7 @@ def expired_in_time(history: History) -> Iterator[Violation]:
             said = f"{fact.who}: {fact.offset} of {fact.queue} for {fact.group}"
             if fact.outcome == "expired" and ran < limit:
                 yield Violation(NAME, f"{said} was given up after {ran:.3f} s of {limit:g}", fact.at)
-            elif ran > limit + LATE_S and not is_held:
+            elif ran > limit + LATE_S and holds.touch(fact.at - ran, fact.at, fact.who):
+                excuse(history, NAME, "its process was held meanwhile")
+            elif ran > limit + LATE_S:
                 yield Violation(NAME, f"{said} ran {ran:.3f} s, and was to be given up after {limit:g}", fact.at)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from framework.model.queue import MessageQueue
 from framework.testing.errors import Violation
+from framework.testing.swarm.checkers.excuses import excuse
 from framework.testing.swarm.checkers.former_life import is_of_former_life
 from framework.testing.swarm.history import Acquired, Committed, History, Remade, Started
 
@@ -28,7 +29,9 @@ def fences_hold(history: History) -> Iterator[Violation]:
             highest = {key: epoch for key, epoch in highest.items() if key[1].topic != fact.topic}
         elif type(fact) is Started and fact.epoch is not None:
             key = fact.group, fact.queue
-            if not is_of_former_life(fact, fact.who, begun, remade):
+            if is_of_former_life(fact, fact.who, begun, remade):
+                excuse(history, NAME, "an epoch of its topic's former life")
+            else:
                 highest[key] = max(highest.get(key, -1), fact.epoch)
         elif type(fact) is Committed and fact.epoch is not None and not fact.is_refused:
             key = fact.group, fact.queue

@@ -14,6 +14,11 @@ Skipped = dict[tuple[str, MessageQueue], int]
 """(group, queue) -> the highest offset that was committed out of a former life."""
 
 
+def deleted(history: History) -> dict[str, float]:
+    """Topic -> until when what was sent there is gone, since an administrator deleted it."""
+    return {fact.topic: fact.at for fact in history.of(Remade)}
+
+
 def skipped(history: History) -> Skipped:
     found: Skipped = {}
     begun: dict[tuple[str, str, str], float] = {}

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from framework.core import limits
 from framework.testing.errors import Violation
+from framework.testing.swarm.checkers.disturbances import Disturbances
+from framework.testing.swarm.checkers.excuses import excuse
 from framework.testing.swarm.history import Fault, History, Life, Reassigned
 
 NAME = "little moves"
@@ -15,6 +17,9 @@ FIRST = "1"
 """A process that was never started before."""
 BEGUN_S = 15.0
 """By when all who were to be there have found each other."""
+HEARD_AGAIN_S = 30.0
+"""How long after another fault members may still find each other."""
+UNSEEN = "a fault may have taken members off the list unseen"
 SLACK_S = 1.5
 WINDOW_S = limits.CHANGES_WINDOW_MS / 1000
 
@@ -27,18 +32,21 @@ def little_moves(history: History) -> Iterator[Violation]:
     """
     if not (history.grace_s or history.is_protected):
         return
-    if not {fact.kind for fact in history.of(Fault)} <= OF_PROCESSES:
-        return
+    harm = Disturbances(history, OF_PROCESSES, HEARD_AGAIN_S)
     if history.grace_s:
-        yield from _lost_beside_seats(history)
-    yield from _changed_too_often(history)
+        yield from _lost_beside_seats(history, harm)
+    yield from _changed_too_often(history, harm)
 
 
-def _lost_beside_seats(history: History) -> Iterator[Violation]:
+def _lost_beside_seats(history: History, harm: Disturbances) -> Iterator[Violation]:
     until = _away_too_long(history)
     begun = _begun(history)
     for fact in history.of(Reassigned):
-        if begun < fact.at < until and fact.lost:
+        if not (begun < fact.at < until and fact.lost):
+            continue
+        if harm.touch(0.0, fact.at):
+            excuse(history, NAME, UNSEEN)
+        else:
             lost = ", ".join(fact.lost)
             yield Violation(NAME, f"{fact.who} lost {lost} of {fact.group}, and nobody was away for its grace", fact.at)
 
@@ -75,7 +83,7 @@ def _away_too_long(history: History) -> float:
     return float("inf")
 
 
-def _changed_too_often(history: History) -> Iterator[Violation]:
+def _changed_too_often(history: History, harm: Disturbances) -> Iterator[Violation]:
     ends = [
         (fact.at, fact.who.partition(".")[0])
         for fact in history.of(Life)
@@ -91,6 +99,10 @@ def _changed_too_often(history: History) -> Iterator[Violation]:
         instants.append(fact.at)
         lately = [at for at in instants if at > fact.at - WINDOW_S]
         movers = {who for at, who in ends if fact.at - WINDOW_S - history.grace_s - SLACK_S < at <= fact.at}
-        if len(lately) > limits.CHANGES_MAX * len(movers):
+        if len(lately) <= limits.CHANGES_MAX * len(movers):
+            continue
+        if harm.touch(lately[0], fact.at):
+            excuse(history, NAME, UNSEEN)
+        else:
             what = f"{fact.who}'s share of {fact.group} changed {len(lately)} times within a minute"
             yield Violation(NAME, f"{what}, of {len(movers)} that came and went", fact.at)

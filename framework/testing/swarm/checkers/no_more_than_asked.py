@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framework.testing.errors import Violation
+from framework.testing.swarm.checkers.excuses import excuse
 from framework.testing.swarm.history import Finished, History, Resized, Started
 
 NAME = "no more than asked"
@@ -30,10 +31,15 @@ def no_more_than_asked(history: History) -> Iterator[Violation]:
             key = (fact.who, fact.group)
             at_work[key] = at_work.get(key, 0) + 1
             asked = told.get(key)
-            if asked is None or (fact.group in history.threaded and fact.at <= asked.at + LATE_S):
+            if asked is None:
+                continue
+            is_late = fact.group in history.threaded and fact.at <= asked.at + LATE_S
+            is_counted = fact.group not in uncounted
+            if is_late and (not asked.size or (at_work[key] > asked.size and is_counted)):
+                excuse(history, NAME, "a thread began late with what it was given before")
                 continue
             said = f"{fact.who} started {fact.queue} {fact.offset} for {fact.group}"
             if not asked.size:
                 yield Violation(NAME, f"{said}, which is paused", fact.at)
-            elif at_work[key] > asked.size and fact.group not in uncounted:
+            elif at_work[key] > asked.size and is_counted:
                 yield Violation(NAME, f"{said} as the {at_work[key]}th at once, and {asked.size} may", fact.at)

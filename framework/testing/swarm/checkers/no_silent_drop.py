@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framework.testing.errors import Violation
+from framework.testing.swarm.checkers.excuses import excuse
 from framework.testing.swarm.checkers.room_again import Rooms
 from framework.testing.swarm.history import History, Remade
 
@@ -19,11 +20,17 @@ def no_silent_drop(history: History) -> Iterator[Violation]:
     Where the queues are back before the group's settings were read behind the broker's yes, nobody can tell: no client
     of a stock broker sees that such a message is gone.
     """
-    if not history.is_drained or any(history.of(Remade)):
+    if not history.is_drained:
         return
-    rooms = Rooms()
+    rooms, remade_at = Rooms(), max((fact.at for fact in history.of(Remade)), default=-1.0)
     for fact in history.facts:
         rooms.hear(fact)
     for (group, message_id), fact in rooms.dropped.items():
-        if (group, message_id) not in rooms.unseen | history.dead_letters:
+        if (group, message_id) in history.dead_letters:
+            continue
+        if (group, message_id) in rooms.unseen:
+            excuse(history, NAME, "the broker had room again before it could be asked")
+        elif fact.at < remade_at:
+            excuse(history, NAME, "its topic was made anew after that")
+        else:
             yield Violation(NAME, f"{group} sent {message_id} back to a broker that kept nothing, and left it", fact.at)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framework.testing.errors import Violation
-from framework.testing.swarm.checkers.former_life import skipped
+from framework.testing.swarm.checkers.excuses import excuse
+from framework.testing.swarm.checkers.former_life import deleted, skipped
 from framework.testing.swarm.checkers.room_again import Rooms
 from framework.testing.swarm.history import Finished, History, Sent, Skipped
 
@@ -23,11 +24,11 @@ def nothing_lost(history: History) -> Iterator[Violation]:
     unwanted = {
         (fact.group, fact.queue, offset) for fact in history.of(Skipped) for offset in range(fact.begin, fact.end)
     }
-    former, rooms = skipped(history), Rooms()
+    former, gone, rooms = skipped(history), deleted(history), Rooms()
     for fact in history.facts:
         rooms.hear(fact)
     for sent in history.of(Sent):
-        if sent.at < history.excused_until:
+        if sent.at < gone.get(sent.queue.topic, 0.0):
             continue
         for group in history.groups:
             key, queue = (group, sent.message_id), str(sent.queue)
@@ -35,9 +36,15 @@ def nothing_lost(history: History) -> Iterator[Violation]:
                 continue
             if (group, queue, sent.offset) in unwanted or history.is_nobodys(group, queue):
                 continue
-            if sent.offset < former.get((group, sent.queue), 0):
+            if key in finished or key in history.dead_letters:
                 continue
-            if key not in finished and key not in history.dead_letters and key not in rooms.unseen:
+            if sent.at < history.excused_until:
+                excuse(history, NAME, "its topic was made anew while it was on its way")
+            elif sent.offset < former.get((group, sent.queue), 0):
+                excuse(history, NAME, "an offset of its topic's former life was committed")
+            elif key in rooms.unseen:
+                excuse(history, NAME, "the broker dropped it, and had room again before it could be asked")
+            else:
                 yield Violation(
                     NAME, f"group {group} never finished {sent.message_id} ({sent.queue} {sent.offset})", sent.at
                 )

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from framework.testing.errors import Violation
-from framework.testing.swarm.history import Acquired, Committed, History, Remade, Reset, Said
+from framework.testing.swarm.checkers.excuses import excuse
+from framework.testing.swarm.history import Acquired, Committed, Fact, History, Remade, Reset, Said
 
 NAME = "offsets go forward"
 LATE_S = 30.0
@@ -16,40 +17,64 @@ LATE_ON_A_LOST_LINE_S = 10.0
 
 
 def offsets_forward(history: History) -> Iterator[Violation]:
-    """INVARIANTS C3, as the brokers saw it, within one acquisition. Another owner's late commit may fall: repeats."""
-    highest: dict[tuple[str, str, str], int] = {}
-    begun: dict[tuple[str, str, str], int] = {}
-    resets: dict[tuple[str, str], Reset] = {}
-    remade: dict[str, float] = {}
-    lost: dict[str, float] = {}
+    """INVARIANTS C3, as the brokers saw it, within one acquisition. Another owner's late commit may fall: repeats.
+
+    An acquisition may begin further back than the one before it. It does so once: from there on its commits go up.
+    """
+    offsets = _Offsets(history)
     for fact in history.facts:
+        if type(fact) is Committed:
+            yield from offsets.committed(fact)
+        else:
+            offsets.hear(fact)
+
+
+class _Offsets:
+    """The highest commit of each process and queue, and what may have moved one back."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._highest: dict[tuple[str, str, str], int] = {}
+        self._begun: dict[tuple[str, str, str], int] = {}
+        self._resets: dict[tuple[str, str], Reset] = {}
+        self._remade: dict[str, float] = {}
+        self._lost: dict[str, float] = {}
+
+    def hear(self, fact: Fact) -> None:
         if type(fact) is Acquired:
-            begun[fact.who, fact.group, fact.queue] = fact.offset
+            self._begun[fact.who, fact.group, fact.queue] = fact.offset
         elif type(fact) is Reset:
             where = fact.group, str(fact.queue)
-            resets[where] = _together(resets.get(where), fact)
+            self._resets[where] = _together(self._resets.get(where), fact)
         elif type(fact) is Remade:
-            remade[fact.topic] = fact.at
+            self._remade[fact.topic] = fact.at
         elif type(fact) is Said and fact.event in {"disconnected", "not connected"}:
-            lost[fact.who] = fact.at
-        elif type(fact) is Committed:
-            key = (fact.by, fact.group, str(fact.queue))
-            before = highest.get(key, 0)
-            if fact.offset < 0:
-                yield Violation(NAME, f"{fact.by} committed {fact.offset} of {fact.queue} for {fact.group}", fact.at)
-                continue
-            if fact.offset >= before:
-                highest[key] = fact.offset
-                begun.pop(key, None)
-            elif fact.at < remade.get(fact.queue.topic, -LATE_S) + LATE_S:
-                highest[key] = fact.offset  # what was on its way belongs to the topic's former life
-            elif fact.at < lost.get(fact.by, -LATE_ON_A_LOST_LINE_S) + LATE_ON_A_LOST_LINE_S:
-                continue  # the newer offset is said again, and what the broker has meanwhile costs repeats at most
-            elif fact.offset >= begun.get(key, before) or _is_reset(fact, resets.get((fact.group, key[2]))):
-                highest[key] = fact.offset  # taken again further back, for instance after the broker had lost commits
-            else:
-                yield Violation(NAME, f"{fact.by} committed {fact.offset} of {fact.queue} for {fact.group} "
-                                f"after {before}", fact.at)  # fmt: skip
+            self._lost[fact.who] = fact.at
+
+    def committed(self, fact: Committed) -> Iterator[Violation]:
+        key = (fact.by, fact.group, str(fact.queue))
+        before = self._highest.get(key, 0)
+        if fact.offset < 0:
+            yield Violation(NAME, f"{fact.by} committed {fact.offset} of {fact.queue} for {fact.group}", fact.at)
+        elif fact.offset >= before:
+            self._highest[key] = fact.offset
+            self._begun.pop(key, None)
+        elif fact.at < self._remade.get(fact.queue.topic, -LATE_S) + LATE_S:
+            excuse(self._history, NAME, "what was on its way belongs to the topic's former life")
+            self._highest[key] = fact.offset
+        elif fact.at < self._lost.get(fact.by, -LATE_ON_A_LOST_LINE_S) + LATE_ON_A_LOST_LINE_S:
+            # The newer offset is said again, and what the broker has meanwhile costs repeats at most.
+            excuse(self._history, NAME, "it was sent on a connection that was lost")
+        elif fact.offset >= self._begun.get(key, before):
+            # Taken again further back, for instance after the broker had lost commits.
+            self._highest[key] = fact.offset
+            del self._begun[key]
+        elif _is_reset(fact, self._resets.get((fact.group, key[2]))):
+            excuse(self._history, NAME, "an administrator moved the group back")
+            self._highest[key] = fact.offset
+        else:
+            what = f"{fact.by} committed {fact.offset} of {fact.queue} for {fact.group}"
+            yield Violation(NAME, f"{what} after {before}", fact.at)
 
 
 def _together(former: Reset | None, reset: Reset) -> Reset:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from framework.model.reserved import RETRY_PREFIX
 from framework.testing.errors import Violation
+from framework.testing.swarm.checkers.excuses import excuse
 from framework.testing.swarm.history import BY_A_MEMBER, Committed, Finished, History
 
 NAME = "one copy an attempt"
@@ -38,9 +39,15 @@ def one_copy_an_attempt(history: History) -> Iterator[Violation]:
     )
     end = history.facts[-1].at if history.facts else 0.0
     for (group, origin, attempt, whose), count in sorted(Counter(history.copies).items()):
-        if count == 1 or whose == BY_A_MEMBER or group in history.orderly or group in history.resets:
+        if count == 1:
             continue
         if attempt > last and count <= failed[group, history.buried.get(origin, origin)]:
-            continue
-        if (group, attempt > FIRST_COPY) not in fallen:
+            excuse(history, NAME, "its last attempt failed as often")
+        elif whose == BY_A_MEMBER or group in history.orderly:
+            excuse(history, NAME, "no broker compares plain sends")
+        elif group in history.resets:
+            excuse(history, NAME, "an administrator moved the group back")
+        elif (group, attempt > FIRST_COPY) in fallen:
+            excuse(history, NAME, "a commit fell, so that it failed again")
+        else:
             yield Violation(NAME, f"{group} has {count} copies of {origin} for retry {attempt} by {whose}", end)

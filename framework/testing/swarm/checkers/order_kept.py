@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from framework.testing.errors import Violation
+from framework.testing.swarm.checkers.excuses import excuse
 from framework.testing.swarm.history import Acquired, ByHand, Copied, Finished, History, Said, Started
 
 NAME = "order kept"
@@ -68,7 +69,7 @@ def order_kept(history: History) -> Iterator[Violation]:
                     before.done.clear()
             case Started() if fact.group in history.orderly:
                 mine = held.get(_line(fact, history))
-                yield from _started(fact, mine, is_batched=fact.group in history.batched)
+                yield from _started(fact, mine, history)
             case Finished() if fact.group in history.orderly:
                 mine = held.get(_line(fact, history))
                 if mine is not None:
@@ -96,15 +97,17 @@ def _line(fact: Started | Finished | ByHand, history: History) -> tuple[str, str
     return fact.who, fact.group, str(fact.queue), fact.offset % history.orderly[fact.group]
 
 
-def _started(fact: Started, mine: _Held | None, *, is_batched: bool) -> Iterator[Violation]:
+def _started(fact: Started, mine: _Held | None, history: History) -> Iterator[Violation]:
     what = f"{fact.who} started {fact.queue} {fact.offset} for {fact.group}"
-    if fact.holder not in {"", fact.who} and not fact.is_half_open:
+    if fact.holder not in {"", fact.who} and fact.is_half_open:
+        excuse(history, NAME, "the broker that forgot the lock had not said so")
+    elif fact.holder not in {"", fact.who}:
         yield Violation(NAME, f"{what} while {fact.holder} held the lock", fact.at)
     if mine is None:
         yield Violation(NAME, f"{what} and had never taken the queue", fact.at)
         return
     last = mine.running[-1] if mine.running else None
-    if last is not None and is_batched and fact.at == last.at and fact.offset > last.offset:
+    if last is not None and fact.group in history.batched and fact.at == last.at and fact.offset > last.offset:
         expected = last.offset + 1
         while expected in mine.given_up:
             expected += 1

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framework.testing.errors import Violation
+from framework.testing.swarm.checkers.disturbances import Disturbances
+from framework.testing.swarm.checkers.excuses import excuse
 from framework.testing.swarm.checkers.little_moves import OF_PROCESSES
-from framework.testing.swarm.history import Fault, Finished, History, Life, Started
+from framework.testing.swarm.history import Finished, History, Life, Started
 
 NAME = "views may differ"
+LEASE_S = 60.0
+"""How long a broker keeps a lock: for so long a handler that began under one may go on after it."""
 SPLIT = "split view"
 """The kind of fault by which one member is told a list of its own."""
 
@@ -19,8 +23,7 @@ def views_may_differ(history: History) -> Iterator[Violation]:
     Asked of groups that divide their queues, where nobody stood still and nobody was cut off: a handler that runs while
     its lock is over cannot be ended, and O2 (`order_kept`) and the epochs (`epochs_fence`) stand for those.
     """
-    if not {fact.kind for fact in history.of(Fault)} <= OF_PROCESSES | {SPLIT}:
-        return
+    harm = Disturbances(history, OF_PROCESSES | {SPLIT}, LEASE_S)
     divided = history.orderly.keys() - history.broadcasting
     running: dict[tuple[str, str], dict[str, int]] = {}
     for fact in history.facts:
@@ -28,7 +31,9 @@ def views_may_differ(history: History) -> Iterator[Violation]:
             case Started() if fact.group in divided:
                 inside = running.setdefault((fact.group, str(fact.queue)), {})
                 others = [who for who, count in inside.items() if count and who != fact.who]
-                if others:
+                if others and harm.touch(fact.at, fact.at):
+                    excuse(history, NAME, "somebody stood still, or was cut off, and could not know of its lock's end")
+                elif others:
                     what = f"{fact.who} started {fact.offset} of {fact.queue} for {fact.group}"
                     yield Violation(NAME, f"{what} while {others[0]} was at it", fact.at)
                 inside[fact.who] = inside.get(fact.who, 0) + 1

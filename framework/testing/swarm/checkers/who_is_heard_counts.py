@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framework.testing.errors import Violation
+from framework.testing.swarm.checkers.disturbances import Disturbances
+from framework.testing.swarm.checkers.excuses import excuse
 from framework.testing.swarm.checkers.little_moves import OF_PROCESSES
 from framework.testing.swarm.history import Fault, History, Life, Reassigned
 
@@ -19,6 +21,8 @@ ASKED_IN = OF_PROCESSES | frozenset(
 """Kinds of fault by which nobody is cut off from a broker that others reach, or held."""
 LEFT_OUT_MAX_S = 25.0
 """How long a name server leaves a broker out at most."""
+HEARD_AGAIN_S = 30.0
+"""How long after such a fault members may still find their way back."""
 SETTLED_S = 3.0
 """Since when a member must have had queues of the group: whoever divides then has heard of it."""
 
@@ -29,8 +33,7 @@ def who_is_heard_counts(history: History) -> Iterator[Violation]:
     So nobody takes a queue away from a member of which another broker knows. Who began while a name server left one out
     has never heard of that one, nor it of him.
     """
-    if not {fact.kind for fact in history.of(Fault)} <= ASKED_IN:
-        return
+    harm = Disturbances(history, ASKED_IN | {"healed"}, HEARD_AGAIN_S)
     since: dict[tuple[str, str], float] = {}
     misled = _misled(history)
     for fact in history.of(Reassigned):
@@ -39,7 +42,11 @@ def who_is_heard_counts(history: History) -> Iterator[Violation]:
         others = fact.heard - {fact.who} - misled
         missed = {who for who in others if since.get((fact.group, who), fact.at) < fact.at - SETTLED_S}
         since.setdefault((fact.group, fact.who), fact.at)
-        if fact.counted < len(missed) + 1:
+        if fact.counted >= len(missed) + 1:
+            continue
+        if harm.touch(fact.at, fact.at):
+            excuse(history, NAME, "somebody was cut off or held, so that brokers had taken it off their lists")
+        else:
             what = f"{fact.who} divided {fact.group} among {fact.counted}"
             yield Violation(NAME, f"{what}, while brokers list {', '.join(sorted(missed))} beside it", fact.at)
 

@@ -1,0 +1,88 @@
+"""When faults are under way, and to whom: what truths that hold in calm hours go by, also within a faulty run.
+
+A fact of a fault says when it began. How long it acts at most is drawn in `faults/`; the bounds stand here, and a kind
+that is not listed acts until everything is healed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from framework.testing.swarm.history import Fault, History, machine_of
+
+LASTS_S: dict[str, float] = {
+    "crash": 6.0,
+    "power-cut": 6.0,
+    "stop": 8.0,
+    "block": 5.0,
+    "leave": 12.0,
+    "late-jobs": 6.0,
+    "clock": 0.0,
+    "broker-crash": 3.0,
+    "broker-power-cut": 3.0,
+    "broker-stop": 4.0,
+    "cut": 12.0,
+    "cut-one-way": 12.0,
+    "slow": 10.0,
+    "refuse": 4.0,
+    "swizzle-clog": 12.0,
+    "wipe-write-permission": 5.0,
+    "more-queues": 0.0,
+    "code-storm": 5.0,
+    "fewer-queues": 8.0,
+    "offsets-reset": 0.0,
+    "topic-remade": 4.0,
+    "broker-permission": 15.0,
+    "retry-permission": 15.0,
+    "no-retry-queues": 15.0,
+    "pause": 10.0,
+    "resize": 10.0,
+    "subscribe-anew": 0.0,
+    "unsubscribe": 12.0,
+    "one-broker-restart": 6.0,
+    "partial-route": 25.0,
+    "damaged-records": 8.0,
+    "healed": 0.0,
+}
+"""The longest that each kind draws."""
+FOR_EVER = float("inf")
+
+
+class Disturbances:
+    """The faults of a run, each with its span: all but the `harmless` ones, or `only` those of these kinds."""
+
+    def __init__(
+        self,
+        history: History,
+        harmless: Collection[str] = (),
+        after_s: float = 0.0,
+        *,
+        only: Collection[str] | None = None,
+    ) -> None:
+        """`after_s` is how long it takes until what a fault has done is over, once it has ended."""
+        healed = next((fact.at for fact in history.of(Fault) if fact.kind == "healed"), FOR_EVER)
+        self._spans = [
+            (fact.at, min(fact.at + LASTS_S.get(fact.kind, FOR_EVER), max(healed, fact.at)) + after_s, fact.who)
+            for fact in history.of(Fault)
+            if fact.kind not in harmless and (only is None or fact.kind in only)
+        ]
+
+    def until(self, begin: float, end: float, who: str = "") -> float | None:
+        """When the last of those that were under way between these two instants is over; None where none was.
+
+        With `who`, a life of a process, those that were done to other applications do not count.
+        """
+        spans = [
+            over
+            for since, over, whom in self._spans
+            if since <= end and begin <= over and not (who and _is_another(machine_of(whom), machine_of(who)))
+        ]
+        return max(spans) if spans else None
+
+    def touch(self, begin: float, end: float, who: str = "") -> bool:
+        """Whether any was under way between these two instants."""
+        return self.until(begin, end, who) is not None
+
+
+def _is_another(struck: str, machine: str) -> bool:
+    return struck.startswith("app-") and struck != machine
