@@ -56,7 +56,10 @@ class Desk:
                 Outbox().add(connection, Message("payments", body), key=key)
         connection.close()
 
-    def relay(self, name: str = "one", table: SqliteTable | None = None) -> Relay:
+    def relay(
+        self, name: str = "one", table: SqliteTable | None = None,
+        in_thread: Callable[[Callable[[], Any]], Awaitable[Any]] | None = None,
+    ) -> Relay:  # fmt: skip
         async def queues(_: str) -> Sequence[MessageQueue]:
             return QUEUES
 
@@ -65,8 +68,8 @@ class Desk:
 
         loop = asyncio.get_running_loop()
         return Relay(
-            table or self.table, self.settings, name, send=self._send, queues=queues, in_thread=at_once,
-            monotonic=loop.time,
+            table or self.table, self.settings, name, send=self._send, queues=queues,
+            in_thread=in_thread or at_once, monotonic=loop.time,
         )  # fmt: skip
 
     async def _send(self, message: Message, queue: MessageQueue | None) -> None:

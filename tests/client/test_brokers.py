@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 
 import pytest
 
@@ -388,3 +389,30 @@ def test_an_unknown_broker_keeps_no_locks_anywhere() -> None:
         return where
 
     assert "" == virtually(story)
+
+
+def test_a_one_way_commit_says_what_is_committable_when_its_connection_is_there() -> None:
+    """While it waits its queue may move on, or be handed over with a confirmed offset that an older one must not
+    follow.
+    """
+
+    async def story() -> list[str]:
+        cluster = ScriptedCluster()
+        cluster.network.delay = 1.0
+        brokers = cluster.client.brokers
+        offsets: dict[int, int | None] = {1: 5, 2: 5}
+        waiting = [
+            asyncio.get_running_loop().create_task(
+                brokers.commit_one_way("billing", QUEUE._replace(number=number), partial(offsets.get, number))
+            )
+            for number in offsets
+        ]
+        await asyncio.sleep(0.5)
+        assert [] == cluster.network.requests(A), "there is no connection yet"
+        offsets.update({1: 8, 2: None})
+        assert [8, None] == [await task for task in waiting]
+        await asyncio.sleep(0.01)
+        await cluster.client.close()
+        return [each.fields["commitOffset"] for each in cluster.asked(A, RequestCode.UPDATE_CONSUMER_OFFSET)]
+
+    assert ["8"] == virtually(story)

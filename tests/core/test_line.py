@@ -127,3 +127,22 @@ def test_its_repr_is_its_instrument_panel() -> None:
     assert ("<Line '' <Portion of <Chunk [0, 2) next=0 low=0 of 2>: next=0 of 2> attempt=0 1 portions>") == repr(
         line_of([0, 1])
     )
+
+
+def test_a_rollback_over_several_pulls_brings_them_back_in_their_order() -> None:
+    """Two pulls are handled to their end and the third is begun, and nothing of it is committed."""
+    line, window = Line(is_manual=True), window_at()
+    for offsets in ([0, 1], [2, 3], [4, 5]):
+        chunk = admit(window, offsets)
+        line.offer(Portion(chunk, chunk.messages))
+    for _ in range(5):
+        advance(line)
+    portion = line.first
+    assert portion is not None
+
+    line.roll_back(portion)
+    again = []
+    while line.first is not None:
+        again.append(line.message.queue_offset)
+        advance(line)
+    assert [0, 1, 2, 3, 4, 5] == again

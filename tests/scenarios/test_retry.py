@@ -114,3 +114,21 @@ def test_whoever_stops_meanwhile_does_not_wait_and_its_successor_is_given_the_me
         story.check()
 
     tell(scenario, failing())
+
+
+async def fail_through_a_long_outage(story: Story) -> None:
+    """They fail while no broker is there; whoever sends their copies waits for minutes between two tries by its end."""
+    (app,) = await story.start_apps(1)
+    await story.send("orders", 20)
+    await story.sleep("1s")
+    story.cut_off(app, "20m")
+    await story.sleep("20m")
+    assert cannot_send_back(app) > 0
+    await story.within("40s").until(lambda _: not cannot_send_back(app))
+    await story.within("2m").until(all_handled)
+    story.check()
+
+
+def test_what_failed_in_a_long_outage_is_sent_as_soon_as_a_broker_is_there() -> None:
+    slow = GroupLoad(pauses_s=(3.0,), concurrency=20, fail_rate=0.3, poison_rate=0.05)
+    tell(fail_through_a_long_outage, Cluster(apps=0, workload=Workload(groups=(slow,))))

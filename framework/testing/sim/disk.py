@@ -8,6 +8,7 @@ pages is not played here; a recording file system under the real one does that, 
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from collections.abc import Callable
 from functools import partial
@@ -23,6 +24,9 @@ CHECKPOINT_COMMITS = 200
 class SimConnection(sqlite3.Connection):
     """A connection in memory that notices commits. Closing it is left to the disk: the data outlives the process."""
 
+    has_room = True
+    """Whether what was changed can be committed."""
+    _changes_before = 0
     commits_unsynced = 0
     synced: sqlite3.Connection | None = None
     """A copy as of the last sync, kept only while commits are not synced one by one."""
@@ -32,6 +36,10 @@ class SimConnection(sqlite3.Connection):
         if sql.startswith("BEGIN") and self.synced is None and not self._syncs_commits():
             self.synced = sqlite3.connect(":memory:")
             self.backup(self.synced)
+        if sql.startswith("BEGIN"):
+            self._changes_before = self.total_changes
+        elif sql.startswith("COMMIT") and not self.has_room and self.total_changes > self._changes_before:
+            raise _full()
         cursor = super().execute(sql, *parameters)
         if sql.startswith("COMMIT") and self.synced is not None:
             self.commits_unsynced += 1
@@ -52,6 +60,13 @@ class SimConnection(sqlite3.Connection):
         """A process closes its database, or dies; both leave the data. `SimDisk.close` is the real end."""
 
 
+def _full() -> sqlite3.OperationalError:
+    """As SQLite says it."""
+    error = sqlite3.OperationalError("database or disk is full")
+    error.sqlite_errorname, error.sqlite_errorcode = "SQLITE_FULL", sqlite3.SQLITE_FULL
+    return error
+
+
 class SimDisk:
     """The disk of one machine. Also fits `ports.Files`."""
 
@@ -61,8 +76,20 @@ class SimDisk:
         self._databases: dict[str, SimConnection] = {}
         self.used = DiskUsage(0, 1 << 40)
         """How full it is; set by whoever plays with it."""
+        self._is_full = False
         self.on_replace: Callable[[str, bytes], None] | None = None
         """Told of each file that was written."""
+
+    @property
+    def is_full(self) -> bool:
+        """Nothing more can be written, neither files nor commits of databases. What is there can be read."""
+        return self._is_full
+
+    @is_full.setter
+    def is_full(self, value: bool) -> None:
+        self._is_full = value
+        for connection in self._databases.values():
+            connection.has_room = not value
 
     # -- ports.Files
 
@@ -70,6 +97,8 @@ class SimDisk:
         return self._files.get(path)
 
     def replace(self, path: str, content: bytes) -> None:
+        if self._is_full:
+            raise OSError(errno.ENOSPC, "No space left on device", path)
         self._files[path] = bytes(content)
         if self.on_replace is not None:
             self.on_replace(path, content)
@@ -94,6 +123,7 @@ class SimDisk:
         connection = self._databases.get(name)
         if connection is None:
             connection = sqlite3.connect(":memory:", isolation_level=None, factory=SimConnection)
+            connection.has_room = not self._is_full
             self._databases[name] = connection
         return connection
 
@@ -115,6 +145,7 @@ class SimDisk:
                 continue
             undone += connection.commits_unsynced
             restored = sqlite3.connect(":memory:", isolation_level=None, factory=SimConnection)
+            restored.has_room = not self._is_full
             connection.synced.backup(restored)
             connection.forget_copy()
             sqlite3.Connection.close(connection)

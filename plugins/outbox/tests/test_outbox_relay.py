@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -272,3 +273,34 @@ def test_whatever_fails_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with capture_logs() as logs:
         desk.play(story)
     assert ["outbox poll failed"] == [each["event"] for each in logs]
+
+
+def test_a_claim_that_takes_long_is_over_as_soon_as_the_table_says(tmp_path: Path) -> None:
+    """The table is slow to answer, and another relay takes the rows over when the lease is over: not before a send of
+    this one might be answered. A lease that counts from the answer would have two relays send one key's rows.
+    """
+    desk = Desk(tmp_path, timeout=1_000, lease=3_000, senders=1)
+    desk.write("k1", "k2", "k3", key="K")
+    desk.takes_seconds = 0.9
+
+    async def story() -> None:
+        claims = 0
+
+        async def slowly(job: Callable[[], Any]) -> Any:
+            nonlocal claims
+            found = job()
+            claims += 1
+            if claims == 1:
+                await asyncio.sleep(2.5)
+            return found
+
+        slow = desk.relay(in_thread=slowly)
+        loop = asyncio.get_running_loop()
+        stepping = loop.create_task(slow.step())
+        await asyncio.sleep(3.05)
+        assert [b"k1", b"k2", b"k3"] == [row.body for row in desk.open().claim("two", 10, 30_000)]
+        assert 0 == desk.under_way, "nothing is on its way whose claim is over"
+        await stepping
+
+    desk.play(story)
+    assert [] == desk.bodies

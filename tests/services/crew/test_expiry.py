@@ -325,3 +325,24 @@ def test_what_belongs_to_another_member_is_given_up_without_a_verdict() -> None:
         await scene.tree.close()
 
     play(story)
+
+
+def test_what_was_decided_is_carried_out_by_a_stop_that_comes_within_the_turn() -> None:
+    """A handler that is given up is no more in the way of a stop, which may come before what follows is done."""
+
+    async def sleep(_: Message) -> None:
+        await asyncio.sleep(3_600)
+
+    async def story() -> None:
+        scene = Scene(sleep, 3, timeout_ms=None)
+        scene.offer(3)
+        await asyncio.sleep(30)
+        expiry = Expiry("billing", (scene.crew,), LoopClock(), SendBackPolicy(), 10_000)
+        running = asyncio.get_running_loop().create_task(expiry.run())
+        asyncio.get_running_loop().call_soon(running.cancel)
+        await asyncio.gather(running, return_exceptions=True)
+        assert running.cancelled()
+        assert [0, 1, 2] == sorted(offset for offset, _ in scene.books.uncommon_ends)
+        await scene.tree.close()
+
+    play(story)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ import pytest
 from framework.core import limits
 from framework.errors import BrokerUnreachable, FrameworkError, Refused
 from framework.hooks.builtin.progress.progress_topic import TopicStore
+from framework.model.queue import MessageQueue
 from tests.services.offsets.progress_scene import END, LOW, Broker, Means, Owner, holds, stuck_at_low
 from tests.services.parts import QUEUE, play, play_logged, told
 
@@ -199,5 +201,42 @@ def test_a_gap_that_closes_at_once_is_not_worth_a_record() -> None:
         assert 2 == await kept()
         await asyncio.sleep(limits.RECORD_REFRESH_MS / 1000)
         assert 3 == await kept()
+
+    play(story)
+
+
+class ResetsMeanwhile(Broker):
+    """Somebody moves the group back while an owner waits for its offset to be confirmed."""
+
+    owner: Owner | None = None
+    resets = 0
+
+    async def commit_confirmed(
+        self, group: str, queue: MessageQueue, committable: Callable[[], int | None]
+    ) -> int | None:
+        sent = await super().commit_confirmed(group, queue, committable)
+        if self.owner is not None and not self.resets:
+            self.resets += 1
+            self.owner.goes_on_at(5)
+            assert await self.owner.progress.start_over(self.owner.window)
+        return sent
+
+
+def test_a_reset_between_a_flush_s_confirm_and_its_write_leaves_no_ranges() -> None:
+    """They speak of what is handled anew: once progress is past their low end, a successor would pass over them."""
+
+    async def story() -> None:
+        broker = ResetsMeanwhile()
+        broker.append(*range(END))
+        broker.offset = LOW
+        owner = await Owner(broker).begin()
+        owner.pull(END)
+        owner.end(LOW, *range(LOW + 2, END))
+        broker.owner = owner
+        await owner.flush()
+        assert 1 == broker.resets
+
+        broker.offset = LOW + 1  # as far as it had come by then
+        assert () == (await Owner(broker).begin()).passed
 
     play(story)

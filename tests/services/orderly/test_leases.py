@@ -218,3 +218,29 @@ def test_a_queue_that_was_moved_meanwhile_does_not_wait_out_the_old_pause() -> N
 
     play(main)
     assert [0, 100] == [offset for _, offset in ran]
+
+
+def test_a_dead_letter_that_could_not_be_sent_is_not_sent_for_a_queue_that_was_lost() -> None:
+    """It belongs to the lease that is over. Kept beyond it, it would be sent again and again and never end."""
+
+    async def fail(_: Message) -> None:
+        raise ValueError("poison")
+
+    async def main() -> None:
+        scene = Scene(fail, max_retries=0)
+        scene.take()
+        scene.is_broker_down = True
+        scene.bring(1)
+        await asyncio.sleep(1)
+        scene.lose()
+        scene.is_broker_down = False
+        await asyncio.sleep(5)
+        assert not scene.buried
+
+        scene.lock()
+        scene.bring(1)
+        await asyncio.sleep(20)
+        assert [0] == scene.buried, "its own, once"
+        assert 1 == scene.committable()
+
+    play(main)
