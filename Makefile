@@ -16,6 +16,9 @@ FRESH_BASE := $(shell date +%s)
 endif
 export FRESH_BASE
 JOBS ?= 2
+# Mistakes put in by machine: how many, drawn by what (the day), in which room alone.
+MUTANTS ?= 200
+ROOM ?=
 SECONDS ?= 5
 TARGET ?=
 OUT ?= bench.json
@@ -25,7 +28,7 @@ SPARK ?=
 
 REQUIREMENTS := constraints.txt requirements-dev.txt pyproject.toml $(wildcard plugins/*/pyproject.toml)
 
-.PHONY: setup demo test fresh forget coverage check interop slow sim fuzz bench bench-quick elsewhere FORCE
+.PHONY: setup demo test fresh forget coverage check interop slow sim mutate fuzz bench bench-quick elsewhere FORCE
 
 setup: $(VENV)/.ready
 	@echo "setup: ready"
@@ -94,6 +97,10 @@ slow: setup $(VENV)/.slow
 
 sim: setup
 	@$(BIN)/python -m framework.testing.swarm --seeds $(SEEDS) --base $(BASE) --jobs $(JOBS)
+
+# BASE=0 is the day. It goes on where it was stopped, as long as the sources and the base are the same.
+mutate: setup
+	@$(BIN)/python -m tests.mutation --mutants $(MUTANTS) --base $(BASE) --jobs $(JOBS) $(addprefix --room ,$(ROOM))
 
 fuzz: setup
 	@SECONDS="$(SECONDS)" TARGET="$(TARGET)" $(BIN)/python -m tests.fuzz.run

@@ -1,0 +1,79 @@
+"""Seeds in a process of their own, which may have a mutant: `python -m tests.mutation.seeds --only 7,9`.
+
+One JSON line per seed; it stops at the first that fails. A seed that takes more processor time than it is allowed ends
+the process with SIGXCPU. With `--cover FILE` it writes down which lines each seed runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+
+from framework.testing.swarm.__main__ import run_seed
+from tests.mutation.drawing import ROOMS, ROOT
+
+MEMORY_MAX = 3 << 30
+"""A mistake in a loop must not take the machine along."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", required=True, help="the seeds, with commas between")
+    parser.add_argument("--cpu", type=float, default=0.0, help="seconds of processor time a seed; 0: any")
+    parser.add_argument("--cover", type=Path)
+    options = parser.parse_args()
+    seeds = [int(each) for each in options.only.split(",")]
+    if options.cover is not None:
+        return _cover(seeds, options.cover)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, MEMORY_MAX))
+    for seed in seeds:
+        if options.cpu:
+            until = int(time.process_time() + options.cpu) + 1
+            resource.setrlimit(resource.RLIMIT_CPU, (until, until + 5))
+        if not _runs(seed):
+            return 1
+    return 0
+
+
+def _runs(seed: int) -> bool:
+    began = time.process_time()
+    verdict = run_seed(seed)
+    said = [str(each) for each in verdict.violations]
+    line = {"seed": seed, "violations": said[:1], "cpu_s": round(time.process_time() - began, 2)}
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+    return verdict.is_ok
+
+
+def _cover(seeds: list[int], path: Path) -> int:
+    import coverage
+
+    measured = coverage.Coverage(
+        data_file=None, config_file=False, include=[f"{ROOT}/{f}/*" for r in ROOMS for f in r.folders]
+    )
+    measured.start()
+    for seed in seeds:
+        measured.switch_context(str(seed))
+        _runs(seed)
+    measured.switch_context("")
+    measured.stop()
+    data = measured.get_data()
+    found: dict[str, dict[int, list[int]]] = {}
+    for file in sorted(data.measured_files()):
+        lines: defaultdict[int, list[int]] = defaultdict(list)
+        for line, contexts in data.contexts_by_lineno(file).items():
+            lines[line] = sorted(int(each) for each in contexts if each)
+        found[Path(file).relative_to(ROOT).as_posix()] = lines
+    imported = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    there = [Path(each).relative_to(ROOT).as_posix() for each in imported if each and each.startswith(f"{ROOT}/")]
+    path.write_text(json.dumps({"imported": sorted(there), "lines": found}), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
