@@ -31,6 +31,7 @@ COMMANDS = {
     "topics": "list the topics of a cluster",
     "groups": "list the groups of a cluster, or show one: members, queues, what is wrong",
     "lag": "show how far groups are behind, in messages and in time",
+    "tail": "show messages of a topic",
 }
 
 _DESCRIPTION = "Consume Apache RocketMQ in Python.\n\ncommands:\n" + "\n".join(
@@ -51,6 +52,8 @@ examples:
   framework-app run shop --wait-broker 30s            exit with 69 if no broker answers; for CI
   framework-app broker --data ./box --port 9876       a broker that keeps its messages
 """
+PLACES = frozenset({"--from", "--to", "--since"})
+"""Options whose value may be `-2h`."""
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -141,11 +144,19 @@ def _of_a_plugin(name: str, arguments: list[str], parser: CommandParser) -> int:
 
 
 def _joined(arguments: list[str]) -> list[str]:
-    """`--until-idle APP`: the option's value may be left out, so a word that is no duration is not its value."""
+    """`--until-idle APP`: the option's value may be left out, so a word that is no duration is not its value.
+    `--from -2h`: the value of such an option may begin as an option does.
+    """
     joined: list[str] = []
-    for at, argument in enumerate(arguments):
-        following = arguments[at + 1] if at + 1 < len(arguments) else ""
-        joined.append("--until-idle=2s" if argument == "--until-idle" and not following[:1].isdigit() else argument)
+    for argument in arguments:
+        if joined and joined[-1] in PLACES and argument.startswith("-"):
+            joined[-1] += f"={argument}"
+        elif joined and joined[-1] == "--until-idle" and not argument[:1].isdigit():
+            joined[-1:] = ["--until-idle=2s", argument]
+        else:
+            joined.append(argument)
+    if joined[-1:] == ["--until-idle"]:
+        joined[-1] = "--until-idle=2s"
     return joined
 
 

@@ -34,7 +34,7 @@ def test_a_java_members_queues_lag_and_subscription_are_shown(
     def rows() -> list[dict[str, Any]]:
         return [row for row in rows_of(capsys, "lag", group, "--json", *where) if row["topic"] == topic]
 
-    wait_until(lambda: sum(row["lag"] or 0 for row in rows()) == 0, "java stores its offsets", 30)
+    wait_until(lambda: sum(row["offset"] or 0 for row in rows()) == 40, "java stores its offsets", 30)
     found = rows()
     assert 40 == sum(row["end"] for row in found)
     assert 40 == sum(row["offset"] or 0 for row in found)
@@ -46,6 +46,11 @@ def test_a_java_members_queues_lag_and_subscription_are_shown(
     assert "JAVA" in shown
     assert f"{topic}: *" in shown
     assert topic in {row["topic"] for row in rows_of(capsys, "topics", "--json", *where)}
+
+    tailed = rows_of(capsys, "tail", topic, "--from", "earliest", "--tag", "fill", "--json", *where)
+    assert sorted(f"m{number}" for number in range(40)) == sorted(row["body"] for row in tailed)
+    assert tailed == sorted(tailed, key=lambda row: row["stored"])
+    assert 3 == len(rows_of(capsys, "tail", topic, "--from", "-3", "--json", *where))
 
     member.leave()
     java.fill(place.name_server, topic, 4)
