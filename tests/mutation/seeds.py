@@ -14,7 +14,7 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-from framework.testing.swarm.__main__ import run_seed
+from framework.testing.swarm.__main__ import Run, run_one
 from tests.mutation.drawing import ROOMS, ROOT
 
 MEMORY_MAX = 3 << 30
@@ -42,7 +42,7 @@ def main() -> int:
 
 def _runs(seed: int) -> bool:
     began = time.process_time()
-    verdict = run_seed(seed)
+    verdict = run_one(Run(seed))
     said = [str(each) for each in verdict.violations]
     line = {"seed": seed, "violations": said[:1], "cpu_s": round(time.process_time() - began, 2)}
     sys.stdout.write(json.dumps(line) + "\n")

@@ -79,7 +79,8 @@ def _told(mistake: Mistake) -> int:
 
 
 def _played(seeds: Sequence[int]) -> int:
-    from framework.testing.swarm.simulation import draw, play  # as above
+    from framework.testing.swarm.plans.plan import draw
+    from framework.testing.swarm.simulation import play  # as above
 
     for number, seed in enumerate(seeds, start=1):
         verdict, _ = play(draw(seed))

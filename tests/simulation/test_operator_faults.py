@@ -16,7 +16,8 @@ from framework.testing.swarm.cluster import Cluster
 from framework.testing.swarm.faults.kinds import kind_named
 from framework.testing.swarm.faults.nemesis import Nemesis
 from framework.testing.swarm.faults.operators import as_process
-from framework.testing.swarm.simulation import draw, play
+from framework.testing.swarm.plans.plan import draw
+from framework.testing.swarm.simulation import play
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
 

@@ -8,10 +8,11 @@ from itertools import pairwise
 import pytest
 
 from framework.testing.sim.streams import Stream
-from framework.testing.swarm.faults.kinds import KINDS, LEAVE, kind_named
+from framework.testing.swarm.faults.kinds import ALL_KINDS, kind_named
 from framework.testing.swarm.faults.nemesis import PAUSE_MAX_S, PAUSE_MIN_S, draw_strikes
 from framework.testing.swarm.history import Fault, History
-from framework.testing.swarm.simulation import draw, play
+from framework.testing.swarm.plans.plan import draw
+from framework.testing.swarm.simulation import play
 
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
 
@@ -21,7 +22,7 @@ def faults_of(history: History) -> list[tuple[float, str, str, str]]:
 
 
 def test_strikes_are_spread_over_the_time() -> None:
-    strikes = draw_strikes(Stream("some"), KINDS, 42.0)
+    strikes = draw_strikes(Stream("some"), ALL_KINDS, 42.0)
     times = [0.0, *(strike.at for strike in strikes)]
 
     assert list(range(len(strikes))) == [strike.number for strike in strikes]
@@ -32,7 +33,9 @@ def test_strikes_are_spread_over_the_time() -> None:
 
 def test_weather_does_not_strike() -> None:
     assert () == draw_strikes(Stream("some"), [kind_named("stall")], 42.0)
-    assert {"leave"} == {each.kind for each in draw_strikes(Stream("some"), [kind_named("stall"), LEAVE], 42.0)}
+    assert {"leave"} == {
+        each.kind for each in draw_strikes(Stream("some"), [kind_named("stall"), kind_named("leave")], 42.0)
+    }
 
 
 def test_strikes_that_are_named_happen_as_those_that_are_drawn() -> None:

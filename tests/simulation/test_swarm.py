@@ -11,10 +11,11 @@ import pytest
 
 import framework
 from framework.testing.errors import Violation
-from framework.testing.swarm.__main__ import KEPT_SEEDS, complaints, kept_seeds, main, run_seeds, swarm
+from framework.testing.swarm.__main__ import KEPT_SEEDS, Run, complaints, kept_runs, main, run_all, swarm
 from framework.testing.swarm.expected_marks import ELSEWHERE, EXPECTED
-from framework.testing.swarm.faults.kinds import ALL_KINDS, NAMES, FaultKind
-from framework.testing.swarm.simulation import draw, play
+from framework.testing.swarm.faults.kinds import ALL_KINDS, FaultKind
+from framework.testing.swarm.plans.plan import draw
+from framework.testing.swarm.simulation import play, replay_command
 
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
 HOME = Path(framework.__file__).parent
@@ -39,7 +40,7 @@ def test_the_number_of_processes_changes_nothing() -> None:
 
 
 def test_seeds_that_once_failed_hold() -> None:
-    for verdict in run_seeds(kept_seeds(ROOT / KEPT_SEEDS)):
+    for verdict in run_all(kept_runs(ROOT / KEPT_SEEDS)):
         assert verdict.is_ok, verdict.violations
 
 
@@ -70,9 +71,16 @@ def test_a_run_draws_its_seeds_anew_and_says_which(monkeypatch: pytest.MonkeyPat
 
 def test_the_file_of_kept_seeds_is_read(tmp_path: Path) -> None:
     path = tmp_path / "seeds.txt"
-    path.write_text("# why\n12 # a reason\n\n7\n", encoding="utf-8")
-    assert [12, 7] == kept_seeds(path)
-    assert [] == kept_seeds(tmp_path / "none.txt")
+    path.write_text("# why\n12 # a reason\n\n7 faults=crash,cut ways=orderly\n8 ways=threads # so\n", encoding="utf-8")
+    assert [Run(12), Run(7, ("crash", "cut"), ("orderly",)), Run(8, None, ("threads",))] == kept_runs(path)
+    assert [] == kept_runs(tmp_path / "none.txt")
+
+
+def test_what_a_kept_seed_names_is_played_and_repeated() -> None:
+    (verdict,) = run_all([Run(7, ("crash", "cut"), ("orderly",))], seconds=5)
+    assert ["crash", "cut"] == [kind.name for kind in verdict.plan.kinds]
+    assert ("orderly",) == verdict.plan.workload.ways
+    assert "framework-app simulate --seed 7 --for 5s --faults crash,cut --ways orderly" == replay_command(verdict.plan)
 
 
 def test_a_blind_generator_is_a_failure() -> None:
@@ -92,14 +100,6 @@ def test_a_failure_is_one_line_to_repeat() -> None:
     assert "seed 5 failed on Python" in found[0]
     assert "nothing lost at 3.000s: m1" in found[1]
     assert "framework-app simulate --seed 5 --for 20s" == found[-1]
-
-
-def test_every_fifth_seed_is_calm_and_others_draw_a_few_kinds() -> None:
-    plans = [draw(seed) for seed in range(200)]
-    assert all(plan.is_calm == (plan.seed % 5 == 4) for plan in plans)
-    assert {1, 2, 3, 4, 5} == {len(plan.kinds) for plan in plans if not plan.is_calm}
-    assert set(NAMES) == {kind.name for plan in plans for kind in plan.kinds}
-    assert {"fifo", "shuffle", "pct"} == {plan.policy for plan in plans}
 
 
 def test_every_mark_in_the_code_is_accounted_for() -> None:

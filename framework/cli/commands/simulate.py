@@ -35,6 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--faults", default="", metavar="all|none|a,b", help="kinds of faults (default: a few at random)"
     )
+    parser.add_argument("--ways", default="", metavar="none|a,b", help="ways of consuming (default: a few at random)")
     parser.add_argument(
         "--apps", type=options.number(1, APPS_MAX), metavar="N", help="number of applications (default: random)"
     )
@@ -51,14 +52,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     from framework.testing.swarm import timeline, timeline_page
-    from framework.testing.swarm.simulation import draw, play, replay_command
+    from framework.testing.swarm.plans.plan import clashes, draw
+    from framework.testing.swarm.simulation import play, replay_command
 
     if arguments.html:
         _try_to_write(Path(arguments.html))
+    kinds, ways = _kinds(arguments.faults), _ways(arguments.ways)
+    for clash in clashes(ways or (), kinds or ()):
+        raise ConfigurationError(f"--ways and --faults: {clash}")
     plan = draw(
         arguments.seed,
         seconds=to_ms(arguments.length) / 1000,
-        kinds=_kinds(arguments.faults),
+        kinds=kinds,
+        ways=ways,
         apps=arguments.apps,
         brokers=arguments.brokers,
         policy=arguments.policy,
@@ -95,26 +101,33 @@ def _try_to_write(path: Path) -> None:
 
 
 def _kinds(text: str) -> Sequence[FaultKind] | None:
-    from framework.testing.swarm.faults.kinds import ALL_KINDS, NAMES
+    from framework.testing.swarm.faults.kinds import ALL_KINDS, NAMES, kind_named
 
     if not text:
         return None
     if text in {"all", "none"}:
         return ALL_KINDS if text == "all" else ()
-    by_name = {kind.name: kind for kind in ALL_KINDS}
-    chosen = []
+    return [kind_named(name) for name in _known("--faults", "kind", text, NAMES)]
+
+
+def _ways(text: str) -> Sequence[str] | None:
+    from framework.testing.swarm.plans.ways import WAYS
+
+    if not text:
+        return None
+    return () if text == "none" else _known("--ways", "way", text, tuple(WAYS))
+
+
+def _known(option: str, what: str, text: str, names: Sequence[str]) -> list[str]:
     for name in text.split(","):
-        if name not in by_name:
-            raise ConfigurationError(
-                f"--faults: no kind {name!r}{nearest(name, NAMES) or '; known: ' + ', '.join(NAMES)}"
-            )
-        chosen.append(by_name[name])
-    return chosen
+        if name not in names:
+            known = nearest(name, names) or "; known: " + ", ".join(names)
+            raise ConfigurationError(f"{option}: no {what} {name!r}{known}")
+    return text.split(",")
 
 
 def _replay(arguments: argparse.Namespace, command: str) -> str:
     given = {
-        "--faults": arguments.faults,
         "--apps": arguments.apps,
         "--brokers": arguments.brokers,
         "--policy": arguments.policy,

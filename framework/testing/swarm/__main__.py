@@ -21,17 +21,30 @@ from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from typing import NamedTuple
 
 from framework.testing.swarm.checkers.excuses import too_often
 from framework.testing.swarm.expected_marks import EXPECTED
-from framework.testing.swarm.faults.kinds import NAMES
-from framework.testing.swarm.simulation import SECONDS, Verdict, draw, play, replay_command
+from framework.testing.swarm.faults.kinds import NAMES, kind_named
+from framework.testing.swarm.plans import matrix
+from framework.testing.swarm.plans.plan import SECONDS, draw
+from framework.testing.swarm.simulation import Verdict, play, replay_command
 
 CI_SEEDS = 300
 """From so many seeds on, a kind or a mark that never came up is a failure."""
+MATRIX_SEEDS = 1_000
+"""From so many on, a way and a kind of fault that never met are one, too."""
 SHOWN_MAX = 5
 PROGRESS_EACH = 25
 KEPT_SEEDS = "tests/simulation/failing_seeds.txt"
+
+
+class Run(NamedTuple):
+    """A seed to play; with kinds of fault or ways of consuming that are not to be drawn."""
+
+    seed: int
+    faults: tuple[str, ...] | None = None
+    ways: tuple[str, ...] | None = None
 
 
 @dataclass(slots=True)
@@ -49,6 +62,8 @@ class Result:
     """(truth, reason) -> how often something was let pass for it."""
     excused: Counter[tuple[str, str]] = field(default_factory=Counter)
     """The same -> in how many of the drawn runs."""
+    met: Counter[matrix.Pair] = field(default_factory=Counter)
+    """In how many runs a way and a kind of fault came together."""
     traces: dict[int, str] = field(default_factory=dict)
 
     def add(self, verdict: Verdict) -> None:
@@ -59,6 +74,7 @@ class Result:
         if self.base <= verdict.plan.seed < self.base + self.seeds:  # kept seeds are no sample of anything
             self.excuses += verdict.excuses
             self.excused.update(verdict.excuses.keys())
+        self.met.update(verdict.met)
         self.traces[verdict.plan.seed] = verdict.trace
         if not verdict.is_ok:
             self.failed.append(verdict)
@@ -85,31 +101,39 @@ class Result:
         )
 
 
-def run_seed(seed: int, seconds: float = SECONDS) -> Verdict:
-    """One seed as the swarm runs it."""
-    verdict, _ = play(draw(seed, seconds=seconds))
+def run_one(run: Run, seconds: float = SECONDS) -> Verdict:
+    """One run as the swarm does it."""
+    kinds = None if run.faults is None else [kind_named(name) for name in run.faults]
+    verdict, _ = play(draw(run.seed, seconds=seconds, kinds=kinds, ways=run.ways))
     gc.collect()  # the collector is off during a run; what it left is cheap to find before the next
     return verdict
 
 
-def run_seeds(seeds: Sequence[int], *, jobs: int = 1, seconds: float = SECONDS) -> Iterator[Verdict]:
-    """The verdicts, in the order of the seeds."""
+def run_all(runs: Sequence[Run], *, jobs: int = 1, seconds: float = SECONDS) -> Iterator[Verdict]:
+    """The verdicts, in the order of the runs."""
     gc.collect()
     gc.freeze()  # what is loaded by now is looked at no more
-    run = partial(run_seed, seconds=seconds)
+    run = partial(run_one, seconds=seconds)
     if jobs <= 1:
-        yield from map(run, seeds)
+        yield from map(run, runs)
         return
     with ProcessPoolExecutor(jobs, mp_context=get_context("fork")) as pool:
-        yield from pool.map(run, seeds)
+        yield from pool.map(run, runs)
 
 
-def kept_seeds(path: Path) -> list[int]:
-    """The seeds in the file: one a line, with a word on why after a #."""
+def kept_runs(path: Path) -> list[Run]:
+    """What the file keeps: a seed per line, then `faults=a,b` and `ways=c,d` if they are given, and why after a #."""
     if not path.exists():
         return []
-    words = (line.partition("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines())
-    return [int(word) for word in words if word]
+    lines = (line.partition("#")[0].split() for line in path.read_text(encoding="utf-8").splitlines())
+    return [_kept(words) for words in lines if words]
+
+
+def _kept(words: Sequence[str]) -> Run:
+    given = dict(word.split("=") for word in words[1:])
+    assert given.keys() <= {"faults", "ways"}, f"a seed is kept with faults= and ways=, not as {' '.join(words)!r}"
+    chosen = {name: tuple(value.split(",")) for name, value in given.items()}
+    return Run(int(words[0]), chosen.get("faults"), chosen.get("ways"))
 
 
 def complaints(result: Result) -> Iterator[str]:
@@ -123,6 +147,8 @@ def complaints(result: Result) -> Iterator[str]:
         yield from (f"fault kind {name!r} never fired in {result.seeds} seeds" for name in result.never_fired)
         yield from (f"mark {mark!r} was never reached in {result.seeds} seeds" for mark in result.never_reached)
         yield from too_often(result.excused, result.seeds)
+    if result.seeds >= MATRIX_SEEDS:
+        yield from (f"{way!r} never met {kind!r} in {result.seeds} seeds" for way, kind in matrix.never_met(result.met))
 
 
 def swarm(
@@ -130,15 +156,15 @@ def swarm(
     base: int,
     jobs: int,
     *,
-    first: Iterable[int] = (),
+    first: Iterable[Run] = (),
     seconds: float = SECONDS,
     tell: Callable[[int, int, Verdict], None] | None = None,
 ) -> Result:
     """Run them all; `tell(done, of, verdict)` after each."""
     tell = tell or no_progress
     result = Result(seeds, base)
-    order = list(dict.fromkeys((*first, *range(base, base + seeds))))
-    for done, verdict in enumerate(run_seeds(order, jobs=jobs, seconds=seconds), start=1):
+    order = list(dict.fromkeys((*first, *map(Run, range(base, base + seeds)))))
+    for done, verdict in enumerate(run_all(order, jobs=jobs, seconds=seconds), start=1):
         result.add(verdict)
         tell(done, len(order), verdict)
     return result
@@ -164,16 +190,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=SECONDS, help="virtual seconds a seed")
     parser.add_argument("--kept", type=Path, default=Path(KEPT_SEEDS), help="seeds that once failed, run first")
     parser.add_argument("--counts", action="store_true", help="also how often each fault kind and mark came up")
+    parser.add_argument("--matrix", action="store_true", help="also in how many runs each way met each kind of fault")
     options = parser.parse_args(arguments)
     began = time.monotonic()
     jobs = options.jobs or os.cpu_count() or 1
-    first = kept_seeds(options.kept)
+    first = kept_runs(options.kept)
     result = swarm(options.seeds, options.base, jobs, first=first, seconds=options.seconds, tell=to_stderr)
     if options.counts:
         for name, count in (*sorted(result.fired.items()), *sorted(result.marks.items())):
             sys.stdout.write(f"{count:8} {name}\n")
         for (truth, reason), runs in sorted(result.excused.items()):
             sys.stdout.write(f"{result.excuses[truth, reason]:8} excused in {runs} runs: {truth}: {reason}\n")
+    if options.matrix:
+        sys.stdout.writelines(f"{line}\n" for line in matrix.lines(result.met))
     wrong = list(complaints(result))
     for line in wrong:
         sys.stdout.write(f"{line}\n")

@@ -180,7 +180,7 @@ class _Behaviour:
         failed = [index for index, message in enumerate(messages) if self._fails(message)]
         if not failed:
             return self._batch_is_well(messages)
-        manner = self.chance.pick(("each", "up to", "from", "all"))
+        manner = self.chance.pick(self.load.answers)
         if self.load.explicit_ack:
             manner = "each"  # an index says nothing of success
         first = failed[0]

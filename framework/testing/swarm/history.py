@@ -236,6 +236,8 @@ class Fault(Fact):
 
     kind: str
     detail: str = ""
+    group: str = ""
+    """The only one that it was done to; empty where it was to all that run there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from itertools import islice
 
 from framework.testing.errors import Violation
 from framework.testing.swarm.checkers.retries_come import HOLDS
-from framework.testing.swarm.simulation import SECONDS, Plan, draw, play
+from framework.testing.swarm.plans.plan import SECONDS, Plan, draw
+from framework.testing.swarm.simulation import play
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "offsets wait for the commit",
         "with commits by hand, what was handled and not committed is lost to a crash",
         ("a commit never passes a gap",),
-        where=lambda plan: "commits-by-hand" in plan.workload.ways,
+        where=lambda plan: any(load.by_hand for load in plan.workload.groups),
     ),
     Mutant(
         "a lost connection leaves no lease",

@@ -134,9 +134,9 @@ class Recorder:
 
     # -- the world
 
-    def fault(self, kind: str, who: str, detail: str = "") -> None:
+    def fault(self, kind: str, who: str, detail: str = "", group: str = "") -> None:
         self.loop.note("fault", kind, who, detail)
-        self.history.facts.append(Fault(self.loop.now, who, kind, detail))
+        self.history.facts.append(Fault(self.loop.now, who, kind, detail, group))
 
     def reset(self, group: str, queue: MessageQueue, offset: int) -> None:
         self.loop.note("reset", group, *queue, offset)

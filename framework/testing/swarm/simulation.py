@@ -1,81 +1,27 @@
-"""One seed, from the draw to the verdict: a fault phase, healing, a demand for progress, and the checkers."""
+"""One seed, from its plan to the verdict: a fault phase, healing, a demand for progress, and the checkers."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
-from typing import cast
+from dataclasses import dataclass, field
 
 from framework.testing.errors import SimulationError, Violation
-from framework.testing.sim.streams import Stream, Streams
 from framework.testing.sim.stuck_step import StuckStep, watched
-from framework.testing.sim.virtual_loop import Policy
 from framework.testing.swarm.checkers import ALL, Checker
 from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.faults.kinds import LEAVE, FaultKind, draw_kinds, with_damage, with_kinds, with_later_kind
-from framework.testing.swarm.faults.nemesis import Nemesis, Strike, draw_strikes
+from framework.testing.swarm.faults.nemesis import Nemesis
 from framework.testing.swarm.history import History
-from framework.testing.swarm.rare.bends import made_rare
-from framework.testing.swarm.variety import BROUGHT, IN_ORDER, vary
-from framework.testing.swarm.workload import Workload, draw_workload
+from framework.testing.swarm.plans.matrix import Pair, met
+from framework.testing.swarm.plans.plan import SECONDS, Plan, draw
 
-SECONDS = 60.0
-FAULT_SHARE = 0.7
-"""Of a run's time; the rest is for healing."""
+__all__ = ["SECONDS", "Plan", "Verdict", "draw", "play", "replay_command"]
+
 PROGRESS_S = 180.0
 """A broker forgets a silent member after 120 s; its queues are nobody's until then."""
-CALM_EACH = 5
 VIOLATIONS_MAX = 20
 CPU_MIN_S = 60.0
 """A run takes a second of processor time; one that takes a minute more than its virtual time never ends."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Everything that is drawn before a run begins; printed first, so that a failure is one line to repeat."""
-
-    seed: int
-    policy: Policy
-    is_calm: bool
-    kinds: tuple[FaultKind, ...]
-    apps: int
-    brokers: int
-    workload: Workload
-    seconds: float
-    strikes: tuple[Strike, ...] | None = None
-    """The faults one by one, where they are not drawn."""
-
-    @property
-    def faults_s(self) -> float:
-        """How long faults may happen, and messages are sent."""
-        return self.seconds * FAULT_SHARE
-
-    def with_strikes(self) -> Plan:
-        """The same run with each of its faults named."""
-        if self.strikes is not None:
-            return self
-        return replace(self, strikes=draw_strikes(Streams(self.seed).faults, self.kinds, self.faults_s))
-
-    def has(self, *kinds: str) -> bool:
-        """Whether any of these kinds of fault may happen."""
-        return any(kind.name in kinds for kind in self.kinds)
-
-    def __str__(self) -> str:
-        kinds = ",".join(kind.name for kind in self.kinds)
-        strikes = "" if self.strikes is None else f" strikes={len(self.strikes)}"
-        load = self.workload
-        groups = " ".join(
-            f"{group.name}({'async' if group.is_async else 'threads'} x{group.concurrency} fail={group.fail_rate:g} "
-            f"poison={group.poison_rate:g} stuck={group.stuck_rate:g} limit={group.timeout_s:g}s)"
-            for group in load.groups
-        )
-        return (
-            f"seed={self.seed} policy={self.policy} calm={self.is_calm} for={self.seconds:g}s apps={self.apps} "
-            f"brokers={self.brokers} faults={kinds or 'none'}{strikes} queues={load.queues} messages={load.messages} "
-            f"sync={load.sync_s:g}s ways={','.join(load.ways) or 'none'} {groups} "
-            f"small={load.small} rare={load.rare}"
-        )
 
 
 @dataclass(slots=True)
@@ -88,6 +34,8 @@ class Verdict:
     marks: Counter[str] = field(default_factory=Counter)
     excuses: Counter[tuple[str, str]] = field(default_factory=Counter)
     """(truth, reason) -> how often it let something pass."""
+    met: frozenset[Pair] = frozenset()
+    """Ways and kinds of fault that came together."""
     trace: str = ""
     virtual_s: float = 0.0
     steps: int = 0
@@ -95,48 +43,6 @@ class Verdict:
     @property
     def is_ok(self) -> bool:
         return not self.violations
-
-
-def draw(
-    seed: int,
-    *,
-    seconds: float = SECONDS,
-    kinds: Sequence[FaultKind] | None = None,
-    apps: int | None = None,
-    brokers: int | None = None,
-    policy: Policy | None = None,
-) -> Plan:
-    """A seed's plan. What is given is not drawn; the draws of the rest stay the same."""
-    chance = Stream(f"{seed}/plan")
-    drawn_policy = cast("Policy", chance.pick(("shuffle", "shuffle", "shuffle", "fifo", "pct")))
-    drawn_apps, drawn_brokers = 2 + chance.below(3), chance.pick((1, 1, 1, 2))
-    is_calm = seed % CALM_EACH == CALM_EACH - 1 if kinds is None else not kinds
-    drawn_kinds = (LEAVE,) if is_calm else tuple(draw_kinds(chance))
-    workload = draw_workload(chance, is_calm=is_calm)
-    if not is_calm:
-        drawn_kinds = with_later_kind(drawn_kinds, Stream(f"{seed}/later kinds"))
-        drawn_kinds = with_damage(drawn_kinds, Stream(f"{seed}/damage"))
-    chosen = drawn_kinds if kinds is None else tuple(kinds)
-    workload = vary(
-        workload,
-        lambda way: Stream(f"{seed}/variety/{way}"),
-        is_calm=is_calm,
-        kinds=frozenset(kind.name for kind in chosen),
-    )
-    workload = made_rare(workload, lambda name: Stream(f"{seed}/rare/{name}"), is_calm=is_calm)
-    if kinds is None:
-        brought = [BROUGHT[way] for way in workload.ways if way in BROUGHT]
-        chosen = with_kinds(chosen, [name for name in brought if name in IN_ORDER or not is_calm])
-    return Plan(
-        seed=seed,
-        policy=policy or drawn_policy,
-        is_calm=is_calm,
-        kinds=chosen,
-        apps=apps or drawn_apps,
-        brokers=len(workload.broker_names) or brokers or drawn_brokers,
-        workload=workload,
-        seconds=seconds,
-    )
 
 
 def play(plan: Plan, *, mutants: Collection[str] = (), checkers: Sequence[Checker] = ALL) -> tuple[Verdict, History]:
@@ -159,6 +65,7 @@ def play(plan: Plan, *, mutants: Collection[str] = (), checkers: Sequence[Checke
     for checker in checkers:
         verdict.violations += list(checker(cluster.history))[:VIOLATIONS_MAX]
     verdict.fired = nemesis.fired
+    verdict.met = met(plan.workload, cluster.history, verdict.fired)
     verdict.marks = Counter(cluster.history.marks)
     verdict.excuses = cluster.history.excuses
     verdict.trace = cluster.loop.trace_hash()
@@ -184,4 +91,4 @@ async def _scenario(cluster: Cluster, nemesis: Nemesis, plan: Plan) -> None:
 
 def replay_command(plan: Plan) -> str:
     """The line that repeats a run."""
-    return f"framework-app simulate --seed {plan.seed} --for {plan.seconds:g}s"
+    return f"framework-app simulate --seed {plan.seed} --for {plan.seconds:g}s{plan.given}"

@@ -5,10 +5,9 @@ Behaviour is drawn from the application's own stream, so that one fault more or 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from framework.testing.sim.streams import Stream
 from framework.testing.swarm.rare.rare_marks import RareMarks
 from framework.testing.swarm.rare.small_limits import SmallLimits
 
@@ -24,6 +23,8 @@ KEYS = 3
 
 UNEVEN = ("consistent_hash", "by_config", "machine_room", "nearby")
 """Strategies that promise an owner for each queue, or for some, and no balance."""
+MANNERS = ("each", "up to", "from", "all")
+"""What a handler of batches does where some failed: answer for each, name the last good one, raise at one, or raise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,8 @@ class GroupLoad:
     batch: int = 0
     """So many messages at most at a time; 0: one by one."""
     linger: str = "0s"
+    answers: tuple[str, ...] = MANNERS
+    """How it may say that some of a batch failed."""
     by_hand: bool = False
     """Offsets move when the handler says so, and now and then it takes back what it has done."""
     allocation: str = "averaging"
@@ -93,7 +96,7 @@ class Workload:
     settings: dict[str, Any] = field(default_factory=dict)
     """Laid over each group's settings."""
     ways: tuple[str, ...] = ()
-    """Which of the ways of consuming in `variety.py` this run goes."""
+    """Which ways of `plans/ways.py` this run was given."""
     small: SmallLimits = field(default_factory=SmallLimits)
     """Limits that are smaller than usual."""
     rare: RareMarks = field(default_factory=RareMarks)
@@ -102,47 +105,3 @@ class Workload:
     @property
     def topics(self) -> tuple[str, ...]:
         return (self.topic, self.second_topic) if self.second_topic else (self.topic,)
-
-
-def draw_workload(chance: Stream, *, is_calm: bool) -> Workload:
-    """Swarm: each run its own mixture, so that rare mixtures come up at all."""
-    groups = [
-        GroupLoad(
-            name="billing",
-            concurrency=chance.pick((1, 2, 4, 8)),
-            fail_rate=chance.pick((0.0, 0.05, 0.2)),
-            poison_rate=chance.pick((0.0, 0.02)),
-            stuck_rate=0.0 if is_calm else chance.pick((0.0, 0.0, 0.02)),
-            stuck_s=chance.pick((8.0, 40.0)),
-        )
-    ]
-    if chance.happens(0.3):
-        groups.append(GroupLoad(name="audit", is_async=False, concurrency=chance.pick((1, 4)), fail_rate=0.02))
-    workload = Workload(
-        queues=chance.pick((2, 4, 6)),
-        groups=tuple(groups),
-        messages=chance.pick((30, 70, 110)),
-        pull_batch=chance.pick((2, 8, 32)),
-        sync_s=chance.pick((0.002, 0.02, 0.2)),
-    )
-    # Last, so that what is drawn for the others stays what it was.
-    if chance.happens(0.25):
-        groups.append(
-            GroupLoad(
-                name="inventory", orderly=True, is_async=chance.happens(0.7), concurrency=chance.pick((1, 4)),
-                pauses_s=(0.002, 0.005, 0.02), fail_rate=chance.pick((0.0, 0.02)), poison_rate=chance.pick((0.0, 0.01)),
-            )
-        )  # fmt: skip
-        if chance.happens(0.4):
-            groups[-1] = replace(groups[-1], orderly="key", concurrency=4)
-    if chance.happens(0.3):
-        # By what was drawn already, so that seeds stay what they were.
-        store = "broker" if workload.queues == 4 else "topic"
-        groups[0] = replace(groups[0], progress=store)
-        groups = [replace(each, progress=store) if each.orderly else each for each in groups]
-    elif workload.messages == 70:
-        groups[0] = replace(groups[0], progress="none")
-    is_named = chance.happens(0.25)
-    if groups[0].stuck_rate and chance.happens(0.5):
-        groups[0] = replace(groups[0], timeout_s=EXPIRY_S)
-    return replace(workload, groups=tuple(groups), is_named=is_named)

@@ -8,7 +8,8 @@ from html.parser import HTMLParser
 from framework.model.queue import MessageQueue
 from framework.testing.errors import Violation
 from framework.testing.swarm.history import Acquired, Fact, Fault, Finished, History, Life, Reassigned, Said, Sent
-from framework.testing.swarm.simulation import draw, play
+from framework.testing.swarm.plans.plan import draw
+from framework.testing.swarm.simulation import play
 from framework.testing.swarm.timeline import Span, lines, ownership
 from framework.testing.swarm.timeline_page import page
 

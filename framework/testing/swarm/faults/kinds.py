@@ -12,10 +12,9 @@ from functools import partial
 
 from framework.broker.intercept import Interceptor
 from framework.broker.request import Request
-from framework.testing.sim.streams import Stream
 from framework.testing.swarm.cluster import Cluster
 from framework.testing.swarm.faults import brokers, operators, subscriptions, topics
-from framework.testing.swarm.faults.nemesis import KINDS_MAX, Nemesis, Struck
+from framework.testing.swarm.faults.nemesis import Nemesis, Struck
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
 
@@ -45,6 +44,10 @@ class FaultKind:
     strike: Callable[[Nemesis], Struck] | None = None
     prepare: Callable[[Nemesis], None] | None = None
     seen: Callable[[Cluster], int] | None = None
+    needs: str = ""
+    """The way of consuming (`plans/ways.py`) without which there is nothing to strike."""
+    is_calm: bool = False
+    """It harms nobody: calm runs have it, too."""
 
     def __reduce__(self) -> tuple[Callable[[str], FaultKind], tuple[str]]:
         return kind_named, (self.name,)  # verdicts travel between processes; functions stay where they are
@@ -249,14 +252,12 @@ def _damage(nemesis: Nemesis) -> Struck:
     return "broker", f"damages {share:.0%} of the pulls that it answers for {seconds:.1f}s"
 
 
-LEAVE = FaultKind("leave", _leave)
-
-KINDS: tuple[FaultKind, ...] = (
+ALL_KINDS: tuple[FaultKind, ...] = (
     FaultKind("crash", _crash),
     FaultKind("power-cut", _power_cut),
     FaultKind("stop", _stop),
     FaultKind("block", _block),
-    LEAVE,
+    FaultKind("leave", _leave, is_calm=True),
     FaultKind("late-jobs", _late_jobs),
     FaultKind("clock", _clock),
     FaultKind("broker-crash", _broker_crash),
@@ -277,53 +278,20 @@ KINDS: tuple[FaultKind, ...] = (
     FaultKind("fewer-queues", topics.fewer_queues),
     FaultKind("offsets-reset", topics.reset_offsets),
     FaultKind("topic-remade", topics.remake_topic),
-)
-LATER_KINDS: tuple[FaultKind, ...] = (
     FaultKind("broker-permission", operators.close_brokers),
     FaultKind("retry-permission", operators.close_retry_topics),
     FaultKind("no-retry-queues", operators.take_retry_queues),
     FaultKind("pause", operators.pause),
     FaultKind("resize", operators.resize),
     FaultKind("subscribe-anew", operators.subscribe_anew),
+    FaultKind("unsubscribe", subscriptions.unsubscribe, needs="second-topic", is_calm=True),
+    FaultKind("one-broker-restart", brokers.restart_one, needs="two-brokers"),
+    FaultKind("partial-route", brokers.leave_out_of_routes, needs="two-brokers"),
+    FaultKind("damaged-records", _damage, seen=lambda cluster: cluster.wiretap.damaged),
 )
-"""Drawn apart, so that a kind more changes no plan that does not have it."""
-LATER_SHARE = 0.3
-WAY_KINDS: tuple[FaultKind, ...] = (
-    FaultKind("unsubscribe", subscriptions.unsubscribe),
-    FaultKind("one-broker-restart", brokers.restart_one),
-    FaultKind("partial-route", brokers.leave_out_of_routes),
-)
-"""Drawn with a way of consuming (`variety.py`) alone."""
-DAMAGE = FaultKind("damaged-records", _damage, seen=lambda cluster: cluster.wiretap.damaged)
-DAMAGE_SHARE = 0.1
-"""Of the seeds; drawn apart as well."""
-ALL_KINDS = (*KINDS, *LATER_KINDS, *WAY_KINDS, DAMAGE)
 _BY_NAME = {kind.name: kind for kind in ALL_KINDS}
 NAMES = tuple(_BY_NAME)
 
 
 def kind_named(name: str) -> FaultKind:
     return _BY_NAME[name]
-
-
-def draw_kinds(chance: Stream, allowed: Sequence[FaultKind] = KINDS) -> list[FaultKind]:
-    """A run's own few kinds."""
-    return chance.sample(allowed, min(len(allowed), 1 + chance.below(KINDS_MAX)))
-
-
-def with_later_kind(kinds: Sequence[FaultKind], chance: Stream) -> tuple[FaultKind, ...]:
-    """The same few, and now and then one of the later kinds beside them, or in the last one's place."""
-    if not chance.happens(LATER_SHARE):
-        return tuple(kinds)
-    return (*kinds[: KINDS_MAX - 1], chance.pick(LATER_KINDS))
-
-
-def with_damage(kinds: Sequence[FaultKind], chance: Stream) -> tuple[FaultKind, ...]:
-    """The same few, and now and then damaged records beside them, or in the last one's place."""
-    return (*kinds[: KINDS_MAX - 1], DAMAGE) if chance.happens(DAMAGE_SHARE) else tuple(kinds)
-
-
-def with_kinds(kinds: Sequence[FaultKind], names: Sequence[str]) -> tuple[FaultKind, ...]:
-    """The same few with these beside them, or in the place of the last ones."""
-    wanted = [kind_named(name) for name in names if name not in {kind.name for kind in kinds}]
-    return (*kinds[: KINDS_MAX - len(wanted)], *wanted)

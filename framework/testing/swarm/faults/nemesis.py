@@ -30,11 +30,12 @@ if TYPE_CHECKING:
     from framework.testing.sim.node import Node as Process
     from framework.testing.swarm.faults.kinds import FaultKind
 
-Struck = tuple[str, str] | None
-"""Who was struck and how, for the timeline; None where there was nobody."""
+Struck = tuple[str, str] | tuple[str, str, str] | None
+"""Who was struck and how, for the timeline, and which group if only one was; None where there was nobody."""
 
 PAUSE_MIN_S, PAUSE_MAX_S = 0.5, 6.0
-KINDS_MAX = 5
+AGAIN_S = 1.0
+"""How soon a strike that found nobody is tried again, until it is time for the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +48,14 @@ class Strike:
 
 
 def draw_strikes(chance: Stream, kinds: Sequence[FaultKind], seconds: float) -> tuple[Strike, ...]:
-    """When a run of these kinds strikes, and with which."""
+    """When a run of these kinds strikes, and with which: each has its turn before one has a second."""
     names = [kind.name for kind in kinds if kind.strike is not None]
     strikes: list[Strike] = []
+    waiting: list[str] = []
     at = chance.between(PAUSE_MIN_S, PAUSE_MAX_S)
     while names and at < seconds:
-        strikes.append(Strike(len(strikes), round(at, 3), chance.pick(names)))
+        waiting = waiting or chance.sample(names, len(names))
+        strikes.append(Strike(len(strikes), round(at, 3), waiting.pop()))
         at += chance.between(PAUSE_MIN_S, PAUSE_MAX_S)
     return tuple(strikes)
 
@@ -102,24 +105,27 @@ class Nemesis:
                 self.chance = self._own("weather", kind.name)
                 kind.prepare(self)
                 self.cluster.recorder.fault(kind.name, "the network", "from now on")
-        for strike in strikes:
+        for number, strike in enumerate(strikes):
             if strike.at < seconds:
                 await self.cluster.wait_until(begin + strike.at)
                 self.chance = self._own("strike", strike.number)
-                self.strike(by_name[strike.kind])
+                until = begin + min((seconds, *(later.at for later in strikes[number + 1 :])))
+                while not self.strike(by_name[strike.kind]) and self.loop.now + AGAIN_S < until:
+                    await self.cluster.wait_until(self.loop.now + AGAIN_S)
         await self.cluster.wait_until(begin + seconds)
 
     def _own(self, what: str, which: object) -> Stream:
         return self.loop.streams.named(f"faults/{what}/{which}")
 
-    def strike(self, kind: FaultKind) -> None:
-        """Do it once, if there is anybody to do it to."""
+    def strike(self, kind: FaultKind) -> bool:
+        """Do it once, if there is anybody to do it to; whether there was."""
         assert kind.strike is not None, f"{kind.name} is weather, it does not strike"
         struck = kind.strike(self)
-        if struck is not None:
-            who, detail = struck
-            self.struck[kind.name] += 1
-            self.cluster.recorder.fault(kind.name, who, detail)
+        if struck is None:
+            return False
+        self.struck[kind.name] += 1
+        self.cluster.recorder.fault(kind.name, *struck)
+        return True
 
     # -- what kinds use
 

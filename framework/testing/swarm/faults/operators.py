@@ -105,7 +105,7 @@ def pause(nemesis: Nemesis) -> Struck:
     machine, node, group = found
     _tell(nemesis, machine, node, group, 0)
     nemesis.for_a_while(seconds, partial(_tell_again, nemesis, machine, node, group))
-    return machine.name, f"{group} paused for {seconds:.1f}s"
+    return machine.name, f"{group} paused for {seconds:.1f}s", group
 
 
 def resize(nemesis: Nemesis) -> Struck:
@@ -116,7 +116,7 @@ def resize(nemesis: Nemesis) -> Struck:
     machine, node, group = found
     _tell(nemesis, machine, node, group, size)
     nemesis.for_a_while(seconds, partial(_tell_again, nemesis, machine, node, group))
-    return machine.name, f"{group} runs {size} handlers at once for {seconds:.1f}s"
+    return machine.name, f"{group} runs {size} handlers at once for {seconds:.1f}s", group
 
 
 def subscribe_anew(nemesis: Nemesis) -> Struck:
@@ -132,7 +132,7 @@ def subscribe_anew(nemesis: Nemesis) -> Struck:
                 app.subscribe(consumer)
 
     as_process(nemesis, node, machine, subscribed)
-    return machine.name, f"{group} subscribes anew"
+    return machine.name, f"{group} subscribes anew", group
 
 
 def _group_of_somebody(nemesis: Nemesis) -> tuple[Machine, Node, str] | None:

@@ -31,7 +31,7 @@ def unsubscribe(nemesis: Nemesis) -> Struck:
     for machine in left:
         nemesis.for_a_while(seconds, partial(_tell, nemesis, machine, machine.node, group, is_on=True))
     names = ", ".join(machine.name for machine in left)
-    return names, f"{group} leaves {workload.second_topic} for {seconds:.1f}s"
+    return names, f"{group} leaves {workload.second_topic} for {seconds:.1f}s", group
 
 
 def _tell(nemesis: Nemesis, machine: Machine, node: Node | None, group: str, *, is_on: bool) -> bool:

@@ -92,7 +92,7 @@ def reset_offsets(nemesis: Nemesis) -> Struck:
     if not asked:
         return None
     cluster.recorder.reset(group, queue, offset)
-    return group, f"an administrator resets {queue} from {reached} to {offset}"
+    return group, f"an administrator resets {queue} from {reached} to {offset}", group
 
 
 async def _ask(nemesis: Nemesis, header: RequestHeader, broker: str) -> None:

@@ -1,0 +1,140 @@
+"""Plans: what a seed draws, that pairs of ways and faults take even turns, and that the matrix counts what happened."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from framework.model.queue import MessageQueue
+from framework.testing.swarm.__main__ import complaints, swarm
+from framework.testing.swarm.faults.kinds import ALL_KINDS, NAMES, kind_named
+from framework.testing.swarm.history import Fault, History, Started
+from framework.testing.swarm.plans import matrix
+from framework.testing.swarm.plans.plan import WIDE_KINDS, clashes, draw
+from framework.testing.swarm.plans.turns import CALM_EACH, FAULTS_EACH, WAYS_EACH, is_calm, turn_of
+from framework.testing.swarm.plans.ways import WAYS, ways_of
+from framework.testing.swarm.workload import GroupLoad, Workload
+
+PLANS = [draw(seed) for seed in range(700_000, 701_000)]
+QUEUE = MessageQueue("orders", "broker-a", 0)
+
+
+def test_every_fifth_seed_is_calm_and_others_draw_a_few_kinds() -> None:
+    assert all(plan.is_calm == (plan.seed % CALM_EACH == CALM_EACH - 1) for plan in PLANS)
+    assert all({kind.name for kind in plan.kinds} <= {"leave", "unsubscribe"} for plan in PLANS if plan.is_calm)
+    assert {1, *WIDE_KINDS} == {len(plan.kinds) for plan in PLANS if not plan.is_calm}
+    assert {"fifo", "shuffle", "pct"} == {plan.policy for plan in PLANS}
+
+
+def test_some_plans_look_long_at_one_pair_and_others_mix() -> None:
+    narrow = [plan for plan in PLANS if plan.workload.messages >= 300]
+    assert 100 <= len(narrow) <= 250
+    assert all(1 == len(plan.kinds) and 1 == len(plan.workload.groups) for plan in narrow)
+    assert 200 <= sum(len(plan.kinds) > 2 and len(plan.workload.ways) > 1 for plan in PLANS)
+
+
+def test_a_seed_alone_tells_its_plan() -> None:
+    assert draw(700_003) == PLANS[3]
+    assert draw(700_004) == PLANS[4]
+
+
+def test_a_cycle_of_turns_brings_each_way_to_each_fault_in_each_place() -> None:
+    ways, faults = tuple("abcdefg"), tuple("0123456789")
+    blocks = -(-len(faults) // FAULTS_EACH)
+    cycle = [seed for seed in range(10 * len(ways) * blocks) if not is_calm(seed)][: len(ways) * blocks]
+    for place in range(WAYS_EACH):
+        turns = [turn_of(seed, ways, faults) for seed in cycle]
+        pairs = Counter((turn.ways[place], fault) for turn in turns for fault in turn.faults)
+        assert {(way, fault) for way in ways for fault in faults} == set(pairs)
+        assert max(pairs.values()) <= 2
+
+
+def test_each_pair_that_makes_sense_is_drawn_often_enough() -> None:
+    """A fault that finds nobody to strike, or a group that is not at work yet, leaves room for a few more."""
+    drawn = Counter[tuple[str, str]]()
+    for plan in PLANS:
+        gone = {way for load in plan.workload.groups for way in ways_of(plan.workload, load)}
+        drawn.update((way, kind.name) for way in gone for kind in plan.kinds)
+    often = sorted(drawn[way, kind] for way in WAYS for kind in NAMES if kind not in WAYS[way].shuns)
+    assert 1 <= often[0]
+    assert 3 <= often[len(often) // 100]
+    assert 4 <= often[len(often) // 20]
+
+
+def test_what_makes_no_sense_together_is_not_drawn_and_has_a_reason() -> None:
+    for plan in PLANS:
+        assert [] == list(clashes(plan.workload.ways, plan.kinds)), f"seed {plan.seed}"
+    for way in WAYS.values():
+        assert way.shuns.keys() <= set(NAMES)
+        assert all(len(why) > 20 for why in way.shuns.values())
+
+
+def test_what_a_kind_of_fault_needs_is_there() -> None:
+    for plan in PLANS:
+        gone = {way for load in plan.workload.groups for way in ways_of(plan.workload, load)}
+        assert {kind.needs for kind in plan.kinds if kind.needs} <= gone
+    assert {kind.needs for kind in ALL_KINDS if kind.needs} <= set(WAYS)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_way_can_be_forced(way: str) -> None:
+    for seed in range(20):
+        plan = draw(seed, kinds=[kind_named("crash")], ways=[way])
+        assert (way,) == plan.workload.ways
+        assert any(WAYS[way].goes(plan.workload, load) for load in plan.workload.groups)
+
+
+# -- the matrix
+
+
+def started(at: float, group: str) -> Started:
+    return Started(at, "app-1.1", group, "m", QUEUE, 0, 0)
+
+
+def pairs_of(*faults: Fault, fired: dict[str, int] | None = None) -> set[matrix.Pair]:
+    """Of a group that keeps order and is at work from second 5 to 9, and one that is from 6 to 7."""
+    workload = Workload(groups=(GroupLoad("billing"), GroupLoad("inventory", orderly=True)))
+    history = History(1)
+    history.facts += [started(5, "inventory"), started(6, "billing"), *faults, started(7, "billing")]
+    history.facts += [started(9, "inventory")]
+    return set(matrix.met(workload, history, {"crash": 1, "pause": 1, "stall": 1} if fired is None else fired))
+
+
+def test_a_fault_counts_for_groups_that_are_at_work() -> None:
+    assert ("concurrent", "crash") in pairs_of(Fault(6.5, "app-1", "crash"))
+    assert ("orderly", "crash") in pairs_of(Fault(6.5, "app-1", "crash"))
+    assert ("concurrent", "crash") not in pairs_of(Fault(8, "app-1", "crash"))
+    assert ("orderly", "crash") in pairs_of(Fault(8, "app-1", "crash"))
+    assert set() == pairs_of(Fault(1, "app-1", "crash"))
+
+
+def test_what_strikes_one_group_counts_for_that_group() -> None:
+    pairs = pairs_of(Fault(6.5, "app-1", "pause", "", "billing"))
+    assert ("concurrent", "pause") in pairs
+    assert ("orderly", "pause") not in pairs
+
+
+def test_weather_counts_where_it_was_seen() -> None:
+    assert ("orderly", "stall") in pairs_of(Fault(0, "the network", "stall"))
+    assert set() == pairs_of(Fault(0, "the network", "stall"), fired={"stall": 0})
+
+
+def test_the_matrix_names_pairs_that_never_met() -> None:
+    counts = Counter({(way, kind): 3 for way in WAYS for kind in NAMES})
+    assert [] == matrix.never_met(counts)
+    del counts["orderly", "crash"]
+    lines = list(matrix.lines(counts))
+
+    assert [("orderly", "crash")] == matrix.never_met(counts)
+    assert "orderly never met crash" in lines
+    assert f"matrix: ways={len(WAYS)} kinds={len(NAMES)} never_met=1" == lines[-1]
+    assert 2 == next(line for line in lines if line.startswith("broadcasting ")).split().count("-")
+
+
+def test_an_empty_pair_is_a_failure_from_a_thousand_seeds_on() -> None:
+    result = swarm(1, 3000, 1, seconds=2)
+    result.seeds = 999
+    assert not any("never met" in line for line in complaints(result))
+    result.seeds = 1_000
+    assert any("'orderly' never met 'crash' in 1000 seeds" == line for line in complaints(result))
