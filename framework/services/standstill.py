@@ -14,6 +14,7 @@ from typing import Protocol
 
 import structlog
 
+from framework import marks
 from framework.core import limits
 from framework.core.queue_flow import QueueState
 from framework.errors import FrameworkError
@@ -57,6 +58,7 @@ class Standstill:
     def __init__(self, groups: Callable[[], Iterable[tuple[str, Watched]]], brokers: AsksEnds, clock: Clock) -> None:
         self._groups, self._brokers, self._clock = groups, brokers, clock
         self._seen: dict[PullLoop, _Seen] = {}
+        self._most_s = marks.limit("standstill", limits.STANDSTILL_MS) / 1000
 
     @property
     def named(self) -> int:
@@ -82,11 +84,11 @@ class Standstill:
                 log.info("queue recovered", group=name, queue=str(pull.queue), committable=place[0])
             self._seen[pull] = _Seen(place, now)
             return
-        if now - max(seen.at, pull.left_at) < limits.STANDSTILL_MS / 1000:
+        if now - max(seen.at, pull.left_at) < self._most_s:
             return
         lag = await self._lag(pull, place, now)
-        if not lag or group.owned.get(pull.queue) is not pull:
-            return
+        if not lag or group.owned.get(pull.queue) is not pull or flow.state is QueueState.RETIRING:
+            return  # nothing waits, or the queue was lost while the broker was asked
         if not seen.is_named:
             seen.is_named = True
             log.error(
@@ -95,13 +97,13 @@ class Standstill:
                 stalled_ms=round((now - seen.at) * 1000), pull_age_ms=round((now - pull.pulled_at) * 1000),
                 reason=flow.failure or flow.held_because,
             )  # fmt: skip
-        if now - pull.pulled_at >= limits.STANDSTILL_MS / 1000 and flow.state is not QueueState.CLAIMED:
+        if now - pull.pulled_at >= self._most_s and flow.state is not QueueState.CLAIMED:
             group.start_anew(pull)
 
     async def _lag(self, pull: PullLoop, place: tuple[int, int], now: float) -> int:
         """How many messages wait, as far as anybody knows; 0 where the broker does not say."""
         end = pull.flow.max_offset
-        if now - pull.pulled_at >= limits.STANDSTILL_MS / 1000:
+        if now - pull.pulled_at >= self._most_s:
             try:
                 end = await self._brokers.max_offset(pull.queue)
             except FrameworkError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from framework import Message, consumer
+from framework.model.queue import MessageQueue
 from framework.runtime.app import App
 from framework.runtime.group.group import ConsumerGroup
 from framework.testing import Harness
@@ -36,6 +37,26 @@ def end_loops(desk: Harness) -> None:
             group._tasks[queue].cancel()
 
     desk._run(ending())
+
+
+def test_a_queue_that_is_left_while_its_broker_is_asked_is_not_restarted() -> None:
+    """Its loop has ended by then, and nothing is there to be started anew."""
+    with Harness(bill) as desk:
+        group = group_of(desk)
+        ask = group._cluster.brokers.max_offset
+
+        async def ask_and_lose(queue: MessageQueue) -> int:
+            group._leave_all([queue])
+            return await ask(queue)
+
+        end_loops(desk)
+        for _ in range(8):
+            desk.send("orders", "tea")
+        group._cluster.brokers.max_offset = ask_and_lose  # type: ignore[method-assign]
+        desk.sleep("80s")
+
+        assert [] == said(desk, STANDS)
+        assert [] == said(desk, "loop failed")
 
 
 def said(desk: Harness, event: str) -> list[dict[str, Any]]:
