@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from framework import marks
 from framework.broker.store.queue_locks import LockTable
-from framework.marks import safeguard
 from framework.model.queue import MessageQueue
 
 # rocketmq.broker.rebalance.lockMaxLiveTime of every stock broker.
@@ -28,7 +28,8 @@ class QueueLocks:
         self._groups: dict[str, dict[MessageQueue, tuple[str, int]]] = {}
         self._table = table
         self._count = 0
-        if table is not None and safeguard("a lock outlives a restart"):
+        self.life_ms = marks.limit("lock life", LOCK_LIFE_MS)
+        if table is not None and marks.safeguard("a lock outlives a restart"):
             for (group, queue), client_id in table.items():
                 self._put(self._groups.setdefault(group, {}), queue, client_id, now_ms)
 
@@ -42,7 +43,7 @@ class QueueLocks:
         for queue in queues:
             owner, since = locks.get(queue, (client_id, now_ms))
             is_room = queue in locks or self._count < LOCKS_MAX
-            if is_room and (owner == client_id or now_ms - since > LOCK_LIFE_MS):
+            if is_room and (owner == client_id or now_ms - since > self.life_ms):
                 self._put(locks, queue, client_id, now_ms)
                 granted.append(queue)
                 if self._table is not None and self._table.get((group, queue)) != client_id:
@@ -61,7 +62,7 @@ class QueueLocks:
     def forget_expired(self, now_ms: int) -> None:
         """Drop what ran out, so that the next start does not take it for new."""
         for group, locks in list(self._groups.items()):
-            for queue in [queue for queue, (_, since) in locks.items() if now_ms - since > LOCK_LIFE_MS]:
+            for queue in [queue for queue, (_, since) in locks.items() if now_ms - since > self.life_ms]:
                 self._drop(group, queue)
 
     @property
@@ -71,12 +72,12 @@ class QueueLocks:
 
     def holder(self, group: str, queue: MessageQueue, now_ms: int) -> str | None:
         """The client that holds the queue now."""
-        owner, since = self._groups.get(group, {}).get(queue, ("", now_ms - LOCK_LIFE_MS - 1))
-        return owner if now_ms - since <= LOCK_LIFE_MS else None
+        owner, since = self._groups.get(group, {}).get(queue, ("", now_ms - self.life_ms - 1))
+        return owner if now_ms - since <= self.life_ms else None
 
     def is_any_alive(self, group: str, now_ms: int) -> bool:
         """Whether the group works in order just now: then plain sends to its retry topic become dead letters."""
-        return any(now_ms - since <= LOCK_LIFE_MS for _, since in self._groups.get(group, {}).values())
+        return any(now_ms - since <= self.life_ms for _, since in self._groups.get(group, {}).values())
 
     def _put(
         self, locks: dict[MessageQueue, tuple[str, int]], queue: MessageQueue, client_id: str, now_ms: int

@@ -11,7 +11,7 @@ from typing import TypeVar
 from framework.broker.admission import Admission
 from framework.broker.delays import Delays
 from framework.broker.holds import Holds
-from framework.broker.locks import LOCK_LIFE_MS, QueueLocks
+from framework.broker.locks import QueueLocks
 from framework.broker.members import Members
 from framework.broker.notices import Notices
 from framework.broker.rates import Throughput
@@ -152,7 +152,7 @@ class Node:
     def watch_locks(self) -> None:
         """See to it that locks that run out are forgotten."""
         if self._lock_watch is None and len(self.locks):
-            self._lock_watch = self.timers.call_later(LOCK_LIFE_MS / 1000, self._look_at_locks)
+            self._lock_watch = self.timers.call_later(self.locks.life_ms / 1000, self._look_at_locks)
 
     def _look_at_locks(self) -> None:
         self._lock_watch = None

@@ -84,6 +84,7 @@ class Brokers:
         offset is asked for when there is a connection, and answered; None where there is none to store any more.
         """
         channel = await self._pool.channel(await self._routes.master_of(queue), "pulls")
+        await marks.stretched("a one-way commit has its connection")
         offset = committable()
         if offset is not None:
             epoch = self._fences.epoch(group, queue)
@@ -199,6 +200,7 @@ class Brokers:
 
     async def _leave(self, address: str, client_id: str, group: str, *, as_producer: bool) -> None:
         try:
+            await marks.stretched("a group is left")
             await self.unregister(address, client_id, group, as_producer=as_producer)
         except FrameworkError as error:
             log.warning("leave not confirmed", group=group, broker=address, reason=str(error))

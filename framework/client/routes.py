@@ -128,6 +128,7 @@ class RouteTable:
         self._routes.setdefault(topic, None)
         try:
             answer = await self._names.route(topic)
+            await marks.stretched("a route is answered")
             route = checked(topic, answer) if answer is not None else None
         except FrameworkError as error:
             self._complain(topic, AWAY if is_said(error) else str(error))
@@ -185,10 +186,11 @@ class RouteTable:
         while True:
             began = loop.time()
             is_doubted = any(doubt.missing for doubt in self._doubts.values())
-            pause = REFRESH_SECONDS_MIN if is_doubted else REFRESH_SECONDS
+            least = marks.limit("least route period", REFRESH_SECONDS_MIN)
+            pause = least if is_doubted else marks.limit("route period", REFRESH_SECONDS)
             if not await self._bell.wait(began + pause * (0.9 + 0.2 * self._chance.random())):
                 marks.sometimes("routes were refreshed in time")
-            elif (early := began + REFRESH_SECONDS_MIN - loop.time()) > 0:
+            elif (early := began + least - loop.time()) > 0:
                 await asyncio.sleep(early)
             for topic in list(self._routes):
                 try:

@@ -183,6 +183,7 @@ class Pool:
     async def _connect(self, address: str, purpose: Purpose, link: _Link, attempt: asyncio.Future[Channel]) -> None:
         try:
             channel = await self._dial(address)
+            await marks.stretched("a connection is made")
         except (BrokerUnreachable, ConfigurationError) as error:
             self._failed(address, link, str(error).removeprefix(f"{address}: "))
             _settle(attempt, error)

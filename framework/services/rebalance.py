@@ -164,8 +164,8 @@ class RebalanceLoop:
                 await self._round(self._topics)
                 self._has_run = True
                 ended_ms = self._clock.monotonic_ms()
-                due_ms = self._or_seats(ended_ms + self._jittered(limits.REBALANCE_MS))
-                check_ms = ended_ms + self._jittered(limits.MEMBER_CHECK_MS)
+                due_ms = self._or_seats(ended_ms + self._jittered(marks.limit("rebalance period", limits.REBALANCE_MS)))
+                check_ms = ended_ms + self._jittered(marks.limit("member check", limits.MEMBER_CHECK_MS))
                 continue
             again_ms = max(min((due for due, _ in self._again.values()), default=due_ms), earliest_ms)
             if now_ms >= again_ms:
@@ -175,7 +175,7 @@ class RebalanceLoop:
                 ended_ms, due_ms = self._clock.monotonic_ms(), self._or_seats(due_ms)
                 continue
             if now_ms >= check_ms:
-                check_ms = now_ms + self._jittered(limits.MEMBER_CHECK_MS)
+                check_ms = now_ms + self._jittered(marks.limit("member check", limits.MEMBER_CHECK_MS))
                 await self._check_members()
                 continue
             until_ms = earliest_ms if self._is_wanted else min(due_ms, check_ms, again_ms)
@@ -222,12 +222,14 @@ class RebalanceLoop:
         """Divide one topic's queues; answers why that was not possible."""
         try:
             queues = await self._routes.queues(topic)
+            await marks.stretched("queues are known")
             if not queues:
                 self._offered(topic, [])
                 self._missing[topic] = None
                 return NO_TOPIC
             self._missing.pop(topic, None)
             rolls = await self._gathered(topic)
+            await marks.stretched("member lists are known")
         except FrameworkError as error:
             return _reason(error)
         if topic not in self._topics:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -36,6 +37,50 @@ def in_code(function: str) -> list[str]:
 def test_every_rare_mark_of_the_code_is_listed_with_what_it_does() -> None:
     assert sorted(set(in_code("stretched"))) == sorted(STRETCHED)
     assert sorted(set(in_code("rarely"))) == sorted(RARELY)
+
+
+def stretches_apart(text: str) -> list[str]:
+    """Names of stretches that do not stand beside another `await`, in the order of the statements."""
+    found = []
+    for body in bodies(ast.parse(text)):
+        for index, step in enumerate(body):
+            if (name := stretch_in(step)) is not None:
+                beside = (*body[max(index - 1, 0) : index], *body[index + 1 : index + 2])
+                if not any(awaits(each) for each in beside):
+                    found.append(name)
+    return found
+
+
+def bodies(tree: ast.AST) -> Iterator[list[ast.stmt]]:
+    for node in ast.walk(tree):
+        for name in ("body", "orelse", "finalbody"):
+            if isinstance(body := getattr(node, name, None), list):
+                yield body
+
+
+def stretch_in(step: ast.stmt) -> str | None:
+    if isinstance(step, ast.Expr) and isinstance(step.value, ast.Await) and isinstance(step.value.value, ast.Call):
+        call = step.value.value
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "stretched":
+            assert isinstance(call.args[0], ast.Constant)
+            return str(call.args[0].value)
+    return None
+
+
+def awaits(step: ast.stmt) -> bool:
+    return stretch_in(step) is None and any(isinstance(node, ast.Await | ast.AsyncWith) for node in ast.walk(step))
+
+
+def test_a_stretch_stands_beside_an_await_that_could_take_as_long() -> None:
+    """Else it would part what reads a state from what changes it, which the shipped code never does."""
+    for path in (*HOME.rglob("*.py"), *PLUGINS.glob("*/framework_*/*.py")):
+        if "stretched(" in (text := path.read_text(encoding="utf-8")):
+            assert [] == stretches_apart(text), path
+
+    assert ["a"] == stretches_apart(
+        "async def f():\n    x = 1\n    await marks.stretched('a')\n    x = 2\n    await g()"
+    )
+    assert [] == stretches_apart("async def f():\n    x = 1\n    await marks.stretched('a')\n    await g()")
 
 
 def test_every_limit_of_the_code_that_may_be_small_is_drawn() -> None:

@@ -107,7 +107,8 @@ def test_every_mark_in_the_code_is_accounted_for() -> None:
     in_code = set()
     for path in HOME.rglob("*.py"):
         if "testing" not in path.parts:
-            in_code |= set(re.findall(r"sometimes\(\s*[\"']([^\"']+)[\"']", path.read_text(encoding="utf-8")))
+            text = path.read_text(encoding="utf-8")
+            in_code |= set(re.findall(r"\b(?:sometimes|stretched|rarely)\(\s*[\"']([^\"']+)[\"']", text))
 
     assert in_code == set(EXPECTED) | set(ELSEWHERE)
     assert not set(EXPECTED) & set(ELSEWHERE)

@@ -18,6 +18,7 @@ from zlib import crc32
 
 import structlog
 
+from framework import marks
 from framework.broker.store import keys
 from framework.broker.store.columns import LOG_END, QUEUES
 from framework.broker.store.database import Database
@@ -25,7 +26,6 @@ from framework.broker.store.queues import OFFSET_MAX, Queue, Queues
 from framework.broker.store.seals import sealed
 from framework.broker.store.trouble import explained
 from framework.errors import FrameworkError, StoreError
-from framework.marks import safeguard
 from framework.ports import Clock, Workers
 
 log = structlog.get_logger()
@@ -228,6 +228,8 @@ class Writer:
         self._idle: list[Callable[[], None]] = []
         self.on_arrival: Callable[[Queue, list[Row]], None] | None = None
         """Told of each queue with new committed messages, and of these, after those who wrote them."""
+        self._group_rows = marks.limit("writes of a group", GROUP_ROWS_MAX)
+        self._step_rows = marks.limit("rows of a step", STEP_ROWS)
         self.groups = 0
         """Transactions committed: writes a group is what group commit is about."""
         rows = database.writing.execute(
@@ -287,7 +289,7 @@ class Writer:
         clock_ms = self._clock.now_ms()
         now_ms = max(clock_ms, self._last_ms)  # never back: searching by time relies on it
         transaction = Transaction(self._database.writing, self._queues, self._place, now_ms, clock_ms)
-        group = _Group(transaction, self._sound or GROUP_ROWS_MAX)
+        group = _Group(transaction, self._sound or self._group_rows)
         self._sound = 0
         try:
             self._database.writing.execute("BEGIN IMMEDIATE")
@@ -303,7 +305,7 @@ class Writer:
         if self._is_dead:
             return
         transaction = group.transaction
-        until = transaction.count + STEP_ROWS
+        until = transaction.count + self._step_rows
         try:
             while transaction.count < until:
                 if group.steps is not None:
@@ -334,7 +336,7 @@ class Writer:
             raise error  # a mistake of ours: for the event loop's own report
 
     def _commit(self, transaction: Transaction, group: list[tuple[Any, Done | None]]) -> None:
-        if not safeguard("an answer leaves after the commit"):
+        if not marks.safeguard("an answer leaves after the commit"):
             for result, done in group:
                 _tell(done, result, None)
             group = [(result, None) for result, _ in group]

@@ -12,7 +12,8 @@ from typing import TypeVar
 
 import structlog
 
-from framework.errors import FrameworkError, shorten
+from framework import marks
+from framework.errors import FrameworkError, StoreError, shorten
 from framework.hooks.failures import plugin_failure_awaited
 from framework.model.contracts import KeepsProgress, Kept
 from framework.model.queue import MessageQueue
@@ -47,7 +48,11 @@ class AskedStore:
         began = self._clock.monotonic()
         try:
             async with asyncio.timeout(PATIENCE_SECONDS) as patience:
+                if marks.rarely("a store of progress fails"):
+                    raise StoreError(f"progress of {queue}: a store that failed")
+                await marks.stretched("a store of progress is asked")
                 answer = await ask(*given)
+                await marks.stretched("a store of progress has answered")
         except FrameworkError:
             raise
         except BaseException as error:  # border: a plugin's

@@ -18,7 +18,7 @@ from framework import marks
 from framework.core import limits
 from framework.core.offsets import OffsetTable
 from framework.core.queue_flow import QueueState
-from framework.errors import FrameworkError, Superseded, is_said
+from framework.errors import BrokerUnreachable, FrameworkError, Superseded, is_said
 from framework.hooks.listeners import NO_LISTENERS, Listeners
 from framework.model.queue import MessageQueue
 from framework.services.queue.pull import PullLoop
@@ -54,12 +54,13 @@ class CommitLoop:
             offsets.keep_news()
 
     async def run(self) -> None:
-        rounds = 0
+        rounds, flush_ms = 0, marks.limit("flush period", limits.FLUSH_MS)
+        retell = marks.limit("offsets told again", limits.RETELL_MS) // flush_ms
         while True:
-            await asyncio.sleep(limits.FLUSH_MS / 1000)
+            await asyncio.sleep(flush_ms / 1000)
             self.gather()
             rounds += 1
-            if rounds % (limits.RETELL_MS // limits.FLUSH_MS) == 0 and self._others_commit:
+            if rounds % retell == 0 and self._others_commit:
                 self._say_again()
             for queue, offset in self._offsets.dirty():
                 await self._tell(queue, offset)
@@ -113,6 +114,7 @@ class CommitLoop:
         fails.
         """
         try:
+            await marks.stretched("an offset is moved")
             await self._brokers.commit(self._group, queue, offset)
         except FrameworkError as error:
             log.warning("commit failed", group=self._group, queue=str(queue), offset=offset, reason=str(error))
@@ -123,7 +125,11 @@ class CommitLoop:
         if offset is None:
             return True
         try:
+            if marks.rarely("a flush fails"):
+                raise BrokerUnreachable("a flush that failed")
+            await marks.stretched("an offset is on its way to be confirmed")
             await self._brokers.commit(self._group, queue, offset)
+            await marks.stretched("an offset is confirmed")
         except Superseded:
             log.info("flush skipped", group=self._group, queue=str(queue), offset=offset)
             return False

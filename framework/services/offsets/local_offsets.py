@@ -189,7 +189,11 @@ class LocalOffsets:
         content = encode(SavedOffsets(self._place.group, sequence, offsets))
         path = self._place.files[sequence % 2 if marks.safeguard("saves go to two files in turn") else 0]
         try:
+            if marks.rarely("a file of offsets is not written"):
+                raise OSError("a disk that failed")
+            await marks.stretched("a file of offsets is to be written")
             await self._world.workers.run(lambda: self._world.files.replace(path, content))
+            await marks.stretched("a file of offsets is written")
         except OSError as error:
             return f"{path}: {error.strerror or error}"
         finally:

@@ -251,13 +251,14 @@ class QueueProgress:
         found, now_ms = finished_above(window, self._inherited), self._clock.monotonic_ms()
         if not self._lasts(low, found) or found is None:
             return
-        if found == self._kept and now_ms - self._kept_ms < limits.RECORD_REFRESH_MS:
+        if found == self._kept and now_ms - self._kept_ms < marks.limit("record refresh", limits.RECORD_REFRESH_MS):
             return
         self._use.begin(f"{self.queue}: what ended above {low} waits for it since 2 s")
         self._offsets.advance(self.queue, low)
         try:
             if marks.safeguard("the low end is confirmed before its ranges are kept"):
                 await self._confirm()
+            await marks.stretched("ranges are to be written")
             async with self._is_writing:
                 if window is not self._window or window.is_closed:
                     return  # moved or gone meanwhile: these ranges may speak of what is handled anew
@@ -289,7 +290,8 @@ class QueueProgress:
         if self._use.is_auto:
             return low <= longer_ago
         return low <= before or (
-            found is not None and sum(end - begin for begin, end in found.ranges) > limits.RANGES_SMALL
+            found is not None
+            and sum(end - begin for begin, end in found.ranges) > marks.limit("small ranges", limits.RANGES_SMALL)
         )
 
     async def _confirm(self) -> None:
@@ -346,7 +348,8 @@ class QueueProgress:
         """
         if not marks.safeguard("an owner that was superseded takes its queue anew"):
             return False
-        must_wait = window.is_draining or self._clock.monotonic_ms() - self._taken_ms < limits.TAKE_AGAIN_MS
+        again_ms = marks.limit("take again", limits.TAKE_AGAIN_MS)
+        must_wait = window.is_draining or self._clock.monotonic_ms() - self._taken_ms < again_ms
         if must_wait and not await self._is_left_behind():
             return False
         marks.sometimes("an owner was superseded by one that is gone again")

@@ -54,7 +54,7 @@ class Orderly:
         self._group, self._size, self._clock, self._tree = group, size, clock, tree
         self._desks: dict[MessageQueue, Desk] = {}
         self._ready: deque[Lane] = deque()
-        self._working = 0
+        self._working, self._turn_ms = 0, marks.limit("turn", limits.TURN_MS)
         self._calls = OrderCalls(clock, workers)
         self._ends = ends
         self._alarms = Alarms(clock, self._stand_in_line)
@@ -213,7 +213,7 @@ class Orderly:
 
     async def _turn(self, lane: Lane) -> None:
         """Run the line's messages, one after the other."""
-        over_ms = self._clock.monotonic_ms() + limits.TURN_MS
+        over_ms = self._clock.monotonic_ms() + self._turn_ms
         portion: Portion | None = None
         line = lane.line
         while True:

@@ -18,7 +18,7 @@ from framework.core.order_batch import BatchEnds, decide_batch
 from framework.core.portion import Portion
 from framework.core.results import kind_of, result_of
 from framework.core.retry import SendBack, Settle, Stay, decide_in_order, pause_ms
-from framework.errors import FrameworkError
+from framework.errors import BrokerUnreachable, FrameworkError
 from framework.model.last_words import LastWords
 from framework.model.message import Message
 from framework.model.outcome import Commit, Outcome, Rollback
@@ -255,7 +255,10 @@ class OrderlyOutcomes:
         portion, index, copy = line.copies[0]
         message = line.as_tried(portion, index)
         try:
+            if marks.rarely("a dead letter fails"):
+                raise BrokerUnreachable("a dead letter that failed")
             await self._brokers.dead_letter(message, self._group, self._reports.words(copy.reason, copy.error))
+            await marks.stretched("a dead letter is durable")
         except FrameworkError as error:
             if line.copies and line.copies[0][0] is portion:
                 marks.sometimes("a dead letter of an orderly queue could not be sent")

@@ -14,7 +14,7 @@ import structlog
 
 from framework import marks
 from framework.core.order_lease import Asking, OrderLease
-from framework.errors import AWAY, FrameworkError, is_said
+from framework.errors import AWAY, BrokerUnreachable, FrameworkError, is_said
 from framework.model.queue import MessageQueue
 from framework.net.task_tree import TaskTree
 from framework.net.wakeup import Wakeup
@@ -75,6 +75,9 @@ class LeaseLoop:
         if not unlock or not lease.may_be_held:
             return
         try:
+            if marks.rarely("an unlock fails"):
+                raise BrokerUnreachable("an unlock that failed")
+            await marks.stretched("a lock is given back")
             await self._brokers.unlock(self._group, self._member, [queue])
         except FrameworkError as error:
             # It runs out by itself, a minute after its last renewal.
@@ -133,7 +136,9 @@ class LeaseLoop:
         done = self._asking[queues[0]]
         held: Collection[MessageQueue] | None = None
         try:
+            await marks.stretched("a lock is asked for")
             held = await self._brokers.lock(self._group, self._member, queues)
+            await marks.stretched("a lock is answered")
         except FrameworkError as error:
             for queue in queues:
                 self._complain(queue, AWAY if is_said(error) else str(error))

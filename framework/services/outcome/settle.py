@@ -110,7 +110,8 @@ class Settler:
         words: LastWords | None = None,
     ) -> None:
         """Have a broker keep a copy of the message, then call `settled`."""
-        backoff = Backoff(limits.SEND_BACK_DELAY_MS, limits.SEND_BACK_DELAY_MAX_MS)
+        first_ms = marks.limit("send-back delay", limits.SEND_BACK_DELAY_MS)
+        backoff = Backoff(first_ms, marks.limit("longest send-back delay", limits.SEND_BACK_DELAY_MAX_MS))
         job = Parked(chunk, index, chunk.messages[index], decision, settled, given_up, backoff, words)
         self._of_window[chunk.window] = self._of_window.get(chunk.window, 0) + 1
         if not marks.safeguard("the copy is durable before the source is settled"):
@@ -136,7 +137,7 @@ class Settler:
 
     def _enqueue(self, job: Parked) -> None:
         self._waiting.append(job)
-        if self._tasks < limits.SETTLERS:
+        if self._tasks < marks.limit("settlers", limits.SETTLERS):
             self._tasks += 1
             self._tree.start(self._settle_waiting(), name=f"settle {self._group}")
 
@@ -154,6 +155,7 @@ class Settler:
         self._sending += 1
         try:
             await self._copy(job)
+            await marks.stretched("a copy is durable")
         except FrameworkError as error:
             self._park(job, error)
             return
@@ -174,6 +176,9 @@ class Settler:
             if job.words is not None:
                 await self._brokers.dead_letter(message, group, job.words)
             else:
+                if marks.rarely("a send-back fails"):
+                    raise BrokerUnreachable("a send-back that failed")
+                await marks.stretched("a message is sent back")
                 await self._brokers.send_back(message, group, delay_level=level, max_retries=self._max_retries)
         except FrameworkError as error:
             if not goes_round(error, job.backoff.failures):
@@ -184,6 +189,7 @@ class Settler:
                 self._round.remove(broker)
                 log.info("send-back recovered", group=group, broker=broker)
             return
+        await marks.stretched("a copy takes the other road")
         taker = await self._brokers.send_again(
             message, group, delay_level=level, max_retries=self._max_retries,
             spares_own=isinstance(refusal, BrokerUnreachable), words=job.words,

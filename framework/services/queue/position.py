@@ -87,6 +87,7 @@ async def find_start(
         if marks.safeguard("a failed query is no reset"):
             raise
         stored = await brokers.max_offset(queue)
+    await marks.stretched("a stored offset is known")
     end = await brokers.max_offset(queue)
     if stored is not None:
         return StartingPoint(_checked(queue, stored), f"stored {stored}", stored, end)

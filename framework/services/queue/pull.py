@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import structlog
 
+from framework import marks
 from framework.core import limits
 from framework.core.chunk import Chunk
 from framework.core.flow_control import FlowLimits
@@ -151,7 +152,7 @@ class PullLoop:
             if type(step) is Pull:
                 if self.progress.is_moved(flow.window):
                     if not await self.progress.start_over(flow.window):
-                        await asyncio.sleep(limits.FLUSH_MS / 1000)
+                        await asyncio.sleep(marks.limit("flush period", limits.FLUSH_MS) / 1000)
                     continue
                 await self._pull(step)
             elif type(step) is Wait:
@@ -259,6 +260,7 @@ class PullLoop:
                 log.info("position kept", **self._where, offset=self.flow.next_offset, reason=start.reason)
                 return
             trouble = "queue not begun"
+            await marks.stretched("a queue is about to begin")
             if not await self.progress.begin(start.offset, start.stored):
                 return
         except FrameworkError as error:

@@ -6,7 +6,9 @@ and their name server are one process, as in the built-in broker: they die toget
 
 from __future__ import annotations
 
-EXPECTED: tuple[str, ...] = (
+from framework.testing.swarm.rare.rare_marks import RARELY, STRETCHED
+
+SOMETIMES: tuple[str, ...] = (
     "a broker was kept that a name server left out",
     "a copy took the other road",
     "a finished chunk waited behind a gap",
@@ -26,6 +28,8 @@ EXPECTED: tuple[str, ...] = (
     "routes were refreshed in time",
 )
 
+EXPECTED: tuple[str, ...] = (*SOMETIMES, *STRETCHED, *RARELY)
+"""Rare marks of which a run draws a few: each must do what it does in some run."""
 ELSEWHERE: dict[str, str] = {
     "a broker answered 0 for a group that it has never seen": "the box never does; tests of the brokers",
     "a connection was told to go away": "the box never says so; tests of the channel do",

@@ -12,16 +12,63 @@ from dataclasses import dataclass
 from framework.testing.sim.streams import Stream
 
 RUNS = 0.6
-SHARE = 0.2
-CHANCES = (0.05, 0.3, 1.0)
+SHARE, SELDOM_SHARE = 0.2, 0.5
+CHANCES, SELDOM_CHANCES = (0.05, 0.3, 1.0), (0.3, 1.0)
 SECONDS = (0.01, 0.1, 1.0, 4.0)
 CALM_SECONDS = 0.05
 """A calm run keeps promises of seconds."""
 
-STRETCHED: dict[str, str] = {}
-"""Moments that last -> what meets there."""
-RARELY: dict[str, str] = {}
-"""Rare ways -> what is done there."""
+STRETCHED: dict[str, str] = {
+    # A queue comes
+    "queues are known": "a division by queues that have changed since",
+    "member lists are known": "a division by members that have come or gone since",
+    "a stored offset is known": "a commit of the previous owner behind it, a reset",
+    "a queue is about to begin": "another member's take of the queue, a reset",
+    "a lock is asked for": "a lease that is over before its answer",
+    "a lock is answered": "a release, a lost connection, the end of the lease",
+    "a heartbeat is due": "a broker that forgets the member",
+    # A queue goes
+    "a queue that is left is confirmed": "the new owner's take before the last record",
+    "a queue that is left is recorded": "a lock that is held on",
+    "a lock is given back": "the new owner's question, the lock's own end",
+    "a group is left": "a division that still counts the member",
+    # Offsets and records
+    "an offset is on its way to be confirmed": "an offset that a reset or a new owner has overtaken",
+    "an offset is confirmed": "a reset, and what ended since",
+    "an offset is moved": "commits of what was handled before a reset",
+    "a one-way commit has its connection": "a release, and the next owner's commits",
+    "ranges are to be written": "a reset, a release",
+    "a store of progress is asked": "another member's take",
+    "a store of progress has answered": "a take that is cancelled and counts all the same",
+    "a file of offsets is to be written": "a crash",
+    "a file of offsets is written": "a crash, and offsets that were noted since",
+    # Copies of failed messages
+    "a message is sent back": "the loss of its queue, the drain limit",
+    "a copy takes the other road": "the loss of its queue, the drain limit",
+    "a copy is durable": "a crash: the copy and the message both are there",
+    "a dead letter is durable": "the end of its lease",
+    # Connections
+    "a route is answered": "a route that has changed since",
+    "a connection is made": "its end",
+}
+"""Moments that last -> what they meet."""
+RARELY: dict[str, str] = {
+    "a flush fails": "the last offset of a queue is not confirmed",
+    "a store of progress fails": "a record is not read, or not written",
+    "a send-back fails": "the copy takes the other road, or waits",
+    "a dead letter fails": "its line waits, and the lease may end meanwhile",
+    "an unlock fails": "the lock runs out by itself",
+    "a file of offsets is not written": "offsets wait for the next save",
+}
+"""Rare ways -> what comes of them."""
+SELDOM = frozenset(
+    {
+        "an offset is moved", "a lock is given back", "an unlock fails", "ranges are to be written",
+        "a dead letter is durable", "a dead letter fails", "a copy takes the other road",
+        "a file of offsets is to be written", "a file of offsets is written", "a file of offsets is not written",
+    }
+)  # fmt: skip
+"""Those that few runs pass by: they are awake more often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +107,8 @@ def draw_marks(chance: Callable[[str], Stream], *, is_calm: bool) -> RareMarks:
     active = []
     for name in (*STRETCHED, *RARELY):
         own = chance(f"mark/{name}")
-        is_awake, often, seconds = own.happens(SHARE), own.pick(CHANCES), own.pick(SECONDS)
+        share, chances = (SELDOM_SHARE, SELDOM_CHANCES) if name in SELDOM else (SHARE, CHANCES)
+        is_awake, often, seconds = own.happens(share), own.pick(chances), own.pick(SECONDS)
         if is_awake and not (is_calm and name in RARELY):
             active.append(Active(name, often, CALM_SECONDS if is_calm else seconds))
     return RareMarks(tuple(active))

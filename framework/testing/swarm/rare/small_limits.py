@@ -39,6 +39,12 @@ def _each(name: str, *values: Value) -> tuple[Choice, ...]:
     return tuple({name: value} for value in values)
 
 
+_HEARTBEATS = {
+    "heartbeat period": 3_000,
+    "silence of a member": 12.0,
+    "scan for silent members": 1.0,
+    "roll kept": 5_000,
+}
 LIMITS: tuple[Small, ...] = (
     # Settings
     Small("window", "group", _each("cache_count", 2, 5, 10, 20)),
@@ -54,6 +60,39 @@ LIMITS: tuple[Small, ...] = (
     Small("broker's pull", "broker", _each("pull_count_max", 1, 3)),
     Small("broker's bytes", "broker", _each("pull_bytes_max", 300, 1_000)),
     Small("waiting pulls", "broker", _each("waiting_pulls_max", 2), in_calm=False),
+    Small("writes of a group", "code", ({"writes of a group": 2, "rows of a step": 1}, {"writes of a group": 5})),
+    # The code's
+    Small("flush", "code", _each("flush period", 100, 300)),
+    Small("told again", "code", _each("offsets told again", 2_000, 5_000)),
+    Small("record bytes", "code", _each("record bytes", 190, 230)),
+    Small("small ranges", "code", _each("small ranges", 1, 4)),
+    Small("record refresh", "code", _each("record refresh", 2_000)),
+    Small("handover", "code", _each("handover wait", 300), in_calm=False),
+    Small("take again", "code", _each("take again", 500, 1_500)),
+    Small("rounds", "code", ({"rebalance period": 2_000, "member check": 500}, {"member check": 1_500})),
+    # Brokers must not forget a member between two of its heartbeats, nor members what a broker listed before one came.
+    Small("heartbeats", "code", (_HEARTBEATS,)),
+    Small(
+        "send-backs",
+        "code",
+        (
+            {"send-back delay": 300, "longest send-back delay": 1_000},
+            {"send-back delay": 30_000, "longest send-back delay": 100_000},
+            {"settlers": 1},
+        ),
+    ),
+    # A member trusts a lock for less than half of the broker's time, as it does with the usual ones.
+    Small(
+        "leases",
+        "code",
+        ({"lease trust": 5_400, "lease renewal": 2_000, "lease retry": 300, "lock life": 12_000},),
+    ),
+    Small("turn", "code", _each("turn", 5, 100)),
+    Small("long poll", "code", _each("long poll", 700, 2_000)),
+    Small("pull bytes", "code", _each("pull bytes", 300, 1_000)),
+    Small("asked for alone", "code", _each("records asked for alone", 1, 3)),
+    Small("routes", "code", ({"route period": 1.0, "least route period": 0.3}, {"route period": 5.0})),
+    Small("standstill", "code", _each("standstill", 8_000)),
 )
 
 
