@@ -100,18 +100,13 @@ def mutate(count: int, base: int, jobs: int, *, rooms: Iterable[str] = (), tell:
 
 
 def _measured(mutants: Sequence[Mutant], first_seed: int, jobs: int, tell: TextIO) -> Trial:
-    """What holds without a mutant: the seeds, and the tests of the rooms that are drawn."""
+    """What holds without a mutant: the seeds at once, the tests of each folder when something comes so far."""
     seeds = SeedBaseline(first_seed)
     seeds.measure()
     if seeds.failing:
         tell.write(f"mutate: left out, for they fail without a mutant: seeds {', '.join(map(str, seeds.failing))}\n")
     folders = dict.fromkeys(folder for mutant in mutants for folder in room_of(mutant.file).tests)
-    tests = {folder: TestBaseline(folder) for folder in folders}
-    for name, baseline in tests.items():
-        tell.write(f"mutate: {name} without a mutant\n")
-        tell.flush()
-        baseline.measure(jobs)
-        tell.writelines(f"mutate: left out, for it fails without a mutant: {test}\n" for test in baseline.failing)
+    tests = {folder: TestBaseline(folder, jobs, tell.write) for folder in folders}
     return Trial(seeds, tests)
 
 

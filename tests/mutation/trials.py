@@ -15,7 +15,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -62,6 +63,10 @@ def content_hash(*folders: str) -> str:
             if "tests/mutation" not in path.as_posix():
                 made.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
     return made.hexdigest()
+
+
+MEASURING = threading.Lock()
+"""One folder at a time: it takes all processors as it is."""
 
 
 class SeedBaseline:
@@ -124,18 +129,26 @@ class TestBaseline:
 
     __test__ = False
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, jobs: int = 1, tell: Callable[[str], object] = str) -> None:
         self.folder = folder
         self._path = OUT / f"tests-{folder.replace('/', '-')}-{content_hash('framework', 'plugins', folder)}.json"
+        self._jobs, self._tell = jobs, tell
         self.failing: list[str] = []
-        self._lines: dict[str, dict[str, list[str]]] = {}
+        self._lines: dict[str, dict[str, list[str]]] | None = None
 
-    def measure(self, jobs: int) -> None:
-        if not self._path.exists():
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._path.write_text(json.dumps(self._measured(jobs)), encoding="utf-8")
-        said = json.loads(self._path.read_text(encoding="utf-8"))
-        self.failing, self._lines = said["failing"], said["lines"]
+    def measure(self) -> None:
+        """Once, when a mutant first needs it: many are found before they come to a folder further out."""
+        with MEASURING:
+            if self._lines is not None:
+                return
+            if not self._path.exists():
+                self._tell(f"mutate: {self.folder} without a mutant\n")
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                self._path.write_text(json.dumps(self._measured(self._jobs)), encoding="utf-8")
+            said = json.loads(self._path.read_text(encoding="utf-8"))
+            self.failing, self._lines = said["failing"], said["lines"]
+            for test in self.failing:
+                self._tell(f"mutate: left out, for it fails without a mutant: {test}\n")
 
     def _measured(self, jobs: int) -> dict[str, object]:
         import coverage
@@ -163,6 +176,7 @@ class TestBaseline:
 
     def running(self, mutant: Mutant) -> set[str]:
         """The tests that run the mutant's line in their own process."""
+        assert self._lines is not None
         there = self._lines.get(mutant.file, {})
         return {test for line in range(mutant.lines[0], mutant.lines[1] + 1) for test in there.get(str(line), ())}
 
@@ -170,6 +184,7 @@ class TestBaseline:
         """What to run, one after another until something fails."""
         if mutant.lines == (0, 0):
             return [[self.folder]] if is_mirror else []
+        self.measure()
         ran = self.running(mutant)
         stem = Path(mutant.file).stem
         direct = sorted(ran - set(self.failing), key=lambda test: (stem not in test, test))
