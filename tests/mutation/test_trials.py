@@ -70,6 +70,27 @@ def test_seeds_find_a_mistake_that_they_run(put_out: Path) -> None:
 
 
 @pytest.mark.timeout(600)
+def test_what_a_seed_breaks_with_or_never_ends_is_found(put_out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And one that changes nothing survives every seed, each with its own limit of processor time."""
+    file = "framework/core/queue_flow.py"
+    source = (ROOT / file).read_bytes()
+    at = source.index(b"class QueueFlow")
+    seeds = SeedBaseline(1000, 2)
+    seeds.measure()
+
+    def found(new: bytes) -> str:
+        return Trial(seeds, dict.fromkeys(("tests/core", "tests/services", "tests/scenarios"), OneFolder([]))).run(
+            Mutant(file, "", "flag turned", 1, (0, 0), at, at, new, "", "")
+        ).detail  # fmt: skip
+
+    assert "" == found(b"# A word.\n")
+    assert "seed 1000: the run broke: ZeroDivisionError: division by zero" == found(b"1 / 0\n")
+    monkeypatch.setattr(trials, "CPU_MORE_S", 1)
+    monkeypatch.setattr(trials, "CPU_FACTOR", 1)
+    assert "seed 1000: it never ends" == found(b"while True: ...\n")
+
+
+@pytest.mark.timeout(600)
 def test_a_mistake_that_no_seed_runs_goes_to_the_tests(put_out: Path) -> None:
     seeds = SeedBaseline(1000, 1)
     seeds.measure()
@@ -90,7 +111,7 @@ class OneFolder(TestBaseline):
         self._tests = tests
 
     def rounds(self, mutant: Mutant, *, is_mirror: bool) -> list[list[str]]:
-        return [self._tests] if is_mirror else []
+        return [self._tests] if is_mirror and self._tests else []
 
 
 class NoSeeds(SeedBaseline):
