@@ -91,7 +91,15 @@ class Orderly:
         if desk.running:
             desk.is_left = True
         else:
-            del self._desks[queue]
+            self._close(desk)
+
+    def _close(self, desk: Desk) -> None:
+        """Nothing of the queue runs here any more; in a group without queues no timer is left."""
+        self._desks.pop(desk.pull.queue, None)
+        if not self._desks:
+            self._alarms.stop()
+            self._pulse.stop()
+            self._watch.stop()
 
     # As the crew of its queues
 
@@ -271,7 +279,7 @@ class Orderly:
         desk = lane.desk
         if desk.is_left:
             if not desk.running:
-                self._desks.pop(desk.pull.queue, None)
+                self._close(desk)
             return
         now_ms = self._clock.monotonic_ms()
         if desk.pull.flow.state is QueueState.RETIRING:

@@ -61,6 +61,12 @@ class Alarms:
         if waiting:
             self._set()
 
+    def stop(self) -> None:
+        """No lane is left that waits for anything."""
+        self._waiting.clear()
+        _cancel(self._timer)
+        self._timer = None
+
 
 class Pulse:
     """Notices that the process stood still. Its timer is there while there are queues."""
@@ -75,6 +81,11 @@ class Pulse:
     def start(self) -> None:
         if self._timer is None:
             self._beat()
+
+    def stop(self) -> None:
+        """There are no queues any more."""
+        _cancel(self._timer)
+        self._timer = None
 
     def look_around(self, now_ms: int) -> int:
         """Until when nothing may start, because the process stood still until just now."""
@@ -110,6 +121,11 @@ class StuckWatch:
         """The lane's first message is started for the first time."""
         lane.line.since_ms = now_ms
         self._set(now_ms + self._stuck_after_ms)
+
+    def stop(self) -> None:
+        """No lane is left."""
+        _cancel(self._timer)
+        self._timer = None
 
     def _set(self, at_ms: int) -> None:
         """One timer a group. It is there while anything runs, and looks when the oldest could be over the limit."""
@@ -166,3 +182,8 @@ def why_blocked(desk: Desk) -> str | None:
         return blocked[0].blocked_because
     oldest = min(blocked, key=lambda line: line.since_ms or 0)
     return f"{len(blocked)} of {len(desk.lanes)} keys blocked, {oldest.key!r} the longest: {oldest.blocked_because}"
+
+
+def _cancel(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()
