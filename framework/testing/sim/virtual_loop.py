@@ -20,7 +20,7 @@ import contextvars
 import hashlib
 import heapq
 import threading
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from struct import Struct
 from typing import Any, Literal, NoReturn, TypeAlias, TypeVar
 
@@ -62,6 +62,9 @@ class VirtualLoop(NumberingLoop):
         """What asyncio would only have logged: exceptions in callbacks, and of tasks that nobody awaited."""
         self.step_log: list[tuple[float, str]] | None = None
         """Put a list here to see each step; for hunting what differs between two runs."""
+        self.on_second: Callable[[], None] | None = None
+        """Called between two steps whenever a virtual second has passed: for looking on, without a step of its own."""
+        self._next_second = 1.0
         self._ready: list[Step] = []
         self._heap: list[tuple[float, int, Step]] = []
         self.is_over = False
@@ -175,12 +178,26 @@ class VirtualLoop(NumberingLoop):
             if self.step_log is not None:
                 self.step_log.append((self.now, step.name))
             if len(trace) > _TRACE_CHUNK:
-                self._hash.update(trace)
-                trace.clear()
-                if self.steps > self.steps_max:
-                    raise Runaway(f"seed {self.seed}: {self.steps} steps by {self.now:.3f}s; something spins")
+                self._hash_away()
+            if self.now >= self._next_second:
+                self._second()
             self.now += STEP_COST_MIN + _STEP_COST_RANGE * draw()
             step.run()
+
+    def _hash_away(self) -> None:
+        self._hash.update(self._trace)
+        self._trace.clear()
+        if self.steps > self.steps_max:
+            raise Runaway(f"seed {self.seed}: {self.steps} steps by {self.now:.3f}s; something spins")
+
+    def _second(self) -> None:
+        self._next_second = int(self.now) + 1.0
+        if self.on_second is not None:
+            self.on_second()
+
+    def timers(self) -> Iterator[Step]:
+        """What is to run later and was not cancelled, in no order."""
+        return (step for _, _, step in self._heap if not step.is_cancelled)
 
     def _pick(self) -> int:
         """The index of the step to run next: of the drawn owner, the one that has waited longest."""

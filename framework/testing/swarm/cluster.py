@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from framework import marks
 from framework.broker.server import Broker
 from framework.broker.settings import BrokerSettings
+from framework.broker.store.offsets import OffsetKey
 from framework.client.producer import Producer
 from framework.declare import Consumer
 from framework.errors import ConfigurationError, FrameworkError
@@ -36,6 +37,7 @@ from framework.testing.swarm.handling import handlers
 from framework.testing.swarm.history import Strange, place_of
 from framework.testing.swarm.rare.bends import RunBends, small_broker, small_settings
 from framework.testing.swarm.recorder import Recorder, hear_logs
+from framework.testing.swarm.watching.watch import Watch
 from framework.testing.swarm.wiretap import Wiretap
 from framework.testing.swarm.workload import DELAYS_MS, Workload
 
@@ -98,6 +100,8 @@ class Cluster:
         self.on_app: Callable[[App], None] = _leave_alone
         """Told of each application before it runs."""
         self.producing: Producer | None = None
+        self.watch = Watch(self)
+        self.wiretap.on_commit = self._answered
         self.is_healed = False
         """The fault phase is over; handlers behave from here on."""
         self.recorder.name_of = lambda peer: self.network.callers.get(peer, peer)
@@ -184,6 +188,7 @@ class Cluster:
         self.recorder.watch(machine.broker)
         machine.task = self.loop.spawn(node, machine.broker.start(), name=f"{node.name} start")
         await machine.task
+        self.watch.broker_began(machine)
 
     def start_app(self, machine: Machine) -> None:
         node = self._begin(machine)
@@ -214,6 +219,7 @@ class Cluster:
         except Exception as error:  # noqa: BLE001  # border: the process's
             self.recorder.unexpected(node.name, f"ended by {error!r}")
         else:
+            self.watch.left(node)
             self.recorder.life(node.name, "left")
         self.loop.kill(node, silently=False)
         machine.disk.crash()  # what it had locked is free
@@ -239,6 +245,7 @@ class Cluster:
     def crash(self, machine: Machine) -> None:
         """SIGKILL: no step more. The system closes its connections; its disk keeps what was committed."""
         assert machine.node is not None, f"{machine!r} was never started"
+        self.watch.broker_ended(machine)
         self.loop.kill(machine.node, silently=False)
         machine.disk.crash()
         self.recorder.life(machine.node.name, "crashed")
@@ -246,6 +253,7 @@ class Cluster:
     def power_cut(self, machine: Machine) -> None:
         """The machine is gone without a word; its disk keeps what was synced."""
         assert machine.node is not None, f"{machine!r} was never started"
+        self.watch.broker_ended(machine)
         self.loop.kill(machine.node, silently=True)
         self.network.power_off(machine.host)
         machine.disk.power_cut()
@@ -326,6 +334,10 @@ class Cluster:
         broker = self.broker.broker
         return broker_view.stored_offset(broker, group, queue) if self.broker.is_alive and broker is not None else None
 
+    def _answered(self, port: int, group: str, topic: str, number: int, offset: int) -> None:
+        if self.broker.broker is not None:
+            self.watch.promises.answered(self.broker.broker, port, OffsetKey(group, topic, number), offset)
+
     # -- sending
 
     async def send(self, count: int, *, topic: str | None = None, period_s: float = 0.0) -> int:
@@ -377,6 +389,7 @@ class Cluster:
                 raise Violation("progress", f"not drained {seconds:g}s after healing: {'; '.join(left)}", self.loop.now)
             await asyncio.sleep(0.25)
         self.history.is_drained = True
+        self.watch.rest()
 
     async def settle(self, seconds: float) -> None:
         """Let every group come to rest, for so long at most; then note who owns what."""
@@ -395,6 +408,7 @@ class Cluster:
 
     async def leave_all(self) -> None:
         """End every application in order, one after the other."""
+        self.watch.unrest()
         for machine in self.apps:
             if machine.is_steady and machine.task is not None:
                 self.leave(machine)

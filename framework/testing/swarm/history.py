@@ -7,7 +7,7 @@ committed to brokers. No code under test reads them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -278,6 +278,27 @@ class Said(Fact):
     level: str
     event: str
     fields: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten(Fact):
+    """A broker that was started again lacks something that the one before had stored."""
+
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Held(Fact):
+    """How much a process holds in each of its tables (`Class.attribute`), while nothing is owed."""
+
+    sizes: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftBehind(Fact):
+    """Tasks, timers and connections that still live in a process whose main function has ended."""
+
+    what: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

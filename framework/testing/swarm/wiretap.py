@@ -29,6 +29,8 @@ _RECORD_HEAD = 88
 """Of a stored message, as far as its body's length; behind that come the body, and the length of its topic."""
 
 OnCopy = Callable[[str, str], None]
+OnCommit = Callable[[int, str, str, int, int], None]
+"""Told the broker's port, group, topic, number of the queue and offset."""
 
 
 class Wiretap:
@@ -38,6 +40,9 @@ class Wiretap:
         self.strange: list[tuple[float, str, str]] = []
         """(when, who, what) of answers that nobody was waiting for."""
         self.stolen = 0
+        self.on_commit: OnCommit = lambda port, group, topic, number, offset: None
+        """Told of each commit that was answered with yes."""
+        self._commits: dict[tuple[int, int], tuple[int, str, str, int, int]] = {}
         self._on_copy = on_copy
         self._asked: dict[tuple[int, int], int] = {}
         """(asking end, number) -> code of the request; removed by its answer."""
@@ -109,6 +114,11 @@ class Wiretap:
         if int(code[1]) == RequestCode.CONSUMER_SEND_MSG_BACK:
             fields = frame.decode(whole).fields
             self._copies[transport.trace_number, opaque] = fields["group"], fields["originMsgId"]
+        elif int(code[1]) == RequestCode.UPDATE_CONSUMER_OFFSET:
+            fields = frame.decode(whole).fields
+            port = transport.get_extra_info("peername")[1]
+            place = fields["consumerGroup"], fields["topic"], int(fields["queueId"]), int(fields["commitOffset"])
+            self._commits[transport.trace_number, opaque] = (port, *place)
         elif int(code[1]) == RequestCode.SEND_MESSAGE_V2 and b'"%RETRY%' in header:
             self._look_for_burial(transport, opaque, whole)
         return True
@@ -130,6 +140,9 @@ class Wiretap:
                 what = f"an answer with code {answer} to request {opaque}, which was answered before or never asked"
                 self.strange.append((transport.loop.now, transport.node.name, what))
             return True
+        commit = self._commits.pop(key, None)
+        if commit is not None and answer == 0:
+            self.on_commit(*commit)
         copy = self._copies.pop(key, None)
         if copy is not None and answer == 0 and is_true:
             self._on_copy(*copy)

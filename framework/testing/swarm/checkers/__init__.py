@@ -24,8 +24,10 @@ from framework.testing.swarm.checkers.little_moves import little_moves
 from framework.testing.swarm.checkers.no_more_than_asked import no_more_than_asked
 from framework.testing.swarm.checkers.no_silent_drop import no_silent_drop
 from framework.testing.swarm.checkers.no_storm import no_storm
+from framework.testing.swarm.checkers.nothing_left_behind import nothing_left_behind
 from framework.testing.swarm.checkers.nothing_lost import nothing_lost
 from framework.testing.swarm.checkers.nothing_pauses import nothing_pauses
+from framework.testing.swarm.checkers.nothing_piles_up import nothing_piles_up
 from framework.testing.swarm.checkers.nothing_unexpected import nothing_unexpected
 from framework.testing.swarm.checkers.offsets_forward import offsets_forward
 from framework.testing.swarm.checkers.one_answer_a_request import one_answer_a_request
@@ -42,6 +44,7 @@ from framework.testing.swarm.checkers.retries_come import retries_come
 from framework.testing.swarm.checkers.retries_wait import retries_wait
 from framework.testing.swarm.checkers.saved_offsets_hold import saved_offsets_hold
 from framework.testing.swarm.checkers.skips_by_rule import skips_by_rule
+from framework.testing.swarm.checkers.stored_outlives import stored_outlives
 from framework.testing.swarm.checkers.views_may_differ import views_may_differ
 from framework.testing.swarm.checkers.who_is_heard_counts import who_is_heard_counts
 from framework.testing.swarm.history import History
@@ -83,6 +86,9 @@ ALL: tuple[Checker, ...] = (
     skips_by_rule,
     only_who_is_named,
     a_topic_that_is_left_rests,
+    stored_outlives,
+    nothing_left_behind,
+    nothing_piles_up,
 )
 
 __all__ = [
@@ -105,8 +111,10 @@ __all__ = [
     "no_more_than_asked",
     "no_silent_drop",
     "no_storm",
+    "nothing_left_behind",
     "nothing_lost",
     "nothing_pauses",
+    "nothing_piles_up",
     "nothing_unexpected",
     "offsets_forward",
     "one_answer_a_request",
@@ -119,6 +127,7 @@ __all__ = [
     "retries_wait",
     "saved_offsets_hold",
     "skips_by_rule",
+    "stored_outlives",
     "views_may_differ",
     "what_was_kept_is_not_repeated",
     "who_is_heard_counts",
