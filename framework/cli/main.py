@@ -32,6 +32,7 @@ COMMANDS = {
     "groups": "list the groups of a cluster, or show one: members, queues, what is wrong",
     "lag": "show how far groups are behind, in messages and in time",
     "tail": "show messages of a topic",
+    "reset": "set where a group goes on; shows what comes again first, and asks",
 }
 
 _DESCRIPTION = "Consume Apache RocketMQ in Python.\n\ncommands:\n" + "\n".join(

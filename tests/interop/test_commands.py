@@ -59,3 +59,27 @@ def test_a_java_members_queues_lag_and_subscription_are_shown(
     assert {None} == {row["owner"] for row in behind}
     assert ExitCode.FAILED == main.run(["lag", group, "--fail-above", "3", *where])
     capsys.readouterr()
+
+
+def test_a_reset_reaches_a_java_member_that_is_online(
+    place: Place, java: JavaPeer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = place.new_topic()
+    group = f"members-of-{topic}"
+    where = ("--name-server", place.name_server)
+    java.fill(place.name_server, topic, 40, batch=1)
+    member = java.consume(place.name_server, group, topic)
+    member.received(40)
+
+    def stored() -> int:
+        rows = rows_of(capsys, "lag", group, "--json", *where)
+        return sum(row["offset"] or 0 for row in rows if row["topic"] == topic)
+
+    wait_until(lambda: stored() == 40, "java stores its offsets", 30)
+    planned = rows_of(capsys, "reset", group, topic, "--to", "earliest", "--dry-run", "--json", *where)
+    assert (40, 0) == tuple(sum(row[name] for row in planned) for name in ("again", "passed_over"))
+    assert 40 == stored()
+
+    rows_of(capsys, "reset", group, topic, "--to", "earliest", "--yes", "--json", *where)
+    member.received(40)  # what is there is given out once more
+    member.leave()

@@ -191,6 +191,13 @@ class BrokerRuntimeRequest:
 
 
 @header
+class BrokerConfigRequest:
+    """Answered with the broker's settings as `name=value` lines."""
+
+    CODE: ClassVar = RequestCode.GET_BROKER_CONFIG
+
+
+@header
 class BrokerConfigAnswer:
     version: str
 

@@ -1,0 +1,71 @@
+"""Where a group goes on: a plan first, then carried out and looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from framework.admin import resets
+from framework.admin.cluster import Admin
+from framework.admin.moments import Moment
+from framework.errors import ConfigurationError
+from framework.model.queue import MessageQueue
+from framework.reading import Reader, ReaderSettings
+from tests.reading.threads import ThreadBox, texts
+
+
+@pytest.fixture
+def reader(box: ThreadBox) -> Iterator[Reader]:
+    with Reader(ReaderSettings((box.address,))) as reader:
+        yield reader
+
+
+def test_a_plan_says_what_comes_again_and_what_is_passed_over(
+    box: ThreadBox, admin: Admin, topic: str, reader: Reader
+) -> None:
+    queues = [MessageQueue(topic, "broker-a", number) for number in range(3)]
+    for queue in queues:
+        box.send(topic, texts(topic, 10), queue=queue.number, broker="broker-a")
+    reader.commit(f"g-{topic}", queues[0], 7)
+    reader.commit(f"g-{topic}", queues[1], 2)
+
+    planned = resets.plan(admin, f"g-{topic}", topic, Moment("offset", 4))
+
+    rows = {each.queue.number: (each.before, each.after, each.again, each.passed_over) for each in planned}
+    assert {0: (7, 4, 3, 0), 1: (2, 4, 0, 2), 2: (None, 4, None, None)} == {n: rows[n] for n in range(3)}
+    assert 7 == reader.committed(f"g-{topic}", queues[0]), "a plan changes nothing"
+
+
+@pytest.mark.parametrize("is_kept_by_broker", [True, False])
+def test_it_is_carried_out_by_brokers_of_either_kind(
+    box: ThreadBox, admin: Admin, topic: str, reader: Reader, is_kept_by_broker: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = MessageQueue(topic, "broker-a", 0)
+    box.send(topic, texts(topic, 10), queue=0, broker="broker-a")
+    reader.commit(f"g-{topic}", queue, 9)
+    if not is_kept_by_broker:  # as of one before 5.2
+        monkeypatch.setattr(resets, "BY_BROKER", "noSuchSetting")
+
+    assert [] == resets.apply(admin, f"g-{topic}", resets.plan(admin, f"g-{topic}", topic, Moment("earliest")))
+
+    assert 0 == reader.committed(f"g-{topic}", queue)
+
+
+def test_what_a_broker_refuses_is_answered_with_its_reason(
+    box: ThreadBox, admin: Admin, topic: str, reader: Reader
+) -> None:
+    queue = MessageQueue(topic, "broker-a", 0)
+    box.send(topic, texts(topic, 3), queue=0, broker="broker-a")
+    reader.commit(f"g-{topic}", queue, 1)
+
+    ((failed, reason),) = resets.apply(admin, f"g-{topic}", [resets.QueueReset(queue, 1, 50)])
+
+    assert queue == failed.queue
+    assert "not in consume queue range" in reason
+    assert 1 == reader.committed(f"g-{topic}", queue)
+
+
+def test_a_group_that_nobody_knows_is_not_reset(box: ThreadBox, admin: Admin, topic: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"no broker knows a group 'g-{topic}'"):
+        resets.plan(admin, f"g-{topic}", "", Moment("earliest"))
