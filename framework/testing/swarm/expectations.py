@@ -61,9 +61,12 @@ def describe(
     history.by_hand = {load.name for load in loads if load.by_hand}
     history.threaded = {load.name for load in loads if not load.is_async}
     history.keeping = {
-        load.name for load in loads if load.progress != "none" and not (load.orderly or load.broadcasting)
+        load.name
+        for load in loads
+        if load.progress not in {"none", "local"} and not (load.orderly or load.broadcasting)
     }
-    history.announcing = {load.name for load in loads if load.progress not in {"none", "auto"}}
+    history.keeping_local = {load.name for load in loads if load.progress == "local"}
+    history.announcing = {load.name for load in loads if load.progress not in {"none", "auto", "local"}}
     history.uneven = {load.name for load in loads if load.allocation in UNEVEN}
     history.broadcasting = {load.name for load in loads if load.broadcasting}
     history.skips = {

@@ -359,6 +359,8 @@ class History:
     """Those whose handlers have a limit; what took too long comes back by the first delay, whichever try it was."""
     keeping: set[str] = field(default_factory=set)
     """The groups of which what has ended above a gap that lasts outlives its owner."""
+    keeping_local: set[str] = field(default_factory=set)
+    """Those whose members keep it on their own disks, for themselves alone."""
     announcing: set[str] = field(default_factory=set)
     """Those whose members say when they are done with a queue."""
     max_retries: int = 16

@@ -47,3 +47,10 @@ def test_a_lower_one_after_a_higher_is_wrong_in_order_only() -> None:
     assert [] == broken(*facts)
     assert 1 == len(broken(*facts, orderly=True))
     assert 1 == len(broken(taken(), started(4), taken(), started(3))), "one process never goes back"
+
+
+def test_what_is_kept_on_a_member_s_own_disk_is_that_machine_s_own() -> None:
+    history = History(0, facts=[taken(), started(3), taken(B), started(3, B)], keeping_local={"billing"})
+    assert [] == list(epochs_fence(history))
+    history.facts += [taken(), started(3)]
+    assert 1 == len(list(epochs_fence(history)))

@@ -97,8 +97,8 @@ def test_other_groups_have_no_order() -> None:
     assert [] == broken(started(9), started(3), orderly=False)
 
 
-def broken_in_batches(*facts: Fact) -> list[str]:
-    history = History(0, facts=list(facts), groups=["inventory"], orderly={"inventory": 1}, batched={"inventory"})
+def broken_in_batches(*facts: Fact, keys: int = 1) -> list[str]:
+    history = History(0, facts=list(facts), groups=["inventory"], orderly={"inventory": keys}, batched={"inventory"})
     return [str(violation) for violation in order_kept(history)]
 
 
@@ -108,6 +108,11 @@ def test_messages_of_a_batch_start_together_and_the_next_behind_them() -> None:
     assert [] == broken_in_batches(taken(5), *batch, started(7), started(8))
     assert "6 was next in its batch" in "".join(broken_in_batches(taken(5), started(5), started(7)))
     assert "while 5 was at work" in "".join(broken(taken(5), started(5), started(6)))
+
+
+def test_a_batch_of_a_key_holds_the_next_of_that_key() -> None:
+    assert [] == broken_in_batches(taken(5), started(5), started(7), started(6), started(8), keys=2)
+    assert "7 was next in its batch" in "".join(broken_in_batches(taken(5), started(5), started(9), keys=2))
 
 
 def test_what_failed_in_a_batch_comes_again_with_all_behind_it() -> None:

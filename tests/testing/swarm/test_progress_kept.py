@@ -104,3 +104,16 @@ def test_a_record_of_a_topic_s_former_life_says_nothing_of_the_message_that_is_t
 
     assert [] == list(what_was_kept_is_not_repeated(history(*facts, started(2, 21.0, life="'"))))
     assert 1 == len(list(what_was_kept_is_not_repeated(history(*facts, started(2, 21.0)))))
+
+
+def test_another_machine_does_not_know_what_is_kept_on_a_member_s_own_disk() -> None:
+    record = kept(3.0, 0, (1, 2))
+    other = (Asked(4.0, "b.1", "billing", str(QUEUE)), Acquired(4.5, "b.1", "billing", str(QUEUE), 0))
+    repeat = Started(5.0, "b.1", "billing", "m1", QUEUE, 1, 1)
+    same = (Asked(6.0, "a.2", "billing", str(QUEUE)), Acquired(6.5, "a.2", "billing", str(QUEUE), 0))
+    told = history(taken(0.0), started(1, 1.0), finished(1, 1.5), record, *other, repeat)
+    assert 1 == len(list(what_was_kept_is_not_repeated(told)))
+    told.keeping_local = {"billing"}
+    assert [] == list(what_was_kept_is_not_repeated(told))
+    told.facts += [*same, Started(7.0, "a.2", "billing", "m1", QUEUE, 1, 1)]
+    assert 1 == len(list(what_was_kept_is_not_repeated(told)))

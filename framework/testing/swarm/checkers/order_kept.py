@@ -108,9 +108,9 @@ def _started(fact: Started, mine: _Held | None, history: History) -> Iterator[Vi
         return
     last = mine.running[-1] if mine.running else None
     if last is not None and fact.group in history.batched and fact.at == last.at and fact.offset > last.offset:
-        expected = last.offset + 1
+        expected = last.offset + mine.step
         while expected in mine.given_up:
-            expected += 1
+            expected += mine.step
         if fact.offset != expected:
             yield Violation(NAME, f"{what}; {expected} was next in its batch", fact.at)
         mine.running.append(fact)

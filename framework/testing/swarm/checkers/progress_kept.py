@@ -20,6 +20,7 @@ from framework.testing.swarm.history import (
     Skipped,
     Started,
     ThrownAway,
+    machine_of,
 )
 
 Key = tuple[str, str]
@@ -88,20 +89,20 @@ def what_was_kept_is_not_repeated(history: History) -> Iterator[Violation]:
     life: another message at that offset is no repeat.
     """
     ended: dict[tuple[str, MessageQueue, int], str] = {}
-    kept: dict[Key, Kept] = {}
+    kept: dict[tuple[str, str, str], Kept] = {}
     asked: dict[tuple[str, str, str], Kept | None] = {}
     owned: dict[tuple[str, str, str], Kept | None] = {}
     for fact in history.facts:
         match fact:
             case Kept():
-                before = kept.get((fact.group, fact.queue))
+                before = kept.get(_place(fact, history))
                 if before is None or fact.epoch >= before.epoch:
-                    kept[fact.group, fact.queue] = fact
+                    kept[_place(fact, history)] = fact
             case Asked():
-                asked[fact.who, fact.group, fact.queue] = kept.get((fact.group, fact.queue))
+                asked[fact.who, fact.group, fact.queue] = kept.get(_place(fact, history))
             case ThrownAway():
                 asked.pop((fact.who, fact.group, fact.queue), None)
-                kept.pop((fact.group, fact.queue), None)
+                kept.pop(_place(fact, history), None)
             case Acquired():
                 key = (fact.who, fact.group, fact.queue)
                 owned[key] = asked.pop(key, None)
@@ -123,6 +124,11 @@ def what_was_kept_is_not_repeated(history: History) -> Iterator[Violation]:
                     )
             case _:
                 pass
+
+
+def _place(fact: Kept | Asked | ThrownAway, history: History) -> tuple[str, str, str]:
+    """Where a queue's record lies: in one place for the whole group, or on each member's own disk."""
+    return fact.group, fact.queue, machine_of(fact.who) if fact.group in history.keeping_local else ""
 
 
 def _covers(ranges: tuple[tuple[int, int], ...], offset: int) -> bool:

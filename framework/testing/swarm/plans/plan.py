@@ -111,7 +111,7 @@ def draw(
     workload = dressed(workload, chosen_ways, lambda way: Stream(f"{seed}/ways/{way}"), most=ways_most)
     if is_narrow:
         workload = _narrowed(workload, chance)
-    needed = [kind.needs for kind in chosen_kinds if kind.needs and not (calm and ways is None)]
+    needed = [kind.needs for kind in chosen_kinds if kind.needs and not (calm and kinds is None)]
     workload = dressed(workload, needed, lambda way: Stream(f"{seed}/ways/{way}"))
     workload = made_rare(workload, lambda name: Stream(f"{seed}/rare/{name}"), is_calm=calm)
     if calm:

@@ -257,6 +257,7 @@ WAYS: dict[str, Way] = {
     "broadcasting": Way(_broadcasting, lambda workload, load: load.broadcasting, FILES),
     "progress-none": _progress("none", is_everybodys=False),
     "progress-auto": _progress("auto", is_everybodys=False),
+    "progress-local": _progress("local", is_everybodys=False),
     "progress-broker": _progress("broker", is_everybodys=True),
     "progress-topic": _progress("topic", is_everybodys=True),
     "explicit-ack": Way(first(explicit_ack=True), lambda workload, load: load.explicit_ack),
