@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,9 @@ import pytest
 from framework import marks
 from framework.cli.main import run
 from framework.testing.swarm.cluster import Cluster
+from framework.testing.swarm.failures.plan_text import written
+from framework.testing.swarm.plans.plan import draw
+from framework.testing.swarm.simulation import play
 
 
 def test_a_run_that_holds_ends_with_its_trace(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -67,15 +71,19 @@ def test_a_page_that_cannot_be_written_is_said_before_the_run(capsys: pytest.Cap
     assert "--html '/nowhere/run.html': No such file or directory" in said.err
 
 
-def test_a_broken_promise_is_exit_1_and_one_line_repeats_it(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def first_gap_is_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mistake that most seeds find, with few messages and no fault at all."""
     made = Cluster.__init__
 
     def mutated(self: Cluster, seed: int = 0, **options: object) -> None:
         made(self, seed, **{**options, "mutants": ("commits stop at the first gap",)})  # type: ignore[arg-type]
 
     monkeypatch.setattr(Cluster, "__init__", mutated)
+
+
+@pytest.mark.usefixtures("first_gap_is_passed")
+def test_a_broken_promise_is_exit_1_and_one_line_repeats_it(capsys: pytest.CaptureFixture[str]) -> None:
     seeds = (seed for seed in range(5, 60) if run(["simulate", "--seed", str(seed), "--for", "20s", "--apps", "3"]))
     seed = next(seeds)
 
@@ -84,3 +92,77 @@ def test_a_broken_promise_is_exit_1_and_one_line_repeats_it(
     assert f"framework-app simulate --seed {seed} --for 20s --apps 3" in lines
     assert any("BROKEN" in line for line in lines)
     assert marks.safeguard("commits stop at the first gap")
+
+
+def failing_plan() -> str:
+    """One that fails with the mistake."""
+    for seed in range(5, 60):
+        plan = draw(seed, seconds=20.0)
+        if not play(plan)[0].is_ok:
+            return written(plan)
+    raise AssertionError("no seed finds it")
+
+
+@pytest.mark.usefixtures("first_gap_is_passed")
+def test_a_failure_is_made_small_and_its_line_fails_the_same_way(capsys: pytest.CaptureFixture[str]) -> None:
+    assert 1 == run(["simulate", "--plan", failing_plan(), "--shrink-for", "5m"])
+    said = capsys.readouterr()
+    lines = said.out.splitlines()
+    assert lines[0].startswith("plan: seed=")
+    smallest = next(line for line in lines if line.startswith("smallest: "))
+    assert " strikes=0 " in smallest or " strikes=1 " in smallest
+    assert "runs: nothing more can be left out" in said.err
+    broken = [line for line in lines if line.startswith("broken: ")]
+    assert any(line.startswith("broken: a commit never passes a gap") for line in broken)
+    assert 1 == sum(line.startswith("differs: fails with ") for line in lines)
+    assert 1 == sum(line.startswith("differs: holds with ") for line in lines)
+    replay = next(line for line in lines if line.startswith("framework-app simulate --plan "))
+    holds = next(line.removeprefix("holds: ") for line in lines if line.startswith("holds: "))
+
+    assert 1 == run(shlex.split(replay)[1:])
+    again = capsys.readouterr().out.splitlines()
+    assert broken == [line for line in again if line.startswith("broken: ")]
+    assert replay in again
+    assert lines[-1] == again[-1]
+    assert 0 == run(shlex.split(holds)[1:])
+
+
+@pytest.mark.usefixtures("first_gap_is_passed")
+def test_a_failure_is_made_small_as_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    plan, page = tmp_path / "plan.json", tmp_path / "run.html"
+    plan.write_text(failing_plan(), encoding="utf-8")
+    assert 1 == run(["simulate", "--plan", str(plan), "--shrink-for", "1ms", "--json", "--html", str(page)])
+    told = json.loads(capsys.readouterr().out)
+    shrunk = told["shrunk"]
+    assert not shrunk["is_finished"]
+    assert "a commit never passes a gap" in {each["truth"] for each in told["violations"]}
+    assert shrunk["plan"]["seed"] == told["seed"]
+    assert shlex.split(shrunk["replay"])[:3] == ["framework-app", "simulate", "--plan"]
+    assert (shrunk["holds"] is None) == (shrunk["differs"] is None)
+    assert "--plan" in page.read_text(encoding="utf-8")
+
+
+def test_a_run_that_holds_is_not_made_small(capsys: pytest.CaptureFixture[str]) -> None:
+    assert 0 == run(["simulate", "--seed", "3", "--for", "8s", "--shrink"])
+    said = capsys.readouterr()
+    assert "shrink: the run holds, so there is nothing to make smaller" in said.err
+    assert said.out.splitlines()[-1].startswith("simulate: seed=3 violations=0 ")
+    assert "smallest" not in said.out
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("--plan", "{}"), "--plan: kinds"),
+        (("--plan", "nowhere.json"), "neither JSON nor a file"),
+        (("--plan", "{}", "--seed", "3"), "--plan says what --seed says"),
+        (("--plan", "{}", "--for", "3s"), "--plan says what --for says"),
+    ],
+)
+def test_a_plan_that_is_none_is_an_error_of_the_user(
+    words: tuple[str, ...], error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert 78 == run(["simulate", *words])
+    said = capsys.readouterr()
+    assert "" == said.out
+    assert error in said.err

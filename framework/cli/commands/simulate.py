@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,29 +15,31 @@ from framework.errors import ConfigurationError, StoreError, nearest, shorten
 from framework.model.durations import to_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from framework.testing.swarm.failures.difference import Difference, Event
+    from framework.testing.swarm.failures.shrink import Shrunk
     from framework.testing.swarm.faults.kinds import FaultKind
+    from framework.testing.swarm.history import History
+    from framework.testing.swarm.plans.plan import Plan
     from framework.testing.swarm.simulation import Verdict
 
+LENGTH, SHRINK_FOR = "60s", "2m"
 LINES_MAX = 400
 APPS_MAX = 100
 
 
+DECIDED_BY_PLAN = ("seed", "length", "faults", "ways", "apps", "brokers", "policy")
+"""Options that say what `--plan` says."""
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seed", type=int, default=0, help="decides the whole run (default 0)")
+    parser.add_argument("--seed", type=int, help="decides the whole run (default 0)")
     parser.add_argument(
-        "--for",
-        dest="length",
-        default="60s",
-        metavar="TIME",
-        type=options.duration,
-        help="virtual time, such as 10m (default 60s)",
+        "--for", dest="length", metavar="TIME", type=options.duration, help="virtual time, such as 10m (default 60s)"
     )
-    parser.add_argument(
-        "--faults", default="", metavar="all|none|a,b", help="kinds of faults (default: a few at random)"
-    )
-    parser.add_argument("--ways", default="", metavar="none|a,b", help="ways of consuming (default: a few at random)")
+    parser.add_argument("--faults", metavar="all|none|a,b", help="kinds of faults (default: a few at random)")
+    parser.add_argument("--ways", metavar="none|a,b", help="ways of consuming (default: a few at random)")
     parser.add_argument(
         "--apps", type=options.number(1, APPS_MAX), metavar="N", help="number of applications (default: random)"
     )
@@ -45,51 +49,117 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--policy", choices=("fifo", "shuffle", "pct"), help="how the next task is chosen (default: random)"
     )
+    parser.add_argument(
+        "--plan", metavar="JSON|FILE", help="the whole plan, as --shrink and `make sim FOR=20m` write it"
+    )
+    parser.add_argument(
+        "--shrink", action="store_true", help="if the run fails, search the smallest plan that fails in the same way"
+    )
+    parser.add_argument(
+        "--shrink-for",
+        metavar="TIME",
+        type=options.duration,
+        help=f"the same; end the search after this long, with the smallest plan so far (default {SHRINK_FOR})",
+    )
     parser.add_argument("--html", metavar="FILE", help="write the timeline as one HTML page")
     parser.add_argument("--timeline", action="store_true", help="print the timeline even if no invariant was broken")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from framework.testing.swarm import timeline, timeline_page
-    from framework.testing.swarm.plans.plan import clashes, draw
-    from framework.testing.swarm.simulation import play, replay_command
+    from framework.testing.swarm.simulation import play
 
     if arguments.html:
         _try_to_write(Path(arguments.html))
-    kinds, ways = _kinds(arguments.faults), _ways(arguments.ways)
-    for clash in clashes(ways or (), kinds or ()):
-        raise ConfigurationError(f"--ways and --faults: {clash}")
-    plan = draw(
-        arguments.seed,
-        seconds=to_ms(arguments.length) / 1000,
-        kinds=kinds,
-        ways=ways,
-        apps=arguments.apps,
-        brokers=arguments.brokers,
-        policy=arguments.policy,
-    )
+    plan = _plan(arguments)
     if not arguments.json:
         output.say(f"plan: {plan}")
-    verdict, history = play(plan)
-    replay = _replay(arguments, replay_command(plan))
-    if arguments.html:
-        title = f"Simulation of seed {plan.seed}"
-        text = timeline_page.page(history, verdict.violations, title=title, replay=replay)
-        Path(arguments.html).write_text(text, encoding="utf-8")
-    if arguments.json:
-        output.say(json.dumps(_as_object(verdict)))
+    shrunk = _shrunk(plan, arguments) if arguments.shrink or arguments.shrink_for else None
+    if shrunk is None:
+        report = Report(plan, *play(plan), _replay(arguments, plan))
     else:
-        if not verdict.is_ok or arguments.timeline:
-            shown = list(timeline.lines(history, verdict.violations))
-            for line in shown[-LINES_MAX:]:
-                output.say(line)
-        for violation in verdict.violations:
-            output.say(f"broken: {violation}")
-        if not verdict.is_ok:
-            output.say(replay)
-        output.say(_last_line(verdict))
-    return ExitCode.CLEAN if verdict.is_ok else ExitCode.FAILED
+        from framework.testing.swarm.failures.plan_text import replay_line
+
+        smallest = shrunk.smallest
+        report = Report(smallest.plan, smallest.verdict, smallest.history, replay_line(smallest.plan), shrunk)
+    if arguments.html:
+        _write_page(Path(arguments.html), report)
+    if arguments.json:
+        output.say(json.dumps(_as_object(report)))
+    else:
+        _print(report, is_timeline=arguments.timeline)
+    return ExitCode.CLEAN if report.verdict.is_ok else ExitCode.FAILED
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a run is told of by: the run itself, or the smallest one that was found."""
+
+    plan: Plan
+    verdict: Verdict
+    history: History
+    replay: str
+    shrunk: Shrunk | None = None
+
+
+def _plan(arguments: argparse.Namespace) -> Plan:
+    from framework.testing.swarm.failures import plan_text
+    from framework.testing.swarm.plans.plan import clashes, draw
+
+    if arguments.plan is None:
+        kinds, ways = _kinds(arguments.faults), _ways(arguments.ways)
+        for clash in clashes(ways or (), kinds or ()):
+            raise ConfigurationError(f"--ways and --faults: {clash}")
+        return draw(
+            arguments.seed or 0,
+            seconds=to_ms(arguments.length or LENGTH) / 1000,
+            kinds=kinds,
+            ways=ways,
+            apps=arguments.apps,
+            brokers=arguments.brokers,
+            policy=arguments.policy,
+        )
+    for name in DECIDED_BY_PLAN:
+        if getattr(arguments, name) is not None:
+            option = "for" if name == "length" else name
+            raise ConfigurationError(f"--plan says what --{option} says; leave one of them out")
+    text: str = arguments.plan
+    if not text.lstrip().startswith("{"):
+        try:
+            text = Path(text).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigurationError(f"--plan {shorten(arguments.plan)}: neither JSON nor a file: {error}") from None
+    return plan_text.read(text)
+
+
+# -- the search for a smaller plan
+
+
+def _shrunk(plan: Plan, arguments: argparse.Namespace) -> Shrunk | None:
+    """None for a run that holds, which is said at once: there is nothing to make smaller."""
+    from framework.testing.swarm.failures.deadline import deadline
+    from framework.testing.swarm.failures.shrink import shrink
+
+    with deadline(to_ms(arguments.shrink_for or SHRINK_FOR) / 1000) as until:
+
+        def tell(runs: int, smaller: Plan) -> None:
+            _progress(f"{runs} runs, {until.left_s:.0f} s left: {smaller}")
+
+        shrunk = shrink(plan, is_over=until.is_over, tell=tell)
+    if shrunk is None:
+        _progress("the run holds, so there is nothing to make smaller")
+        return None
+    end = "nothing more can be left out" if shrunk.is_finished else "the time is over"
+    _progress(f"{shrunk.runs} runs: {end}")
+    return shrunk
+
+
+def _progress(line: str) -> None:
+    sys.stderr.write(f"shrink: {line}\n")
+    sys.stderr.flush()
+
+
+# -- options
 
 
 def _try_to_write(path: Path) -> None:
@@ -100,7 +170,7 @@ def _try_to_write(path: Path) -> None:
         raise StoreError(f"--html {shorten(str(path))}: {error.strerror}") from error
 
 
-def _kinds(text: str) -> Sequence[FaultKind] | None:
+def _kinds(text: str | None) -> Sequence[FaultKind] | None:
     from framework.testing.swarm.faults.kinds import ALL_KINDS, NAMES, kind_named
 
     if not text:
@@ -110,7 +180,7 @@ def _kinds(text: str) -> Sequence[FaultKind] | None:
     return [kind_named(name) for name in _known("--faults", "kind", text, NAMES)]
 
 
-def _ways(text: str) -> Sequence[str] | None:
+def _ways(text: str | None) -> Sequence[str] | None:
     from framework.testing.swarm.plans.ways import WAYS
 
     if not text:
@@ -126,17 +196,63 @@ def _known(option: str, what: str, text: str, names: Sequence[str]) -> list[str]
     return text.split(",")
 
 
-def _replay(arguments: argparse.Namespace, command: str) -> str:
-    given = {
-        "--apps": arguments.apps,
-        "--brokers": arguments.brokers,
-        "--policy": arguments.policy,
-    }
-    return command + "".join(f" {option} {value}" for option, value in given.items() if value)
+def _replay(arguments: argparse.Namespace, plan: Plan) -> str:
+    from framework.testing.swarm.failures.plan_text import replay_line
+    from framework.testing.swarm.simulation import replay_command
+
+    if arguments.plan is not None:
+        return replay_line(plan)
+    given = {f"--{name}": getattr(arguments, name) for name in ("apps", "brokers", "policy")}
+    return replay_command(plan) + "".join(f" {option} {value}" for option, value in given.items() if value)
 
 
-def _as_object(verdict: Verdict) -> dict[str, object]:
-    return {
+# -- what is printed
+
+
+def _write_page(path: Path, report: Report) -> None:
+    from framework.testing.swarm import timeline_page
+
+    title = f"Simulation of seed {report.plan.seed}"
+    text = timeline_page.page(report.history, report.verdict.violations, title=title, replay=report.replay)
+    path.write_text(text, encoding="utf-8")
+
+
+def _print(report: Report, *, is_timeline: bool) -> None:
+    from framework.testing.swarm import timeline
+
+    verdict = report.verdict
+    if report.shrunk is not None:
+        output.say(f"smallest: {report.plan}")
+    if not verdict.is_ok or is_timeline:
+        shown = list(timeline.lines(report.history, verdict.violations))
+        for line in shown[-LINES_MAX:]:
+            output.say(line)
+    for violation in verdict.violations:
+        output.say(f"broken: {violation}")
+    if report.shrunk is not None:
+        for line in _difference(report.shrunk):
+            output.say(line)
+    if not verdict.is_ok:
+        output.say(report.replay)
+    output.say(_last_line(verdict))
+
+
+def _difference(shrunk: Shrunk) -> Iterator[str]:
+    from framework.testing.swarm.failures.plan_text import replay_line
+
+    if shrunk.nearest is None:
+        yield "differs: no plan that holds was found near the smallest one that fails"
+        return
+    for name, found in (("differs", shrunk.difference), ("then", shrunk.consequence)):
+        if found is not None:
+            yield f"{name}: fails with {found.failing or 'nothing'}"
+            yield f"{name}: holds with {found.holding or 'nothing'}"
+    yield f"holds: {replay_line(shrunk.nearest.plan)}"
+
+
+def _as_object(report: Report) -> dict[str, object]:
+    verdict = report.verdict
+    told: dict[str, object] = {
         "seed": verdict.plan.seed,
         "plan": str(verdict.plan),
         "violations": [{"truth": each.truth, "fact": each.fact, "at": each.at} for each in verdict.violations],
@@ -146,6 +262,34 @@ def _as_object(verdict: Verdict) -> dict[str, object]:
         "steps": verdict.steps,
         "trace": verdict.trace,
     }
+    if report.shrunk is not None:
+        told["shrunk"] = _shrunk_object(report.shrunk)
+    return told
+
+
+def _shrunk_object(shrunk: Shrunk) -> dict[str, object]:
+    from framework.testing.swarm.failures.plan_text import as_object, replay_line
+
+    nearest = shrunk.nearest
+    return {
+        "runs": shrunk.runs,
+        "is_finished": shrunk.is_finished,
+        "plan": as_object(shrunk.smallest.plan),
+        "replay": replay_line(shrunk.smallest.plan),
+        "holds": None if nearest is None else as_object(nearest.plan),
+        "differs": _difference_object(shrunk.difference),
+        "then": _difference_object(shrunk.consequence),
+    }
+
+
+def _difference_object(difference: Difference | None) -> dict[str, object] | None:
+    if difference is None:
+        return None
+    return {"fails": _event_object(difference.failing), "holds": _event_object(difference.holding)}
+
+
+def _event_object(event: Event | None) -> dict[str, object] | None:
+    return None if event is None else {"at": event.at, "who": event.who, "what": event.what}
 
 
 def _last_line(verdict: Verdict) -> str:

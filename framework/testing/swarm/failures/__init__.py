@@ -1,0 +1,1 @@
+"""What is done with a seed that fails: kept as a plan that replays, made small, compared with a run that holds."""
