@@ -179,17 +179,19 @@ class Table(ABC):
     ) -> None:
         """Note what became of claimed rows; those that are `left` may be claimed again at once.
 
-        What was sent is sent, even if another relay has claimed it since. Of the rest, only claimed rows change.
+        A row that another relay has claimed since stays that relay's, also if it was sent: it is sent once more, and
+        later rows of its key wait until then.
         """
         with self._transaction() as connection:
             now_ms = self._now_ms(connection)
             mine = "WHERE id = ? AND claimed_by = ? AND state = 'waiting'"
+            no_other_s = "WHERE id = ? AND (claimed_by = ? OR claimed_by IS NULL)"
             if keeps:
                 done = "state = 'sent', ended_ms = ?, claimed_by = NULL, reason = NULL"
-                change = f"UPDATE {self.name} SET {done} WHERE id = ?"
-                self._many(connection, change, [(now_ms, number) for number in sent])
+                change = f"UPDATE {self.name} SET {done} {no_other_s}"
+                self._many(connection, change, [(now_ms, number, relay) for number in sent])
             else:
-                self._many(connection, f"DELETE FROM {self.name} WHERE id = ?", [(number,) for number in sent])
+                self._many(connection, f"DELETE FROM {self.name} {no_other_s}", [(number, relay) for number in sent])
             self._many(
                 connection,
                 f"UPDATE {self.name} SET state = ?, attempts = attempts + 1, due_ms = ?, ended_ms = ?, reason = ?, "

@@ -115,7 +115,7 @@ def without_keeping_what_was_sent_is_gone(tables: Tables) -> None:
     table.close()
 
 
-def who_lost_a_claim_changes_nothing_but_what_it_sent(tables: Tables) -> None:
+def who_lost_a_claim_changes_nothing(tables: Tables) -> None:
     tables.write("a", "b", "c")
     one, two = tables.open(), tables.open(at_ms=NOW_MS + LEASE_MS)
     a, b, c = one.claim("one", 10, LEASE_MS)
@@ -124,8 +124,24 @@ def who_lost_a_claim_changes_nothing_but_what_it_sent(tables: Tables) -> None:
     one.ended("one", [a.number], [Failure(b.number, "illegal", 0, is_final=True)], [c.number], keeps=True)
 
     status = two.status()
-    assert (2, 1, 0) == (status.waiting, status.sent, status.refused)
-    assert [] == bodies(two, relay="two"), "both are still two's"
+    assert (3, 0, 0) == (status.waiting, status.sent, status.refused)
+    assert [] == bodies(two, relay="two"), "all are still two's"
+    one.close()
+    two.close()
+
+
+def a_row_that_was_sent_and_taken_over_holds_its_key_until_it_was_sent_again(tables: Tables) -> None:
+    """Else what comes after it would be sent beside it, and be overtaken by its second copy."""
+    tables.write("k1", "k2", key="K")
+    one, two = tables.open(), tables.open(at_ms=NOW_MS + LEASE_MS)
+    (first,) = one.claim("one", 1, LEASE_MS)
+    assert ["k1"] == bodies(two, relay="two", limit=1)
+
+    for keeps in (True, False):
+        one.ended("one", [first.number], [], [], keeps=keeps)
+        assert [] == bodies(one, relay="one")
+    two.ended("two", [first.number], [], [], keeps=False)
+    assert ["k2"] == bodies(one, relay="one")
     one.close()
     two.close()
 
@@ -206,7 +222,8 @@ BEHAVIOURS = (
     a_key_s_rows_wait_for_those_before_them,
     what_was_sent_is_kept_and_swept,
     without_keeping_what_was_sent_is_gone,
-    who_lost_a_claim_changes_nothing_but_what_it_sent,
+    who_lost_a_claim_changes_nothing,
+    a_row_that_was_sent_and_taken_over_holds_its_key_until_it_was_sent_again,
     refused_rows_hold_their_key_until_somebody_decides,
     a_failing_row_is_shown_and_tried_at_once_when_asked,
     making_it_twice_is_once,
