@@ -91,6 +91,7 @@ class Joining:
         name, topic = group.plan.name, group.plan.subscriptions[0].topic
         try:
             listed = await cluster.brokers.members(name, topic)
+            await marks.stretched("a member that joins knows the others")
         except FrameworkError:
             return  # nobody is there, or nobody can say
         if grace_of(member) and member in listed and marks.safeguard("a name belongs to one process"):

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import structlog
 
+from framework import marks
 from framework.core.allowance import Allowance
 from framework.errors import ProtocolError
 from framework.model.message import Message
@@ -170,6 +171,8 @@ class Inbound:
     # The requests
 
     def _members_changed(self, _: Channel, command: RemotingCommand) -> None:
+        if marks.rarely("a notice is lost"):
+            return
         self._asked.members_changed(command.fields.get("consumerGroup", ""))
 
     def _reset(self, channel: Channel, command: RemotingCommand) -> RemotingCommand:

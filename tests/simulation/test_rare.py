@@ -18,8 +18,8 @@ from framework.settings.schema import ClusterSettings, ConsumerSettings, Process
 from framework.testing.sim.streams import Stream
 from framework.testing.swarm.cluster import Cluster
 from framework.testing.swarm.rare.bends import RunBends
-from framework.testing.swarm.rare.rare_marks import RARELY, STRETCHED, Active, RareMarks
-from framework.testing.swarm.rare.small_limits import LIMITS, SmallLimits
+from framework.testing.swarm.rare.rare_marks import OUTBOX, RARELY, STRETCHED, Active, RareMarks
+from framework.testing.swarm.rare.small_limits import LIMITS, WINDOWS, SmallLimits
 from framework.testing.swarm.simulation import draw
 from framework.testing.swarm.workload import GroupLoad, Workload
 
@@ -35,8 +35,9 @@ def in_code(function: str) -> list[str]:
 
 
 def test_every_rare_mark_of_the_code_is_listed_with_what_it_does() -> None:
-    assert sorted(set(in_code("stretched"))) == sorted(STRETCHED)
-    assert sorted(set(in_code("rarely"))) == sorted(RARELY)
+    assert {*STRETCHED, *RARELY, *OUTBOX} == {*in_code("stretched"), *in_code("rarely")}
+    assert not set(STRETCHED) & set(in_code("rarely"))
+    assert not set(RARELY) & set(in_code("stretched"))
 
 
 def stretches_apart(text: str) -> list[str]:
@@ -111,6 +112,7 @@ def test_plans_draw_each_limit_and_each_mark_and_say_so() -> None:
     for plan in plans:
         assert f"small={plan.workload.small} rare={plan.workload.rare}" in str(plan)
         hard = {small.name for small in LIMITS if not small.in_calm} | set(RARELY)
+        assert not any(load.by_hand for load in plan.workload.groups) or not WINDOWS & set(plan.workload.small.names)
         assert not plan.is_calm or not hard & {*plan.workload.small.names, *plan.workload.rare.names}
 
 

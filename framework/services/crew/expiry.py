@@ -86,6 +86,7 @@ class Expiry:
                 again = min(again or math.inf, self._clock.monotonic() + SHORT_LOOK_SECONDS)
             try:
                 await asyncio.sleep(0)  # first they hear of it
+                await marks.stretched("an expiry is decided")
             except asyncio.CancelledError:
                 self._carry_out(len(self._decided))
                 raise

@@ -136,6 +136,8 @@ class LeaseLoop:
         done = self._asking[queues[0]]
         held: Collection[MessageQueue] | None = None
         try:
+            if marks.rarely("a lock is not answered"):
+                raise BrokerUnreachable("a question that failed")
             await marks.stretched("a lock is asked for")
             held = await self._brokers.lock(self._group, self._member, queues)
             await marks.stretched("a lock is answered")

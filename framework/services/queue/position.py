@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from framework import marks
-from framework.errors import FrameworkError, ProtocolError
+from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError
 from framework.model.durations import to_text
 from framework.model.queue import MessageQueue
 from framework.model.reserved import retry_topic
@@ -82,6 +82,8 @@ async def find_start(
 ) -> StartingPoint:
     """Ask the broker; raises what the client raises, and the caller asks again later."""
     try:
+        if marks.rarely("a stored offset is not answered"):
+            raise BrokerUnreachable("a question that failed")
         stored = await brokers.query_offset(group, queue)
     except FrameworkError:
         if marks.safeguard("a failed query is no reset"):

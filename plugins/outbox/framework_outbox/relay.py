@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import structlog
 
+from framework import marks
 from framework.errors import ConfigurationError, FrameworkError, Refused
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
@@ -105,6 +106,7 @@ class Relay:
         settings, table = self._settings, self._table
         claimed_at = self._monotonic()
         rows: list[Row] = await self._in_thread(lambda: table.claim(self._name, settings.batch, settings.lease))
+        await marks.stretched("rows of the outbox are claimed")
         if rows:
             pass_ = _Pass(rows, settings, claimed_at + (settings.lease - settings.timeout) / 1000)
             try:
@@ -113,6 +115,9 @@ class Relay:
                 ])  # fmt: skip
             finally:
                 # Also where the process cannot wait any longer: nobody should wait for claims that nobody holds.
+                if marks.rarely("rows of the outbox are not noted"):
+                    raise TableError("a table that failed")
+                await marks.stretched("rows of the outbox are to be noted")
                 await self._in_thread(
                     lambda: table.ended(self._name, pass_.sent, pass_.failed, pass_.left(), keeps=settings.keep > 0)
                 )
@@ -146,7 +151,9 @@ class Relay:
             return self._refused(row, error)
         try:
             async with asyncio.timeout(settings.timeout / 1000):
+                await marks.stretched("a row of the outbox is due")
                 await self._send(message, await self._queue(row))
+                await marks.stretched("a row of the outbox is stored")
         except ConfigurationError as error:
             # Where nothing was ever sent, the mistake may be the cluster's settings' as well.
             if self.sent:

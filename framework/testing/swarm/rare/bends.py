@@ -11,13 +11,14 @@ from framework.marks import N
 from framework.settings.schema import AppSettings
 from framework.testing.sim.streams import Stream
 from framework.testing.swarm.rare.rare_marks import Active, draw_marks
-from framework.testing.swarm.rare.small_limits import draw_limits
+from framework.testing.swarm.rare.small_limits import WINDOWS, draw_limits
 from framework.testing.swarm.workload import Workload
 
 
 def made_rare(workload: Workload, chance: Callable[[str], Stream], *, is_calm: bool) -> Workload:
     """The workload with some limits small and some rare marks awake; last, so that no draw of others changes."""
-    small = draw_limits(chance, is_calm=is_calm)
+    spares = WINDOWS if any(load.by_hand for load in workload.groups) else frozenset()
+    small = draw_limits(chance, is_calm=is_calm, spares=spares)
     loads = tuple(replace(load, **small.of("load")) for load in workload.groups)  # type: ignore[arg-type]  # its fields
     run = small.of("run")
     return replace(workload, groups=loads, small=small, rare=draw_marks(chance, is_calm=is_calm), **run)  # type: ignore[arg-type]  # likewise

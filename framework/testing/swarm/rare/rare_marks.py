@@ -24,6 +24,7 @@ STRETCHED: dict[str, str] = {
     "member lists are known": "a division by members that have come or gone since",
     "a stored offset is known": "a commit of the previous owner behind it, a reset",
     "a queue is about to begin": "another member's take of the queue, a reset",
+    "a member that joins knows the others": "one that came or left since",
     "a lock is asked for": "a lease that is over before its answer",
     "a lock is answered": "a release, a lost connection, the end of the lease",
     "a heartbeat is due": "a broker that forgets the member",
@@ -47,6 +48,7 @@ STRETCHED: dict[str, str] = {
     "a copy takes the other road": "the loss of its queue, the drain limit",
     "a copy is durable": "a crash: the copy and the message both are there",
     "a dead letter is durable": "the end of its lease",
+    "an expiry is decided": "a stop",
     # Connections
     "a route is answered": "a route that has changed since",
     "a connection is made": "its end",
@@ -58,17 +60,32 @@ RARELY: dict[str, str] = {
     "a send-back fails": "the copy takes the other road, or waits",
     "a dead letter fails": "its line waits, and the lease may end meanwhile",
     "an unlock fails": "the lock runs out by itself",
+    "a notice is lost": "who came or left is found by asking, or by the next round",
+    "a stored offset is not answered": "the queue is begun later, and nowhere else",
+    "a one-way commit is lost": "the offset is told again, or confirmed when its queue is left",
+    "a lock is not answered": "the lease is asked for again, or ends",
     "a file of offsets is not written": "offsets wait for the next save",
 }
 """Rare ways -> what comes of them."""
+OUTBOX: dict[str, str] = {
+    "rows of the outbox are claimed": "the end of the claim, another relay's",
+    "a row of the outbox is due": "the end of its time, of the claim",
+    "a row of the outbox is stored": "the end of its time: it is sent again",
+    "rows of the outbox are to be noted": "the end of the claim",
+    "rows of the outbox are not noted": "what was sent is sent again",
+}
+"""The relay's, which has a simulation of its own: `plugins/outbox/tests/test_outbox_rarely.py`."""
 SELDOM = frozenset(
     {
-        "an offset is moved", "a lock is given back", "an unlock fails", "ranges are to be written",
+        "an offset is moved", "an expiry is decided", "a stored offset is not answered",
+        "a lock is given back", "an unlock fails", "ranges are to be written",
         "a dead letter is durable", "a dead letter fails", "a copy takes the other road",
         "a file of offsets is to be written", "a file of offsets is written", "a file of offsets is not written",
     }
 )  # fmt: skip
 """Those that few runs pass by: they are awake more often."""
+SHORT_S: dict[str, float] = {"an expiry is decided": 0.05}
+"""Moments that may last no longer: the next handler's time is over meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,5 +127,5 @@ def draw_marks(chance: Callable[[str], Stream], *, is_calm: bool) -> RareMarks:
         share, chances = (SELDOM_SHARE, SELDOM_CHANCES) if name in SELDOM else (SHARE, CHANCES)
         is_awake, often, seconds = own.happens(share), own.pick(chances), own.pick(SECONDS)
         if is_awake and not (is_calm and name in RARELY):
-            active.append(Active(name, often, CALM_SECONDS if is_calm else seconds))
+            active.append(Active(name, often, min(seconds, SHORT_S.get(name, CALM_SECONDS if is_calm else seconds))))
     return RareMarks(tuple(active))

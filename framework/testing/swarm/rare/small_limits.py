@@ -6,7 +6,7 @@ have. Each limit draws from a stream of its own, so that a new one changes no dr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -96,6 +96,11 @@ LIMITS: tuple[Small, ...] = (
 )
 
 
+WINDOWS = frozenset({"window", "topic's window", "window's bytes", "budget"})
+"""What a handler that commits by hand must not fill with messages that it has handled and not committed: it is given no
+further one then, with which it could commit."""
+
+
 @dataclass(frozen=True, slots=True)
 class SmallLimits:
     """A run's. Each value by where it goes."""
@@ -118,14 +123,16 @@ class SmallLimits:
         return ",".join(each.replace(" ", "-") for each in values) or "none"
 
 
-def draw_limits(chance: Callable[[str], Stream], *, is_calm: bool) -> SmallLimits:
-    """`chance` answers each limit's own stream, by its name."""
+def draw_limits(
+    chance: Callable[[str], Stream], *, is_calm: bool, spares: Collection[str] = frozenset()
+) -> SmallLimits:
+    """`chance` answers each limit's own stream, by its name. Those that the run `spares` stay as they are."""
     if not chance("limits").happens(RUNS):
         return SmallLimits()
     drawn = []
     for small in LIMITS:
         own = chance(f"limit/{small.name}")
         is_drawn, choice = own.happens(small.share), own.pick(small.choices)
-        if is_drawn and (small.in_calm or not is_calm):
+        if is_drawn and small.name not in spares and (small.in_calm or not is_calm):
             drawn.append((small.name, small.where, tuple(choice.items())))
     return SmallLimits(tuple(drawn))
