@@ -13,6 +13,7 @@ from framework.broker.node import Node
 from framework.broker.store.offsets import OffsetKey
 from framework.broker.store.tables import SavedTable
 from framework.runtime.app import App
+from framework.services.crew.batches import BatchCrew
 from framework.services.orderly.watch import StuckWatch
 from framework.testing.swarm.checkers import nothing_left_behind, nothing_piles_up, stored_outlives
 from framework.testing.swarm.cluster import Cluster
@@ -128,6 +129,12 @@ def test_a_timer_that_is_not_cancelled_is_found(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(StuckWatch, "stop", lambda self: None)
     told = found("nothing is left behind", lambda plan: any(load.orderly for load in plan.workload.groups))
     assert "timer StuckWatch._look" in told
+
+
+def test_a_timer_for_messages_that_are_gone_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BatchCrew, "left", lambda self: None)
+    told = found("nothing is left behind", lambda plan: any(load.linger == "1s" for load in plan.workload.groups))
+    assert "timer BatchCrew._linger_over" in told
 
 
 def test_a_task_that_is_not_ended_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

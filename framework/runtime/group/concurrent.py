@@ -118,6 +118,8 @@ class Concurrent:
 
     async def release(self, queue: MessageQueue) -> None:
         """Nobody waits for a lock."""
+        for crew in self._batches.values():
+            crew.left()
 
     # What holds messages up
 

@@ -50,6 +50,13 @@ class BatchCrew:
         self._size = size
         self._look()
 
+    def left(self) -> None:
+        """A queue was left: its messages wait here no more. A crew for which none wait has no timer."""
+        self._ready = deque(each for each in self._ready if each[0].next < each[0].count)
+        if not self._ready and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
     def runs(self, window: Window) -> int:
         """How many messages of this window are in batches that run."""
         return self._running.get(window, 0)
