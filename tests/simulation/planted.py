@@ -22,6 +22,8 @@ class Mistake:
     """What users would see."""
     story: str
     """What is written for it: holds without it, and fails with it."""
+    faults: tuple[str, ...] = ()
+    """Kinds of fault with which a few seeds find it; empty where it takes more than these."""
     by_seeds: bool = True
     """Whether 200 fresh seeds find it; ARCHITECTURE says why not."""
 
@@ -38,6 +40,7 @@ PLANTED: tuple[Mistake, ...] = (
         "",
         "the disk is full while offsets are saved: later writes leave them out, and a restart brings the old ones back",
         "tests/scenarios/test_full_disks.py::test_offsets_that_did_not_fit_are_saved_when_there_is_room",
+        ("disk-full",),
     ),
     Mistake(
         "what-a-batch-drops-leaves-the-window-full",
@@ -94,6 +97,7 @@ PLANTED: tuple[Mistake, ...] = (
         "        return\n",
         "after a long outage failed messages hold their queues for five minutes more",
         "tests/scenarios/test_retry.py::test_what_failed_in_a_long_outage_is_sent_as_soon_as_a_broker_is_there",
+        ("outage",),
     ),
     Mistake(
         "an-offset-is-read-before-its-connection-is-there",

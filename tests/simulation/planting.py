@@ -18,8 +18,12 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
+from typing import TYPE_CHECKING
 
 from tests.simulation.planted import PLANTED, Mistake
+
+if TYPE_CHECKING:
+    from framework.testing.swarm.simulation import Verdict
 
 ROOT = Path(__file__).parents[2]
 FOUND, MISSED = 1, 0
@@ -60,13 +64,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("how", choices=["story", "seeds"])
     parser.add_argument("--most", type=int, default=200, help="seeds that are played at most")
     parser.add_argument("--base", type=int, default=0, help="the first of them")
+    parser.add_argument("--forced", action="store_true", help="with the kinds of fault that bring it to light")
     options = parser.parse_args(arguments)
     mistake = next(each for each in PLANTED if each.name == options.mistake)
     assert mistake.module not in sys.modules, f"{mistake.module} was imported before the mistake was in it"
     sys.meta_path.insert(0, Planter(mistake))
     if options.how == "story":
         return _told(mistake)
-    return _played(range(options.base, options.base + options.most))
+    return _played(range(options.base, options.base + options.most), mistake.faults if options.forced else ())
 
 
 def _told(mistake: Mistake) -> int:
@@ -78,18 +83,25 @@ def _told(mistake: Mistake) -> int:
     return FOUND if ended is pytest.ExitCode.TESTS_FAILED else MISSED
 
 
-def _played(seeds: Sequence[int]) -> int:
-    from framework.testing.swarm.plans.plan import draw
-    from framework.testing.swarm.simulation import play  # as above
-
+def _played(seeds: Sequence[int], faults: Sequence[str]) -> int:
     for number, seed in enumerate(seeds, start=1):
-        verdict, _ = play(draw(seed))
+        verdict = verdict_of(seed, faults)
         if verdict.violations:
             sys.stdout.write(f"found by seed {seed}, number {number}: {verdict.violations[0]}\n")
             return FOUND
-        gc.collect()  # the collector is off during a run
     sys.stdout.write(f"not found by {len(seeds)} seeds\n")
     return MISSED
+
+
+def verdict_of(seed: int, faults: Sequence[str] = ()) -> Verdict:
+    """What becomes of a seed, with its own faults or with these; in this process, whatever is in its code."""
+    from framework.testing.swarm.faults.kinds import kind_named  # as above
+    from framework.testing.swarm.plans.plan import draw
+    from framework.testing.swarm.simulation import play
+
+    verdict, _ = play(draw(seed, kinds=[kind_named(name) for name in faults] or None))
+    gc.collect()  # the collector is off during a run
+    return verdict
 
 
 if __name__ == "__main__":

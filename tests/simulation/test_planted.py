@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 import time
@@ -11,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.planted import PLANTED, Mistake
-from tests.simulation.planting import FOUND, MISSED, ROOT
+from tests.simulation.planting import FOUND, MISSED, ROOT, verdict_of
 
-MOST = 200
+MOST, MOST_FORCED = 200, 20
 pytestmark = pytest.mark.timeout(3_600)  # whole clusters, up to two hundred of them
+forced = [mistake for mistake in PLANTED if mistake.faults]
 by_seeds = [mistake for mistake in PLANTED if mistake.by_seeds]
 
 
@@ -40,12 +42,34 @@ def test_its_story_finds_it(mistake: Mistake) -> None:
     assert FOUND == told.returncode, f"{mistake.effect}, and nobody noticed\n{told.stdout[-2000:]}{told.stderr}"
 
 
+@pytest.mark.parametrize("mistake", forced, ids=[each.name for each in forced])
+def test_a_few_seeds_with_its_faults_find_it(mistake: Mistake) -> None:
+    assert found_by_seeds(mistake, MOST_FORCED, is_forced=True), mistake.effect
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mistake", by_seeds, ids=[each.name for each in by_seeds])
 def test_fresh_seeds_find_it(mistake: Mistake) -> None:
-    played = planted(mistake, "seeds", "--most", str(MOST), "--base", str(int(time.time())))
-    assert played.returncode in {FOUND, MISSED}, played.stderr
-    assert FOUND == played.returncode, f"{mistake.effect}; {played.stdout}"
+    assert found_by_seeds(mistake, MOST), f"{mistake.effect}, and {MOST} seeds did not notice"
+
+
+def found_by_seeds(mistake: Mistake, most: int, *, is_forced: bool = False) -> bool:
+    """Whether one of so many new seeds breaks a truth with the mistake, and none without it."""
+    base = int(time.time())
+    end = base + most
+    while base < end:
+        options = ("--most", str(end - base), "--base", str(base), *(["--forced"] if is_forced else []))
+        played = planted(mistake, "seeds", *options)
+        assert played.returncode in {FOUND, MISSED}, played.stderr
+        sys.stdout.write(played.stdout)
+        if played.returncode == MISSED:
+            return False
+        found = re.match(r"found by seed (\d+)", played.stdout)
+        assert found is not None, played.stdout
+        if verdict_of(int(found[1]), mistake.faults if is_forced else ()).is_ok:
+            return True
+        base = int(found[1]) + 1
+    return False
 
 
 def test_those_that_seeds_cannot_find_are_named() -> None:

@@ -115,7 +115,9 @@ class _Behaviour:
     async def take_a_while(self) -> None:
         load, chance = self.load, self.chance
         is_stuck = load.stuck_rate and chance.happens(load.stuck_rate) and not self.is_healed()
-        await asyncio.sleep(load.stuck_s if is_stuck else chance.pick(load.pauses_s))
+        # Healed, they are quick: what has piled up in front of slow ones would take minutes.
+        pause_s = min(load.pauses_s) if self.is_healed() else chance.pick(load.pauses_s)
+        await asyncio.sleep(load.stuck_s if is_stuck else pause_s)
 
     async def watched(
         self, messages: Sequence[Message], deliveries: Sequence[Delivery], end: Callable[[], object]

@@ -56,6 +56,8 @@ from framework.wire.codes import RequestCode
 from framework.wire.requests.pull import COMMIT_OFFSET
 
 OUTSIDE = "the world"
+FULL_DISK = "disk is full"
+"""Whoever says so means a fault that somebody has played."""
 BREAKDOWNS = ("loop failed", "task failed", "request failed", "settling failed", "broker trouble")
 """Lines by which the framework says that something broke which it had not foreseen."""
 FORMER_LIFE_S = 20.0
@@ -272,7 +274,7 @@ class Recorder:
             facts.append(Reassigned(at, who, group, gained, lost, fields["members"], heard))
         elif name in PROGRESS:
             self._progress(who, name, fields)
-        elif name in BREAKDOWNS:
+        elif name in BREAKDOWNS and FULL_DISK not in str(fields.get("reason", "")):
             what = " ".join(f"{key}={value}" for key, value in fields.items() if key != "exc_info")
             self.unexpected(who, f"{name} {what} {sys.exc_info()[1]!r}")
         self._said += 1

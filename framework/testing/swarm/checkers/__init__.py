@@ -34,6 +34,7 @@ from framework.testing.swarm.checkers.one_answer_a_request import one_answer_a_r
 from framework.testing.swarm.checkers.one_copy_an_attempt import one_copy_an_attempt
 from framework.testing.swarm.checkers.only_who_is_named import only_who_is_named
 from framework.testing.swarm.checkers.order_kept import order_kept
+from framework.testing.swarm.checkers.parked_go_at_once import parked_go_at_once
 from framework.testing.swarm.checkers.progress_kept import (
     a_flush_covers_what_ended,
     passed_over_was_finished,
@@ -83,6 +84,7 @@ ALL: tuple[Checker, ...] = (
     no_silent_drop,
     everybody_is_told,
     saved_offsets_hold,
+    parked_go_at_once,
     skips_by_rule,
     only_who_is_named,
     a_topic_that_is_left_rests,
@@ -121,6 +123,7 @@ __all__ = [
     "one_copy_an_attempt",
     "only_who_is_named",
     "order_kept",
+    "parked_go_at_once",
     "passed_over_was_finished",
     "retries_bounded",
     "retries_come",

@@ -42,6 +42,7 @@ LASTS_S: dict[str, float] = {
     "one-broker-restart": 6.0,
     "partial-route": 25.0,
     "damaged-records": 8.0,
+    "disk-full": 9.0,
     "healed": 0.0,
 }
 """The longest that each kind draws."""

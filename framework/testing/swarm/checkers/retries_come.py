@@ -16,7 +16,7 @@ CLOCK_S = 0.05
 """How far the broker's wall clock may be off, by which its messages are dated."""
 SYNCS = 3
 """Of the disk: the copy's own, the one under way when it is due, and the one that brings it back."""
-HOLDS = ("broker-crash", "broker-power-cut", "broker-stop", "late-jobs")
+HOLDS = ("broker-crash", "broker-power-cut", "broker-stop", "disk-full", "late-jobs")
 """Faults under which a broker's timers are late."""
 RESTARTED_S = 1.0
 """By when a broker that is back has brought what fell due while it was away."""

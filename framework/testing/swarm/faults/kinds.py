@@ -13,7 +13,7 @@ from functools import partial
 from framework.broker.intercept import Interceptor
 from framework.broker.request import Request
 from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.faults import brokers, operators, subscriptions, topics
+from framework.testing.swarm.faults import brokers, operators, outages, subscriptions, topics
 from framework.testing.swarm.faults.nemesis import Nemesis, Struck
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
@@ -288,6 +288,8 @@ ALL_KINDS: tuple[FaultKind, ...] = (
     FaultKind("one-broker-restart", brokers.restart_one, needs="two-brokers"),
     FaultKind("partial-route", brokers.leave_out_of_routes, needs="two-brokers"),
     FaultKind("damaged-records", _damage, seen=lambda cluster: cluster.wiretap.damaged),
+    FaultKind("disk-full", outages.fill_a_disk),
+    FaultKind("outage", outages.cut_off_for_long, needs="slow-handlers"),
 )
 _BY_NAME = {kind.name: kind for kind in ALL_KINDS}
 NAMES = tuple(_BY_NAME)

@@ -158,6 +158,8 @@ class Nemesis:
 
     async def _revive_broker(self, after_s: float) -> None:
         await asyncio.sleep(after_s)
+        while self.cluster.broker.disk.is_full:  # noqa: ASYNC110  # no broker starts on one
+            await asyncio.sleep(0.1)
         if not self.cluster.broker.is_alive:
             await self.cluster.start_broker()
 

@@ -25,6 +25,8 @@ BATCH_FAIL_RATE = 0.1
 """At least so many messages fail where it matters how a batch says so."""
 PAUSES_S = (0.002, 0.005, 0.02)
 """Groups that handle one message of a queue at a time are quick, or a run would be over before they are."""
+SLOW_S, SLOW_FAIL_RATE, SLOW_AT_ONCE = (0.02, 2.0, 3.0, 4.0), 0.4, 8
+"""They end within the drain limit of five seconds, and take the shortest of these once everything is healed."""
 AGES: Shuns = {
     "topic-remade": "a backlog is told by an end of the log that stays",
     "clock": "a message's age is told by its broker's clock",
@@ -189,6 +191,13 @@ def _timeouts(workload: Workload, chance: Stream) -> Workload:
     return changed_group(workload, load.name, timeout_s=EXPIRY_S, stuck_rate=rate, stuck_s=stuck_s)
 
 
+def _slow(workload: Workload, chance: Stream) -> Workload:
+    """Handlers of the first group are at several messages at any time, many of which fail."""
+    load = workload.groups[0]
+    fail_rate = max(load.fail_rate, SLOW_FAIL_RATE)
+    return changed_group(workload, load.name, pauses_s=SLOW_S, fail_rate=fail_rate, concurrency=SLOW_AT_ONCE)
+
+
 def _skip_older(workload: Workload, chance: Stream) -> Workload:
     return first(skip_older_s=chance.pick((1.0, 3.0)))(workload, chance)
 
@@ -262,6 +271,7 @@ WAYS: dict[str, Way] = {
     "progress-topic": _progress("topic", is_everybodys=True),
     "explicit-ack": Way(first(explicit_ack=True), lambda workload, load: load.explicit_ack),
     "timeouts": Way(_timeouts, lambda workload, load: bool(load.timeout_s)),
+    "slow-handlers": Way(_slow, lambda workload, load: load.pauses_s == SLOW_S),
     "skip-older": Way(_skip_older, lambda workload, load: bool(load.skip_older_s), AGES),
     "skip-backlog": Way(_skip_backlog, lambda workload, load: bool(load.skip_backlog), AGES),
     "second-topic": Way(_second_topic, lambda workload, load: load.reads_second),

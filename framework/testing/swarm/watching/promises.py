@@ -99,8 +99,8 @@ def _held(broker: Broker) -> Iterator[tuple[Place, object]]:
 
 
 def _ends(broker: Broker) -> Iterator[tuple[Place, object]]:
-    """Where each queue ends: what everybody was shown."""
+    """Where each queue ends: what everybody was shown. One without a message, whose first did not fit, is not kept."""
     for node in broker.nodes:
         for queue in node.store.queues.all():
-            if queue.broker == node.name:
+            if queue.broker == node.name and queue.end:
                 yield (node.name, "ends", (queue.topic, queue.number)), queue.end

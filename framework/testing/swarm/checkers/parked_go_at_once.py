@@ -1,0 +1,43 @@
+"""Invariant: failed messages that could be sent nowhere are sent as soon as a broker is there again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from framework.testing.errors import Violation
+from framework.testing.swarm.history import Fault, History, Life, Said
+
+NAME = "parked messages go at once"
+REACHED_S = 20.0
+"""Within so long after healing each member has a connection: an address is left alone for ten seconds, and a connect
+is given up after three; the rest is for the brokers' disks."""
+REFUSING = (
+    "code-storm", "broker-permission", "retry-permission", "no-retry-queues", "wipe-write-permission", "disk-full",
+    "topic-remade",
+)  # fmt: skip
+
+
+def parked_go_at_once(history: History) -> Iterator[Violation]:
+    """INVARIANTS R3, and liveness after an outage: a pause between two tries of minutes is for brokers that refuse.
+
+    What a broker refused is tried again when its pause is over, since nothing tells that it would not; runs in which
+    brokers may refuse copies say nothing here.
+    """
+    faults = list(history.of(Fault))
+    healed_at = next((fact.at for fact in faults if fact.kind == "healed"), None)
+    if healed_at is None or any(fact.kind in REFUSING for fact in faults):
+        return
+    parked: dict[tuple[str, str, str], float] = {}
+    for fact in history.facts:
+        if type(fact) is Said and fact.event == "message parked":
+            parked[fact.who, fact.fields["group"], fact.fields["queue"]] = fact.at
+        elif type(fact) is Said and fact.event == "parked messages sent":
+            key = (fact.who, fact.fields["group"], fact.fields["queue"])
+            at = parked.pop(key, fact.at)
+            late_s = fact.at - max(at, healed_at)
+            if late_s > REACHED_S:
+                what = f"{fact.who} sent what it had parked of {key[2]} for {key[1]}"
+                yield Violation(NAME, f"{what} {late_s:.1f}s after it could", fact.at)
+        elif type(fact) is Life:
+            for key in [key for key in parked if key[0] == fact.who]:
+                del parked[key]
