@@ -31,6 +31,7 @@ COMMANDS = {
     "topics": "list the topics of a cluster",
     "groups": "list the groups of a cluster, or show one: members, queues, what is wrong",
     "lag": "show how far groups are behind, in messages and in time",
+    "send": "send a message to a topic, or one for each line of a file",
     "tail": "show messages of a topic",
     "reset": "set where a group goes on; shows what comes again first, and asks",
 }

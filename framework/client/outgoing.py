@@ -39,7 +39,7 @@ NOT_SENDABLE = frozenset({
     "SELF_TEST_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC",
 })  # fmt: skip
 # Properties that RocketMQ writes or reads itself (MessageConst.STRING_HASH_SET), but for those that a sender may give.
-_RESERVED = frozenset({
+RESERVED = frozenset({
     "1ST_POP_TIME", "ARRIVE_TIME", "BORN_TIMESTAMP", "BUYER_ID", "CLUSTER", "CONSUME_START_TIME", "CORRECTION_FLAG",
     "CORRELATION_ID", "DLQ_ORIGIN_MESSAGE_ID", "DLQ_ORIGIN_TOPIC", "DUP_INFO", "EXTEND_UNIQ_INFO",
     "INNER_MULTI_QUEUE_OFFSET", "INSTANCE_ID", "MAX_OFFSET", "MAX_RECONSUME_TIMES", "MIN_OFFSET", "MQ2_FLAG",
@@ -176,7 +176,7 @@ def _check_properties(topic: str, given: Mapping[str, str]) -> None:
             raise ConfigurationError(
                 f"message to {topic}: property {shorten(name)}={shorten(value)}: must not be empty"
             )
-        if name in _RESERVED:
+        if name in RESERVED:
             raise ConfigurationError(f"message to {topic}: property {name} is RocketMQ's own; choose another name")
 
 

@@ -83,3 +83,14 @@ def test_a_reset_reaches_a_java_member_that_is_online(
     rows_of(capsys, "reset", group, topic, "--to", "earliest", "--yes", "--json", *where)
     member.received(40)  # what is there is given out once more
     member.leave()
+
+
+def test_what_is_sent_reaches_a_java_member(place: Place, java: JavaPeer, capsys: pytest.CaptureFixture[str]) -> None:
+    topic = place.new_topic()
+    where = ("--name-server", place.name_server)
+    (row,) = rows_of(capsys, "send", topic, "hello", "--key", "k1", "--tag", "paid", "--json", *where)
+    member = java.consume(place.name_server, f"members-of-{topic}", topic)
+
+    (message,) = member.received(1)
+    assert (b"hello", "paid", row["message_id"]) == (message.body, message.properties["TAGS"], message.message_id)
+    member.leave()

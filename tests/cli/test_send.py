@@ -1,0 +1,129 @@
+"""`send`: a word, stdin, a file, or a file of lines."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from framework.cli import main
+from framework.cli.exit_codes import ExitCode
+from framework.cli.ndjson import fields_of
+from tests.reading.threads import ThreadBox, thread_box
+
+_NUMBERS = count()
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[ThreadBox]:
+    with thread_box() as box:
+        yield box
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"sent-{next(_NUMBERS)}"
+
+
+def sent(box: ThreadBox, topic: str, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    capsys.readouterr()
+    assert ExitCode.CLEAN == main.run(["tail", topic, "--from", "earliest", "--json", "--name-server", box.address])
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def stdin(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(data)))
+
+
+def test_a_word_with_key_tag_and_property(box: ThreadBox, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["send", topic, "hello", "--key", "a", "--key", "b", "--tag", "paid", "--property", "x=y=z"]
+    assert ExitCode.CLEAN == main.run([*words, "--name-server", box.address])
+
+    said = capsys.readouterr().out
+    (message,) = sent(box, topic, capsys)
+    assert f"sent to {topic} broker-a:{message['queue']}:0  {message['message_id']}\n" == said
+    assert ("hello", ["a", "b"], "paid", "y=z") == (
+        message["body"], message["keys"], message["tags"], message["properties"]["x"],
+    )  # fmt: skip
+
+
+def test_the_json_has_the_fields_of_the_contract(
+    box: ThreadBox, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ExitCode.CLEAN == main.run(["send", topic, "hello", "--json", "--name-server", box.address])
+    row = json.loads(capsys.readouterr().out)
+    assert ["topic", "broker", "queue", "offset", "message_id"] == list(row)
+
+
+def test_stdin_and_a_file_are_one_body(
+    box: ThreadBox, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stdin(monkeypatch, b"two\nlines\n")
+    assert ExitCode.CLEAN == main.run(["send", topic, "-", "--name-server", box.address])
+    (tmp_path / "body").write_bytes(b"\xff\n")
+    assert ExitCode.CLEAN == main.run(["send", topic, "--file", str(tmp_path / "body"), "--name-server", box.address])
+
+    first, second = sent(box, topic, capsys)
+    assert ("two\nlines", "/wo=") == (first["body"], second["body_base64"])
+
+
+def test_lines_are_messages_and_what_tail_prints_is_sent_again(
+    box: ThreadBox, topic: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [json.dumps({"body": f"m{n}", "keys": [f"k{n}"], "properties": {"n": str(n)}}) for n in range(150)]
+    stdin(monkeypatch, "\n".join([*lines, ""]).encode())
+    assert ExitCode.CLEAN == main.run(["send", topic, "-", "--ndjson", "--name-server", box.address])
+    assert f"sent: 150 messages to {topic}\n" in capsys.readouterr().err
+    before = sent(box, topic, capsys)
+
+    stdin(monkeypatch, "\n".join(json.dumps(each) for each in before).encode())
+    words = ["send", f"{topic}-copy", "-", "--ndjson", "--json", "--name-server", box.address]
+    assert ExitCode.CLEAN == main.run(words)
+    assert 150 == len(capsys.readouterr().out.splitlines())
+
+    def told(each: dict[str, Any]) -> tuple[str, list[str], str]:
+        return each["body"], each["keys"], each["properties"]["n"]
+
+    assert sorted(map(told, before)) == sorted(map(told, sent(box, f"{topic}-copy", capsys)))
+
+
+@pytest.mark.parametrize(
+    ("line", "mistake"),
+    [
+        ("{", "no JSON"),
+        ("[]", "write an object"),
+        ('{"body": "x", "tag": "y"}', "unknown field 'tag'; use body, body_base64, keys, tags, properties"),
+        ('{"tags": "y"}', "give one of body and body_base64"),
+        ('{"body_base64": "?"}', "body_base64 is not base64"),
+        ('{"body": "x", "keys": [1]}', "keys must be a list of texts"),
+        ('{"body": "x", "properties": {"a": 1}}', "properties must be an object of texts"),
+    ],
+)
+def test_a_line_that_is_wrong_is_named_by_its_number(
+    box: ThreadBox,
+    topic: str,
+    line: str,
+    mistake: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stdin(monkeypatch, f'{{"body": "well"}}\n{line}\n'.encode())
+
+    assert ExitCode.CONFIGURATION == main.run(["send", topic, "-", "--ndjson", "--name-server", box.address])
+    assert f"error: line 2: {mistake}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [[], ["a", "--file", "b"], ["a", "--ndjson"], ["a", "--property", "b"]])
+def test_what_makes_no_sense_is_an_error(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert ExitCode.CONFIGURATION == main.run(["send", "orders", *words])
+    assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_a_body_may_be_any_json() -> None:
+    assert b'{"id": 1}' == fields_of(b'{"body": {"id": 1}}')[0]
