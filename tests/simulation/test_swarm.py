@@ -55,7 +55,8 @@ def test_fresh_seeds_hold(part: int) -> None:
     count = FRESH_SEEDS // FRESH_PARTS
     result = swarm(count, fresh_base() + part * count, 1)
 
-    assert [] == list(complaints(result)), f"base {result.base}"
+    wrong = list(complaints(result))
+    assert not wrong, "\n".join((f"base {result.base}", *wrong))  # whole, with the line that repeats each
 
 
 def test_a_run_draws_its_seeds_anew_and_says_which(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 Results go to stdout, the last line in the form that CONTRACTS names; progress goes to stderr. Seeds that failed once
 are run first, forever. Over the seeds of a CI run every fault kind and every mark must come up, or the generator is
-blind.
+blind. With `--for 20m` it draws fresh seeds until the time is over, and keeps what failed in a file.
 """
 
 from __future__ import annotations
@@ -23,8 +23,11 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
+from framework.model.durations import to_ms
 from framework.testing.swarm.checkers.excuses import too_often
 from framework.testing.swarm.expected_marks import EXPECTED
+from framework.testing.swarm.failures import fresh
+from framework.testing.swarm.failures.deadline import deadline
 from framework.testing.swarm.faults.kinds import NAMES, kind_named
 from framework.testing.swarm.plans import matrix
 from framework.testing.swarm.plans.plan import SECONDS, draw
@@ -37,6 +40,7 @@ MATRIX_SEEDS = 1_000
 SHOWN_MAX = 5
 PROGRESS_EACH = 25
 KEPT_SEEDS = "tests/simulation/failing_seeds.txt"
+FOUND = "build/failing-seeds.jsonl"
 
 
 class Run(NamedTuple):
@@ -170,6 +174,30 @@ def swarm(
     return result
 
 
+def draw_for(seconds: float, base: int, jobs: int, *, found: Path, run_seconds: float = SECONDS) -> Result:
+    """Fresh seeds from the base on until the time is over, or Ctrl-C; what fails is added to the file at once."""
+    gc.collect()
+    gc.freeze()
+    result = Result(0, base)
+    commit = fresh.commit_of(Path.cwd())
+    with deadline(seconds) as until:
+        sys.stdout.write(f"fresh seeds: base={base}\n")
+        sys.stdout.flush()
+        minutes = fresh.Minutes(until, lambda line: sys.stderr.write(f"{line}\n"))
+        for verdict in fresh.verdicts(base, jobs, until, partial(_run_fresh, seconds=run_seconds)):
+            result.seeds += 1
+            result.add(verdict)
+            if not verdict.is_ok:
+                fresh.keep(found, verdict, commit)
+                sys.stderr.write(f"{verdict.plan.seed} failed: {verdict.violations[0]}\n")
+            minutes.tell(result.seeds, len(result.failed))
+    return result
+
+
+def _run_fresh(seed: int, seconds: float) -> Verdict:
+    return run_one(Run(seed), seconds)
+
+
 def no_progress(done: int, count: int, verdict: Verdict) -> None:
     """Nobody watches."""
 
@@ -185,7 +213,11 @@ def to_stderr(done: int, count: int, verdict: Verdict) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Run many simulated clusters, each from its own seed.")
     parser.add_argument("--seeds", type=int, default=CI_SEEDS, help="how many")
-    parser.add_argument("--base", type=int, default=0, help="the first one")
+    parser.add_argument("--base", type=int, help="the first one (default 0; with --for: drawn anew)")
+    parser.add_argument(
+        "--for", dest="length", metavar="TIME", help="fresh seeds for so long, such as 20m; no kept ones"
+    )
+    parser.add_argument("--found", type=Path, default=Path(FOUND), help=f"with --for: what failed goes here ({FOUND})")
     parser.add_argument("--jobs", type=int, default=0, help="processes; 0: one a processor")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="virtual seconds a seed")
     parser.add_argument("--kept", type=Path, default=Path(KEPT_SEEDS), help="seeds that once failed, run first")
@@ -194,8 +226,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     began = time.monotonic()
     jobs = options.jobs or os.cpu_count() or 1
-    first = kept_runs(options.kept)
-    result = swarm(options.seeds, options.base, jobs, first=first, seconds=options.seconds, tell=to_stderr)
+    if options.length is not None:
+        base = fresh.drawn_base() if options.base is None else options.base
+        length_s = to_ms(options.length) / 1000
+        result = draw_for(length_s, base, jobs, found=options.found, run_seconds=options.seconds)
+    else:
+        first = kept_runs(options.kept)
+        result = swarm(options.seeds, options.base or 0, jobs, first=first, seconds=options.seconds, tell=to_stderr)
     if options.counts:
         for name, count in (*sorted(result.fired.items()), *sorted(result.marks.items())):
             sys.stdout.write(f"{count:8} {name}\n")
