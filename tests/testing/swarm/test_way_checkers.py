@@ -110,6 +110,10 @@ def test_a_file_never_passes_a_gap_and_the_next_life_begins_there() -> None:
     assert "saved 1 of orders@broker-a:0 for billing after 2" in broken(
         truths.saved_offsets_hold, broadcast(*life, saved(1))
     )
+    unsaved = (*life, finished(2), finished(3))
+    assert "" == broken(truths.saved_offsets_hold, broadcast(*unsaved, acquired(4))), "the same process knows"
+    assert "at 5, and 2 was saved" in broken(truths.saved_offsets_hold, broadcast(*unsaved, acquired(5)))
+    assert "at 4, and 2 was saved" in broken(truths.saved_offsets_hold, broadcast(*unsaved, acquired(4, who="app-1.2")))
     gave_up = (finished(0, 1.0, "failed"), dropped(0), saved(1, 3.0))
     assert "" == broken(truths.saved_offsets_hold, broadcast(*gave_up))
 

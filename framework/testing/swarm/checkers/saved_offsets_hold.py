@@ -14,12 +14,15 @@ Key = tuple[str, str, str]
 
 def saved_offsets_hold(history: History) -> Iterator[Violation]:
     """INVARIANTS C2, C3 and L1 of groups whose offsets are files: each save covers finished messages only, none falls,
-    and whoever begins on that machine begins exactly there; where nothing was saved, at the beginning. Whoever leaves
-    in a calm run has saved all that it had finished in front of the first message that still waits for a try.
+    and whoever begins on that machine begins exactly there; where nothing was saved, at the beginning. A process that
+    takes a queue again, as when it subscribes anew, may know better than its file. Whoever leaves in a calm run has
+    saved all that it had finished in front of the first message that still waits for a try.
     """
     ended: dict[Key, set[int]] = {}
     low: dict[Key, int] = {}
     saved: dict[Key, int] = {}
+    taken: set[Key] = set()
+    """By which process, group and queue."""
     for fact in history.facts if history.broadcasting else ():
         match fact:
             case Finished() if fact.group in history.broadcasting and fact.is_ok:
@@ -29,7 +32,10 @@ def saved_offsets_hold(history: History) -> Iterator[Violation]:
                 ended.setdefault(key, set()).add(fact.fields["offset"])
             case Acquired() if fact.group in history.broadcasting and not fact.is_moved:
                 key = (machine_of(fact.who), fact.group, fact.queue)
-                if fact.offset != saved.get(key, 0):
+                mine = (fact.who, fact.group, fact.queue)
+                knows_better = mine in taken and saved.get(key, 0) <= fact.offset <= _gap(key, fact.offset, ended, low)
+                taken.add(mine)
+                if fact.offset != saved.get(key, 0) and not knows_better:
                     what = f"{fact.who} began {fact.queue} for {fact.group} at {fact.offset}"
                     yield Violation(NAME, f"{what}, and {saved.get(key, 0)} was saved", fact.at)
             case Saved() if fact.group in history.broadcasting:

@@ -14,7 +14,7 @@ from framework.testing.sim.streams import Stream, Streams
 from framework.testing.sim.virtual_loop import Policy
 from framework.testing.swarm.faults.kinds import ALL_KINDS, NAMES, FaultKind, kind_named
 from framework.testing.swarm.faults.nemesis import Strike, draw_strikes
-from framework.testing.swarm.plans.turns import is_calm, turn_of
+from framework.testing.swarm.plans.turns import shape_of, turn_of
 from framework.testing.swarm.plans.ways import WAYS, dressed, ways_of
 from framework.testing.swarm.rare.bends import made_rare
 from framework.testing.swarm.workload import GroupLoad, Workload
@@ -22,11 +22,9 @@ from framework.testing.swarm.workload import GroupLoad, Workload
 SECONDS = 60.0
 FAULT_SHARE = 0.7
 """Of a run's time; the rest is for healing."""
-WIDE_KINDS = (2, 3, 4, 5, 5, 5)
-WIDE_WAYS = (1, 3, 4, 5)
-NARROW_SHARE = 0.15
-"""Of the seeds that are not calm."""
-NARROW_MESSAGES = (300, 600, 1_200)
+WIDE_KINDS = (2, 3, 5, 5, 5)
+WIDE_WAYS = (1, 4, 5, 6)
+NARROW_MESSAGES = (300, 600, 1_200, 2_400)
 NARROW_STUCK = 3.0
 """So many messages of a narrow run find a handler that gets stuck, where some do at all."""
 
@@ -94,8 +92,9 @@ def draw(
     chance = Stream(f"{seed}/plan")
     drawn_policy = cast("Policy", chance.pick(("shuffle", "shuffle", "shuffle", "fifo", "pct")))
     drawn_apps, drawn_brokers = 2 + chance.below(3), chance.pick((1, 1, 1, 2))
-    calm = is_calm(seed) if kinds is None else not kinds
-    is_narrow = chance.happens(NARROW_SHARE) and not calm
+    shape = shape_of(seed)
+    calm = shape == "calm" if kinds is None else not kinds
+    is_narrow = shape == "narrow" and not calm
     turn = turn_of(seed, tuple(WAYS), NAMES)
     chosen_ways, ways_most = (turn.ways, 1 if is_narrow else chance.pick(WIDE_WAYS)) if ways is None else (ways, None)
     if kinds is not None:

@@ -1,21 +1,29 @@
 """Turns: which ways and faults a seed is to bring together, so that seeds in a row meet all pairs evenly.
 
-Laws: a seed alone tells its turn. In each cycle (as many seeds as there are ways times blocks of faults) each way
-stands in each place of a turn once with each fault. Who stands with whom is drawn anew for each cycle.
+Laws: a seed alone tells its turn. Seeds of one shape take turns among themselves: in each cycle of them (as many as
+there are ways times blocks of faults) each way stands in each place of a turn once with each fault. Who stands with
+whom is drawn anew for each cycle.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple
 
 from framework.testing.sim.streams import Stream
 
 WAYS_EACH = 7
 """More than are used: some undo each other."""
 FAULTS_EACH = 5
-CALM_EACH = 5
-T = TypeVar("T")
+Shape = Literal["calm", "wide", "narrow"]
+"""A calm run has no faults but members that leave and come back cleanly; a narrow one is a long look at one pair."""
+SHAPES: tuple[Shape, ...] = (
+    "wide", "wide", "narrow", "wide", "calm",
+    "wide", "wide", "narrow", "wide", "calm",
+    "wide", "wide", "narrow", "wide", "calm",
+    "wide", "wide", "wide", "wide", "calm",
+)  # fmt: skip
+"""Of seeds in a row, from each twentieth on."""
 
 
 class Turn(NamedTuple):
@@ -25,18 +33,18 @@ class Turn(NamedTuple):
     faults: list[str]
 
 
-def is_calm(seed: int) -> bool:
-    """Every fifth seed has no faults but members that leave and come back cleanly."""
-    return seed % CALM_EACH == CALM_EACH - 1
+def shape_of(seed: int) -> Shape:
+    return SHAPES[seed % len(SHAPES)]
 
 
 def turn_of(seed: int, ways: Sequence[str], faults: Sequence[str]) -> Turn:
     """The seed's ways and faults."""
-    number = seed // CALM_EACH if is_calm(seed) else seed - seed // CALM_EACH
+    round_, at = divmod(seed, len(SHAPES))
+    number = round_ * SHAPES.count(SHAPES[at]) + SHAPES[:at].count(SHAPES[at])
     blocks = -(-len(faults) // FAULTS_EACH)
     cycle, place = divmod(number, len(ways) * blocks)
     row, column = divmod(place, len(ways))
-    chance = Stream(f"cycle/{cycle}")
+    chance = Stream(f"{SHAPES[at]} cycle/{cycle}")
     mixed_ways, mixed_faults = chance.sample(ways, len(ways)), chance.sample(faults, len(faults))
     steps = chance.sample(range(1, len(ways)), WAYS_EACH - 1)
     begin = (row + column) % blocks * FAULTS_EACH
