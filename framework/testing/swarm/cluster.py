@@ -349,12 +349,12 @@ class Cluster:
 
     async def _send_all(self, topics: Sequence[str], count: int, period_s: float) -> int:
         chance = self.loop.streams.application
-        acknowledged = 0
+        acknowledged, burst = 0, self.workload.burst
         for number in range(count):
             topic = chance.pick(topics) if len(topics) > 1 else topics[0]
             acknowledged += await self._send_one(topic, number)
-            if period_s:
-                await asyncio.sleep(chance.between(0.0, 2 * period_s / count))
+            if period_s and (number + 1) % burst == 0:
+                await asyncio.sleep(chance.between(0.0, 2 * period_s * burst / count))
         return acknowledged
 
     async def _send_one(self, topic: str, number: int) -> bool:

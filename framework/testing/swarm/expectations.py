@@ -9,6 +9,7 @@ from framework.broker.settings import BrokerSettings
 from framework.testing.sim.machine import Machine
 from framework.testing.swarm import allotment
 from framework.testing.swarm.history import History
+from framework.testing.swarm.ways import results
 from framework.testing.swarm.workload import KEYS, UNEVEN, GroupLoad, Workload
 
 
@@ -39,7 +40,7 @@ def consumer_settings(
         chosen["skip_older_than"] = f"{load.skip_older_s:g}s"
     if load.skip_backlog:
         chosen["skip_backlog_over"] = load.skip_backlog
-    return {**chosen, **workload.settings}
+    return {**chosen, **results.settings(load), **workload.settings}
 
 
 def describe(

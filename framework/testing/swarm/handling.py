@@ -15,6 +15,7 @@ from framework.model.message import Message
 from framework.model.outcome import Ack, BatchFailed, Commit, RetryLater, Rollback
 from framework.testing.sim.streams import Stream
 from framework.testing.swarm.recorder import Recorder
+from framework.testing.swarm.ways.results import Results
 from framework.testing.swarm.workload import KEYS, GroupLoad, Workload
 
 FORGET_RATE = 0.03
@@ -106,6 +107,7 @@ class _Behaviour:
     ) -> None:
         self.load, self.recorder, self.chance = load, recorder, chance
         self.is_healed, self.is_last = is_healed, is_last
+        self.results = Results(load, chance) if load.results and not load.by_hand else None
 
     def start(self, messages: Sequence[Message], deliveries: Sequence[Delivery] = ()) -> None:
         epochs = [delivery.epoch for delivery in deliveries] or [None] * len(messages)
@@ -140,6 +142,10 @@ class _Behaviour:
             raise HandlerFailed(message.message_id)
         if self.load.by_hand:
             return self._end_by_hand((message,))
+        if self.results is not None and self.results.are_given(is_healed=self.is_healed()):
+            answer, meaning = self.results.one()
+            self._ended(message, meaning)
+            return answer
         if self.load.explicit_ack:
             return self._end_explicitly((message,))
         self._ended(message, "ok")
@@ -179,6 +185,13 @@ class _Behaviour:
 
     def end_batch(self, messages: Sequence[Message]) -> object:
         """All well, or one of the ways to say that some of it is not."""
+        if self.results is not None and self.results.are_given(is_healed=self.is_healed()):
+            answer, meanings = self.results.of_batch(len(messages))
+            for message, meaning in zip(messages, meanings, strict=True):
+                self._ended(message, meaning)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
         failed = [index for index, message in enumerate(messages) if self._fails(message)]
         if not failed:
             return self._batch_is_well(messages)

@@ -18,6 +18,9 @@ F = TypeVar("F", bound="Fact")
 
 BY_A_MEMBER = "a member"
 """Who made a copy, where no broker was asked to."""
+OK, DROPPED, FAILED, BURIED, LEVEL = "ok", "dropped", "failed", "buried", "level "
+"""What a handler's end means for its message: it is done; done unhandled; to be retried; a dead letter from now on; to
+be retried after a delay of this level, whose number follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ class Started(Fact):
 
 @dataclass(frozen=True, slots=True)
 class Finished(Fact):
-    """A handler ended; `outcome` is `ok`, or what it answered or raised instead."""
+    """A handler ended; `outcome` is `ok`, or what it answered or raised instead (see above)."""
 
     group: str
     message_id: str
@@ -67,7 +70,13 @@ class Finished(Fact):
 
     @property
     def is_ok(self) -> bool:
-        return self.outcome == "ok"
+        """Whether its message is done with that."""
+        return self.outcome in {OK, DROPPED}
+
+    @property
+    def level(self) -> int:
+        """Of the delay that its handler asked for; 0 where the retry's number decides."""
+        return int(self.outcome.removeprefix(LEVEL)) if self.outcome.startswith(LEVEL) else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,10 @@ class GroupLoad:
     """Every process is given every message, and keeps its offsets on its own disk."""
     reads_second: bool = False
     """Whether it consumes the second topic, where there is one."""
+    results: str = ""
+    """Its handlers return every kind of result there is (`ways/results.py`)."""
+    cache_count: int = 0
+    """Of its settings; 0: the usual one."""
     skip_older_s: float = 0.0
     skip_backlog: int = 0
     """What it does not want to handle any more; 0: no such rule."""
@@ -83,6 +87,8 @@ class Workload:
     messages: int = 200
     period_s: float = 40.0
     """The messages are sent over about this long."""
+    burst: int = 1
+    """So many at a time."""
     max_retries: int = 3
     pull_batch: int = 8
     sync_s: float = 0.002

@@ -28,6 +28,7 @@ from framework.testing.swarm.checkers.nothing_left_behind import nothing_left_be
 from framework.testing.swarm.checkers.nothing_lost import nothing_lost
 from framework.testing.swarm.checkers.nothing_pauses import nothing_pauses
 from framework.testing.swarm.checkers.nothing_piles_up import nothing_piles_up
+from framework.testing.swarm.checkers.nothing_stalls import nothing_stalls
 from framework.testing.swarm.checkers.nothing_unexpected import nothing_unexpected
 from framework.testing.swarm.checkers.offsets_forward import offsets_forward
 from framework.testing.swarm.checkers.one_answer_a_request import one_answer_a_request
@@ -75,6 +76,7 @@ ALL: tuple[Checker, ...] = (
     each_queue_has_one_owner,
     calm_runs_do_not_repeat,
     nothing_pauses,
+    nothing_stalls,
     no_storm,
     views_may_differ,
     covered_in_time,
@@ -117,6 +119,7 @@ __all__ = [
     "nothing_lost",
     "nothing_pauses",
     "nothing_piles_up",
+    "nothing_stalls",
     "nothing_unexpected",
     "offsets_forward",
     "one_answer_a_request",

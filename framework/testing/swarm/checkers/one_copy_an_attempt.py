@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from framework.model.reserved import RETRY_PREFIX
 from framework.testing.errors import Violation
 from framework.testing.swarm.checkers.excuses import excuse
-from framework.testing.swarm.history import BY_A_MEMBER, Committed, Finished, History
+from framework.testing.swarm.history import BURIED, BY_A_MEMBER, Committed, Finished, History
 
 NAME = "one copy an attempt"
 FIRST_COPY = 2
@@ -22,7 +22,8 @@ def one_copy_an_attempt(history: History) -> Iterator[Violation]:
     a commit fell in one of the queues that the message may have been in, the retry is rather made twice than lost.
 
     A dead letter is a plain send (it carries its reason), which no broker compares with another one: two failed
-    deliveries of a last attempt, by an owner and by the one that takes its queue over, make two.
+    deliveries of a last attempt (or of one that its handler called the last), by an owner and by the one that takes its
+    queue over, make two.
 
     An orderly group's dead letters are plain sends, which brokers cannot tell from new ones when they are repeated. A
     group that was reset may fail the same message again. A broker knows only of copies that it was asked to make: if
@@ -35,7 +36,9 @@ def one_copy_an_attempt(history: History) -> Iterator[Violation]:
     }
     last = history.max_retries + 1
     failed = Counter(
-        (fact.group, fact.message_id) for fact in history.of(Finished) if fact.attempt == last and not fact.is_ok
+        (fact.group, fact.message_id)
+        for fact in history.of(Finished)
+        if (fact.attempt == last and not fact.is_ok) or fact.outcome == BURIED
     )
     end = history.facts[-1].at if history.facts else 0.0
     for (group, origin, attempt, whose), count in sorted(Counter(history.copies).items()):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from framework.testing.errors import Violation
 from framework.testing.swarm.checkers.excuses import excuse
-from framework.testing.swarm.history import Acquired, ByHand, Copied, Finished, History, Said, Started
+from framework.testing.swarm.history import BURIED, DROPPED, Acquired, ByHand, Copied, Finished, History, Said, Started
 
 NAME = "order kept"
 
@@ -36,6 +36,12 @@ class _Held:
     failed: dict[str, int] = field(default_factory=dict)
     """Message -> its offset, for whose copy to look out."""
     given_up: set[int] = field(default_factory=set)
+
+    def forget(self) -> None:
+        """Of what the queue's former taking knew nothing is known: what was not committed comes again."""
+        self.done.clear()
+        self.failed.clear()
+        self.given_up.clear()
 
     def give_up(self, message_id: str) -> None:
         """It has its copy, or is dropped: the next one may come."""
@@ -66,14 +72,14 @@ def order_kept(history: History) -> Iterator[Violation]:
                     before = held.setdefault(line, _Held(offset, keys))
                     before.following = before.committed = offset
                     before.epoch += 1
-                    before.done.clear()
+                    before.forget()
             case Started() if fact.group in history.orderly:
                 mine = held.get(_line(fact, history))
                 yield from _started(fact, mine, history)
             case Finished() if fact.group in history.orderly:
                 mine = held.get(_line(fact, history))
                 if mine is not None:
-                    _finished(fact, mine)
+                    _finished(fact, mine, history.max_retries)
             case ByHand():
                 mine = held.get(_line(fact, history))
                 if mine is not None and mine.began == mine.epoch:
@@ -123,15 +129,17 @@ def _started(fact: Started, mine: _Held | None, history: History) -> Iterator[Vi
     mine.done.clear()
 
 
-def _finished(fact: Finished, mine: _Held) -> None:
+def _finished(fact: Finished, mine: _Held, max_retries: int) -> None:
     mine.running = [each for each in mine.running if each.offset != fact.offset]
     if mine.began != mine.epoch:
         return
     if fact.is_ok:
         mine.failed.pop(fact.message_id, None)
-        mine.done.add(fact.offset)
+        # What is dropped is done for good, also behind one that failed and in the same batch.
+        (mine.given_up if fact.outcome == DROPPED else mine.done).add(fact.offset)
         mine.go_on()
-    else:
+    elif fact.outcome == BURIED or fact.attempt > max_retries:
+        # Only then: the same message may lie in another queue as well, and be given up there.
         mine.failed[fact.message_id] = fact.offset
 
 

@@ -8,7 +8,7 @@ from framework.model.delay_levels import FIRST_RETRY_LEVEL
 from framework.testing.errors import Violation
 from framework.testing.swarm.checkers.disturbances import Disturbances
 from framework.testing.swarm.checkers.excuses import excuse
-from framework.testing.swarm.history import Fault, History, SentBack
+from framework.testing.swarm.history import Fault, Finished, History, SentBack
 
 NAME = "retries come"
 LATE_S = 0.05
@@ -34,10 +34,16 @@ def retries_come(history: History) -> Iterator[Violation]:
     asked: dict[tuple[str, str], list[float]] = {}
     for fact in history.of(SentBack):
         asked.setdefault((fact.group, fact.message_id), []).append(fact.at)
+    wished: dict[tuple[str, str, int], set[int]] = {}
+    """Levels that handlers asked for, where they did."""
+    for end in history.of(Finished):
+        if end.level:
+            wished.setdefault((end.group, end.message_id, end.attempt + 1), set()).add(end.level)
     late_s = LATE_S + CLOCK_S + SYNCS * history.sync_s
     for group, message_id, attempt, at in history.fired:
         steps = {attempt - 2, 0} if group in history.limited else {attempt - 2}
         levels = {min(FIRST_RETRY_LEVEL + step, len(history.delays_ms)) for step in steps}
+        levels |= wished.get((group, message_id, attempt), set())
         dues = [
             when + history.delays_ms[level - 1] / 1000
             for when in asked.get((group, message_id), ())

@@ -26,20 +26,28 @@ def retries_wait(history: History) -> Iterator[Violation]:
     set_at = min((fact.at for fact in history.of(Fault) if fact.kind == "clock"), default=float("inf"))
     healed_at = next((fact.at for fact in history.of(Fault) if fact.kind == "healed"), 0.0)
     in_place = set(history.orderly) | history.broadcasting
-    failed: dict[tuple[str, str, int], float] = {}
+    due: dict[tuple[str, str, int], tuple[float, float]] = {}
+    """Of each attempt: when it failed, and when the next one may come. The shortest way, where it failed twice."""
     for fact in history.facts:
         if type(fact) is Finished and not fact.is_ok and fact.group not in in_place:
-            failed.setdefault((fact.group, fact.message_id, fact.attempt), fact.at)
+            key = (fact.group, fact.message_id, fact.attempt + 1)
+            then = (fact.at, fact.at + _delay_s(fact, history))
+            due[key] = min(due.get(key, then), then, key=lambda each: each[1])
         elif type(fact) is Started and fact.attempt > 1 and fact.group not in in_place:
-            before = failed.get((fact.group, fact.message_id, fact.attempt - 1))
-            step = 0 if fact.group in history.limited else fact.attempt - 2
-            level = min(FIRST_RETRY_LEVEL + step, len(history.delays_ms))
-            delay_s = history.delays_ms[level - 1] / 1000
-            grain_s = SET_RIGHT_S if before is not None and before < healed_at <= fact.at else GRAIN_S
-            if before is None or fact.at >= before + delay_s - grain_s:
+            failed_at, due_at = due.get((fact.group, fact.message_id, fact.attempt), (0.0, 0.0))
+            grain_s = SET_RIGHT_S if failed_at < healed_at <= fact.at else GRAIN_S
+            if fact.at >= due_at - grain_s:
                 continue
             if fact.at >= set_at:
                 excuse(history, NAME, "clocks were set, and a restart finds only dates")
             else:
                 what = f"{fact.who} started {fact.message_id} for {fact.group} for the {fact.attempt}th time"
-                yield Violation(NAME, f"{what} {fact.at - before:.3f}s after it failed, and not {delay_s:g}s", fact.at)
+                took, asked = fact.at - failed_at, due_at - failed_at
+                yield Violation(NAME, f"{what} {took:.3f}s after it failed, and not {asked:g}s", fact.at)
+
+
+def _delay_s(fact: Finished, history: History) -> float:
+    """What a message is asked to wait: by its handler, else by the number of its retry."""
+    step = 0 if fact.group in history.limited else fact.attempt - 1
+    level = fact.level or min(FIRST_RETRY_LEVEL + step, len(history.delays_ms))
+    return history.delays_ms[level - 1] / 1000

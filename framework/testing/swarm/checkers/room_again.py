@@ -28,7 +28,9 @@ class Rooms:
                 for key, each in self.dropped.items():
                     if key[0] == fact.group and fact.at < each.at + READ_S:
                         self.unseen.add(key)
-            case Copied() | Finished(outcome="ok"):
+            case Finished() if not fact.is_ok:
+                pass
+            case Copied() | Finished():
                 self.dropped.pop((fact.group, fact.message_id), None)
                 self.unseen.discard((fact.group, fact.message_id))
             case _:

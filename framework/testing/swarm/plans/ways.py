@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from framework.testing.sim.streams import Stream
+from framework.testing.swarm.ways import results
 from framework.testing.swarm.workload import EXPIRY_S, SECOND_TOPIC, GroupLoad, Workload
 
 Dress = Callable[[Workload, Stream], Workload]
@@ -110,7 +111,12 @@ def _answering(manner: str) -> Way:
         return changed_group(workload, load.name, answers=(manner,), fail_rate=fail_rate, **_batch(chance))
 
     def goes(workload: Workload, load: GroupLoad) -> bool:
-        return bool(load.batch) and load.answers == (manner,) and (manner == "each" or not load.explicit_ack)
+        return (
+            bool(load.batch)
+            and not load.results
+            and load.answers == (manner,)
+            and (manner == "each" or not load.explicit_ack)
+        )
 
     return Way(dress, goes)
 
@@ -283,5 +289,7 @@ WAYS: dict[str, Way] = {
     "by-config": _allocation("by_config"),
     "machine-room": _allocation("machine_room", _rooms),
     "nearby": _allocation("nearby", _rooms),
+    "results": Way(results.dress, results.goes),
+    "results-in-order": Way(results.dress_in_order, results.goes_in_order),
     "two-brokers": Way(_two_brokers, lambda workload, load: len(workload.broker_names) > 1),
 }

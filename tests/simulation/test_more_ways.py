@@ -1,0 +1,72 @@
+"""The ways of consuming that have modules of their own: of each a promise is broken in the program, and noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count, islice
+
+import pytest
+
+from framework.core.retry import SendBack, Settle
+from framework.core.retry import decide as right_decision
+from framework.model import delay_levels
+from framework.model.outcome import DeadLetter, Outcome
+from framework.runtime.group import kind
+from framework.services.queue.pull import PullLoop
+from framework.testing.swarm.plans.plan import Plan, draw
+from framework.testing.swarm.simulation import play
+
+pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
+MOST = 12
+
+
+def plans_with(way: str, fits: Callable[[Plan], bool]) -> Iterator[Plan]:
+    drawn = (draw(seed) for seed in count())
+    return (plan for plan in drawn if way in plan.workload.ways and fits(plan))
+
+
+def broken_truths(way: str, fits: Callable[[Plan], bool] = lambda plan: True, most: int = MOST) -> set[str]:
+    """Of the first plan that shows anything; empty where none does."""
+    for plan in islice(plans_with(way, fits), most):
+        verdict, _ = play(plan)
+        if not verdict.is_ok:
+            return {violation.truth for violation in verdict.violations}
+    return set()
+
+
+# -- results
+
+
+def test_a_dead_letter_that_is_only_forgotten_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgetful(outcome: Outcome, attempt: int, max_retries: int) -> Settle | SendBack:
+        if isinstance(outcome, DeadLetter):
+            return Settle("dropped")
+        return right_decision(outcome, attempt, max_retries)
+
+    monkeypatch.setattr(kind, "decide", forgetful)
+    assert {"a commit never passes a gap", "nothing lost"} & broken_truths("results")
+
+
+def test_a_delay_that_nobody_heeds_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delay_levels, "level_for", lambda delay_ms: 1)
+    assert {"retries wait"} & broken_truths("results")
+
+
+def test_a_full_window_that_is_dropped_and_looked_at_no_more_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not plain success empties its window, too."""
+    left = PullLoop.left
+
+    def deaf(pull: PullLoop, chunk: object, ended: int) -> None:
+        if ended:
+            left(pull, chunk, ended)  # type: ignore[arg-type]  # what it is given is passed on
+
+    def is_dropping(plan: Plan) -> bool:
+        return plan.workload.groups[0].results == "drops"
+
+    monkeypatch.setattr(PullLoop, "left", deaf)
+    assert {"nothing stalls", "progress"} & broken_truths("results", is_dropping)
+
+
+def test_a_batch_that_passes_its_failed_message_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kind, "decide_in_order", lambda outcome, attempt, most: Settle("handled"))
+    assert {"order kept", "a commit never passes a gap"} & broken_truths("results-in-order")
