@@ -176,11 +176,12 @@ class OrderlyOutcomes:
             self._reports.ended(
                 "dropped", self._group, messages[index], outcomes[index], lane.elapsed_ms, error=errors[index]
             )
-        first_copy = ends.copies[0][0] if ends.copies else ends.done
-        handled = [place for index, place in enumerate(places[:first_copy]) if index not in dropped]
+        # As far as nothing stays: a copy may stand behind what is tried again.
+        until = min(ends.copies[0][0], ends.done) if ends.copies else ends.done
+        handled = [place for index, place in enumerate(places[:until]) if index not in dropped]
         if handled and line.is_reported:
             log.info("queue no longer stuck", group=self._group, queue=str(pull.queue))
-        line.advance_over(handled[: ends.done])
+        line.advance_over(handled)
         lane.backoff.succeeded()
         for chunk, ended in Counter(portion.chunk for portion, _ in handled).items():
             pull.left(chunk, ended)

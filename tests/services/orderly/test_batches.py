@@ -135,6 +135,25 @@ def test_what_is_behind_a_dead_letter_ends_when_the_broker_has_it() -> None:
     play(main)
 
 
+def test_what_is_tried_again_between_a_dropped_message_and_a_dead_letter_is_not_passed() -> None:
+    def answer(messages: Sequence[Message]) -> list[object]:
+        ends: dict[int, object] = {1: Drop("me"), 4: DeadLetter("nonsense")}
+        if messages[0].queue_offset == 0:
+            ends[2] = RetryLater()
+        return [ends.get(message.queue_offset) for message in messages]
+
+    async def main() -> None:
+        scene, seen = batches(answer)
+        scene.bring(6)
+        await asyncio.sleep(0.5)
+        assert (2, 1) == (scene.committable(), scene.counts.handled)
+        await asyncio.sleep(2)
+        assert ([[0, 1, 2, 3, 4, 5], [2, 3, 5]], [4], 6) == (offsets(seen), scene.buried, scene.committable())
+        assert (4, 1, 1) == (scene.counts.handled, scene.counts.dropped, scene.counts.dead_lettered)
+
+    play(main)
+
+
 def test_a_batch_waits_for_as_long_as_it_lingers_and_no_longer_than_it_takes_to_fill() -> None:
     begun: list[tuple[float, int]] = []
 
