@@ -16,7 +16,7 @@ LASTS_S: dict[str, float] = {
     "stop": 8.0,
     "block": 5.0,
     "leave": 12.0,
-    "late-jobs": 6.0,
+    "late-jobs": 9.0,  # the last job that it delays begins up to 3 s after its end
     "clock": 0.0,
     "broker-crash": 3.0,
     "broker-power-cut": 3.0,

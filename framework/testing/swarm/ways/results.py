@@ -1,4 +1,4 @@
-"""The ways `results` and `results-in-order`: handlers return each kind of result that a handler may return, for a message and for a batch.
+"""The ways `results` and `results-in-order`: handlers return each kind of result, for a message and for a batch.
 
 A pair of an answer and its record: what the handler returns (or raises), and what that means for each of its messages.
 """
