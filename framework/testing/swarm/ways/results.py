@@ -26,7 +26,7 @@ WINDOWS = (10, 10, 20, 0)
 """`cache_count`; 0: the usual one, which no run fills."""
 BURSTS = (1, 25, 100)
 """So many messages are sent at a time, and pulls are small, so that windows are full at all."""
-MESSAGES, PULLS = (110, 200, 300), (2, 8)
+MESSAGES, PULLS = (110, 160, 220), (2, 8)
 
 
 DROPS = "drops"
