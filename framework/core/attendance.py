@@ -94,12 +94,15 @@ class Attendance:
             self._strikes.setdefault(key_of(member), []).append(now_ms)
 
     def _change(self, member: str, now_ms: int) -> None:
-        changes = self._changes.setdefault(key_of(member), [])
+        key = key_of(member)
+        # Put last: of more than are kept, the one that changed longest ago is forgotten, with its short lives.
+        changes = self._changes[key] = self._changes.pop(key, [])
         changes.append(now_ms)
         del changes[: -limits.CHANGES_MAX]
         if len(self._changes) > limits.FLAPPERS_MAX:
-            for known in (self._changes, self._strikes):
-                known.pop(next(iter(known)), None)
+            oldest = next(iter(self._changes))
+            del self._changes[oldest]
+            self._strikes.pop(oldest, None)
 
     @property
     def next_ms(self) -> int | None:

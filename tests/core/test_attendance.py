@@ -118,3 +118,27 @@ def test_a_flapper_changes_a_group_three_times_a_minute_at_most() -> None:
             strikes += 1
             now += 200
         assert all(sum(at <= other < at + limits.CHANGES_WINDOW_MS for other in changes) <= 3 for at in changes[2:])
+
+
+def test_a_group_of_more_members_than_are_kept_in_mind_may_leave_at_once() -> None:
+    """A rolling restart of a large group ended the rebalance loops of all its members, over and over."""
+    many = [f"10.0.{number // 250}.{number % 250}@1#beef" for number in range(limits.FLAPPERS_MAX + 50)]
+    seen = Attendance()
+    seen.counted([A, *many], 0)
+
+    assert [A] == seen.counted([A], 1_000)
+    assert {} == seen.flaps(1_000)
+
+
+def test_of_more_flappers_than_are_kept_in_mind_the_latest_are() -> None:
+    many = [f"member-{number:03}@1#beef" for number in range(limits.FLAPPERS_MAX)]
+    seen = Attendance()
+    seen.counted([A], 0)
+    seen.counted([A, "first@1#beef"], 1_000)
+    seen.counted([A], 2_000)
+    seen.counted([A, *many[1:]], 3_000)
+    assert ["first"] == list(seen.flaps(3_000))
+    seen.counted([A, "first@2#beef"], 4_000)
+    seen.counted([A, many[0]], 5_000)
+
+    assert {"first", *map(key_of, many[2:])} == set(seen.flaps(5_000)), "the newcomer took the place of the oldest"
