@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
+from zlib import crc32
 
 from framework.client.routes import RouteTable
 from framework.core.broker_time import Reading
@@ -12,12 +13,12 @@ from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError, R
 from framework.model.subscription import Subscription
 from framework.net.pool import Pool
 from framework.wire.bodies.config import KeyValues
-from framework.wire.bodies.connections import ConsumerConnections
+from framework.wire.bodies.group import ConsumerList
 from framework.wire.bodies.heartbeat import CheckClientConfig, SubscriptionData
 from framework.wire.bodies.running import RunningInfo
 from framework.wire.exchanges import Exchange, body_of, nothing
-from framework.wire.requests.admin import BrokerRuntimeRequest, ConsumerConnectionsRequest
-from framework.wire.requests.group import CheckClientConfigRequest
+from framework.wire.requests.admin import BrokerRuntimeRequest
+from framework.wire.requests.group import CheckClientConfigRequest, MembersRequest
 from framework.wire.requests.inbound import RunningInfoRequest
 
 T = TypeVar("T")
@@ -33,15 +34,15 @@ class Inquiries:
     def __init__(self, pool: Pool, routes: RouteTable) -> None:
         self._pool, self._routes = pool, routes
 
-    async def connections(self, group: str, topic: str) -> ConsumerConnections:
-        """The group's members as a broker of the topic lists them, each connection for itself."""
-        header = ConsumerConnectionsRequest(consumer_group=group)
-        return await self._ask(topic, Exchange(header, body_of(ConsumerConnections)))
+    async def listed(self, group: str, topic: str) -> Sequence[str]:
+        """The client ids of the group's members as a broker of the topic lists them, one per connection."""
+        header = MembersRequest(consumer_group=group)
+        return (await self._ask(topic, Exchange(header, body_of(ConsumerList)))).consumer_ids
 
     async def running_info(self, group: str, topic: str, client_id: str) -> RunningInfo:
-        """What a member says of itself, by way of that broker."""
+        """What a member says of itself, by way of a broker: for each member another one, the same for all who ask."""
         header = RunningInfoRequest(consumer_group=group, client_id=client_id)
-        return await self._ask(topic, Exchange(header, body_of(RunningInfo)))
+        return await self._ask(topic, Exchange(header, body_of(RunningInfo)), first=crc32(client_id.encode()))
 
     async def clock(self, address: str) -> Reading:
         """What time it is by a broker's wall clock, at the moment at which it answers."""
@@ -61,11 +62,13 @@ class Inquiries:
         """The masters', whose clocks date what is stored."""
         return self._routes.masters()
 
-    async def _ask(self, topic: str, exchange: Exchange[T]) -> T:
+    async def _ask(self, topic: str, exchange: Exchange[T], first: int = 0) -> T:
         if not self._routes.brokers_of(topic):
             await self._routes.queues(topic)
         last: FrameworkError | None = None
-        for broker in self._routes.brokers_of(topic) or [topic]:
+        brokers = self._routes.brokers_of(topic) or [topic]
+        at = first % len(brokers)
+        for broker in brokers[at:] + brokers[:at]:
             try:
                 address = self._routes.address_of(broker)
                 answer = await self._pool.request(address, exchange.request(), timeout_ms=PATIENCE_MS)

@@ -6,6 +6,7 @@ otherwise is not refused by anybody: it only makes messages go missing, come twi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -64,4 +65,4 @@ def asked(own: str, members: Sequence[str], count_max: int) -> list[str]:
 
 def repeated_ids(connections: Sequence[str]) -> list[str]:
     """Client ids that several connections of one broker's list have."""
-    return sorted({each for each in connections if connections.count(each) > 1})
+    return sorted(each for each, count in Counter(connections).items() if count > 1)

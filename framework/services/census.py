@@ -2,11 +2,14 @@
 
 It asks rarely: when members have come or gone, or our own topics have changed, and then nothing more for a while. It
 asks only members that were not asked before, or had other topics than ours. `core/census.py` says what answers mean.
+Of a thousand members that start together each has its own turn by its place in the list, and pauses between questions,
+so that brokers get no more census questions a second from a large group than from one of a hundred.
 """
 
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -15,7 +18,6 @@ import structlog
 from framework.core.census import OTHER_ORDER, Profile, asked, differences, repeated_ids
 from framework.errors import FrameworkError
 from framework.ports import Clock
-from framework.wire.bodies.connections import ConsumerConnections
 from framework.wire.bodies.running import IS_ORDERLY, RunningInfo
 
 log = structlog.get_logger()
@@ -26,6 +28,9 @@ ALONE_SECONDS = 300.0  # nobody notifies broadcasting members, nor do they list 
 AGAIN_SECONDS = 30.0  # after a broker could not be asked, or a member did not answer, and while something is wrong
 TRIES_MAX = 3
 ASKED_MAX = 16
+PAUSE_SECONDS = 0.5  # between two questions of one member: each is three messages to the broker
+TURN_SECONDS = 0.01  # from one member's turn to the next one's
+PAUSE_A_MEMBER_SECONDS = 0.005  # between two questions, of a group of more than a hundred
 # A connection that broke without a word stays listed until the broker misses its heartbeats, for 120 s.
 STALE_SECONDS = 150.0
 
@@ -33,7 +38,7 @@ STALE_SECONDS = 150.0
 class Asks(Protocol):
     """The calls of the client that a census needs."""
 
-    async def connections(self, group: str, topic: str) -> ConsumerConnections: ...
+    async def listed(self, group: str, topic: str) -> Sequence[str]: ...
     async def running_info(self, group: str, topic: str, client_id: str) -> RunningInfo: ...
 
 
@@ -51,6 +56,7 @@ class CensusLoop:
         *,
         members: Callable[[], Sequence[str]],
     ) -> None:
+        """`members` are sorted."""
         self._group, self._topic, self._member, self._own = group, topic, member, own
         self._brokers, self._clock, self._members = brokers, clock, members
         self._profiles: dict[str, Profile] = {}
@@ -80,19 +86,24 @@ class CensusLoop:
 
     async def _look(self) -> float:
         """Ask whoever is new or differs; when to look again although nothing has changed."""
+        around = self._members()
+        await asyncio.sleep(TURN_SECONDS * bisect_left(around, self._member))
         try:
-            listed = (await self._brokers.connections(self._group, self._topic)).connections
+            ids = await self._brokers.listed(self._group, self._topic)
         except FrameworkError as error:
             log.debug("census failed", group=self._group, reason=str(error))
             return AGAIN_SECONDS
-        ids = [each.client_id for each in listed]
         chosen = asked(self._member, ids, ASKED_MAX)
         self._profiles = {member: self._profiles[member] for member in chosen if member in self._profiles}
         self._silent = {member: self._silent[member] for member in chosen if member in self._silent}
+        has_asked = False
         for member in chosen:
             known = self._profiles.get(member)
             is_wanted = known is None or known.wanted != self._own().wanted
             if is_wanted and self._silent.get(member, 0) < TRIES_MAX:
+                if has_asked:
+                    await asyncio.sleep(max(PAUSE_SECONDS, PAUSE_A_MEMBER_SECONDS * len(ids)))
+                has_asked = True
                 await self._ask(member)
         now = self._clock.monotonic()
         self._repeated = {each: self._repeated.get(each, now) for each in repeated_ids(ids)}

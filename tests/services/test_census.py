@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from framework.core.census import OTHER_ORDER, OTHER_TOPICS, SHARED_ID, Profile
 from framework.errors import BrokerUnreachable, Refused
 from framework.services.census import CensusLoop
-from framework.wire.bodies.connections import ClientConnection, ConsumerConnections
 from framework.wire.bodies.heartbeat import SubscriptionData
 from framework.wire.bodies.running import IS_ORDERLY, RunningInfo
 from tests.services.parts import LoopClock, end, play, play_logged, start, told
@@ -26,12 +25,11 @@ class Brokers:
     asked: list[str] = field(default_factory=list)
     topics: tuple[str, ...] = ("orders",)
 
-    async def connections(self, group: str, topic: str) -> ConsumerConnections:
-        self.asked.append("connections")
+    async def listed(self, group: str, topic: str) -> list[str]:
+        self.asked.append("list")
         if self.is_down:
             raise BrokerUnreachable("down")
-        ids = [*self.members, *self.twice]
-        return ConsumerConnections(connections=tuple(ClientConnection(client_id=each, client_addr="x") for each in ids))
+        return [*self.members, *self.twice]
 
     async def running_info(self, group: str, topic: str, client_id: str) -> RunningInfo:
         self.asked.append(client_id)
@@ -54,14 +52,14 @@ def test_each_is_asked_once_and_what_differs_is_named_once() -> None:
         census = census_of(brokers)
         task = start(census.run())
         await asyncio.sleep(200)
-        assert ["a", "b", "c", "c", "c"] == [each for each in brokers.asked if each != "connections"]
+        assert ["a", "b", "c", "c", "c"] == [each for each in brokers.asked if each != "list"]
         assert len(brokers.asked) <= 13, "one question in half a minute while something is wrong"
         assert {OTHER_ORDER: ("b",)} == census.found
         assert census.is_mixed_up
         brokers.asked.clear()
         brokers.members["d"] = True
         await asyncio.sleep(15)
-        assert ["connections", "d"] == brokers.asked[-2:], "only who is new; who never answers is left alone"
+        assert ["list", "d"] == brokers.asked[-2:], "only who is new; who never answers is left alone"
         assert {OTHER_ORDER: ("b", "d")} == census.found
         del brokers.members["b"], brokers.members["d"]
         await asyncio.sleep(20)
@@ -107,10 +105,10 @@ def test_a_burst_of_changes_costs_one_look() -> None:
         for number in range(10):
             await asyncio.sleep(4)
             brokers.members[f"m{number}"] = False
-        before = brokers.asked.count("connections")
+        before = brokers.asked.count("list")
         await asyncio.sleep(60)
         assert before <= 1
-        assert 1 == brokers.asked.count("connections") - before
+        assert 1 == brokers.asked.count("list") - before
         await end(task)
 
     play(story)
