@@ -55,7 +55,8 @@ class MemberGroup:
     """One group with at least one member."""
 
     __slots__ = (
-        "admits", "consume_from", "consume_type", "fingerprint", "members", "message_model", "name", "wanted", "weight",
+        "admits", "consume_from", "consume_type", "fingerprint", "listing", "members", "message_model", "name", "wanted",
+        "weight",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:
@@ -68,6 +69,9 @@ class MemberGroup:
         self.fingerprint = 0
         self.weight = 0
         """What its subscriptions add to what is kept of heartbeats."""
+        self.listing = b""
+        """The list of members as it was last answered; empty where somebody came or went since. A member's arrival has
+        all of a thousand ask for the same list."""
         self.admits: Timer | None = None
         """Which ends the watching of the newcomers who are next."""
 
@@ -173,6 +177,7 @@ class Members:
         if found is None or member is None:
             return
         self._went(found, member)
+        found.listing = b""
         self.bytes -= member.weight
         if not found.members:
             self.bytes -= found.weight
@@ -214,6 +219,7 @@ class Members:
 
     def _came(self, group: MemberGroup, client: Client, client_id: str, language: int, version: int) -> Member:
         known = group.members.get(client)
+        group.listing = b""
         if known is not None:  # the connection goes by another name now
             self._went(group, known)
             self.bytes += len(client_id) - len(known.client_id)
@@ -239,6 +245,7 @@ class Members:
         for member in group.members.values():
             if member.counts_at is not None and member.counts_at <= until:
                 member.counts_at = None
+        group.listing = b""
         self._watch(group)
         self._tell(self.arrived, group)
 

@@ -24,7 +24,7 @@ DEPTH_MAX = 64
 
 _BLANK = re.compile(r"[ \t\r\n]*")
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})(?![0-9])")
-_quoted = json.JSONEncoder(ensure_ascii=False).encode
+_quoted = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class ObjectKey(Mapping[str, Any]):
@@ -229,6 +229,9 @@ def _write(value: Any, out: Any, quote: bool) -> None:
             mark = ","
         out("}" if value else "{}")
     elif isinstance(value, list | tuple):
+        if {*map(type, value)} == {str}:  # the member list of a large group, above all
+            out(_quoted(value))
+            return
         mark = "["
         for item in value:
             out(mark)

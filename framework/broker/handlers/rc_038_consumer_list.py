@@ -14,7 +14,10 @@ from framework.wire.requests.group import MembersRequest
 
 def handle(request: Request) -> Answer:
     header = request.header(MembersRequest)
-    ids = request.node.members.client_ids(header.consumer_group)
-    if not ids:
+    members = request.node.members
+    group = members.find(header.consumer_group)
+    if group is None or not (group.listing or (ids := members.client_ids(group.name))):
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {bare(header.consumer_group)}")
-    return ok(body=ConsumerList(consumer_ids=tuple(ids)).encode())
+    if not group.listing:
+        group.listing = ConsumerList(consumer_ids=tuple(ids)).encode()
+    return ok(body=group.listing)

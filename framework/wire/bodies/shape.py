@@ -131,6 +131,8 @@ def _tuple_converters(hint: Any) -> tuple[Read, Write]:
     def read_all(value: Any, path: str) -> Any:
         if type(value) is not list:
             raise ProtocolError(f"{path}={shorten(value)} is not a list")
+        if read is _text and {*map(type, value)} == {str}:  # the member list of a large group, above all
+            return tuple(value)
         return tuple(read(item, f"{path}[]") for item in value)
 
     return read_all, lambda values: [write(value) for value in values]
