@@ -49,6 +49,7 @@ REBALANCE_MS = 20_000  # as the Java client, so that mixed groups settle alike
 REBALANCE_SOON_MS = 1_000  # before a topic that failed is tried again first, and the least distance between two rounds
 REBALANCE_AGAIN_MAX_MS = 1_800  # at most; nobody says when a cause has ended, and it is to be healed within 2 s
 MEMBER_CHECK_MS = 5_000  # a lost notice is noticed by asking for the member list, which is cheap
+MEMBERS_LARGE = 200  # in groups beyond this it is not: each list names all; looks become rarer in proportion
 ROLL_KEPT_MS = 35_000  # who is missing on a young broker's list; a heartbeat's period, and time for it to get there
 GATHER_MS = 100  # at a start, how long nobody else must have joined before queues are taken
 GATHER_MAX_MS = 1_000  # and for how long that is waited for; where joins go on, rounds follow anyway

@@ -2,7 +2,8 @@
 
 Members do not vote: each asks the topic's brokers for the same member lists and computes the same answer. It does so at
 once on start, on a broker's notice, when a broker knows a new connection, when a paused group resumes, and on a new
-route; else every 20 s, with a cheap look at one broker's list every 5 s because notices get lost. If it fails for one
+route; else every 20 s, with a cheap look at one broker's list every 5 s because notices get lost (in groups of more
+than 200 members, whose lists are long, less often). If it fails for one
 topic, that is logged, that topic's queues stay as they are, it alone is retried, and nothing else stops. Members that
 start together wait for each other: one that is not alone takes its first queues in a quiet moment.
 """
@@ -165,7 +166,7 @@ class RebalanceLoop:
                 self._has_run = True
                 ended_ms = self._clock.monotonic_ms()
                 due_ms = self._or_seats(ended_ms + self._jittered(marks.limit("rebalance period", limits.REBALANCE_MS)))
-                check_ms = ended_ms + self._jittered(marks.limit("member check", limits.MEMBER_CHECK_MS))
+                check_ms = ended_ms + self._jittered(self._check_pace_ms)
                 continue
             again_ms = max(min((due for due, _ in self._again.values()), default=due_ms), earliest_ms)
             if now_ms >= again_ms:
@@ -175,7 +176,7 @@ class RebalanceLoop:
                 ended_ms, due_ms = self._clock.monotonic_ms(), self._or_seats(due_ms)
                 continue
             if now_ms >= check_ms:
-                check_ms = now_ms + self._jittered(marks.limit("member check", limits.MEMBER_CHECK_MS))
+                check_ms = now_ms + self._jittered(self._check_pace_ms)
                 await self._check_members()
                 continue
             until_ms = earliest_ms if self._is_wanted else min(due_ms, check_ms, again_ms)
@@ -190,6 +191,11 @@ class RebalanceLoop:
     def _jittered(self, period_ms: int) -> int:
         """Between 90 and 110 % of the period, so that members do not ask in step."""
         return int(period_ms * (0.9 + 0.2 * self._chance.random()))
+
+    @property
+    def _check_pace_ms(self) -> int:
+        """In a group of a thousand longer than from round to round, each of which asks all brokers."""
+        return marks.limit("member check", limits.MEMBER_CHECK_MS) * max(len(self._seen), limits.MEMBERS_LARGE) // limits.MEMBERS_LARGE
 
     async def _check_members(self) -> None:
         """Look at one broker's list, at the next one's the next time."""
