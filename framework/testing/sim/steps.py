@@ -104,6 +104,11 @@ class VirtualTask(asyncio.Task[T]):
     def __hash__(self) -> int:
         return self.number
 
+    @property
+    def has_unread_error(self) -> bool:
+        """It has failed, and nobody has asked how: the end of the last reference to it would be a complaint."""
+        return bool(getattr(self, "_log_traceback", False))
+
     def forget(self) -> None:
         """The run is over: whoever still waits shall not be complained of."""
         self._log_destroy_pending = False

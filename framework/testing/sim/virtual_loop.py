@@ -9,8 +9,8 @@ and may it run?), but neither network nor faults. Its laws:
 - A step costs some virtual microseconds, drawn, so that timers race with work as they do in life.
 - Timers are ordered by (when, creation). asyncio's own heap compares `when` only and lets equal ones fall as they may.
 - Tasks and futures hash by a creation number, so sets of them iterate alike in every process.
-- Nothing is thrown away before the end: dropping a dead process's coroutine would run its `finally` blocks, from the
-  grave.
+- No task that still waits is thrown away before the end: dropping a dead process's coroutine would run its `finally`
+  blocks, from the grave.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ _STEP_COST_RANGE = STEP_COST_MAX - STEP_COST_MIN
 STEPS_MAX = 5_000_000
 """No run of ours needs a tenth of it; one that spins would otherwise never end."""
 PRIORITY_CHANGES = 0.01
+TASKS_KEPT = 1_000
+"""Tasks that may have ended before they are looked for."""
 _TRACE_CHUNK = 1 << 15
 _pack_step = Struct("<dII").pack
 
@@ -57,7 +59,10 @@ class VirtualLoop(NumberingLoop):
         self.steps = 0
         self.steps_max = steps_max
         self.all_tasks: list[VirtualTask[Any]] = []
-        """Every task ever made, in order; kept until the end, see the module."""
+        """Every task that still waits, in order, see the module; and of those that have ended the ones whose error nobody
+        asked for, and the latest. Results of all the others would be gigabytes where a thousand members ask for lists.
+        """
+        self._sift_at = TASKS_KEPT
         self.complaints: list[dict[str, Any]] = []
         """What asyncio would only have logged: exceptions in callbacks, and of tasks that nobody awaited."""
         self.step_log: list[tuple[float, str]] | None = None
@@ -110,6 +115,9 @@ class VirtualLoop(NumberingLoop):
         assert not options.get("eager_start"), "an eager task skips a step: the schedule would depend on the version"
         task = VirtualTask(coro, loop=self, name=name, context=context)
         self.all_tasks.append(task)
+        if len(self.all_tasks) >= self._sift_at and not self.is_over:
+            self.all_tasks = [each for each in self.all_tasks if not each.done() or each.has_unread_error]
+            self._sift_at = 2 * len(self.all_tasks) + TASKS_KEPT
         return task
 
     def spawn(self, node: Node, coro: Coroutine[Any, Any, T], *, name: str | None = None) -> VirtualTask[T]:
