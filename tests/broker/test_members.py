@@ -96,6 +96,25 @@ def test_every_change_is_told_within_a_tenth_of_a_second_and_what_follows_closel
     assert len(told_at) <= min(len(changed_at), 1 + arrivals_and_departures), "a burst is told together"
 
 
+def test_in_a_group_of_a_thousand_what_follows_within_four_fifths_of_a_second_shares_a_notice() -> None:
+    """Each notice is a thousand messages there, and members divide queues once a second at most."""
+    lab = _Lab()
+    member = FakeClient()
+    lab.heartbeat(member, "member")
+    others = [FakeClient() for _ in range(999)]
+    for number, other in enumerate(others):
+        lab.heartbeat(other, f"other-{number}")
+    lab.timers.advance(5000)
+    member.sent.clear()
+    for other in others[:20]:
+        lab.members.gone(other)
+        lab.timers.advance(100)
+    told = len(member.sent)
+    lab.timers.advance(800)
+
+    assert (told, len(member.sent)) == (3, 4), "at once, and twice within two seconds; the last within 0.8 s"
+
+
 def test_ten_joins_that_follow_closely_are_two_notices_to_whoever_was_there_first() -> None:
     lab = _Lab()
     clients = [FakeClient() for _ in range(10)]

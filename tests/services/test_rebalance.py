@@ -100,6 +100,22 @@ class Fixture:
         return [queue.number for queue in self.assignment.queues]
 
 
+def test_members_of_a_large_group_look_at_the_list_more_rarely() -> None:
+    """The list names all of them: a thousand that look each 5 s are two hundred lists of a thousand each second."""
+
+    async def story(members: int) -> int:
+        it = Fixture()
+        it.cluster.listed = sorted([ME, *(f"10.1.0.{number}@1" for number in range(members - 1))])
+        await asyncio.sleep(200)
+        await end(it.task)
+        return len(it.cluster.asked_members_at) - len(it.rounds_at)
+
+    looks = {members: play(lambda: story(members)) for members in (10, 200, 400, 1_000)}
+    assert looks[10] == looks[200] >= 25
+    assert 8 <= looks[400] <= 15
+    assert looks[1_000] <= 1, "the first round is a look twice: those that start together wait for each other"
+
+
 def test_queues_are_taken_at_once_on_start() -> None:
     async def story() -> None:
         it = Fixture()
