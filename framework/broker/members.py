@@ -55,8 +55,8 @@ class MemberGroup:
     """One group with at least one member."""
 
     __slots__ = (
-        "admits", "consume_from", "consume_type", "fingerprint", "listing", "members", "message_model", "name", "wanted",
-        "weight",
+        "admits", "consume_from", "consume_type", "fingerprint", "listing", "members", "message_model", "name",
+        "wanted", "weight",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:

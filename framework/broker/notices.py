@@ -3,9 +3,9 @@
 A notice makes every member ask for the list of all. The first change is told in the turn in which it is known, as
 RocketMQ does; those of the next moment share one more notice, at its end, so that a hundred members that start together
 are not told of each other ten thousand times. A departure waits for no arrival, since its queues are read by nobody
-until the others know; it takes waiting arrivals along. Nobody is told later than a tenth of a second after a change; in
-groups of more than a hundred members the moment grows with the group, to 0.8 s for a thousand: members, ours and Java's,
-divide queues once a second at most, and a notice to a thousand is a thousand messages.
+until the others know; it takes waiting arrivals along. Nobody is told later than a tenth of a second after a change.
+In groups of more than a hundred members the moment grows with the group, to 0.8 s for a thousand: a notice to them is a
+thousand messages, and members, ours and Java's, divide queues once a second at most.
 """
 
 from __future__ import annotations

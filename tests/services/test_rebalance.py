@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 
 from framework.core import limits
@@ -110,7 +111,7 @@ def test_members_of_a_large_group_look_at_the_list_more_rarely() -> None:
         await end(it.task)
         return len(it.cluster.asked_members_at) - len(it.rounds_at)
 
-    looks = {members: play(lambda: story(members)) for members in (10, 200, 400, 1_000)}
+    looks = {members: play(partial(story, members)) for members in (10, 200, 400, 1_000)}
     assert looks[10] == looks[200] >= 25
     assert 8 <= looks[400] <= 15
     assert looks[1_000] <= 1, "the first round is a look twice: those that start together wait for each other"

@@ -59,8 +59,8 @@ class VirtualLoop(NumberingLoop):
         self.steps = 0
         self.steps_max = steps_max
         self.all_tasks: list[VirtualTask[Any]] = []
-        """Every task that still waits, in order, see the module; and of those that have ended the ones whose error nobody
-        asked for, and the latest. Results of all the others would be gigabytes where a thousand members ask for lists.
+        """Every task that still waits, in order, see the module; of those that have ended the latest, and the ones
+        whose error nobody asked for. What all others brought would be gigabytes where a thousand members ask for lists.
         """
         self._sift_at = TASKS_KEPT
         self.complaints: list[dict[str, Any]] = []
