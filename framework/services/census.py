@@ -28,9 +28,9 @@ ALONE_SECONDS = 300.0  # nobody notifies broadcasting members, nor do they list 
 AGAIN_SECONDS = 30.0  # after a broker could not be asked, or a member did not answer, and while something is wrong
 TRIES_MAX = 3
 ASKED_MAX = 16
-PAUSE_SECONDS = 0.5  # between two questions of one member: each is three messages to the broker
+PAUSE_SECONDS = 1.0  # between two questions of one member: each is three messages to the broker
 TURN_SECONDS = 0.01  # from one member's turn to the next one's
-PAUSE_A_MEMBER_SECONDS = 0.005  # between two questions, of a group of more than a hundred
+PAUSE_A_MEMBER_SECONDS = 0.005  # the same in a group of more than two hundred
 # A connection that broke without a word stays listed until the broker misses its heartbeats, for 120 s.
 STALE_SECONDS = 150.0
 

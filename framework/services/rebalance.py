@@ -282,13 +282,14 @@ class RebalanceLoop:
         """What the topic's brokers say; at a start, what they said in a quiet moment, where others are there.
 
         Of members that start together each would else take what the list of its own moment says, so that queues were
-        handed round from one to the next.
+        handed round from one to the next. The lists are asked for three times at most, the last time when a second is
+        over: where hundreds start together, no moment is quiet, and brokers have enough to do.
         """
         if self._is_gathered or not marks.safeguard("members that start together wait for each other"):
             return await self._ask(topic)
         clock, was_quiet = self._clock, False
         await asyncio.sleep(max(self._not_before_ms - clock.monotonic_ms(), 0) / 1000)
-        until_ms = clock.monotonic_ms() + limits.GATHER_MAX_MS
+        until_ms, has_asked_again = clock.monotonic_ms() + limits.GATHER_MAX_MS, False
         while True:
             heard = self._wishes
             self._answers.clear()
@@ -297,7 +298,9 @@ class RebalanceLoop:
             if (heard == self._wishes and (was_quiet or is_alone)) or clock.monotonic_ms() >= until_ms:
                 self._is_gathered = any(roll.listed is not None for roll in rolls)
                 return rolls
-            was_quiet = False
+            if has_asked_again:
+                await asyncio.sleep((until_ms - clock.monotonic_ms()) / 1000)
+            has_asked_again, was_quiet = True, False
             while not was_quiet and clock.monotonic_ms() < until_ms:
                 heard = self._wishes
                 await asyncio.sleep(limits.GATHER_MS / 1000)
