@@ -28,7 +28,7 @@ SPARK ?=
 
 REQUIREMENTS := constraints.txt requirements-dev.txt pyproject.toml $(wildcard plugins/*/pyproject.toml)
 
-.PHONY: setup demo test fresh forget coverage check interop slow sim mutate fuzz bench bench-quick elsewhere FORCE
+.PHONY: setup demo test fresh forget coverage check interop slow sim mutate scale fuzz bench bench-quick elsewhere FORCE
 
 setup: $(VENV)/.ready
 	@echo "setup: ready"
@@ -101,6 +101,10 @@ sim: setup
 # BASE=0 is the day. It goes on where it was stopped, as long as the sources and the base are the same.
 mutate: setup
 	@$(BIN)/python -m tests.mutation --mutants $(MUTANTS) --base $(BASE) --jobs $(JOBS) $(addprefix --room ,$(ROOM))
+
+# A group of 1,000 takes some ten minutes. `ARGS="--members 30"` is a matter of seconds.
+scale: setup
+	@$(BIN)/python -m benchmarks.scale --members 10,30,100,300,1000 --json build/scale.json $(ARGS)
 
 fuzz: setup
 	@SECONDS="$(SECONDS)" TARGET="$(TARGET)" $(BIN)/python -m tests.fuzz.run

@@ -195,7 +195,8 @@ class RebalanceLoop:
     @property
     def _check_pace_ms(self) -> int:
         """In a group of a thousand longer than from round to round, each of which asks all brokers."""
-        return marks.limit("member check", limits.MEMBER_CHECK_MS) * max(len(self._seen), limits.MEMBERS_LARGE) // limits.MEMBERS_LARGE
+        large = limits.MEMBERS_LARGE
+        return marks.limit("member check", limits.MEMBER_CHECK_MS) * max(len(self._seen), large) // large
 
     async def _check_members(self) -> None:
         """Look at one broker's list, at the next one's the next time."""
