@@ -71,6 +71,13 @@ def test_what_makes_no_sense_together_is_not_drawn_and_has_a_reason() -> None:
         assert all(len(why) > 20 for why in way.shuns.values())
 
 
+def test_a_calm_plan_goes_no_way_that_a_calm_run_cannot_keep_its_promises_with() -> None:
+    calm = [plan for plan in PLANS if plan.is_calm]
+    assert all(WAYS[way].in_calm for plan in calm for way in plan.workload.ways)
+    assert not WAYS["slow-handlers"].in_calm
+    assert "slow-handlers" in draw(4, ways=["slow-handlers"]).workload.ways, "it can be forced"
+
+
 def test_what_a_kind_of_fault_needs_is_there() -> None:
     for plan in PLANS:
         gone = {way for load in plan.workload.groups for way in ways_of(plan.workload, load)}

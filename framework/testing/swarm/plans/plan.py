@@ -105,7 +105,9 @@ def draw(
         wanted = 1 if is_narrow else chance.pick(WIDE_KINDS)
         chosen_kinds = _drawn_kinds(chosen_ways if ways is not None else chosen_ways[:1], turn.faults, wanted, chance)
     if ways is None:
-        chosen_ways = [way for way in chosen_ways if not _shunned(way, chosen_kinds)]
+        chosen_ways = [
+            way for way in chosen_ways if not _shunned(way, chosen_kinds) and (WAYS[way].in_calm or not calm)
+        ]
     workload = _workload(Stream(f"{seed}/workload"), is_narrow=is_narrow)
     workload = dressed(workload, chosen_ways, lambda way: Stream(f"{seed}/ways/{way}"), most=ways_most)
     if is_narrow:
