@@ -74,7 +74,7 @@ def test_a_reason_that_must_be_is_one_of_a_checker() -> None:
 
 def test_every_kind_of_fault_has_a_span_or_lasts_until_the_end() -> None:
     """Weather does, and an answer that waits to be stolen."""
-    assert {"split-chunks", "joined-chunks", "stall", "lose-reply"} == set(NAMES) - LASTS_S.keys()
+    assert {"split-chunks", "joined-chunks", "stall", "lose-reply", "outage"} == set(NAMES) - LASTS_S.keys()
 
 
 def test_a_fault_disturbs_while_it_is_under_way_and_a_little_after() -> None:
@@ -90,6 +90,12 @@ def test_a_fault_disturbs_while_it_is_under_way_and_a_little_after() -> None:
     assert faults.touch(24.5, 24.9, B)
     assert 25.0 == faults.until(24.5, 24.9)
     assert faults.until(25.1, 60.0) is None
+
+
+def test_who_is_stopped_when_everything_is_healed_is_stopped_for_its_whole_time() -> None:
+    facts = (Fault(29.9, "broker", "broker-stop"), Fault(29.9, "broker", "refuse"), Fault(30.0, "everybody", "healed"))
+    assert 33.9 == Disturbances(history(*facts), {"healed"}).until(33.0, 33.0)
+    assert Disturbances(history(*facts), {"healed", "broker-stop"}).until(33.0, 33.0) is None
 
 
 def test_what_is_not_known_to_end_lasts_until_everything_is_healed() -> None:

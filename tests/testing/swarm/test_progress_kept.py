@@ -106,6 +106,26 @@ def test_a_record_of_a_topic_s_former_life_says_nothing_of_the_message_that_is_t
     assert 1 == len(list(what_was_kept_is_not_repeated(history(*facts, started(2, 21.0)))))
 
 
+def test_what_was_committed_and_moved_back_by_a_late_commit_may_be_repeated_until_it_is_kept_again() -> None:
+    """The gap had been closed, and the last record speaks of no range; a stock broker believes any commit."""
+
+    def committed(at: float, by: str, offset: int, before: int, *, is_refused: bool = False) -> Committed:
+        return Committed(at, "broker.1", by, "billing", QUEUE, offset, before=before, is_refused=is_refused)
+
+    kept_first = (taken(0.0), started(1, 1.0), finished(1, 1.5), kept(3.0, 0, (1, 2)), committed(4.0, "a.1", 2, 0))
+    again = (Asked(20.0, "a.1", "billing", str(QUEUE)), taken(20.1), started(1, 21.0))
+    told = history(*kept_first, committed(5.0, "b.1", 1, 2), *again)
+    assert [] == list(what_was_kept_is_not_repeated(told))
+    assert 1 == sum(told.excuses.values())
+    for before in (
+        (),
+        (committed(5.0, "b.1", 2, 2),),
+        (committed(5.0, "b.1", 1, 2, is_refused=True),),
+        (committed(5.0, "b.1", 1, 2), kept(6.0, 0, (1, 2))),
+    ):
+        assert 1 == len(list(what_was_kept_is_not_repeated(history(*kept_first, *before, *again)))), before
+
+
 def test_another_machine_does_not_know_what_is_kept_on_a_member_s_own_disk() -> None:
     record = kept(3.0, 0, (1, 2))
     other = (Asked(4.0, "b.1", "billing", str(QUEUE)), Acquired(4.5, "b.1", "billing", str(QUEUE), 0))

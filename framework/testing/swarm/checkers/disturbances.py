@@ -46,6 +46,8 @@ LASTS_S: dict[str, float] = {
     "healed": 0.0,
 }
 """The longest that each kind draws."""
+UNHEALED = ("stop", "block", "broker-stop", "leave", "late-jobs")
+"""Kinds that healing does not end: a stopped process is not woken, and one that leaves comes back in its own time."""
 FOR_EVER = float("inf")
 
 
@@ -63,7 +65,7 @@ class Disturbances:
         """`after_s` is how long it takes until what a fault has done is over, once it has ended."""
         healed = next((fact.at for fact in history.of(Fault) if fact.kind == "healed"), FOR_EVER)
         self._spans = [
-            (fact.at, min(fact.at + LASTS_S.get(fact.kind, FOR_EVER), max(healed, fact.at)) + after_s, fact.who)
+            (fact.at, _over(fact, healed) + after_s, fact.who)
             for fact in history.of(Fault)
             if fact.kind not in harmless and (only is None or fact.kind in only)
         ]
@@ -83,6 +85,11 @@ class Disturbances:
     def touch(self, begin: float, end: float, who: str = "") -> bool:
         """Whether any was under way between these two instants."""
         return self.until(begin, end, who) is not None
+
+
+def _over(fact: Fault, healed: float) -> float:
+    longest = fact.at + LASTS_S.get(fact.kind, FOR_EVER)
+    return longest if fact.kind in UNHEALED else min(longest, max(healed, fact.at))
 
 
 def _is_another(struck: str, machine: str) -> bool:

@@ -6,11 +6,14 @@ from collections.abc import Iterator
 
 from framework.model.queue import MessageQueue
 from framework.testing.errors import Violation
+from framework.testing.swarm.checkers.excuses import excuse
 from framework.testing.swarm.checkers.late_ends import in_one_life, in_one_taking
 from framework.testing.swarm.history import (
     Acquired,
     Asked,
+    Committed,
     Copied,
+    Fact,
     Finished,
     History,
     Kept,
@@ -23,6 +26,7 @@ from framework.testing.swarm.history import (
     machine_of,
 )
 
+REPEATED = "what was kept is not repeated"
 Key = tuple[str, str]
 """Group and queue."""
 
@@ -85,14 +89,17 @@ def what_was_kept_is_not_repeated(history: History) -> Iterator[Violation]:
 
     An administrator may move a group back, or make a topic anew; and what is not believed any more is repeated, where
     a broker lost a commit or a late one of a former owner moved the offset back. What was kept in doubt of it is
-    thrown away, which the acquisition says. A record that is written just behind a topic's end speaks of its former
-    life: another message at that offset is no repeat.
+    thrown away, which the acquisition says. A gap that was closed leaves nothing to throw away, so what was committed
+    and moved back may be repeated, until it is kept again. A record that is written just behind a topic's end speaks
+    of its former life: another message at that offset is no repeat.
     """
     ended: dict[tuple[str, MessageQueue, int], str] = {}
     kept: dict[tuple[str, str, str], Kept] = {}
     asked: dict[tuple[str, str, str], Kept | None] = {}
     owned: dict[tuple[str, str, str], Kept | None] = {}
+    moved_back = _MovedBack()
     for fact in history.facts:
+        moved_back.see(fact)
         match fact:
             case Kept():
                 before = kept.get(_place(fact, history))
@@ -115,15 +122,35 @@ def what_was_kept_is_not_repeated(history: History) -> Iterator[Violation]:
             case Started():
                 mine = owned.get((fact.who, fact.group, str(fact.queue)))
                 is_same = ended.get((fact.group, fact.queue, fact.offset)) in {None, fact.message_id}
-                if mine is not None and is_same and _covers(mine.ranges, fact.offset):
+                if mine is None or not is_same or not _covers(mine.ranges, fact.offset):
+                    continue
+                if moved_back.has(fact):
+                    excuse(history, REPEATED, "its commit was moved back by a late one")
+                else:
                     what = f"{fact.who} started {fact.offset} of {MessageQueue(*fact.queue)} for {fact.group}"
-                    yield Violation(
-                        "what was kept is not repeated",
-                        f"{what}; {mine.who} had kept its end at {mine.at:.3f}s",
-                        fact.at,
-                    )
+                    yield Violation(REPEATED, f"{what}; {mine.who} had kept its end at {mine.at:.3f}s", fact.at)
             case _:
                 pass
+
+
+class _MovedBack:
+    """What had been committed, and is not any more, since a former owner's commit came late."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[Key, set[int]] = {}
+
+    def see(self, fact: Fact) -> None:
+        if type(fact) is Committed and fact.before is not None and not fact.is_refused:
+            again = range(fact.offset, fact.before)
+            self._offsets.setdefault((fact.group, str(fact.queue)), set()).update(again)
+        elif type(fact) is Kept:
+            moved = self._offsets.get((fact.group, fact.queue), set())
+            moved -= {offset for offset in moved if _covers(fact.ranges, offset)}
+        elif type(fact) is Remade:
+            self._offsets.clear()
+
+    def has(self, fact: Started) -> bool:
+        return fact.offset in self._offsets.get((fact.group, str(fact.queue)), ())
 
 
 def _place(fact: Kept | Asked | ThrownAway, history: History) -> tuple[str, str, str]:
