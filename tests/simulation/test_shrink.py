@@ -286,6 +286,15 @@ def test_a_line_replays_the_plan_in_a_shell() -> None:
     assert "\n" not in line
 
 
+def test_a_plan_can_be_copied_out_of_its_line() -> None:
+    """The name of a limit may have an apostrophe in it."""
+    plan = next(plan for plan in map(draw, range(3_000)) if "'" in "".join(plan.workload.small.names))
+    text = written(plan)
+    assert "'" not in text
+    assert plan == read(text)
+    assert replay_line(plan).endswith(f"--plan '{text}'")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [

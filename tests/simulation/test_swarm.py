@@ -13,6 +13,7 @@ import framework
 from framework.testing.errors import Violation
 from framework.testing.swarm.__main__ import KEPT_SEEDS, Run, complaints, kept_runs, main, run_all, swarm
 from framework.testing.swarm.expected_marks import ELSEWHERE, EXPECTED
+from framework.testing.swarm.failures.plan_text import replay_line, written
 from framework.testing.swarm.faults.kinds import ALL_KINDS, FaultKind
 from framework.testing.swarm.plans.plan import draw
 from framework.testing.swarm.simulation import play, replay_command
@@ -82,6 +83,15 @@ def test_what_a_kept_seed_names_is_played_and_repeated() -> None:
     assert ["crash", "cut"] == [kind.name for kind in verdict.plan.kinds]
     assert ("orderly",) == verdict.plan.workload.ways
     assert "framework-app simulate --seed 7 --for 5s --faults crash,cut --ways orderly" == replay_command(verdict.plan)
+
+
+def test_a_plan_is_kept_whatever_is_drawn(tmp_path: Path) -> None:
+    plan = draw(5, seconds=4).with_strikes()
+    path = tmp_path / "seeds.txt"
+    path.write_text(f"{written(plan)} # why\n", encoding="utf-8")
+    (verdict,) = run_all(kept_runs(path))
+    assert plan == verdict.plan
+    assert replay_line(plan) == replay_command(plan)
 
 
 def test_a_blind_generator_is_a_failure() -> None:

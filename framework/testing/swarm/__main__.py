@@ -26,7 +26,7 @@ from typing import NamedTuple
 from framework.model.durations import to_ms
 from framework.testing.swarm.checkers.excuses import too_often
 from framework.testing.swarm.expected_marks import EXPECTED
-from framework.testing.swarm.failures import fresh
+from framework.testing.swarm.failures import fresh, plan_text
 from framework.testing.swarm.failures.deadline import deadline
 from framework.testing.swarm.faults.kinds import NAMES, kind_named
 from framework.testing.swarm.plans import matrix
@@ -44,11 +44,12 @@ FOUND = "build/failing-seeds.jsonl"
 
 
 class Run(NamedTuple):
-    """A seed to play; with kinds of fault or ways of consuming that are not to be drawn."""
+    """A seed to play; with kinds of fault or ways of consuming that are not to be drawn, or a whole plan as JSON."""
 
     seed: int
     faults: tuple[str, ...] | None = None
     ways: tuple[str, ...] | None = None
+    plan: str = ""
 
 
 @dataclass(slots=True)
@@ -108,7 +109,8 @@ class Result:
 def run_one(run: Run, seconds: float = SECONDS) -> Verdict:
     """One run as the swarm does it."""
     kinds = None if run.faults is None else [kind_named(name) for name in run.faults]
-    verdict, _ = play(draw(run.seed, seconds=seconds, kinds=kinds, ways=run.ways))
+    plan = plan_text.read(run.plan) if run.plan else draw(run.seed, seconds=seconds, kinds=kinds, ways=run.ways)
+    verdict, _ = play(plan)
     gc.collect()  # the collector is off during a run; what it left is cheap to find before the next
     return verdict
 
@@ -126,14 +128,20 @@ def run_all(runs: Sequence[Run], *, jobs: int = 1, seconds: float = SECONDS) -> 
 
 
 def kept_runs(path: Path) -> list[Run]:
-    """What the file keeps: a seed per line, then `faults=a,b` and `ways=c,d` if they are given, and why after a #."""
+    """What the file keeps: a seed per line, then `faults=a,b` and `ways=c,d` if they are given, and why after a #.
+
+    Or a plan, as `simulate --shrink` prints it.
+    """
     if not path.exists():
         return []
-    lines = (line.partition("#")[0].split() for line in path.read_text(encoding="utf-8").splitlines())
-    return [_kept(words) for words in lines if words]
+    lines = (line.partition("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines())
+    return [_kept(line) for line in lines if line]
 
 
-def _kept(words: Sequence[str]) -> Run:
+def _kept(line: str) -> Run:
+    if line.startswith("{"):
+        return Run(plan_text.read(line).seed, plan=line)
+    words = line.split()
     given = dict(word.split("=") for word in words[1:])
     assert given.keys() <= {"faults", "ways"}, f"a seed is kept with faults= and ways=, not as {' '.join(words)!r}"
     chosen = {name: tuple(value.split(",")) for name, value in given.items()}

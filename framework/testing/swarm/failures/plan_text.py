@@ -23,8 +23,8 @@ SHOWN_MAX = 200
 
 
 def written(plan: Plan) -> str:
-    """The plan on one line."""
-    return json.dumps(as_object(plan), separators=(",", ":"))
+    """The plan on one line, which a shell may have between single quotes as it is."""
+    return json.dumps(as_object(plan), separators=(",", ":")).replace("'", "\\u0027")
 
 
 def as_object(plan: Plan) -> dict[str, Any]:
