@@ -9,9 +9,13 @@ import pytest
 
 from framework.core.retry import SendBack, Settle
 from framework.core.retry import decide as right_decision
+from framework.hooks.builtin.dedup.once_memory import MemoryKeys
 from framework.model import delay_levels
-from framework.model.outcome import DeadLetter, Outcome
+from framework.model.delivery import Delivery
+from framework.model.outcome import Ack, DeadLetter, Outcome
 from framework.runtime.group import kind
+from framework.services.call import deliver
+from framework.services.call.once import Handle, Once
 from framework.services.queue.pull import PullLoop
 from framework.testing.swarm.plans.plan import Plan, draw
 from framework.testing.swarm.simulation import play
@@ -32,6 +36,40 @@ def broken_truths(way: str, fits: Callable[[Plan], bool] = lambda plan: True, mo
         if not verdict.is_ok:
             return {violation.truth for violation in verdict.violations}
     return set()
+
+
+# -- publishing and once
+
+
+async def unsent(answer: object, topics: object, send: object, encode: object = None) -> object:
+    return answer if answer is None or isinstance(answer, Exception) else Ack()
+
+
+async def never_asked(once: Once, delivery: Delivery, handle: Handle, key_of: object, keep_ms: int) -> object:
+    return await handle(delivery.message, delivery)
+
+
+async def forgetful(keys: MemoryKeys, key: str) -> bool:
+    return False
+
+
+def has_keys_in_memory(plan: Plan) -> bool:
+    return plan.workload.groups[0].once_store == "sim-memory" and plan.workload.keys > 0
+
+
+def test_a_message_that_is_done_before_its_answer_is_sent_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deliver, "published", unsent)
+    assert {"published first"} & broken_truths("publishing")
+
+
+def test_a_duplicate_for_which_no_store_is_asked_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Once, "around", never_asked)
+    assert {"once holds"} & broken_truths("once")
+
+
+def test_a_store_that_forgets_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MemoryKeys, "has", forgetful)
+    assert {"once holds"} & broken_truths("once", has_keys_in_memory)
 
 
 # -- results

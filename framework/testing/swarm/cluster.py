@@ -24,6 +24,7 @@ from framework.model.queue import MessageQueue
 from framework.runtime.app import App
 from framework.settings.schema import AppSettings, ClusterSettings
 from framework.testing.errors import Violation
+from framework.testing.sim.disk import SimDisk
 from framework.testing.sim.machine import Machine
 from framework.testing.sim.network import SimNetwork
 from framework.testing.sim.node import Node
@@ -34,10 +35,11 @@ from framework.testing.swarm import broker_view, disk_view, expectations, owners
 from framework.testing.swarm.checkers.each_queue_has_one_owner import each_queue_has_one_owner
 from framework.testing.swarm.checkers.only_who_is_named import only_who_is_named
 from framework.testing.swarm.handling import handlers
-from framework.testing.swarm.history import Strange, place_of
+from framework.testing.swarm.history import Strange, machine_of, place_of
 from framework.testing.swarm.rare.bends import RunBends, small_broker, small_settings
-from framework.testing.swarm.recorder import Recorder, hear_logs
+from framework.testing.swarm.recorder import Recorder, hear_logs, quiet
 from framework.testing.swarm.watching.watch import Watch
+from framework.testing.swarm.ways import equipment
 from framework.testing.swarm.wiretap import Wiretap
 from framework.testing.swarm.workload import DELAYS_MS, Workload
 
@@ -76,6 +78,7 @@ class Cluster:
         self.recorder = Recorder(self.loop)
         self.history = self.recorder.history
         self.wiretap = Wiretap(self.recorder.copied)
+        self.wiretap.on_published = self.recorder.published
         self.network.tap = self.wiretap
         self.broker = Machine("broker", BROKER_HOST)
         self.apps: list[Machine] = []
@@ -87,7 +90,10 @@ class Cluster:
         self._mutants = frozenset(mutants)
         self._consumers = consumers or self._usual_consumers
         self._given_settings = settings
-        self._plugins = plugins or PluginHost(discover=lambda: ())
+        equipped = equipment.plugins(
+            self.workload, self.recorder, self.loop.streams.named, self._disk_of, lambda: self.is_healed
+        )
+        self._plugins = plugins or quiet(lambda: PluginHost(objects=equipped, discover=lambda: ()))
         """One host for all where none is given: the built-in ones keep no state, and loading takes time."""
         self.broker_names = expectations.broker_names(self.workload, brokers)
         self._broker_settings = broker_settings or BrokerSettings(
@@ -326,6 +332,9 @@ class Cluster:
         listed = (node.members.client_ids(group) for node in broker.nodes if topic in node.rules.topics)
         return frozenset(self._members[member] for each in listed for member in each) & alive
 
+    def _disk_of(self, who: str) -> SimDisk:
+        return next(machine.disk for machine in self.apps if machine.name == machine_of(who))
+
     def _end_of(self, queue: str) -> int | None:
         broker = self.broker.broker
         return broker_view.end_of(broker, place_of(queue)) if self.broker.is_alive and broker else None
@@ -360,7 +369,8 @@ class Cluster:
     async def _send_one(self, topic: str, number: int) -> bool:
         assert self.producing is not None
         try:
-            result = await self.producing.send(topic, f"message {number}", keys=f"key-{number}")
+            key = number % self.workload.keys if self.workload.keys else number
+            result = await self.producing.send(topic, f"message {number}", keys=f"key-{key}")
         except FrameworkError:
             await asyncio.sleep(SEND_AGAIN_S)
             return False

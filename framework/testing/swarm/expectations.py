@@ -12,6 +12,9 @@ from framework.testing.swarm.history import History
 from framework.testing.swarm.ways import results
 from framework.testing.swarm.workload import KEYS, UNEVEN, GroupLoad, Workload
 
+REACHES = {"sim-memory": "process", "sim-sqlite": "machine"}
+"""How far what a store of `once` knows reaches; the others are everybody's."""
+
 
 def broker_names(workload: Workload, count: int) -> list[str]:
     """What the logical brokers are called."""
@@ -40,6 +43,8 @@ def consumer_settings(
         chosen["skip_older_than"] = f"{load.skip_older_s:g}s"
     if load.skip_backlog:
         chosen["skip_backlog_over"] = load.skip_backlog
+    if load.once_s:
+        chosen["once_store"] = load.once_store
     return {**chosen, **results.settings(load), **workload.settings}
 
 
@@ -54,12 +59,14 @@ def describe(
     loads = workload.groups
     names = [machine.name for machine in machines]
     history.groups = [load.name for load in loads]
-    if workload.second_topic:
+    if workload.second_topic or any(load.publishes for load in loads):
         history.topics = {load.name: set(load.topics(workload)) for load in loads}
     history.limited = {load.name for load in loads if load.timeout_s}
     history.orderly = {load.name: KEYS if load.orderly == "key" else 1 for load in loads if load.orderly}
     history.batched = {load.name for load in loads if load.batch}
     history.by_hand = {load.name for load in loads if load.by_hand}
+    history.publishing = {load.name for load in loads if load.publishes}
+    history.once = {load.name: REACHES.get(load.once_store, "all") for load in loads if load.once_s}
     history.threaded = {load.name for load in loads if not load.is_async}
     history.keeping = {
         load.name

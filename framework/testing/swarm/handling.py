@@ -9,12 +9,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from framework.declare import Consumer, consumer
+from framework.declare import Consumer, consumer, publishes
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import Ack, BatchFailed, Commit, RetryLater, Rollback
 from framework.testing.sim.streams import Stream
 from framework.testing.swarm.recorder import Recorder
+from framework.testing.swarm.ways import once
+from framework.testing.swarm.ways.publishing import Receipts
 from framework.testing.swarm.ways.results import Results
 from framework.testing.swarm.workload import KEYS, GroupLoad, Workload
 
@@ -38,13 +40,20 @@ def handlers(
     """The consumers of one application. `is_last`: nothing lies behind a message in its queue just now."""
     return [
         consumer(
-            topic=topic, group=load.name, orderly=load.orderly, key=_key if load.orderly == "key" else None,
+            topic=topic, group=load.name, orderly=load.orderly, key=_key_of(load),
             commit="manual" if load.by_hand else "auto", batch=load.batch, linger=load.linger,
-            broadcasting=load.broadcasting,
+            broadcasting=load.broadcasting, once=load.once_s or None,
         )(_handler(load, _Behaviour(load, recorder, chance, is_healed, is_last)))
         for load in workload.groups
         for topic in load.topics(workload)
     ]  # fmt: skip
+
+
+def _key_of(load: GroupLoad) -> Callable[[Message], object] | None:
+    """By what the group orders, or tells duplicates."""
+    if load.orderly == "key":
+        return _key
+    return once.key_of if load.once_by_key else None
 
 
 def _key(message: Message) -> int:
@@ -91,7 +100,8 @@ def _handler(load: GroupLoad, does: _Behaviour) -> Callable[..., Any]:
         plain_batch = handle_batch if load.is_async else handle_batch_at_once
         return plain_batch if is_plain else handle_deliveries if load.is_async else handle_deliveries_at_once
     plain = handle if load.is_async else handle_at_once
-    return plain if is_plain else handle_delivery if load.is_async else handle_delivery_at_once
+    chosen = plain if is_plain else handle_delivery if load.is_async else handle_delivery_at_once
+    return publishes(load.publishes)(chosen) if load.publishes else chosen
 
 
 class _Behaviour:
@@ -107,9 +117,13 @@ class _Behaviour:
     ) -> None:
         self.load, self.recorder, self.chance = load, recorder, chance
         self.is_healed, self.is_last = is_healed, is_last
+        self.receipts = Receipts(load.name, recorder, chance) if load.publishes else None
         self.results = Results(load, chance) if load.results and not load.by_hand else None
 
     def start(self, messages: Sequence[Message], deliveries: Sequence[Delivery] = ()) -> None:
+        if self.load.once_s:
+            for message in messages:
+                once.note_key(self.recorder, self.load, message)
         epochs = [delivery.epoch for delivery in deliveries] or [None] * len(messages)
         for message, epoch in zip(messages, epochs, strict=True):
             self.recorder.started(self.load.name, message, epoch)
@@ -146,10 +160,11 @@ class _Behaviour:
             answer, meaning = self.results.one()
             self._ended(message, meaning)
             return answer
-        if self.load.explicit_ack:
+        receipts = None if self.receipts is None else self.receipts.of(message)
+        if receipts is None and self.load.explicit_ack:
             return self._end_explicitly((message,))
         self._ended(message, "ok")
-        return None
+        return receipts
 
     def _fails(self, message: Message) -> bool:
         # Poison goes by the message, so that it is poison at every attempt and in every process.
@@ -158,6 +173,8 @@ class _Behaviour:
         return self.chance.happens(self.load.fail_rate)
 
     def _ended(self, message: Message, outcome: str) -> None:
+        if self.load.is_witnessed:
+            return
         self.recorder.finished(self.load.name, message, outcome)
 
     def _end_explicitly(self, messages: Sequence[Message]) -> object:

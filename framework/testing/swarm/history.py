@@ -352,6 +352,12 @@ class History:
     """Those whose handlers are given several messages at once."""
     by_hand: set[str] = field(default_factory=set)
     """Those whose handlers say when what they have handled is finished."""
+    publishing: set[str] = field(default_factory=set)
+    """Those whose handlers return what is to be sent."""
+    once: dict[str, str] = field(default_factory=dict)
+    """Those that drop duplicates -> how far their store reaches: `process`, `machine` or `all`."""
+    keys: dict[tuple[str, str], str] = field(default_factory=dict)
+    """(group, message id) -> what a store knows the message by."""
     uneven: set[str] = field(default_factory=set)
     """Those whose strategy promises no balance."""
     threaded: set[str] = field(default_factory=set)

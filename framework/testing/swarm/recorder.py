@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, MutableMapping
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -20,7 +20,7 @@ from framework.broker.store.offsets import OffsetKey
 from framework.core.offset_file import decode
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
-from framework.testing.sim.node import CURRENT_NODE
+from framework.testing.sim.node import CURRENT_NODE, Node
 from framework.testing.sim.virtual_loop import VirtualLoop
 from framework.testing.swarm.history import (
     Acquired,
@@ -52,9 +52,11 @@ from framework.testing.swarm.history import (
     ThrownAway,
     Unexpected,
 )
+from framework.testing.swarm.ways.facts import Looked, Published, Remembered, Repeated, Returned
 from framework.wire.codes import RequestCode
 from framework.wire.requests.pull import COMMIT_OFFSET
 
+T = TypeVar("T")
 OUTSIDE = "the world"
 FULL_DISK = "disk is full"
 """Whoever says so means a fault that somebody has played."""
@@ -84,7 +86,7 @@ class Recorder:
         self.heard_of: Callable[[str, str], frozenset[str]] = lambda group, topic: frozenset()
         self.end_of: Callable[[str], int | None] = lambda queue: None
         """Where a queue ends at its broker now."""
-        self._said = 0
+        self._said = self._tokens = 0
 
     @property
     def who(self) -> str:
@@ -122,6 +124,27 @@ class Recorder:
                 outcome,
             )
         )
+
+    def repeated(self, group: str, message: Message) -> None:
+        offset = message.queue_offset
+        self.loop.note("repeated", self.who, group, *message.queue, offset)
+        self.history.facts.append(Repeated(self.loop.now, self.who, group, message.message_id, message.queue, offset))
+
+    def looked(self, group: str, key: str, is_there: bool | None, began: float) -> None:
+        self.history.facts.append(Looked(self.loop.now, self.who, group, key, is_there, began))
+
+    def remembered(self, group: str, key: str, keep_s: float | None, began: float) -> None:
+        self.history.facts.append(Remembered(self.loop.now, self.who, group, key, keep_s, began))
+
+    def returned(self, group: str, message: Message) -> str:
+        """The token of what a handler is about to return."""
+        self._tokens += 1
+        token = f"token-{self._tokens}-{message.message_id}"
+        self.history.facts.append(Returned(self.loop.now, self.who, group, message.message_id, message.attempt, token))
+        return token
+
+    def published(self, token: str) -> None:
+        self.history.facts.append(Published(self.loop.now, self.who, token))
 
     def committed_by_hand(self, group: str, message: Message) -> None:
         self._by_hand(group, message, is_commit=True)
@@ -302,6 +325,14 @@ def hear_logs() -> None:
     processors = structlog.get_config()["processors"]
     if not any(processor is _hear for processor in processors):
         structlog.configure(processors=[_hear, *processors])
+
+
+def quiet(make: Callable[[], T]) -> T:
+    """What is made before a run, by no process, logs nothing."""
+    hear_logs()
+    nobody = Node("nobody", host="", process=0)
+    nobody.on_log = lambda who, event: None
+    return nobody.context.run(make)
 
 
 def _hear(_logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

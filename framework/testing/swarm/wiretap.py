@@ -19,6 +19,7 @@ from framework.wire.codes import RequestCode, request_name
 _CODE = re.compile(rb'"code":(-?\d+)').search
 _FLAG = re.compile(rb'"flag":(\d+)').search
 _NUMBER = re.compile(rb'"opaque":(-?\d+)').search
+_TOKEN = re.compile(rb"token-\d+-[0-9A-F]+").search
 ANSWER = 1
 ONE_WAY = 2
 STRANGE_MAX = 100
@@ -47,6 +48,9 @@ class Wiretap:
         self._asked: dict[tuple[int, int], int] = {}
         """(asking end, number) -> code of the request; removed by its answer."""
         self._copies: dict[tuple[int, int], tuple[str, str]] = {}
+        self._tokens: dict[tuple[int, int], str] = {}
+        self.on_published: Callable[[str], None] = lambda token: None
+        """Told of each token (see `Recorder.returned`) in a message that a broker says to have stored."""
         self._steal_from = ""
         self._steal_codes: Collection[int] = ()
         self._steal_left = 0
@@ -121,6 +125,8 @@ class Wiretap:
             self._commits[transport.trace_number, opaque] = (port, *place)
         elif int(code[1]) == RequestCode.SEND_MESSAGE_V2 and b'"%RETRY%' in header:
             self._look_for_burial(transport, opaque, whole)
+        elif int(code[1]) == RequestCode.SEND_MESSAGE_V2 and (found := _TOKEN(whole)) is not None:
+            self._tokens[transport.trace_number, opaque] = found[0].decode()
         return True
 
     def _look_for_burial(self, transport: SimTransport, opaque: int, whole: bytes) -> None:
@@ -143,6 +149,9 @@ class Wiretap:
         commit = self._commits.pop(key, None)
         if commit is not None and answer == 0:
             self.on_commit(*commit)
+        token = self._tokens.pop(key, None)
+        if token is not None and answer == 0:
+            self.on_published(token)
         copy = self._copies.pop(key, None)
         if copy is not None and answer == 0 and is_true:
             self._on_copy(*copy)

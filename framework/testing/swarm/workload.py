@@ -64,9 +64,21 @@ class GroupLoad:
     """Its handlers return every kind of result there is (`ways/results.py`)."""
     cache_count: int = 0
     """Of its settings; 0: the usual one."""
+    publishes: str = ""
+    """The topic that its answers are sent to (`ways/publishing.py`)."""
+    once_s: float = 0.0
+    """For so long it wants no duplicates (`ways/once.py`); 0: it takes them."""
+    once_store: str = ""
+    once_by_key: bool = False
+    """Else by message ids."""
     skip_older_s: float = 0.0
     skip_backlog: int = 0
     """What it does not want to handle any more; 0: no such rule."""
+
+    @property
+    def is_witnessed(self) -> bool:
+        """What its handlers return is not yet the end of its messages; a plugin writes that down."""
+        return bool(self.publishes or self.once_s)
 
     def topics(self, workload: Workload) -> tuple[str, ...]:
         """What it consumes."""
@@ -89,6 +101,8 @@ class Workload:
     """The messages are sent over about this long."""
     burst: int = 1
     """So many at a time."""
+    keys: int = 0
+    """So many keys, in turn; 0: each message has its own."""
     max_retries: int = 3
     pull_batch: int = 8
     sync_s: float = 0.002

@@ -31,6 +31,7 @@ from framework.testing.swarm.checkers.nothing_piles_up import nothing_piles_up
 from framework.testing.swarm.checkers.nothing_stalls import nothing_stalls
 from framework.testing.swarm.checkers.nothing_unexpected import nothing_unexpected
 from framework.testing.swarm.checkers.offsets_forward import offsets_forward
+from framework.testing.swarm.checkers.once_holds import once_holds
 from framework.testing.swarm.checkers.one_answer_a_request import one_answer_a_request
 from framework.testing.swarm.checkers.one_copy_an_attempt import one_copy_an_attempt
 from framework.testing.swarm.checkers.only_who_is_named import only_who_is_named
@@ -41,6 +42,7 @@ from framework.testing.swarm.checkers.progress_kept import (
     passed_over_was_finished,
     what_was_kept_is_not_repeated,
 )
+from framework.testing.swarm.checkers.published_first import published_first
 from framework.testing.swarm.checkers.retries_bounded import retries_bounded
 from framework.testing.swarm.checkers.retries_come import retries_come
 from framework.testing.swarm.checkers.retries_wait import retries_wait
@@ -89,6 +91,8 @@ ALL: tuple[Checker, ...] = (
     parked_go_at_once,
     skips_by_rule,
     only_who_is_named,
+    published_first,
+    once_holds,
     a_topic_that_is_left_rests,
     stored_outlives,
     nothing_left_behind,
@@ -122,12 +126,14 @@ __all__ = [
     "nothing_stalls",
     "nothing_unexpected",
     "offsets_forward",
+    "once_holds",
     "one_answer_a_request",
     "one_copy_an_attempt",
     "only_who_is_named",
     "order_kept",
     "parked_go_at_once",
     "passed_over_was_finished",
+    "published_first",
     "retries_bounded",
     "retries_come",
     "retries_wait",

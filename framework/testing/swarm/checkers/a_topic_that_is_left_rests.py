@@ -61,6 +61,8 @@ class _Topics:
         what = f"{fact.who} started {fact.offset} of {queue} for {fact.group}"
         if at is not None and fact.group in self._history.threaded and fact.at <= at + LATE_S:
             excuse(self._history, NAME, "a thread began late with what it was given before")
+        elif at is not None and fact.group in self._history.once:
+            excuse(self._history, NAME, "a message that was begun before waited for its store, or for one of its key")
         elif at is not None:
             yield Violation(NAME, f"{what}, which left the topic at {at:.3f}s", fact.at)
         is_again = (fact.offset, fact.attempt) in self._ended.get((fact.who, fact.group, queue), ())

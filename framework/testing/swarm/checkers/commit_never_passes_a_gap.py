@@ -21,6 +21,7 @@ from framework.testing.swarm.history import (
     Skipped,
     place_of,
 )
+from framework.testing.swarm.ways.facts import Repeated
 
 NAME = "a commit never passes a gap"
 
@@ -66,6 +67,8 @@ def commit_never_passes_a_gap(history: History) -> Iterator[Violation]:
         if type(fact) is Finished:
             queue = queues.setdefault((fact.group, fact.queue), _Queue())
             queue.finished(fact, is_by_hand=fact.group in history.by_hand)
+        elif type(fact) is Repeated:
+            queues.setdefault((fact.group, fact.queue), _Queue()).ended.add(fact.offset)
         elif type(fact) is ByHand:
             done = queues.setdefault((fact.group, fact.queue), _Queue())
             done.ended |= done.said(fact)

@@ -17,11 +17,13 @@ def no_more_than_asked(history: History) -> Iterator[Violation]:
     """INVARIANTS G2, from the moment on at which a process is told.
 
     How many are at work is counted where each handler takes one message and ends by itself: not of batches, of lines
-    (an orderly group runs one a queue), or where handlers are given up, or are tried again in place beside the crew.
+    (an orderly group runs one a queue), or where handlers are given up, or are tried again in place beside the
+    crew. With `once` a
+    message that was begun before waits in its worker for its store, or for another message of its key.
     """
     told: dict[tuple[str, str], Resized] = {}
     at_work: dict[tuple[str, str], int] = {}
-    uncounted = history.batched | set(history.orderly) | set(history.limits) | history.broadcasting
+    uncounted = history.batched | set(history.once) | set(history.orderly) | set(history.limits) | history.broadcasting
     for fact in history.facts:
         if type(fact) is Resized:
             told[fact.who, fact.group] = fact
@@ -37,6 +39,10 @@ def no_more_than_asked(history: History) -> Iterator[Violation]:
             is_counted = fact.group not in uncounted
             if is_late and (not asked.size or (at_work[key] > asked.size and is_counted)):
                 excuse(history, NAME, "a thread began late with what it was given before")
+                continue
+            if fact.group in history.once:
+                if not asked.size:
+                    excuse(history, NAME, "a message that was begun before waited for its store, or for one of its key")
                 continue
             said = f"{fact.who} started {fact.queue} {fact.offset} for {fact.group}"
             if not asked.size:

@@ -9,6 +9,7 @@ from framework.testing.swarm.checkers.excuses import excuse
 from framework.testing.swarm.checkers.former_life import deleted, skipped
 from framework.testing.swarm.checkers.room_again import Rooms
 from framework.testing.swarm.history import Finished, History, Sent, Skipped
+from framework.testing.swarm.ways.facts import Repeated
 
 NAME = "nothing lost"
 
@@ -21,6 +22,7 @@ def nothing_lost(history: History) -> Iterator[Violation]:
     if not history.is_drained:
         return
     finished = {(fact.group, fact.message_id) for fact in history.of(Finished) if fact.is_ok}
+    finished |= {(fact.group, fact.message_id) for fact in history.of(Repeated)}
     unwanted = {
         (fact.group, fact.queue, offset) for fact in history.of(Skipped) for offset in range(fact.begin, fact.end)
     }

@@ -25,6 +25,7 @@ from framework.testing.swarm.history import (
     ThrownAway,
     machine_of,
 )
+from framework.testing.swarm.ways.facts import Repeated
 
 REPEATED = "what was kept is not repeated"
 Key = tuple[str, str]
@@ -40,9 +41,9 @@ def passed_over_was_finished(history: History) -> Iterator[Violation]:
     failed: dict[Key, dict[int, str]] = {}
     copied: set[tuple[str, str]] = set()
     for fact in in_one_life(history):
-        if type(fact) is Finished:
+        if isinstance(fact, Finished | Repeated):
             key = (fact.group, str(fact.queue))
-            if fact.is_ok:
+            if isinstance(fact, Repeated) or fact.is_ok:
                 ended.setdefault(key, set()).add(fact.offset)
             else:
                 failed.setdefault(key, {})[fact.offset] = fact.message_id

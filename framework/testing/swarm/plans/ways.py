@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from framework.testing.sim.streams import Stream
-from framework.testing.swarm.ways import results
+from framework.testing.swarm.ways import once, publishing, results
 from framework.testing.swarm.workload import EXPIRY_S, SECOND_TOPIC, GroupLoad, Workload
 
 Dress = Callable[[Workload, Stream], Workload]
@@ -293,5 +293,7 @@ WAYS: dict[str, Way] = {
     "nearby": _allocation("nearby", _rooms),
     "results": Way(results.dress, results.goes),
     "results-in-order": Way(results.dress_in_order, results.goes_in_order),
+    "publishing": Way(publishing.dress, publishing.goes),
+    "once": Way(once.dress, once.goes),
     "two-brokers": Way(_two_brokers, lambda workload, load: len(workload.broker_names) > 1),
 }
