@@ -58,6 +58,7 @@ PLANTED: tuple[Mistake, ...] = (
         "a lease is lost while a dead letter cannot be sent: it is sent again and again",
         "tests/services/orderly/test_leases.py::"
         "test_a_dead_letter_that_could_not_be_sent_is_not_sent_for_a_queue_that_was_lost",
+        by_seeds=False,
     ),
     Mistake(
         "a-rollback-turns-pulls-round",
@@ -77,6 +78,7 @@ PLANTED: tuple[Mistake, ...] = (
         " handled anew",
         "tests/services/offsets/test_progress.py::"
         "test_a_reset_between_a_flush_s_confirm_and_its_write_leaves_no_ranges",
+        by_seeds=False,
     ),
     Mistake(
         "a-claim-counts-from-its-answer",
@@ -89,6 +91,7 @@ PLANTED: tuple[Mistake, ...] = (
         "        claimed_at = self._monotonic()\n",
         "a claim is slow: two relays send the rows of one key",
         "plugins/outbox/tests/test_outbox_relay.py::test_a_claim_that_takes_long_is_over_as_soon_as_the_table_says",
+        by_seeds=False,
     ),
     Mistake(
         "a-broker-that-is-back-hurries-nobody",
@@ -118,5 +121,6 @@ PLANTED: tuple[Mistake, ...] = (
         "                raise\n",
         "a stop comes between an expiry's decision and its carrying out: the message is neither retried nor counted",
         "tests/services/crew/test_expiry.py::test_what_was_decided_is_carried_out_by_a_stop_that_comes_within_the_turn",
+        by_seeds=False,
     ),
 )

@@ -11,6 +11,7 @@ NAME = "parked messages go at once"
 REACHED_S = 20.0
 """Within so long after healing each member has a connection: an address is left alone for ten seconds, and a connect
 is given up after three; the rest is for the brokers' disks."""
+FAILING = "a send-back fails"
 REFUSING = (
     "code-storm", "broker-permission", "retry-permission", "no-retry-queues", "wipe-write-permission", "disk-full",
     "topic-remade",
@@ -21,11 +22,11 @@ def parked_go_at_once(history: History) -> Iterator[Violation]:
     """INVARIANTS R3, and liveness after an outage: a pause between two tries of minutes is for brokers that refuse.
 
     What a broker refused is tried again when its pause is over, since nothing tells that it would not; runs in which
-    brokers may refuse copies say nothing here.
+    brokers may refuse copies, or sending them fails by a mark while a broker is there, say nothing here.
     """
     faults = list(history.of(Fault))
     healed_at = next((fact.at for fact in faults if fact.kind == "healed"), None)
-    if healed_at is None or any(fact.kind in REFUSING for fact in faults):
+    if healed_at is None or any(fact.kind in REFUSING for fact in faults) or FAILING in history.marks:
         return
     parked: dict[tuple[str, str, str], float] = {}
     for fact in history.facts:
