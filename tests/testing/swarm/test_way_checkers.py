@@ -118,6 +118,13 @@ def test_a_file_never_passes_a_gap_and_the_next_life_begins_there() -> None:
     assert "" == broken(truths.saved_offsets_hold, broadcast(*gave_up))
 
 
+def test_who_takes_a_queue_again_knows_what_its_disk_has_not_taken() -> None:
+    life = (acquired(0), finished(0), finished(1))
+    assert "" == broken(truths.saved_offsets_hold, broadcast(*life, acquired(2)))
+    assert "at 2, and 0 was saved" in broken(truths.saved_offsets_hold, broadcast(*life, acquired(2, who="app-1.2")))
+    assert "at 3, and 0 was saved" in broken(truths.saved_offsets_hold, broadcast(*life, acquired(3))), "a gap"
+
+
 def test_each_member_of_a_broadcasting_group_has_every_queue() -> None:
     both = broadcast(owners={("billing", HOME): Ownership(("app-1.1", "app-2.1"))})
     assert "" == broken(truths.each_queue_has_one_owner, both)

@@ -80,6 +80,7 @@ SELDOM = frozenset(
         "an offset is moved", "an expiry is decided", "a stored offset is not answered",
         "a lock is given back", "an unlock fails", "ranges are to be written",
         "a dead letter is durable", "a dead letter fails", "a copy takes the other road",
+        "a group is left", "a flush fails", "a store of progress is asked", "a member that joins knows the others",
         "a file of offsets is to be written", "a file of offsets is written", "a file of offsets is not written",
     }
 )  # fmt: skip
