@@ -14,7 +14,7 @@ from framework.testing.sim.streams import Stream
 RUNS = 0.6
 SHARE, SELDOM_SHARE = 0.2, 0.5
 CHANCES, SELDOM_CHANCES = (0.05, 0.3, 1.0), (0.3, 1.0)
-SECONDS = (0.01, 0.1, 1.0, 4.0)
+SECONDS = (0.01, 0.1, 1.0, 6.0)
 CALM_SECONDS = 0.05
 """A calm run keeps promises of seconds."""
 
