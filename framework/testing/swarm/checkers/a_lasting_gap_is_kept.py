@@ -17,6 +17,14 @@ RECOVERED_S = 12.0
 """How long after a fault a record may still be missing: the next attempt to write it was put off meanwhile."""
 HARMLESS = frozenset({"crash", "leave", "healed", "split-chunks", "joined-chunks"})
 """Faults that keep no member from writing a record, and none from reading it."""
+SLOWING = frozenset(
+    {
+        "a store of progress is asked", "a store of progress has answered", "a store of progress fails",
+        "ranges are to be written", "a connection is made", "a route is answered",
+    }
+)  # fmt: skip
+"""Rare marks that put it off."""
+FOLDED = "ranges were folded for their size"
 
 Queue = tuple[str, str]
 """Group and queue."""
@@ -26,7 +34,7 @@ def a_lasting_gap_is_kept(history: History) -> Iterator[Violation]:
     """Where records are kept (`progress`), whoever takes over from a member that has crashed starts nothing that this
     one had finished above a gap more than three seconds before; also where they are kept from the first gap on.
     """
-    harm = Disturbances(history, HARMLESS, RECOVERED_S)
+    harm = Disturbances(history, HARMLESS, RECOVERED_S, marks=SLOWING)
     slack_s = PATIENCE_S + SLACK_S + 2 * history.sync_s
     running: dict[str, dict[Queue, dict[int, float]]] = {}
     ended: dict[str, dict[Queue, dict[int, float]]] = {}
@@ -38,6 +46,8 @@ def a_lasting_gap_is_kept(history: History) -> Iterator[Violation]:
                 before = kept.get(key, {}).get(fact.offset)
                 if before is not None and before[0] != fact.who and harm.touch(before[1], fact.at, before[0]):
                     excuse(history, NAME, "a fault kept its end from being stored, or from being read")
+                elif before is not None and before[0] != fact.who and FOLDED in history.marks:
+                    excuse(history, NAME, FOLDED)
                 elif before is not None and before[0] != fact.who:
                     what = f"{fact.who} started {fact.offset} of {fact.queue} for {fact.group} again"
                     yield Violation(NAME, f"{what}; {before[0]} had finished it at {before[1]:.3f}s", fact.at)

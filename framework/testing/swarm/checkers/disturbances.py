@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from framework.testing.swarm.history import Fault, History, machine_of
+from framework.testing.swarm.history import Bent, Fault, History, machine_of
+from framework.testing.swarm.rare.rare_marks import SECONDS
 
 LASTS_S: dict[str, float] = {
     "crash": 6.0,
@@ -61,13 +62,19 @@ class Disturbances:
         after_s: float = 0.0,
         *,
         only: Collection[str] | None = None,
+        marks: Collection[str] = (),
     ) -> None:
-        """`after_s` is how long it takes until what a fault has done is over, once it has ended."""
+        """`after_s` is how long it takes until what a fault has done is over, once it has ended. Of the code's rare
+        marks these `marks` count as faults.
+        """
         healed = next((fact.at for fact in history.of(Fault) if fact.kind == "healed"), FOR_EVER)
         self._spans = [
             (fact.at, _over(fact, healed) + after_s, fact.who)
             for fact in history.of(Fault)
             if fact.kind not in harmless and (only is None or fact.kind in only)
+        ]
+        self._spans += [
+            (fact.at, fact.at + max(SECONDS) + after_s, fact.who) for fact in history.of(Bent) if fact.mark in marks
         ]
 
     def until(self, begin: float, end: float, who: str = "") -> float | None:

@@ -30,6 +30,8 @@ from framework.testing.swarm.ways.facts import Repeated
 REPEATED = "what was kept is not repeated"
 Key = tuple[str, str]
 """Group and queue."""
+FOLDED = "ranges were folded for their size"
+"""Then an empty record took the place of one with ranges."""
 
 
 def passed_over_was_finished(history: History) -> Iterator[Violation]:
@@ -125,8 +127,8 @@ def what_was_kept_is_not_repeated(history: History) -> Iterator[Violation]:
                 is_same = ended.get((fact.group, fact.queue, fact.offset)) in {None, fact.message_id}
                 if mine is None or not is_same or not _covers(mine.ranges, fact.offset):
                     continue
-                if moved_back.has(fact):
-                    excuse(history, REPEATED, "its commit was moved back by a late one")
+                if (is_back := moved_back.has(fact)) or FOLDED in history.marks:
+                    excuse(history, REPEATED, "its commit was moved back by a late one" if is_back else FOLDED)
                 else:
                     what = f"{fact.who} started {fact.offset} of {MessageQueue(*fact.queue)} for {fact.group}"
                     yield Violation(REPEATED, f"{what}; {mine.who} had kept its end at {mine.at:.3f}s", fact.at)

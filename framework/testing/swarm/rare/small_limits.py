@@ -14,7 +14,8 @@ from framework.testing.sim.streams import Stream
 
 RUNS = 0.5
 """Of these some limits are small; the others are as users have them."""
-SHARE = 0.2
+SHARE, SELDOM_SHARE = 0.2, 0.4
+"""Of those runs; of limits that concern few of them, more."""
 Where: TypeAlias = Literal["run", "load", "group", "app", "cluster", "broker", "code"]
 """A field of `Workload`, of each `GroupLoad`, of the settings of each group, of the application or its cluster, of the
 broker's settings; or a `marks.limit` in the code."""
@@ -64,8 +65,8 @@ LIMITS: tuple[Small, ...] = (
     # The code's
     Small("flush", "code", _each("flush period", 100, 300)),
     Small("told again", "code", _each("offsets told again", 2_000, 5_000)),
-    Small("record bytes", "code", _each("record bytes", 190, 230)),
-    Small("small ranges", "code", _each("small ranges", 1, 4)),
+    Small("record bytes", "code", _each("record bytes", 190, 230), share=SELDOM_SHARE),
+    Small("small ranges", "code", _each("small ranges", 1, 4), share=SELDOM_SHARE),
     Small("record refresh", "code", _each("record refresh", 2_000)),
     Small("handover", "code", _each("handover wait", 300), in_calm=False),
     Small("take again", "code", _each("take again", 500, 1_500)),
@@ -86,8 +87,9 @@ LIMITS: tuple[Small, ...] = (
         "leases",
         "code",
         ({"lease trust": 5_400, "lease renewal": 2_000, "lease retry": 300, "lock life": 12_000},),
+        share=SELDOM_SHARE,
     ),
-    Small("turn", "code", _each("turn", 5, 100)),
+    Small("turn", "code", _each("turn", 5, 100), share=SELDOM_SHARE),
     Small("long poll", "code", _each("long poll", 700, 2_000)),
     Small("pull bytes", "code", _each("pull bytes", 300, 1_000)),
     Small("asked for alone", "code", _each("records asked for alone", 1, 3)),
