@@ -140,7 +140,8 @@ class Recorder:
         """The token of what a handler is about to return."""
         self._tokens += 1
         token = f"token-{self._tokens}-{message.message_id}"
-        self.history.facts.append(Returned(self.loop.now, self.who, group, message.message_id, message.attempt, token))
+        place = (group, message.queue, message.queue_offset)
+        self.history.facts.append(Returned(self.loop.now, self.who, *place, token))
         return token
 
     def published(self, token: str) -> None:

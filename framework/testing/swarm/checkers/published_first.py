@@ -17,20 +17,21 @@ def published_first(history: History) -> Iterator[Violation]:
     passes a gap`. A token that was sent more than once is a send that was repeated.
     """
     waiting: dict[tuple[str, str, str], set[str]] = {}
-    """What the last delivery of a message in a process returned, and was not acknowledged yet."""
+    """What the last delivery of a message in a process returned, and was not acknowledged yet. By its place: two copies
+    of a message may be at work at once."""
     returned: set[str] = set()
     for fact in history.facts:
         match fact:
             case Returned():
                 returned.add(fact.token)
-                waiting.setdefault((fact.who, fact.group, f"{fact.message_id} {fact.attempt}"), set()).add(fact.token)
+                waiting.setdefault((fact.who, fact.group, f"{fact.queue} {fact.offset}"), set()).add(fact.token)
             case Published():
                 if fact.token not in returned:
                     yield Violation(NAME, f"a broker was sent {fact.token!r}, which no handler has returned", fact.at)
                 for tokens in waiting.values():
                     tokens.discard(fact.token)
             case Finished() if fact.group in history.publishing:
-                left = waiting.pop((fact.who, fact.group, f"{fact.message_id} {fact.attempt}"), set())
+                left = waiting.pop((fact.who, fact.group, f"{fact.queue} {fact.offset}"), set())
                 if left and fact.outcome == OK:
                     what = f"{fact.who} was done with {fact.message_id} for {fact.group}"
                     yield Violation(NAME, f"{what}, and {', '.join(sorted(left))} was not stored yet", fact.at)

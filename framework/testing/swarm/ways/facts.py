@@ -44,8 +44,8 @@ class Returned(Fact):
     """A handler returned something that is to be sent, which this token is in."""
 
     group: str
-    message_id: str
-    attempt: int
+    queue: MessageQueue
+    offset: int
     token: str
 
 
