@@ -18,14 +18,15 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
-from typing import TextIO
+from typing import TextIO, TypeVar
 
 from tests.mutation.drawing import NAMES, ROOT, draw, equivalents, room_of
 from tests.mutation.operators import Mutant
 from tests.mutation.report import Outcome, figures, lines_of
-from tests.mutation.trials import GROUPS, OUT, SEEDS, Finding, SeedBaseline, TestBaseline, Trial, content_hash
+from tests.mutation.trials import GROUPS, OUT, SEEDS, UNTESTED, Finding, SeedBaseline, TestBaseline, Trial, content_hash
 
 RESULTS = OUT / "results.jsonl"
+Thing = TypeVar("Thing")
 SEEDS_AFTER = 1_000_000_007
 """Seeds of a base must not be those of the next day's."""
 
@@ -42,10 +43,14 @@ class Kept:
             if (said["code"], said["base"]) == (code, base):
                 self._known[said["mutant"]] = Finding(said["by"], said["detail"], said["seeds_ran"])
 
-    def get(self, mutant: Mutant) -> Finding | None:
+    def finding(self, mutant: Mutant) -> Finding | None:
         return self._known.get(mutant.key)
 
-    def add(self, mutant: Mutant, finding: Finding) -> None:
+    def is_done(self, mutant: Mutant) -> bool:
+        finding = self.finding(mutant)
+        return finding is not None and finding.by != UNTESTED
+
+    def add(self, mutant: Mutant, finding: Finding) -> Finding:
         said = {
             **self._where, "commit": _commit(), "mutant": mutant.key, "line": mutant.line, "by": finding.by,
             "detail": finding.detail, "seeds_ran": finding.seeds_ran,
@@ -55,6 +60,7 @@ class Kept:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(said) + "\n")
+        return finding
 
 
 def _commit() -> str:
@@ -78,25 +84,36 @@ def mutate(count: int, base: int, jobs: int, *, rooms: Iterable[str] = (), tell:
     first = base * SEEDS_AFTER % 2_000_000_000
     tell.write(f"mutate: base={base} mutants={count} seeds={first}..{first + SEEDS - 1} at {_commit()}\n")
     tell.flush()
-    left = [mutant for mutant in tried if kept.get(mutant) is None]
-    trial = _measured(left, first, jobs, tell) if left else None
+    trial: Trial | None = None
+    if not all(map(kept.is_done, tried)):
+        trial = _measured(tried, first, jobs, tell)
 
-    def run(mutant: Mutant) -> Finding:
-        finding = kept.get(mutant)
-        if finding is None:
-            assert trial is not None
-            finding = trial.run(mutant)
-            kept.add(mutant, finding)
-        return finding
+    def by_seeds(mutant: Mutant) -> Finding:
+        return kept.finding(mutant) or kept.add(mutant, _there(trial).by_seeds(mutant))
 
-    outcomes = [Outcome(each, room_of(each.file).name, why=known[each.key]) for each in mutants if each.key in known]
+    def by_tests(mutant: Mutant) -> Finding:
+        finding = _there(kept.finding(mutant))
+        return finding if finding.by != UNTESTED else kept.add(mutant, _there(trial).by_tests(mutant, finding))
+
+    findings: list[Finding] = []
     with ThreadPoolExecutor(jobs) as pool:
-        for mutant, finding in zip(tried, pool.map(run, tried), strict=True):
-            outcomes.append(Outcome(mutant, room_of(mutant.file).name, finding))
-            tell.write(f"{len(outcomes)}/{len(mutants)} {outcomes[-1].line()}\n")
-            tell.flush()
+        for stage in (by_seeds, by_tests):
+            findings.clear()
+            for mutant, finding in zip(tried, pool.map(stage, tried), strict=True):
+                findings.append(finding)
+                if stage is by_seeds or finding.by != "seeds":
+                    said = Outcome(mutant, room_of(mutant.file).name, finding).line()
+                    tell.write(f"{len(findings)}/{len(tried)} {said}\n")
+                    tell.flush()
+    outcomes = [Outcome(each, room_of(each.file).name, why=known[each.key]) for each in mutants if each.key in known]
+    outcomes += map(Outcome, tried, (room_of(each.file).name for each in tried), findings)
     tell.writelines(f"{line}\n" for line in lines_of(outcomes))
     return outcomes
+
+
+def _there(thing: Thing | None) -> Thing:
+    assert thing is not None
+    return thing
 
 
 def _measured(mutants: Sequence[Mutant], first_seed: int, jobs: int, tell: TextIO) -> Trial:

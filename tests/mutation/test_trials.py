@@ -18,7 +18,7 @@ from tests.mutation.drawing import ROOT
 from tests.mutation.hook.sitecustomize import VARIABLE
 from tests.mutation.operators import Mutant, mutants_of
 from tests.mutation.report import Outcome, figures, lines_of
-from tests.mutation.trials import HOOK, Finding, SeedBaseline, TestBaseline, Trial, failed_tests
+from tests.mutation.trials import HOOK, UNTESTED, Finding, SeedBaseline, TestBaseline, Trial, failed_tests
 
 FILE = "framework/core/window.py"
 
@@ -63,7 +63,7 @@ def test_seeds_find_a_mistake_that_they_run(put_out: Path) -> None:
     mutants = mutants_of("framework/core/offsets.py", (ROOT / "framework/core/offsets.py").read_bytes())
     advance = next(each for each in mutants if each.function == "OffsetTable.advance" and seeds.running(each))
 
-    finding = trial.run(advance)
+    finding = trial.by_seeds(advance)
     assert ("seeds", 2) == (finding.by, finding.seeds_ran)
     assert finding.detail.startswith("seed 1000: ")
     assert not list(put_out.glob("trial-*"))
@@ -79,9 +79,8 @@ def test_what_a_seed_breaks_with_or_never_ends_is_found(put_out: Path, monkeypat
     seeds.measure()
 
     def found(new: bytes) -> str:
-        return Trial(seeds, dict.fromkeys(("tests/core", "tests/services", "tests/scenarios"), OneFolder([]))).run(
-            Mutant(file, "", "flag turned", 1, (0, 0), at, at, new, "", "")
-        ).detail  # fmt: skip
+        mutant = Mutant(file, "", "flag turned", 1, (0, 0), at, at, new, "", "")
+        return Trial(seeds, {}).by_seeds(mutant).detail
 
     assert "" == found(b"# A word.\n")
     assert "seed 1000: the run broke: ZeroDivisionError: division by zero" == found(b"1 / 0\n")
@@ -114,21 +113,16 @@ class OneFolder(TestBaseline):
         return [self._tests] if is_mirror and self._tests else []
 
 
-class NoSeeds(SeedBaseline):
-    def running(self, mutant: Mutant) -> tuple[int, ...]:
-        return ()
-
-
 def by_tests(pick: Callable[[Mutant], bool], *tests: str, failing: tuple[str, ...] = ()) -> Finding:
     mutants = mutants_of("framework/core/backoff.py", (ROOT / "framework/core/backoff.py").read_bytes())
     folders = dict.fromkeys(("tests/core", "tests/services", "tests/scenarios"), OneFolder(list(tests), failing))
-    return Trial(NoSeeds(0), dict(folders)).run(next(filter(pick, mutants)))
+    return Trial(SeedBaseline(0), dict(folders)).by_tests(next(filter(pick, mutants)), Finding(UNTESTED, "", 7))
 
 
 def test_a_test_finds_a_mistake_and_is_named(put_out: Path) -> None:
     finding = by_tests(lambda mutant: mutant.operator == "min for max", "tests/core/test_backoff.py")
 
-    assert ("tests", 0) == (finding.by, finding.seeds_ran)
+    assert ("tests", 7) == (finding.by, finding.seeds_ran)
     assert finding.detail.startswith("tests/core/test_backoff.py::")
 
 
@@ -173,9 +167,13 @@ def test_a_run_that_was_stopped_goes_on(put_out: Path, monkeypatch: pytest.Monke
     tried: list[int] = []
 
     class Tried:
-        def run(self, mutant: Mutant) -> Finding:
+        def by_seeds(self, mutant: Mutant) -> Finding:
             tried.append(mutant.line)
-            return Finding("tests", "somehow", 0)
+            return Finding(UNTESTED, "", 5)
+
+        def by_tests(self, mutant: Mutant, survived: Finding) -> Finding:
+            tried.append(-mutant.line)
+            return Finding("tests", "somehow", survived.seeds_ran)
 
     monkeypatch.setattr(command, "draw", lambda count, base, **_: mutants[:count])
     monkeypatch.setattr(command, "equivalents", lambda: {mutants[0].key: "only a figure for the log"})
@@ -184,11 +182,11 @@ def test_a_run_that_was_stopped_goes_on(put_out: Path, monkeypatch: pytest.Monke
         told = io.StringIO()
         outcomes = command.mutate(count, 9, 1, tell=told)
 
-    assert [2, 3, 4] == tried
+    assert [2, 3, -2, -3, 4, -4] == tried
     assert ["equivalent"] + ["tests"] * 3 == [each.line().split()[0] for each in outcomes]
     assert told.getvalue().startswith("mutate: base=9 mutants=4 seeds=")
     assert command.mutate(4, 10, 1, tell=told)
-    assert [2, 3, 4] * 2 == tried
+    assert 12 == len(tried)
 
 
 def test_the_base_is_the_day() -> None:

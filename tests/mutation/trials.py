@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -43,12 +43,15 @@ MARKER_OF_CHILDREN = re.compile(
 )
 
 
+UNTESTED = "untested"
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """By what a mutant was found, or that nothing found it."""
 
     by: str
-    """`seeds`, `tests` or nothing."""
+    """`seeds`, `tests` or nothing; `untested` where no seed found it and no test was tried."""
     detail: str
     seeds_ran: int
     """How many of the seeds run the mutant's line."""
@@ -206,25 +209,19 @@ class Trial:
     def __init__(self, seeds: SeedBaseline, tests: dict[str, TestBaseline]) -> None:
         self._seeds, self._tests = seeds, tests
 
-    def run(self, mutant: Mutant) -> Finding:
-        OUT.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=OUT, prefix="trial-") as folder:
-            job = Path(folder) / "mutant.json"
-            changed = mutant.put_into((ROOT / mutant.file).read_bytes()).decode()
-            job.write_text(json.dumps({"path": str(ROOT / mutant.file), "text": changed}), encoding="utf-8")
-            environment = {
-                **os.environ,
-                VARIABLE: str(job),
-                "PYTHONPATH": os.pathsep.join(filter(None, (str(HOOK), os.environ.get("PYTHONPATH")))),
-                "PYTHONDONTWRITEBYTECODE": "1",
-                "HYPOTHESIS_STORAGE_DIRECTORY": f"{folder}/hypothesis",
-            }
-            running = self._seeds.running(mutant)
-            said = self._by_seeds(running, environment) if running else ""
-            if said:
-                return Finding("seeds", said, len(running))
-            said = self._by_tests(mutant, environment, Path(folder))
-            return Finding("tests" if said else "", said, len(running))
+    def by_seeds(self, mutant: Mutant) -> Finding:
+        """Before it comes to the tests, a survivor is none yet."""
+        running = self._seeds.running(mutant)
+        said = ""
+        if running:
+            with _put_in(mutant) as (environment, _):
+                said = self._by_seeds(running, environment)
+        return Finding("seeds" if said else UNTESTED, said, len(running))
+
+    def by_tests(self, mutant: Mutant, survived: Finding) -> Finding:
+        with _put_in(mutant) as (environment, folder):
+            said = self._by_tests(mutant, environment, folder)
+        return Finding("tests" if said else "", said, survived.seeds_ran)
 
     def _by_seeds(self, seeds: Sequence[int], environment: dict[str, str]) -> str:
         cpu_s = CPU_FACTOR * self._seeds.cpu_s + CPU_MORE_S
@@ -273,6 +270,21 @@ class Trial:
         command = (*_python("pytest"), "-x", *PYTEST, f"--timeout={TEST_S}", *deselected, f"@{listed}")
         code, out, _ = GROUPS.run(command, environment)
         return code, out
+
+
+@contextmanager
+def _put_in(mutant: Mutant) -> Iterator[tuple[dict[str, str], Path]]:
+    """The environment of processes that have it, and a folder for what they need."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=OUT, prefix="trial-") as folder:
+        job = Path(folder) / "mutant.json"
+        changed = mutant.put_into((ROOT / mutant.file).read_bytes()).decode()
+        job.write_text(json.dumps({"path": str(ROOT / mutant.file), "text": changed}), encoding="utf-8")
+        path = os.pathsep.join(filter(None, (str(HOOK), os.environ.get("PYTHONPATH"))))
+        yield {
+            **os.environ, VARIABLE: str(job), "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1",
+            "HYPOTHESIS_STORAGE_DIRECTORY": f"{folder}/hypothesis",
+        }, Path(folder)  # fmt: skip
 
 
 def _python(module: str) -> tuple[str, ...]:
