@@ -16,9 +16,6 @@ from pathlib import Path
 
 from tests.mutation.drawing import ROOMS, ROOT
 
-MEMORY_MAX = 3 << 30
-"""A mistake in a loop must not take the machine along."""
-
 
 def main() -> int:
     parser = argparse.ArgumentParser()
@@ -29,7 +26,6 @@ def main() -> int:
     seeds = [int(each) for each in options.only.split(",")]
     if options.cover is not None:
         return _cover(seeds, options.cover)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, MEMORY_MAX))
     for seed in seeds:
         if options.cpu:
             until = int(time.process_time() + options.cpu) + 1

@@ -18,7 +18,7 @@ from tests.mutation.drawing import ROOT
 from tests.mutation.hook.sitecustomize import VARIABLE
 from tests.mutation.operators import Mutant, mutants_of
 from tests.mutation.report import Outcome, figures, lines_of
-from tests.mutation.trials import HOOK, UNTESTED, Finding, SeedBaseline, TestBaseline, Trial, failed_tests
+from tests.mutation.trials import HOOK, UNTESTED, Finding, SeedBaseline, TestBaseline, Trial, failed_tests, node_id
 
 FILE = "framework/core/window.py"
 
@@ -134,6 +134,10 @@ def test_what_failed_is_read_from_the_summary() -> None:
     out = "FAILED tests/a.py::test_b[1-2] - assert 1 == 2\nERROR tests/a.py::test_c\nFAILED tests/a.py::test_b[1-2]\n"
 
     assert ["tests/a.py::test_b[1-2]", "tests/a.py::test_c"] == failed_tests(out)
+
+
+def test_a_context_names_a_test() -> None:
+    assert "tests/a.py::test_b[x@y]" == node_id("tests/a.py::test_b[x@y]@group|run")
 
 
 def test_figures() -> None:

@@ -31,7 +31,9 @@ OUT = ROOT / "build" / "mutation"
 SEEDS = 60
 CPU_FACTOR, CPU_MORE_S = 5, 10
 """What a seed may take, of what it takes without: a mutant may keep a cluster busy without breaking anything."""
-WALL_S = 1800
+WALL_S = 600
+USAGE = 4
+"""pytest's exit code for tests that are not there: an error of this tool."""
 TEST_S = 60
 PYTEST = (
     "-q", "-m", "not slow and not interop", "-p", "no:randomly", "-p", "no:cacheprovider", "--assert=plain",
@@ -169,7 +171,7 @@ class TestBaseline:
             data.read()
             lines = {
                 Path(file).relative_to(ROOT).as_posix(): {
-                    str(line): sorted({each.partition("|")[0] for each in contexts if each})
+                    str(line): sorted({node_id(each) for each in contexts if each})
                     for line, contexts in data.contexts_by_lineno(file).items()
                 }
                 for file in sorted(data.measured_files())
@@ -197,10 +199,15 @@ class TestBaseline:
         return [each for each in (direct, indirect) if each]
 
 
+def node_id(context: str) -> str:
+    """Of a coverage context, without the phase, and without the group that xdist adds."""
+    return re.sub(r"@[\w.-]+$", "", context.partition("|")[0])
+
+
 def failed_tests(output: str) -> list[str]:
     """Node ids from pytest's short summary."""
     found = (re.match(r"(?:FAILED|ERROR) (\S+::.+?)(?: - |$)", line) for line in output.splitlines())
-    return sorted({each[1] for each in found if each})
+    return sorted({node_id(each[1]) for each in found if each})
 
 
 class Trial:
@@ -239,6 +246,7 @@ class Trial:
         for baseline, tests in self._rounds(mutant):
             code, out = self._pytest(tests, baseline.failing, environment, folder)
             failed = failed_tests(out)
+            assert code != USAGE, f"pytest refused {tests[:3]}: {out[-2000:]}"
             if code in {0, 5}:
                 continue
             if not failed:  # pytest itself broke or never ended: the tests could not even be gathered

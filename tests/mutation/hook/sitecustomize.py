@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
@@ -16,6 +17,8 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 VARIABLE = "FRAMEWORK_MUTANT"
+MEMORY_MAX = 2 << 30
+"""A mistake in a loop must not take the machine along."""
 
 
 class ChangedSource(SourceFileLoader):
@@ -50,6 +53,7 @@ class OneMutant(MetaPathFinder):
 
 
 def install(job: str) -> None:
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_MAX, resource.RLIM_INFINITY))
     said = json.loads(Path(job).read_text(encoding="utf-8"))
     sys.meta_path.insert(0, OneMutant(os.path.realpath(said["path"]), said["text"]))
 
