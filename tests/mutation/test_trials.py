@@ -138,6 +138,7 @@ def test_what_failed_is_read_from_the_summary() -> None:
 
 def test_a_context_names_a_test() -> None:
     assert "tests/a.py::test_b[x@y]" == node_id("tests/a.py::test_b[x@y]@group|run")
+    assert "tests/a.py::test_b[x || y]" == node_id("tests/a.py::test_b[x || y]|setup")
 
 
 def test_figures() -> None:

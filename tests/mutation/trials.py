@@ -201,7 +201,7 @@ class TestBaseline:
 
 def node_id(context: str) -> str:
     """Of a coverage context, without the phase, and without the group that xdist adds."""
-    return re.sub(r"@[\w.-]+$", "", context.partition("|")[0])
+    return re.sub(r"@[\w.-]+$", "", re.sub(r"\|(setup|run|teardown)$", "", context))
 
 
 def failed_tests(output: str) -> list[str]:
