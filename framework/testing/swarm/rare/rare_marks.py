@@ -85,8 +85,10 @@ SELDOM = frozenset(
     }
 )  # fmt: skip
 """Those that few runs pass by: they are awake more often."""
-SHORT_S: dict[str, float] = {"an expiry is decided": 0.05}
-"""Moments that may last no longer: the next handler's time is over meanwhile."""
+SHORT_S: dict[str, float] = {"an expiry is decided": 0.05, "member lists are known": 1.0}
+"""Moments that may last no longer: the next handler's time is over meanwhile; a truth goes by who has been heard of for
+three seconds.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,5 +130,7 @@ def draw_marks(chance: Callable[[str], Stream], *, is_calm: bool) -> RareMarks:
         share, chances = (SELDOM_SHARE, SELDOM_CHANCES) if name in SELDOM else (SHARE, CHANCES)
         is_awake, often, seconds = own.happens(share), own.pick(chances), own.pick(SECONDS)
         if is_awake and not (is_calm and name in RARELY):
-            active.append(Active(name, often, min(seconds, SHORT_S.get(name, CALM_SECONDS if is_calm else seconds))))
+            active.append(
+                Active(name, often, min(seconds, SHORT_S.get(name, seconds), CALM_SECONDS if is_calm else seconds))
+            )
     return RareMarks(tuple(active))
