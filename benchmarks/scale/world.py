@@ -120,6 +120,8 @@ class GroupWorld:
         return come_back
 
     def _said(self, who: str, event: Mapping[str, Any]) -> None:
+        if self.loop.is_over:
+            return  # buried loops complain
         self.ownership.said(who, event)
         if event.get("level") in {"error", "critical"}:
             self.failures.append(f"{self.loop.now:.3f} {who}: {dict(event)} {sys.exc_info()[1]!r}")
