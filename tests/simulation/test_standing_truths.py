@@ -12,15 +12,28 @@ import pytest
 from framework.broker.node import Node
 from framework.broker.store.offsets import OffsetKey
 from framework.broker.store.tables import SavedTable
+from framework.client.retry_copies import RetryCopies
+from framework.model.last_words import LastWords
+from framework.model.message import Message
+from framework.model.queue import MessageQueue
 from framework.runtime.app import App
 from framework.services.crew.batches import BatchCrew
+from framework.services.orderly.desk import Lane
+from framework.services.orderly.ends import OrderlyOutcomes
 from framework.services.orderly.watch import StuckWatch
-from framework.testing.swarm.checkers import nothing_left_behind, nothing_piles_up, stored_outlives
+from framework.testing.swarm.checkers import (
+    copies_are_asked_for_in_time,
+    nothing_left_behind,
+    nothing_piles_up,
+    one_copy_an_attempt,
+    stored_outlives,
+)
 from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.history import Forgotten, Held, History, LeftBehind
+from framework.testing.swarm.history import CopyAsked, Finished, Forgotten, Held, History, LeftBehind, Started
 from framework.testing.swarm.simulation import Plan, draw, play
 from framework.testing.swarm.watching.promises import Promises
 from framework.testing.swarm.watching.sizes import sizes_of
+from framework.testing.swarm.workload import GroupLoad, Workload
 
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
 MOST = 40
@@ -79,8 +92,8 @@ def the_broker(cluster: Cluster) -> Any:
     return broker
 
 
-def played(scenario: Callable[[Cluster], Any]) -> History:
-    cluster = Cluster(1, apps=1)
+def played(scenario: Callable[[Cluster], Any], workload: Workload | None = None) -> History:
+    cluster = Cluster(1, apps=1, workload=workload)
     cluster.run(scenario)
     return cluster.history
 
@@ -200,6 +213,77 @@ def test_an_entry_a_pull_that_nobody_drops_is_found_by_seeds(monkeypatch: pytest
 
     monkeypatch.setattr(Node, "goes_on", hoarding)
     assert "in Node.pulled while nothing is owed" in found("nothing piles up", most=10)
+
+
+def test_what_a_hanging_handler_holds_is_no_leak() -> None:
+    queue = MessageQueue("orders", "broker-a", 0)
+    begun = Started(49.0, "app-1.1", "billing", "m0", queue, 0, 1)
+    looks = [Held(50.0 + 3 * number, "app-1.1", {"Window._chunks": 1}) for number in range(3)]
+    told = History(0, facts=[begun, *looks])
+    assert [] == list(nothing_piles_up(told))
+    assert 3 == sum(told.excuses.values())
+
+    ended = Finished(49.5, "app-1.1", "billing", "m0", queue, 0, 1, "ok")
+    assert 1 == len(list(nothing_piles_up(History(0, facts=[begun, ended, *looks]))))
+
+
+# -- copies are asked for in time
+
+
+def test_a_copy_is_asked_for_a_few_times_and_not_in_a_loop() -> None:
+    def broken(count: int, each_s: float) -> list[str]:
+        facts = [CopyAsked(1.0 + each_s * number, "app-1.1", "billing", "m0") for number in range(count)]
+        return [str(each) for each in copies_are_asked_for_in_time(History(0, facts=list(facts)))]
+
+    assert [] == broken(15, 0.01)
+    assert [] == broken(100, 0.5)
+    (said,) = broken(100, 0.01)
+    assert "app-1.1 asked 16 times within 5 s for a copy of m0 for billing" in said
+
+
+def test_dead_letters_that_are_sent_in_a_loop_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An orderly queue's message that is given up stays given up, and is sent again at once."""
+    bury = OrderlyOutcomes.bury
+
+    async def again(self: OrderlyOutcomes, lane: Lane) -> None:
+        copies = list(lane.line.copies)
+        for _ in range(30):
+            await bury(self, lane)
+            lane.line.copies.clear()
+            lane.line.copies.extend(copies)
+        lane.line.copies.clear()
+
+    monkeypatch.setattr(OrderlyOutcomes, "bury", again)
+    history = played(drained, in_order_with_poison())
+    assert "times within 5 s for a copy of" in "".join(map(str, copies_are_asked_for_in_time(history)))
+
+
+def test_a_second_dead_letter_in_an_undisturbed_run_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    dead_letter = RetryCopies.dead_letter
+
+    async def twice(self: RetryCopies, message: Message, group: str, words: LastWords | None = None) -> None:
+        await dead_letter(self, message, group, words)
+        await dead_letter(self, message, group, words)
+
+    monkeypatch.setattr(RetryCopies, "dead_letter", twice)
+    history = played(drained, in_order_with_poison())
+    assert "has 2 copies of" in "".join(map(str, one_copy_an_attempt(history)))
+
+
+def test_dead_letters_of_an_undisturbed_run_are_single_and_unhurried() -> None:
+    history = played(drained, in_order_with_poison())
+    assert history.dead_letters
+    assert [] == [*one_copy_an_attempt(history), *copies_are_asked_for_in_time(history)]
+
+
+def in_order_with_poison() -> Workload:
+    return Workload(groups=(GroupLoad("inventory", orderly=True, fail_rate=0.0, poison_rate=1.0),))
+
+
+async def drained(cluster: Cluster) -> None:
+    await cluster.start()
+    await cluster.send(3)
+    await cluster.drain(120)
 
 
 def test_everything_that_can_be_reached_is_counted_once() -> None:

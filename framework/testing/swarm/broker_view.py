@@ -101,10 +101,11 @@ def look_back(broker: Broker, history: History, topics: Sequence[str], skew_ms: 
     history.stored = {queue: ids for topic in topics for queue, ids in contents(broker, topic).items()}
     history.copies = copies(broker, groups)
     history.dead_letters = dead_letters(broker, groups)
-    history.buried = {
+    history.copied_of = {
         each.properties.get(ORIGIN_MESSAGE_ID, each.message_id): each.message_id
         for group in groups
-        for each in dead_messages(broker, group)
+        for topic in (retry_topic(group), dead_letter_topic(group))
+        for each in _all_of(broker, topic)
     }
     began_ms = WALL_CLOCK_START_MS + skew_ms
     history.fired = [

@@ -108,6 +108,7 @@ class Cluster:
         self.producing: Producer | None = None
         self.watch = Watch(self)
         self.wiretap.on_commit = self._answered
+        self.wiretap.on_ask = self.recorder.copy_asked
         self.is_healed = False
         """The fault phase is over; handlers behave from here on."""
         self.recorder.name_of = lambda peer: self.network.callers.get(peer, peer)

@@ -204,6 +204,11 @@ class SentBack(Fact):
 
 
 @dataclass(frozen=True, slots=True)
+class CopyAsked(SentBack):
+    """A process sent a request for a copy: a send-back, or the copy itself."""
+
+
+@dataclass(frozen=True, slots=True)
 class Swallowed(Fact):
     """A broker said yes to that, and kept nothing."""
 
@@ -393,8 +398,8 @@ class History:
     """(group, message id) of what is among the dead letters at the end."""
     copies: list[tuple[str, str, int, str]] = field(default_factory=list)
     """(group, message copied, which retry it is, by which broker or BY_A_MEMBER) of every copy of a failed message."""
-    buried: dict[str, str] = field(default_factory=dict)
-    """Of each dead letter: the message that its copies name -> its message id."""
+    copied_of: dict[str, str] = field(default_factory=dict)
+    """Of each copy: the message that it names -> its message id."""
     stored: dict[MessageQueue, dict[int, str]] = field(default_factory=dict)
     """What the brokers have at the end: queue -> offset -> message id."""
     stored_at: dict[str, dict[int, float]] = field(default_factory=dict)

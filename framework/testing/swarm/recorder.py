@@ -29,6 +29,7 @@ from framework.testing.swarm.history import (
     ByHand,
     Committed,
     Copied,
+    CopyAsked,
     Fact,
     Fault,
     Finished,
@@ -254,6 +255,9 @@ class Recorder:
     def _sent_back(self, request: Request) -> None:
         fields = request.command.fields
         self.history.facts.append(SentBack(self.loop.now, self.who, fields["group"], fields["originMsgId"]))
+
+    def copy_asked(self, who: str, group: str, message_id: str) -> None:
+        self.history.facts.append(CopyAsked(self.loop.now, who, group, message_id))
 
     def copied(self, group: str, message_id: str) -> None:
         self.history.facts.append(Copied(self.loop.now, self.who, group, message_id))

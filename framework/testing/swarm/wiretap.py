@@ -47,6 +47,8 @@ class Wiretap:
         self._on_copy = on_copy
         self._asked: dict[tuple[int, int], int] = {}
         """(asking end, number) -> code of the request; removed by its answer."""
+        self.on_ask: Callable[[str, str, str], None] = lambda who, group, message_id: None
+        """Told of each request for a copy: by whom, the group, the message."""
         self._copies: dict[tuple[int, int], tuple[str, str]] = {}
         self._tokens: dict[tuple[int, int], str] = {}
         self.on_published: Callable[[str], None] = lambda token: None
@@ -117,7 +119,7 @@ class Wiretap:
         self._asked[transport.trace_number, opaque] = int(code[1])
         if int(code[1]) == RequestCode.CONSUMER_SEND_MSG_BACK:
             fields = frame.decode(whole).fields
-            self._copies[transport.trace_number, opaque] = fields["group"], fields["originMsgId"]
+            self._asks(transport, opaque, fields["group"], fields["originMsgId"])
         elif int(code[1]) == RequestCode.UPDATE_CONSUMER_OFFSET:
             fields = frame.decode(whole).fields
             port = transport.get_extra_info("peername")[1]
@@ -136,7 +138,11 @@ class Wiretap:
         """
         fields = frame.decode(whole).fields
         message_id = properties.decode(fields["i"])[UNIQUE_KEY]
-        self._copies[transport.trace_number, opaque] = fields["b"].removeprefix(RETRY_PREFIX), message_id
+        self._asks(transport, opaque, fields["b"].removeprefix(RETRY_PREFIX), message_id)
+
+    def _asks(self, transport: SimTransport, opaque: int, group: str, message_id: str) -> None:
+        self._copies[transport.trace_number, opaque] = group, message_id
+        self.on_ask(transport.node.name, group, message_id)
 
     def _answer(self, transport: SimTransport, opaque: int, answer: int, *, is_true: bool) -> bool:
         key = (transport.peer.trace_number, opaque)

@@ -163,7 +163,7 @@ def test_one_copy_an_attempt() -> None:
 @pytest.mark.parametrize("failures", [1, 2])
 def test_two_dead_letters_are_of_two_failed_deliveries(failures: int) -> None:
     twice = history(*[finished(0, "failed", attempt=4)] * failures)
-    twice.max_retries, twice.buried = 3, {"x": "m0"}
+    twice.max_retries, twice.copied_of = 3, {"x": "m0"}
     twice.copies = [("billing", "x", 5, "broker-a")] * 2
 
     assert (2 - failures) == len(list(one_copy_an_attempt(twice)))

@@ -73,7 +73,7 @@ def test_a_reason_that_must_be_is_one_of_a_checker() -> None:
 
 
 def test_every_kind_of_fault_has_a_span_or_lasts_until_the_end() -> None:
-    """Weather does, and an answer that waits to be stolen."""
+    """Weather does, an answer that waits to be stolen, and an outage until everything is healed."""
     assert {"split-chunks", "joined-chunks", "stall", "lose-reply", "outage"} == set(NAMES) - LASTS_S.keys()
 
 
@@ -151,15 +151,15 @@ def test_a_late_retry_is_excused_beside_the_fault_and_nowhere_else() -> None:
 
 
 def test_a_broker_that_is_back_brings_what_was_due_at_once() -> None:
-    """It may be away for four seconds, and takes one to come to itself."""
+    """It may be away for four seconds, and takes three to come to itself."""
 
     def broken(came_at: float) -> int:
         told = history(Fault(50.05, "broker", "broker-stop"), SentBack(50.0, "broker.1", "billing", "m1"))
         told.delays_ms, told.fired = (100, 200, 300), [("billing", "m1", 2, came_at)]
         return len(list(retries_come(told)))
 
-    assert 0 == broken(55.1)
-    assert 1 == broken(56.0)
+    assert 0 == broken(57.1)
+    assert 1 == broken(58.0)
 
 
 def test_views_that_differ_are_excused_beside_the_fault_and_nowhere_else() -> None:

@@ -99,7 +99,11 @@ class Reader(HTMLParser):
 def test_the_page_of_a_failing_seed_shows_what_happened() -> None:
     """Broken on purpose: commits pass the first gap."""
     seeds = (play(draw(seed, seconds=20), mutants=("commits stop at the first gap",)) for seed in range(5, 60))
-    verdict, history = next((verdict, history) for verdict, history in seeds if not verdict.is_ok)
+    verdict, history = next(
+        (verdict, history)
+        for verdict, history in seeds
+        if any(re.search(r"passes a gap.* of orders@broker-.* billing;", str(each)) for each in verdict.violations)
+    )
     text = page(history, verdict.violations, title="Seed <0>", replay="framework-app simulate --seed 0")
 
     reader = Reader()

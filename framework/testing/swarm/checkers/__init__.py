@@ -14,6 +14,7 @@ from framework.testing.swarm.checkers.acknowledged_is_stored import acknowledged
 from framework.testing.swarm.checkers.begins_where_it_was import begins_where_it_was
 from framework.testing.swarm.checkers.calm_runs_do_not_repeat import calm_runs_do_not_repeat
 from framework.testing.swarm.checkers.commit_never_passes_a_gap import commit_never_passes_a_gap
+from framework.testing.swarm.checkers.copies_are_asked_for_in_time import copies_are_asked_for_in_time
 from framework.testing.swarm.checkers.covered_in_time import covered_in_time
 from framework.testing.swarm.checkers.each_queue_has_one_owner import each_queue_has_one_owner
 from framework.testing.swarm.checkers.epochs_fence import epochs_fence
@@ -97,6 +98,7 @@ ALL: tuple[Checker, ...] = (
     stored_outlives,
     nothing_left_behind,
     nothing_piles_up,
+    copies_are_asked_for_in_time,
 )
 
 __all__ = [
@@ -109,6 +111,7 @@ __all__ = [
     "begins_where_it_was",
     "calm_runs_do_not_repeat",
     "commit_never_passes_a_gap",
+    "copies_are_asked_for_in_time",
     "covered_in_time",
     "each_queue_has_one_owner",
     "epochs_fence",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from framework.testing.errors import Violation
 from framework.testing.swarm.checkers.excuses import excuse
 from framework.testing.swarm.checkers.room_again import Rooms
-from framework.testing.swarm.history import History, Remade
+from framework.testing.swarm.history import CopyAsked, Finished, History, Remade
 
 NAME = "no silent drop"
 
@@ -23,14 +23,29 @@ def no_silent_drop(history: History) -> Iterator[Violation]:
     if not history.is_drained:
         return
     rooms, remade_at = Rooms(), max((fact.at for fact in history.of(Remade)), default=-1.0)
+    handled: dict[tuple[str, str], set[str]] = {}
+    asked: dict[tuple[str, str], str] = {}
     for fact in history.facts:
         rooms.hear(fact)
-    for (group, message_id), fact in rooms.dropped.items():
+        if type(fact) is Finished and fact.is_ok:
+            handled.setdefault((fact.group, fact.message_id), set()).add(fact.who)
+        elif type(fact) is CopyAsked:
+            asked[fact.group, fact.message_id] = fact.who
+    for (group, message_id), swallowed in rooms.dropped.items():
         if (group, message_id) in history.dead_letters:
             continue
         if (group, message_id) in rooms.unseen:
             excuse(history, NAME, "the broker had room again before it could be asked")
-        elif fact.at < remade_at:
+        elif _was_handled_by_another(handled.get((group, message_id), set()), asked.get((group, message_id))):
+            excuse(history, NAME, "another member had handled it")
+        elif swallowed.at < remade_at:
             excuse(history, NAME, "its topic was made anew after that")
         else:
-            yield Violation(NAME, f"{group} sent {message_id} back to a broker that kept nothing, and left it", fact.at)
+            yield Violation(
+                NAME, f"{group} sent {message_id} back to a broker that kept nothing, and left it", swallowed.at
+            )
+
+
+def _was_handled_by_another(handled: set[str], asked: str | None) -> bool:
+    """Than by the one that asked for the copy: its offset is committed by that one."""
+    return asked is not None and bool(handled - {asked})

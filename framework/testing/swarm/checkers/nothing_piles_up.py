@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
 from framework.testing.errors import Violation
-from framework.testing.swarm.history import Held, History
+from framework.testing.swarm.checkers.excuses import excuse
+from framework.testing.swarm.history import Finished, Held, History, Started
 
 NAME = "nothing piles up"
 OWED = frozenset(
@@ -26,8 +28,9 @@ MOMENT_S = 2.0
 """For how long something may be under way in one of them: a heartbeat, or an offset on its way to the disk."""
 MOST = 80
 """Entries of any table, all objects of its class together: members, queues and groups of a run are a few dozen."""
-LARGE = frozenset({"Dispatch._handlers", "Holds._deadlines", "RemotingCommand.fields"})
-"""The requests that a broker knows; pulls that were answered, until their time is over; fields of those that wait."""
+LARGE = frozenset({"Dispatch._handlers", "Holds._deadlines", "RemotingCommand.fields", "Window._marks"})
+"""The requests that a broker knows; pulls that were answered, until their time is over; fields of those that wait;
+offsets until they are confirmed, of which a window forgets those above a thousand."""
 WITH_TIME = LARGE | frozenset({"Rates._minute", "Rates._hour", "Throughput._ticks", "Throughput._minutes"})
 """Those, and figures of the last minutes, fill up while time passes, to a limit of their own."""
 LOOKS_MIN = 5
@@ -40,8 +43,16 @@ def nothing_piles_up(history: History) -> Iterator[Violation]:
     first one leaves. A run that is drained just before its end is looked at twice within a moment, and says little.
     """
     looks: dict[str, list[Held]] = {}
-    for fact in history.of(Held):
-        looks.setdefault(fact.who, []).append(fact)
+    at_work: Counter[str] = Counter()
+    for fact in history.facts:
+        if type(fact) is Started:
+            at_work[fact.who] += 1
+        elif type(fact) is Finished:
+            at_work[fact.who] -= 1
+        elif type(fact) is Held and at_work[fact.who]:
+            excuse(history, NAME, "a handler that hangs was still at work, on what another member has handled")
+        elif type(fact) is Held:
+            looks.setdefault(fact.who, []).append(fact)
     for who, held in sorted(looks.items()):
         last = held[-1]
         for table in sorted(last.sizes):

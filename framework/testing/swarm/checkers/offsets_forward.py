@@ -6,12 +6,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from framework.testing.errors import Violation
+from framework.testing.swarm.checkers.disturbances import Disturbances
 from framework.testing.swarm.checkers.excuses import excuse
 from framework.testing.swarm.history import Acquired, Committed, Fact, History, Remade, Reset, Said
 
 NAME = "offsets go forward"
 LATE_S = 30.0
 """How long after a reset a commit from before it may still arrive: its process was stopped, or its line held up."""
+HOLDS_UP = frozenset({"stall", "slow", "cut", "cut-one-way", "swizzle-clog"})
+"""Faults by which what was sent first on one connection arrives behind what was sent next on another one."""
+HELD_UP_S = 3.0
 LATE_ON_A_LOST_LINE_S = 10.0
 """How long after a connection was lost what was sent on it may still arrive, behind what went by the next one."""
 
@@ -34,6 +38,7 @@ class _Offsets:
 
     def __init__(self, history: History) -> None:
         self._history = history
+        self._held_up = Disturbances(history, only=HOLDS_UP, after_s=HELD_UP_S)
         self._highest: dict[tuple[str, str, str], int] = {}
         self._begun: dict[tuple[str, str, str], int] = {}
         self._resets: dict[tuple[str, str], Reset] = {}
@@ -72,6 +77,9 @@ class _Offsets:
         elif _is_reset(fact, self._resets.get((fact.group, key[2]))):
             excuse(self._history, NAME, "an administrator moved the group back")
             self._highest[key] = fact.offset
+        elif self._held_up.touch(fact.at, fact.at, fact.by):
+            # On a pull, which has a connection of its own: the next commit went past it.
+            excuse(self._history, NAME, "it was held up on one of two connections")
         else:
             what = f"{fact.by} committed {fact.offset} of {fact.queue} for {fact.group}"
             yield Violation(NAME, f"{what} after {before}", fact.at)

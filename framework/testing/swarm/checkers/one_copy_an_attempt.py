@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from framework.model.reserved import RETRY_PREFIX
 from framework.testing.errors import Violation
+from framework.testing.swarm.checkers.disturbances import Disturbances
 from framework.testing.swarm.checkers.excuses import excuse
-from framework.testing.swarm.history import BURIED, BY_A_MEMBER, Committed, Finished, History
+from framework.testing.swarm.history import BURIED, BY_A_MEMBER, Bent, Committed, CopyAsked, Finished, History
 
 NAME = "one copy an attempt"
+KEEPS_ANSWERS = frozenset(
+    {
+        "crash", "leave", "clock", "split-chunks", "joined-chunks", "more-queues", "fewer-queues", "pause", "resize",
+        "subscribe-anew", "unsubscribe", "damaged-records", "healed", "offsets-reset",
+    }
+)  # fmt: skip
+"""Faults by which no answer of a broker to one that lives is lost or late."""
+RECOVERED_S = 5.0
+"""How long after a fault an answer may still be missing: a request's patience, and what was held up before it."""
 FIRST_COPY = 2
 """The attempt that a copy of an original is for."""
 
@@ -25,9 +35,10 @@ def one_copy_an_attempt(history: History) -> Iterator[Violation]:
     deliveries of a last attempt (or of one that its handler called the last), by an owner and by the one that takes its
     queue over, make two.
 
-    An orderly group's dead letters are plain sends, which brokers cannot tell from new ones when they are repeated. A
-    group that was reset may fail the same message again. A broker knows only of copies that it was asked to make: if
-    its answer is lost, and it can then not be had again, the copy that a member sends as a message is the second one.
+    An orderly group's dead letters are plain sends as well, and so is the copy that a member sends where it cannot have
+    one made: brokers cannot tell them from new ones when they are repeated. They are repeated where an answer may have
+    been lost or late, so beside a fault that has this effect; everywhere else there is one. A group that was reset may
+    fail the same message again.
     """
     fallen = {
         (fact.group, fact.queue.topic.startswith(RETRY_PREFIX))
@@ -36,21 +47,33 @@ def one_copy_an_attempt(history: History) -> Iterator[Violation]:
     }
     last = history.max_retries + 1
     failed = Counter(
-        (fact.group, fact.message_id)
+        (fact.group, fact.message_id, last if fact.outcome == BURIED else fact.attempt)
         for fact in history.of(Finished)
-        if (fact.attempt == last and not fact.is_ok) or fact.outcome == BURIED
+        if not fact.is_ok
     )
+    harm = Disturbances(history, KEEPS_ANSWERS, RECOVERED_S)
+    bent = [fact.at for fact in history.of(Bent)]
+    asked: dict[tuple[str, str], list[float]] = {}
+    for fact in history.of(CopyAsked):
+        asked.setdefault((fact.group, fact.message_id), []).append(fact.at)
     end = history.facts[-1].at if history.facts else 0.0
     for (group, origin, attempt, whose), count in sorted(Counter(history.copies).items()):
         if count == 1:
             continue
-        if attempt > last and count <= failed[group, history.buried.get(origin, origin)]:
-            excuse(history, NAME, "its last attempt failed as often")
-        elif whose == BY_A_MEMBER or group in history.orderly:
-            excuse(history, NAME, "no broker compares plain sends")
+        message_id = history.copied_of.get(origin, origin)
+        is_plain = whose == BY_A_MEMBER or group in history.orderly or attempt > last
+        if is_plain and count <= failed[group, message_id, min(attempt - 1, last)]:
+            excuse(history, NAME, "its attempt failed as often")
+        elif is_plain and _is_disturbed(asked.get((group, message_id), ()), harm, bent):
+            excuse(history, NAME, "an answer was lost or late, and no broker compares plain sends")
         elif group in history.resets:
             excuse(history, NAME, "an administrator moved the group back")
         elif (group, attempt > FIRST_COPY) in fallen:
             excuse(history, NAME, "a commit fell, so that it failed again")
         else:
             yield Violation(NAME, f"{group} has {count} copies of {origin} for retry {attempt} by {whose}", end)
+
+
+def _is_disturbed(asked: Sequence[float], harm: Disturbances, bent: Sequence[float]) -> bool:
+    """Whether one of these requests was sent where its answer may have been lost or late, or taken for a failure."""
+    return any(harm.touch(at, at + RECOVERED_S) or any(at <= when <= at + RECOVERED_S for when in bent) for at in asked)

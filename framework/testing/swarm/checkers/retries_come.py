@@ -18,8 +18,8 @@ SYNCS = 3
 """Of the disk: the copy's own, the one under way when it is due, and the one that brings it back."""
 HOLDS = ("broker-crash", "broker-power-cut", "broker-stop", "disk-full", "late-jobs")
 """Faults under which a broker's timers are late."""
-RESTARTED_S = 1.0
-"""By when a broker that is back has brought what fell due while it was away."""
+RESTARTED_S = 3.0
+"""By when a broker that is back has brought what fell due while it was away: what was late may be so still."""
 
 
 def retries_come(history: History) -> Iterator[Violation]:

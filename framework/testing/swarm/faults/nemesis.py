@@ -214,6 +214,8 @@ class Nemesis:
             await self.cluster.start_broker()
         self._mend_topic()
         self.open_for_writing()
+        for node in self.logical_brokers:
+            node.store.writer.save_tables()  # as an administrator's request would: what was mended is on the disk
         for machine in self.cluster.apps:
             if not machine.is_alive:
                 self.cluster.start_app(machine)

@@ -7,10 +7,11 @@ writes. What a request was answered for is stored at once. It only reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from framework.broker.node import Node
 from framework.broker.server import Broker
 from framework.broker.store.offsets import OffsetKey
 from framework.broker.store.tables import SavedTable
@@ -27,6 +28,8 @@ class _Look:
     groups: int
     """How many groups of writes this life of the broker had committed."""
     held: Mapping[Place, object]
+    changes: Mapping[tuple[str, str], int]
+    """Logical broker and table -> how often it was changed."""
 
 
 @dataclass(slots=True)
@@ -40,7 +43,7 @@ class Promises:
     def look(self, broker: Broker) -> None:
         """It runs, and this is what it has."""
         if broker.nodes:
-            self._looks.append(_Look(broker.nodes[0].store.writer.groups, dict(_held(broker))))
+            self._looks.append(_looked(broker))
 
     def answered(self, broker: Broker, port: int, key: OffsetKey, offset: int) -> None:
         """Whoever committed this offset was told that it is stored."""
@@ -52,15 +55,19 @@ class Promises:
         """Its process is gone: note what its successor has to find."""
         if not broker.nodes:
             return  # it had not begun: what was owed before is owed still
-        now, groups = dict(_held(broker)), broker.nodes[0].store.writer.groups
-        sound = [look for look in self._looks if look.groups + GROUPS_UNTIL_SAVED <= groups]
-        last = sound[-1].held if sound else {}
-        self._owed = {place: value for place, value in last.items() if now.get(place, NOTHING) == value}
-        for look in sound[:-1]:
-            dropped = look.held.keys() - last.keys() - now.keys()
-            self._owed.update(dict.fromkeys(dropped, NOTHING))
+        now = _looked(broker)
+        sound = [look for look in self._looks if look.groups + GROUPS_UNTIL_SAVED <= now.groups]
+        if sound:
+            since = self._looks[self._looks.index(sound[-1]) :]
+            self._owed = dict(_unchanged(since, now))
+            for look in sound[:-1]:
+                dropped = look.held.keys() - now.held.keys()
+                gone = {place for place in dropped if not any(place in each.held for each in since)}
+                self._owed.update((place, NOTHING) for place in gone if _is_still(place, since[0], now))
+        else:
+            self._owed = {}
         self._owed.update(
-            (place, offset) for place, offset in self._answered.items() if now.get(place, NOTHING) == offset
+            (place, offset) for place, offset in self._answered.items() if now.held.get(place, NOTHING) == offset
         )
         self._owed.update(_ends(broker))
         self._looks.clear()
@@ -83,17 +90,37 @@ def _number(value: object) -> int:
     return value if isinstance(value, int) else 0
 
 
+def _looked(broker: Broker) -> _Look:
+    changes = {(node.name, name): table.changes for node in broker.nodes for name, table in _tables(node).items()}
+    return _Look(broker.nodes[0].store.writer.groups, dict(_held(broker)), changes)
+
+
+def _unchanged(since: Sequence[_Look], now: _Look) -> Iterator[tuple[Place, object]]:
+    for place, value in now.held.items():
+        if all(look.held.get(place, NOTHING) == value for look in since) and _is_still(place, since[0], now):
+            yield place, value
+
+
+def _is_still(place: Place, before: _Look, now: _Look) -> bool:
+    """Whether it cannot have changed and changed back between two looks: offsets go up, and other tables rest."""
+    name, table, _ = place
+    return table == "offsets" or before.changes[name, table] == now.changes[name, table]
+
+
+def _tables(node: Node) -> dict[str, SavedTable[Any, Any]]:
+    return {
+        "topics": node.rules.topics,
+        "groups": node.rules.groups,
+        "offsets": node.offsets.table,
+        "resets": node.offsets.resets,
+        "progress": node.progress.table,
+    }
+
+
 def _held(broker: Broker) -> Iterator[tuple[Place, object]]:
     """Every entry of every table that is kept in memory whole."""
     for node in broker.nodes:
-        tables: dict[str, SavedTable[Any, Any]] = {
-            "topics": node.rules.topics,
-            "groups": node.rules.groups,
-            "offsets": node.offsets.table,
-            "resets": node.offsets.resets,
-            "progress": node.progress.table,
-        }
-        for name, table in tables.items():
+        for name, table in _tables(node).items():
             for key, value in table.items():
                 yield (node.name, name, key), value
 
