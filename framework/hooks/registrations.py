@@ -31,7 +31,10 @@ Pair: TypeAlias = tuple[Any, Any]
 Wrong: TypeAlias = Callable[[Any, Any], str | None]
 """What is wrong with a name and what it stands for; None where nothing is."""
 
-OUR_COMMANDS = ("run", "dev", "broker", "new", "check", "config", "plugins", "simulate")
+OUR_COMMANDS = (
+    "run", "dev", "broker", "new", "check", "config", "plugins", "simulate", "topics", "groups", "lag", "send", "tail",
+    "reset",
+)  # fmt: skip
 _COMMAND = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]*")
 
 

@@ -18,8 +18,10 @@ from framework.testing.swarm.plans.plan import SECONDS, Plan, draw
 
 __all__ = ["SECONDS", "Plan", "Verdict", "draw", "play", "replay_command"]
 
-PROGRESS_S = 180.0
-"""A broker forgets a silent member after 120 s; its queues are nobody's until then."""
+PROGRESS_S, MESSAGE_S = 180.0, 0.1
+"""Patience after healing, and so much more for each message. A broker forgets a silent member after 120 s; its queues
+are nobody's until then. One handler and one sender of copies take a minute for a thousand that fail in batches.
+"""
 VIOLATIONS_MAX = 20
 CPU_MIN_S = 60.0
 """A run takes a second of processor time; one that takes a minute more than its virtual time never ends."""
@@ -84,7 +86,7 @@ async def _scenario(cluster: Cluster, nemesis: Nemesis, plan: Plan) -> None:
     await nemesis.run(faults_s)
     await nemesis.heal()
     await sending
-    await cluster.drain(PROGRESS_S)
+    await cluster.drain(PROGRESS_S + plan.workload.messages * MESSAGE_S)
     await cluster.wait_until(plan.seconds)
     await cluster.settle(PROGRESS_S)
     await cluster.leave_all()

@@ -12,6 +12,8 @@ from framework.testing.swarm.history import Acquired, ByHand, Copied, Fact, Fini
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 A, B = "app-1.1", "app-2.1"
+LAST = 17
+"""An attempt behind which there is no retry: the message becomes a dead letter."""
 
 
 def broken(*facts: Fact, orderly: bool = True, keys: int = 1) -> list[str]:
@@ -27,8 +29,8 @@ def started(offset: int, who: str = A, holder: str | None = None) -> Started:
     return Started(1.0, who, "inventory", f"m{offset}", QUEUE, offset, 1, who if holder is None else holder)
 
 
-def finished(offset: int, who: str = A, outcome: str = "ok") -> Finished:
-    return Finished(2.0, who, "inventory", f"m{offset}", QUEUE, offset, 1, outcome)
+def finished(offset: int, who: str = A, outcome: str = "ok", attempt: int = 1) -> Finished:
+    return Finished(2.0, who, "inventory", f"m{offset}", QUEUE, offset, attempt, outcome)
 
 
 def test_one_after_the_other_is_in_order() -> None:
@@ -39,7 +41,8 @@ def test_what_failed_may_start_again_and_then_the_next() -> None:
     again = (started(5), finished(5, outcome="failed"))
 
     assert [] == broken(taken(5), *again, *again, started(5), finished(5), started(6))
-    assert [] == broken(taken(5), *again, Copied(2.0, "broker.1", "inventory", "m5"), started(6))
+    last = (started(5), finished(5, outcome="failed", attempt=LAST))
+    assert [] == broken(taken(5), *last, Copied(2.0, "broker.1", "inventory", "m5"), started(6))
 
 
 def test_another_owner_begins_where_it_took_the_queue() -> None:
@@ -121,7 +124,8 @@ def test_what_failed_in_a_batch_comes_again_with_all_behind_it() -> None:
     copied = Copied(2.0, "broker.1", "inventory", "m6")
 
     assert [] == broken_in_batches(taken(5), *batch, started(6), started(7), finished(6), finished(7), started(8))
-    assert [] == broken_in_batches(taken(5), *batch, copied, started(8))
+    last = (*batch[:4], finished(6, outcome="failed", attempt=LAST), finished(7))
+    assert [] == broken_in_batches(taken(5), *last, copied, started(8))
     assert "6 was next" in "".join(broken_in_batches(taken(5), *batch, started(7)))
     assert "6 was next" in "".join(broken_in_batches(taken(5), *batch, started(8)))
     again = (started(6), finished(6))

@@ -25,6 +25,7 @@ SEND = (
 CATALOGUE = {
     "RouteRequest": (105, "topic! acceptStandardJsonOnly:b"),
     "TopicListRequest": (206, ""),
+    "ClusterInfoRequest": (106, ""),
     "TopicsByClusterRequest": (224, "cluster!"),
     "SystemTopicsRequest": (304, ""),
     "PutKeyRequest": (100, "namespace! key! value!"),
@@ -154,6 +155,7 @@ CATALOGUE = {
     "CloneOffsetsRequest": (314, "srcGroup! destGroup! topic offline:b"),
     "BrokerRuntimeRequest": (28, ""),
     "ReadAheadRequest": (2004, "READ_AHEAD_MODE!"),
+    "BrokerConfigRequest": (26, ""),
     "BrokerConfigAnswer": (None, "version!"),
     "BrokerStatsRequest": (315, "statsName! statsKey!"),
     "QueryProgressRequest": (31001, "consumerGroup! topic! queueId:i! bname"),

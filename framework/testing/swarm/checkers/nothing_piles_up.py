@@ -28,11 +28,16 @@ MOMENT_S = 2.0
 """For how long something may be under way in one of them: a heartbeat, or an offset on its way to the disk."""
 MOST = 80
 """Entries of any table, all objects of its class together: members, queues and groups of a run are a few dozen."""
-LARGE = frozenset({"Dispatch._handlers", "Holds._deadlines", "RemotingCommand.fields", "Window._marks"})
-"""The requests that a broker knows; pulls that were answered, until their time is over; fields of those that wait;
-offsets until they are confirmed, of which a window forgets those above a thousand."""
-WITH_TIME = LARGE | frozenset({"Rates._minute", "Rates._hour", "Throughput._ticks", "Throughput._minutes"})
-"""Those, and figures of the last minutes, fill up while time passes, to a limit of their own."""
+WITH_TIME = frozenset(
+    {
+        "Dispatch._handlers", "Holds._deadlines", "RemotingCommand.fields", "Window._marks", "Rates._minute",
+        "Rates._hour", "Throughput._ticks", "Throughput._minutes",
+    }
+)  # fmt: skip
+"""Tables with a limit of their own. The requests that a broker knows; pulls that were answered, until their time is
+over; fields of those that wait; offsets until they are confirmed, of which a window forgets those above a thousand;
+figures of the last minutes, which fill up while time passes.
+"""
 LOOKS_MIN = 5
 """So many looks, seconds apart, each with more than the one before: that is growth. A member that has just joined takes
 its queues sooner."""
@@ -60,8 +65,9 @@ def nothing_piles_up(history: History) -> Iterator[Violation]:
             if table in OWED and min(counts) > 0 and last.at > held[0].at + MOMENT_S:
                 what = f"{who} has {counts[-1]} in {table}, and nothing was owed since {held[0].at:.3f}s"
                 yield Violation(NAME, what, last.at)
-            if table not in LARGE and max(counts) > MOST:
-                yield Violation(NAME, f"{who} has {max(counts)} in {table} while nothing is owed", last.at)
+            # At all looks: a queue that is just being handed over still has its window.
+            if table not in WITH_TIME and min(counts) > MOST and last.at > held[0].at + MOMENT_S:
+                yield Violation(NAME, f"{who} has {counts[-1]} in {table} while nothing is owed", last.at)
             if table not in WITH_TIME and _grows(counts):
                 told = ", ".join(map(str, counts))
                 yield Violation(NAME, f"{table} of {who} grows while nothing is owed: {told}", last.at)

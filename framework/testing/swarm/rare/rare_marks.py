@@ -90,6 +90,11 @@ SHORT_S: dict[str, float] = {"an expiry is decided": 0.05, "member lists are kno
 three seconds.
 """
 
+OFTEN_MAX: dict[str, float] = {"a send-back fails": 0.3, "a dead letter fails": 0.3}
+"""Failures after each of which the next attempt waits twice as long: one that always failed until the run is healed
+would be tried again minutes after.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Active:
@@ -129,6 +134,7 @@ def draw_marks(chance: Callable[[str], Stream], *, is_calm: bool) -> RareMarks:
         own = chance(f"mark/{name}")
         share, chances = (SELDOM_SHARE, SELDOM_CHANCES) if name in SELDOM else (SHARE, CHANCES)
         is_awake, often, seconds = own.happens(share), own.pick(chances), own.pick(SECONDS)
+        often = min(often, OFTEN_MAX.get(name, often))
         if is_awake and not (is_calm and name in RARELY):
             active.append(
                 Active(name, often, min(seconds, SHORT_S.get(name, seconds), CALM_SECONDS if is_calm else seconds))
