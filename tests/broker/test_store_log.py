@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 import pytest
 
 from framework.broker.store.log import SCAN_MAX
 from framework.broker.store.queues import Queue
+from framework.broker.store.writer import Transaction
 from framework.errors import RecordDamaged
-from tests.broker.store_lab import Lab, fake_text, memory_lab
+from tests.broker.store_lab import Lab, fake_record, fake_text, memory_lab
 
 
 def _filled(count: int, *, tags: int = 3, size: int = 10) -> tuple[Lab, Queue]:
@@ -63,6 +66,20 @@ def test_a_tagged_read_stops_where_the_bytes_run_out() -> None:
     found = lab.store.log.read_tagged(queue, 0, {0}, count_max=5, bytes_max=2500)
 
     assert (len(found.records), found.next_offset) == (2, 6)
+
+
+@pytest.mark.parametrize("size", [1000, 10])
+def test_a_tagged_read_takes_nothing_behind_the_message_that_had_no_room(size: int) -> None:
+    """A smaller one behind it would move the reader past it: it would be lost."""
+    lab = memory_lab()
+    for i, each in enumerate((1000, 1000, 1000, size, size)):
+        lab.write("t", 0, b"%0*d" % (each, i), tag=0)
+    queue = lab.store.queues.find("broker-a", "t", 0)
+    assert queue is not None
+
+    found = lab.store.log.read_tagged(queue, 0, {0}, count_max=5, bytes_max=2500)
+
+    assert ([0, 1], 2) == ([int(fake_text(record)) for record in found.records], found.next_offset)
 
 
 @pytest.mark.parametrize(
@@ -133,6 +150,19 @@ def test_a_record_that_moved_to_another_offset_is_damage() -> None:
         lab.store.log.read(queue, 0, count_max=1, bytes_max=1000)
 
 
+def test_a_tagged_read_ends_before_a_record_that_moved_to_another_offset() -> None:
+    """What stands behind it would be given again by the next read, which begins with it."""
+    lab, queue = _filled(6, tags=1)
+    lab.database.writing.execute("DELETE FROM messages WHERE id = ?", (queue.base + 2,))
+    lab.database.writing.execute("UPDATE messages SET id = ? WHERE id = ?", (queue.base + 2, queue.base + 5))
+
+    found = lab.store.log.read_tagged(queue, 0, {0}, count_max=32, bytes_max=1 << 20)
+
+    assert ([0, 1], 2) == ([int(fake_text(record)) for record in found.records], found.next_offset)
+    with pytest.raises(RecordDamaged, match="message 2"):
+        lab.store.log.read_tagged(queue, 2, {0}, count_max=32, bytes_max=1 << 20)
+
+
 def test_a_message_is_found_by_its_place() -> None:
     lab, queue = _filled(3)
 
@@ -150,3 +180,26 @@ def test_a_damaged_message_is_not_found_by_its_place_either() -> None:
 
     with pytest.raises(RecordDamaged, match="message 1 of"):
         lab.store.log.at_place(82)
+
+
+def test_a_message_is_found_by_key_and_by_place_once_it_is_committed_and_not_before() -> None:
+    """Its writer may still undo it. A store in memory reads what it has not committed, so the log must look."""
+    lab, seen = memory_lab(), list[tuple[list[bytes], bool]]()
+
+    def look() -> None:
+        found = [fake_text(record) for _, record in lab.store.log.with_key_hash(7, 0, lab.clock.ms)]
+        seen.append((found, lab.store.log.at_place(place) is not None))
+
+    def writes(transaction: Transaction) -> Generator[None, None, None]:
+        transaction.append("broker-a", "t", 0, fake_record(b"second"), 0, [7])
+        yield  # the rest of the change comes later; its rows are in the table by then
+        look()
+
+    lab.store.writer.submit(lambda t: t.append("broker-a", "t", 0, fake_record(b"first"), 0, [7]), None)
+    lab.timers.turn()
+    place = len(fake_record(b"first"))
+    lab.store.writer.submit(writes, None)
+    lab.timers.turn()
+    look()
+
+    assert [([b"first"], False), ([b"second", b"first"], True)] == seen
