@@ -189,3 +189,26 @@ def test_bodies_that_cannot_be_read_are_summed_up_too() -> None:
     more = [line["count"] for line in logs if line["event"] == "body undecodable: more"]
     assert len(told) <= 6
     assert 50 == len(told) + sum(more)
+
+
+def test_what_was_counted_and_not_yet_written_is_written_when_the_group_stops() -> None:
+    """Its minute is not over by then, and no other line would ever have the number."""
+
+    @consumer("orders", "billing")
+    async def bill(order: dict) -> object:  # type: ignore[type-arg]  # as users write it
+        return RetryLater("2h", "no stock")
+
+    with Harness(bill, settings={"consumers": {"billing": {"undecodable_max": 0}}}) as desk:
+        for _ in range(20):
+            desk.send("orders", "{}")
+            desk.send("orders", "nonsense")
+        desk.sleep("20s")
+        before = [line for line in desk.logs if line["event"].endswith(": more")]
+    logs = [line for line in desk.logs if line["level"] != "debug"]
+
+    assert [] == before
+    assert 20 == sum(line["count"] for line in logs if line["event"] == "message retried: more")
+    told = [line for line in logs if line["event"] == "body undecodable"]
+    more = [line["count"] for line in logs if line["event"] == "body undecodable: more"]
+    assert 20 == len(told) + sum(more)
+    assert len(told) < 20

@@ -14,6 +14,7 @@ from framework.core.flow_control import FlowLimits
 from framework.core.offsets import OffsetTable
 from framework.core.queue_flow import QueueFlow, QueueState
 from framework.errors import BrokerUnreachable, FrameworkError, Refused
+from framework.hooks.listeners import Listeners
 from framework.model.queue import MessageQueue
 from framework.services.offsets.commit import CommitLoop
 from framework.services.queue.pull import PullLoop
@@ -102,6 +103,32 @@ def test_an_offset_that_moved_inside_a_chunk_at_work_is_sent_too() -> None:
         return brokers.one_way
 
     assert [("orders@broker-a:3", 54)] == play(story)
+
+
+def test_a_listener_is_told_once_of_each_committed_offset_also_of_those_that_rode_on_pulls() -> None:
+    async def story() -> list[tuple[str, dict[MessageQueue, int]]]:
+        heard: list[tuple[str, dict[MessageQueue, int]]] = []
+
+        def hear(group: str, offsets: dict[MessageQueue, int]) -> None:
+            heard.append((group, offsets))
+
+        listeners = Listeners(lambda name: hear if name == "offsets_committed" else None)
+        brokers, table = Brokers(), OffsetTable()
+        task = start(CommitLoop("billing", brokers, table, nobody, listeners=listeners).run())
+        for queue in (QUEUE, OTHER):
+            table.begin(queue, 50, stored=50)
+        await asyncio.sleep(2.5)
+        assert [] == heard, "nothing is no news"
+        table.advance(QUEUE, 60)
+        table.advance(OTHER, 70)
+        table.mark_sent(OTHER, 70)  # on a pull
+        await asyncio.sleep(5)
+        table.advance(QUEUE, 61)
+        await asyncio.sleep(5)
+        await end(task)
+        return heard
+
+    assert [("billing", {OTHER: 70, QUEUE: 60}), ("billing", {QUEUE: 61})] == play(story)
 
 
 def owning(*, state: QueueState = QueueState.FLOWING, offset: int = 50) -> PullLoop:

@@ -17,7 +17,7 @@ from framework.services.offsets.local_offsets import LocalOffsets, OffsetFiles
 from framework.testing.sim.disk import SimDisk
 from tests.services.parts import QUEUE, EvenChance, LoopClock, play, play_logged, told
 
-OTHER = MessageQueue("orders", "broker-b", 0)
+OTHER, UNREAD = MessageQueue("orders", "broker-b", 0), MessageQueue("orders", "broker-b", 1)
 PLACE = OffsetFiles("/offsets/app", "cache", "/java/10.0.0.1@DEFAULT")
 
 
@@ -172,7 +172,8 @@ JAVA = b"""{
 			"brokerName":"broker-a",
 			"queueId":3,
 			"topic":"orders"
-		}:41,{"brokerName":"broker-b","queueId":0,"topic":"orders"}:-1
+		}:41,{"brokerName":"broker-b","queueId":0,"topic":"orders"}:-1,
+		{"brokerName":"broker-b","queueId":1,"topic":"orders"}:0
 	}
 }"""
 
@@ -196,6 +197,8 @@ def test_a_java_client_s_file_is_taken_over_once(files: dict[str, bytes], found:
         offsets.open()
         assert found == await offsets.query_offset("cache", QUEUE)
         assert await offsets.query_offset("cache", OTHER) is None, "an offset below 0 is none"
+        unread = await offsets.query_offset("cache", UNREAD)
+        assert (None if found is None else 0) == unread, "0 is one: the queue's first message is still to come"
         await offsets.commit("cache", QUEUE, 50)
         assert 50 == await stored(disk), "ours counts from then on"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from framework.model.message import Message
-from tests.services.orderly.order_scene import Q1, Scene
+from tests.services.orderly.order_scene import Q1, Q2, Q3, Scene
 from tests.services.parts import play, play_logged, told
 
 
@@ -48,6 +48,29 @@ def test_a_handler_that_never_ends_is_reported_too() -> None:
     reason, lines = play_logged(main)
     assert "its handler has not ended for long" == reason
     assert [("queue stuck", 0, "its handler still runs")] == told(lines, "attempts", "reason")
+
+
+def test_each_stuck_queue_is_reported_when_its_own_time_has_come() -> None:
+    """One timer serves all: it is set for the oldest of those that are still to be reported."""
+
+    async def handle(_: Message) -> None:
+        await asyncio.sleep(500)
+
+    async def main() -> None:
+        scene = Scene(handle, stuck_after_ms=60_000)
+        begun = {0: Q1, 2: Q2, 6: Q3}
+        for turn in range(30):
+            if turn in begun:
+                scene.take(begun[turn])
+                scene.bring(1, begun[turn])
+            await asyncio.sleep(5)
+            for queue in scene.pulls:
+                scene.lock(queue)
+
+    _, lines = play_logged(main)
+    stuck = [line for line in lines if line["event"] == "queue stuck"]
+    assert [str(Q1), str(Q2), str(Q3)] == [line["queue"] for line in stuck]
+    assert all(60_000 <= line["blocked_ms"] < 61_000 for line in stuck)
 
 
 def test_its_repr_is_its_instrument_panel() -> None:

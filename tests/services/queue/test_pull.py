@@ -16,6 +16,8 @@ from framework.core.offsets import OffsetTable
 from framework.core.queue_flow import QueueFlow, QueueState
 from framework.core.window import Window
 from framework.errors import BrokerUnreachable, FrameworkError
+from framework.hooks.listeners import NO_LISTENERS, Listeners
+from framework.model.happenings import ChunkSummary
 from framework.model.message import Message
 from framework.model.pulled import Failed, Found, NothingNew, OffsetIllegal, PullResult
 from framework.model.queue import MessageQueue
@@ -104,10 +106,12 @@ class Fixture:
         starts: tuple[StartingPoint | Exception, ...] = (),
         pacing: Pacing | None = None,
         batch: int = 1,
+        listeners: Listeners = NO_LISTENERS,
     ) -> None:
         self.script = Script(*answers)
         self.crew = Taken()
         self.group = Group()
+        self.group.plan.listeners = listeners
         self.offsets = self.group.offsets
         self.budget = Budget(PLENTY)
         self._starts = list(starts) or [StartingPoint(100, "stored 100", 100)]
@@ -170,6 +174,26 @@ def test_what_is_committable_rides_on_the_next_pull_and_is_then_clean() -> None:
         await end(it.task)
 
     play(story)
+
+
+def test_a_chunk_s_bytes_are_told_once_with_its_last_message() -> None:
+    """However many workers leave it, and though the last of them leaves it after it is over."""
+
+    async def story() -> list[ChunkSummary]:
+        told_of: list[ChunkSummary] = []
+        listeners = Listeners(lambda name: told_of.append if name == "after_chunk" else None)
+        it = Fixture(found(100, 3, size=300), listeners=listeners)
+        await turns()
+        (chunk,) = it.crew.chunks
+        chunk.next, chunk.low = 3, 2
+        it.loop.left(chunk, 2)
+        chunk.low = 3
+        it.loop.left(chunk, 1)
+        it.loop.left(chunk, 0)
+        await end(it.task)
+        return told_of
+
+    assert [(2, 0), (1, 300)] == [(summary.handled, summary.bytes) for summary in play(story)]
 
 
 def test_a_failed_pull_takes_back_that_its_offset_was_told() -> None:
