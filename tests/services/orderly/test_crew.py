@@ -69,6 +69,8 @@ def test_queues_run_beside_each_other_up_to_the_group_s_concurrency() -> None:
         assert [1, 1, 0] == [scene.orderly.runs(pull.flow.window) for pull in scene.pulls.values()]
         await asyncio.sleep(8)
         assert [2, 2, 2] == [scene.committable(queue) for queue in (Q1, Q2, Q3)]
+        assert [0, 0, 0] == [scene.orderly.runs(pull.flow.window) for pull in scene.pulls.values()]
+        assert not any(map(scene.orderly.is_busy, scene.pulls)), "or a drain would wait for its whole limit"
 
     play(main)
     assert 2 == max(most)
