@@ -33,7 +33,7 @@ Wrong: TypeAlias = Callable[[Any, Any], str | None]
 
 OUR_COMMANDS = (
     "run", "dev", "broker", "new", "check", "config", "plugins", "simulate", "topics", "groups", "lag", "send", "tail",
-    "reset",
+    "reset", "dlq",
 )  # fmt: skip
 _COMMAND = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]*")
 

@@ -12,7 +12,7 @@ from framework import Message, Producer
 from framework.broker.server import Broker
 from framework.broker.settings import BrokerSettings
 from framework.model.queue import MessageQueue
-from framework.model.reserved import AUTO_CREATE_TOPIC
+from framework.model.reserved import AUTO_CREATE_TOPIC, DEAD_LETTER_PREFIX
 from framework.net.credentials import Credentials
 from framework.net.real_world import real_world
 
@@ -62,6 +62,10 @@ class ThreadBox:
                     return
                 place = MessageQueue(topic, broker or next(iter(self.broker.brokers)), queue)
                 await producer.cluster.routes.queues(AUTO_CREATE_TOPIC)  # where brokers are, also for a new topic
+                if topic.startswith(DEAD_LETTER_PREFIX):  # which take single messages only
+                    for message in messages:
+                        await producer.send(message, queue=place)
+                    return
                 for at in range(0, len(messages), 100):
                     await producer.send_batch(messages[at : at + 100], queue=place)
 

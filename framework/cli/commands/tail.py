@@ -109,15 +109,16 @@ def row_of(admin: Admin, message: Message) -> dict[str, Any]:
         "born": table.instant(message.born_ms),
         "stored": table.instant(message.stored_ms),
     }
+    return {**row, **body_fields(message)}
+
+
+def body_fields(message: Message) -> dict[str, Any]:
+    """The body as text or base64; null where it cannot be opened, and why."""
     body, trouble = body_of(message)
     text = _text(body)
     if trouble:
-        row["body"], row["trouble"] = None, trouble
-    elif text is not None:
-        row["body"] = text
-    else:
-        row["body_base64"] = base64.b64encode(body).decode()
-    return row
+        return {"body": None, "trouble": trouble}
+    return {"body_base64": base64.b64encode(body).decode()} if text is None else {"body": text}
 
 
 def body_of(message: Message) -> tuple[bytes, str]:

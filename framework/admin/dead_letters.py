@@ -1,0 +1,216 @@
+"""Dead letters: what lies in a group's dead-letter topic, where each came from, and why it ended there. Reads only.
+
+What is dealt with is known from the offset of a group of its own, `DLQ_REPLAY_<group>`: below it every letter was
+replayed, or dropped. Nothing at a broker is ever deleted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from framework.admin import browse
+from framework.admin.browse import Scan, Span
+from framework.admin.cluster import Admin
+from framework.admin.groups import check_known
+from framework.errors import ConfigurationError
+from framework.model.last_words import ATTEMPTS, ERROR, ORIGIN, REASON, TIME, origin_of
+from framework.model.message import RETRY_TOPIC, Message
+from framework.model.queue import MessageQueue
+from framework.model.reserved import DEAD_LETTER_PREFIX, GROUP_LENGTH_MAX, RETRY_PREFIX, dead_letter_topic, is_legal
+from framework.reading.pulls import EVERYTHING
+from framework.wire import exchanges
+
+DLQ_ORIGIN_TOPIC = "DLQ_ORIGIN_TOPIC"
+"""Written by RocketMQ's proxy."""
+_ORIGIN = re.compile(r"(?P<topic>[^@]+)@(?P<broker>[^@:]+):(?P<queue>\d{1,9}):(?P<offset>\d{1,18})")
+_DIGITS = re.compile(r"\d+")
+_MADE = (RETRY_PREFIX, DEAD_LETTER_PREFIX)
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """One dead letter. What its writer did not say is None: those of Java have neither a reason nor an error."""
+
+    message: Message
+    origin_topic: str | None
+    """As the cluster calls it."""
+    origin_queue: int | None
+    origin_offset: int | None
+    attempts: int | None
+    reason: str | None
+    error: str | None
+    """The exception's class."""
+    dead_ms: int
+
+    @property
+    def place(self) -> str:
+        """Where it lies: what names this letter and no other."""
+        return origin_of(self.message.queue, self.message.queue_offset)
+
+    @property
+    def cause(self) -> tuple[str | None, str | None]:
+        return (self.error, self.reason)
+
+
+def letter_of(message: Message) -> Letter:
+    """What a message of a dead-letter topic says of its end. Nothing in it is trusted beyond its form."""
+    texts = message.properties
+    named = _ORIGIN.fullmatch(texts.get(ORIGIN, ""))
+    told = (texts.get(RETRY_TOPIC), named["topic"] if named else None, texts.get(DLQ_ORIGIN_TOPIC))
+    topic = next((name for name in told if name and is_legal(name) and not name.startswith(_MADE)), None)
+    is_exact = named is not None and named["topic"] == topic
+    attempts = texts.get(ATTEMPTS, "")
+    # Who has no word on it: brokers count an attempt with each copy, also with the one that ends here.
+    counted = int(attempts) if _is_number(attempts) else message.attempt - 1 or None
+    at = texts.get(TIME, "")
+    return Letter(
+        message,
+        topic,
+        int(named["queue"]) if named and is_exact else None,
+        int(named["offset"]) if named and is_exact else None,
+        counted,
+        texts.get(REASON),
+        texts.get(ERROR),
+        int(at) if _is_number(at) else message.stored_ms,
+    )
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 13
+
+
+# Where they lie
+
+
+def replay_group(admin: Admin, group: str) -> str:
+    """The group whose offset says how far the dead letters are dealt with. Names are the cluster's."""
+    bare = admin.unwrapped(group)
+    name = admin.wrapped(f"DLQ_REPLAY_{bare}")
+    if len(name) > GROUP_LENGTH_MAX:
+        name = admin.wrapped(f"DLQ_REPLAY_{sha256(bare.encode()).hexdigest()[:32]}")
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class LetterQueue:
+    """One queue of a dead-letter topic: what is kept, and how much of it is dealt with."""
+
+    queue: MessageQueue
+    low: int
+    end: int
+    stored: int | None
+    """The replay group's offset; None where nothing was ever replayed or dropped."""
+
+    @property
+    def begin(self) -> int:
+        """The first one that may not be dealt with."""
+        return min(max(self.low, self.stored or 0), self.end)
+
+    @property
+    def done(self) -> int:
+        """So many of those that are kept lie below the offset."""
+        return self.begin - self.low
+
+
+def queues(admin: Admin, group: str) -> list[LetterQueue]:
+    """The queues of the group's dead letters, as they are now; none where there was never one.
+
+    ConfigurationError where no broker knows the group, or where its dead letters may not be read.
+    """
+    topic = dead_letter_topic(group)
+    route = admin.route(topic)
+    if route is None:
+        check_known(admin, group)
+        return []
+    if not route.readable:
+        raise ConfigurationError(
+            f"{topic} may not be read: brokers before 5.0 make it for writing only; "
+            f"`mqadmin updateTopicPerm -t {topic} -p 6` lets it be read"
+        )
+    name, found = replay_group(admin, group), []
+    for queue in route.readable:
+        end = admin.ask_master(queue, exchanges.max_offset(queue))
+        low = admin.ask_master(queue, exchanges.min_offset(queue))
+        stored = admin.ask_master(queue, exchanges.stored_offset(name, queue))
+        found.append(LetterQueue(queue, low, end, stored))
+    return found
+
+
+def letters(admin: Admin, places: Sequence[LetterQueue], scan: Scan, *, is_all: bool = False) -> Iterator[Letter]:
+    """Oldest first; `is_all`: also those that are dealt with."""
+    spans = [Span(each.queue, each.low if is_all else each.begin, each.end) for each in places]
+    for message in browse.messages(admin, EVERYTHING, spans, scan):
+        yield letter_of(message)
+
+
+# Which are meant
+
+
+@dataclass(frozen=True, slots=True)
+class LetterChoice:
+    """Which dead letters somebody means; without anything: all."""
+
+    since_ms: int | None = None
+    key: str | None = None
+    reason: Callable[[str], bool] | None = None
+    """Of `error: reason`, as far as there is one."""
+
+    @property
+    def is_everything(self) -> bool:
+        return self.since_ms is None and self.key is None and self.reason is None
+
+    def has(self, letter: Letter) -> bool:
+        if self.since_ms is not None and letter.dead_ms < self.since_ms:
+            return False
+        if self.key is not None and self.key not in letter.message.keys:
+            return False
+        return self.reason is None or self.reason(": ".join(each for each in letter.cause if each))
+
+
+def reason_of(text: str) -> Callable[[str], bool]:
+    """`timed out`: a part of it; `~Key.*card`: a regular expression. ValueError says what is wrong with that."""
+    if not text.startswith("~"):
+        return lambda told: text in told
+    try:
+        pattern = re.compile(text[1:])
+    except re.error as error:
+        raise ValueError(f"{text!r} is no regular expression: {error}") from None
+    return lambda told: pattern.search(told) is not None
+
+
+# What they have in common
+
+
+@dataclass(slots=True)
+class Cause:
+    """Dead letters that ended for the same reason."""
+
+    error: str | None
+    reason: str | None
+    count: int = 0
+    first_ms: int = 0
+    last_ms: int = 0
+    attempts: set[int | None] = field(default_factory=set)
+
+    def add(self, letter: Letter) -> None:
+        self.first_ms = min(self.first_ms, letter.dead_ms) if self.count else letter.dead_ms
+        self.last_ms = max(self.last_ms, letter.dead_ms)
+        self.attempts.add(letter.attempts)
+        self.reason = self.reason if self.reason == letter.reason else _masked(letter.reason)
+        self.count += 1
+
+
+def causes(found: Iterable[Letter]) -> list[Cause]:
+    """By error and reason, the most frequent first. Figures differ from letter to letter: there `#` stands for each."""
+    by_cause: dict[tuple[str | None, str | None], Cause] = {}
+    for letter in found:
+        key = (letter.error, _masked(letter.reason))
+        by_cause.setdefault(key, Cause(letter.error, letter.reason)).add(letter)
+    return sorted(by_cause.values(), key=lambda each: (-each.count, each.first_ms))
+
+
+def _masked(reason: str | None) -> str | None:
+    return None if reason is None else _DIGITS.sub("#", reason)
