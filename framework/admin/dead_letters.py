@@ -37,6 +37,7 @@ class Letter:
     message: Message
     origin_topic: str | None
     """As the cluster calls it."""
+    origin_broker: str | None
     origin_queue: int | None
     origin_offset: int | None
     attempts: int | None
@@ -69,6 +70,7 @@ def letter_of(message: Message) -> Letter:
     return Letter(
         message,
         topic,
+        named["broker"] if named and is_exact else None,
         int(named["queue"]) if named and is_exact else None,
         int(named["offset"]) if named and is_exact else None,
         counted,

@@ -34,7 +34,7 @@ COMMANDS = {
     "send": "send a message to a topic, or one for each line of a file",
     "tail": "show messages of a topic",
     "reset": "set where a group goes on; shows what comes again first, and asks",
-    "dlq": "list a group's dead letters by cause, or show one",
+    "dlq": "list a group's dead letters by cause, show one, replay or drop them",
 }
 
 _DESCRIPTION = "Consume Apache RocketMQ in Python.\n\ncommands:\n" + "\n".join(

@@ -18,6 +18,8 @@ TIME = "DEAD_LETTER_TIME"
 MEMBER = "DEAD_LETTER_MEMBER"
 ATTEMPTS = "DEAD_LETTER_ATTEMPTS"
 ORIGIN = "DEAD_LETTER_ORIGIN"
+REPLAY_OF = "DEAD_LETTER_REPLAY"
+"""On what was sent once more: the place of the dead letter that it was made from. No word of an end: it stays."""
 NAMES = frozenset({REASON, ERROR, TIME, MEMBER, ATTEMPTS, ORIGIN})
 
 REASON_BYTES_MAX = 1_024

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import count
+from types import SimpleNamespace
 
 import pytest
 
 from framework import Message
 from framework.cli import main
+from framework.cli.commands import dlq
 from framework.cli.exit_codes import ExitCode
-from tests.reading.threads import ThreadBox, thread_box
+from framework.net.real_clock import RealClock
+from tests.reading.threads import ThreadBox, texts, thread_box
+
+_NUMBERS = count()
 
 
 def letter(topic: str, n: int, error: str = "KeyError", reason: str = "'card'") -> Message:
@@ -88,6 +94,10 @@ def test_one_is_shown_with_its_properties_and_its_body(box: ThreadBox, capsys: p
         (["show", "billing", "ID1", "--limit", "3"], "show takes no --limit"),
         (["list", "billing", "ID1"], "list takes no message id"),
         (["list", "billing", "--since", "earliest"], "'earliest' is no time"),
+        (["list", "billing", "--rate", "5"], "list takes no --rate"),
+        (["list", "billing", "--yes"], "list takes no --yes"),
+        (["drop", "billing", "--key", "k1"], "drop takes no --key"),
+        (["replay", "billing", "--rate", "0/s"], "'0/s' is no rate"),
         (["list", "billing", "--reason", "~("], "no regular expression"),
     ],
 )
@@ -101,3 +111,65 @@ def test_what_does_not_fit_is_a_usage_error(
 def test_a_group_without_dead_letters(box: ThreadBox, capsys: pytest.CaptureFixture[str]) -> None:
     assert ExitCode.CONFIGURATION == main.run(["dlq", "list", "biling", "--name-server", box.address])
     assert "no broker knows a group 'biling'" in capsys.readouterr().err
+
+
+@pytest.fixture
+def dying(box: ThreadBox) -> str:
+    """A group with three letters of its own."""
+    group = f"shipping-{next(_NUMBERS)}"
+    box.send("orders", texts("orders", 1), queue=0)
+    box.send(f"%DLQ%{group}", [letter(f"%DLQ%{group}", n) for n in range(3)], queue=0)
+    return group
+
+
+def test_a_plan_comes_first_and_changes_nothing(box: ThreadBox, dying: str, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = said(box, capsys, "replay", dying, "--dry-run")
+    assert f"{dying}: 3 dead letters go to the topics that they came from" == lines[0]
+    assert ["orders", "3"] == lines[2].split()
+    assert [] == said(box, capsys, "replay", dying, code=ExitCode.USAGE)
+    assert [] == said(box, capsys, "drop", dying, "--json", code=ExitCode.USAGE)
+    assert f"{dying}: 3 dead letters passed over" in said(box, capsys, "drop", dying, "--dry-run")[0]
+    assert f"{dying}: 3 dead letters" == said(box, capsys, "list", dying)[0]
+
+
+def test_a_replay_says_what_it_did_in_its_last_line(
+    box: ThreadBox, dying: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["dlq", "replay", dying, "--yes", "--key", "k1", "--rate", "1000/s", "--name-server", box.address]
+    assert ExitCode.CLEAN == main.run(words)
+    heard = capsys.readouterr()
+    assert "replayed: sent=1 skipped=0 failed=0" == heard.out.splitlines()[-1]
+    assert f" dlq replay group={dying} to=origin sent=1 skipped=0 failed=0" in heard.err
+
+    rows = [json.loads(line) for line in said(box, capsys, "replay", dying, "--yes", "--json")]
+    assert [{"topic": "orders", "count": 3}, {"sent": 2, "skipped": 1, "failed": 0}] == rows
+    assert f"{dying}: no dead letters; 3 more were replayed or dropped (--all)" == said(box, capsys, "list", dying)[0]
+    assert f"{dying}: 3 dead letters" == said(box, capsys, "list", dying, "--all")[0]
+    assert "replayed: sent=0 skipped=0 failed=0" == said(box, capsys, "replay", dying, "--yes")[-1]
+
+
+def test_one_that_fails_is_named(box: ThreadBox, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["dlq", "replay", "billing", "--yes", "--since", "-1h", "--name-server", box.address]
+    assert ExitCode.FAILED == main.run(words)
+    heard = capsys.readouterr()
+    assert "replayed: sent=0 skipped=0 failed=1" == heard.out.splitlines()[-1]
+    assert "billing: 0 dead letters go to the topics that they came from; 1 do not say" in heard.out
+    assert "not replayed: ID4: it does not say which topic it came from" in heard.err
+
+
+def test_what_is_dropped_is_listed_no_more(box: ThreadBox, dying: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (row,) = [json.loads(line) for line in said(box, capsys, "drop", dying, "--limit", "2", "--yes", "--json")]
+    assert {"broker": "broker-a", "queue": 0, "before": 0, "after": 2} == row
+    assert f"{dying}: 1 dead letter; 2 more were replayed or dropped (--all)" == said(box, capsys, "list", dying)[0]
+    said(box, capsys, "drop", dying, "--yes")
+    assert f"{dying}: no dead letters; 3 more" in said(box, capsys, "list", dying)[0]
+
+
+def test_a_rate_is_kept_by_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(RealClock, "monotonic_ms", lambda _: 1000 + 1000 * sum(waits))
+    monkeypatch.setattr(dlq, "Event", lambda: SimpleNamespace(wait=waits.append))
+    pace = dlq.pacer(dlq.rate("4/s"))
+    for _ in range(5):
+        pace()
+    assert [0.25] * 4 == waits

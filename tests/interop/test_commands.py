@@ -9,6 +9,7 @@ import pytest
 
 from framework.cli import main
 from framework.cli.exit_codes import ExitCode
+from framework.reading import Reader, ReaderSettings
 from tests.interop.java_peer import JavaPeer
 from tests.interop.places import Place
 from tests.interop.processes import wait_until
@@ -93,4 +94,36 @@ def test_what_is_sent_reaches_a_java_member(place: Place, java: JavaPeer, capsys
 
     (message,) = member.received(1)
     assert (b"hello", "paid", row["message_id"]) == (message.body, message.properties["TAGS"], message.message_id)
+    member.leave()
+
+
+def test_dead_letters_are_replayed_once_to_a_java_member(
+    place: Place, java: JavaPeer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = place.new_topic()
+    group = f"members-of-{topic}"
+    where = ("--name-server", place.name_server)
+    java.fill(place.name_server, topic, 6, batch=1)
+    member = java.consume(place.name_server, group, topic)
+    ids = {each.message_id for each in member.received(6)}
+    with Reader(ReaderSettings((place.name_server,))) as reader:
+        for queue in reader.queues(topic):
+            for offset in range(reader.min_offset(queue), reader.max_offset(queue)):
+                assert reader.send_back(group, queue, offset, delay_level=-1)
+
+    rows = rows_of(capsys, "dlq", "list", group, "--json", *where)
+    assert [(topic, None, None)] * 6 == [(row["origin_topic"], row["reason"], row["error"]) for row in rows]
+    assert ids == {row["message_id"] for row in rows}
+
+    def replay(*more: str) -> dict[str, Any]:
+        return rows_of(capsys, "dlq", "replay", group, "--yes", "--json", *more, *where)[-1]
+
+    key = next(iter(sorted(ids)))
+    assert key == rows_of(capsys, "dlq", "show", group, key, "--json", *where)[0]["message_id"]
+    assert {"sent": 2, "skipped": 0, "failed": 0} == replay("--to-retry", "--limit", "2")
+    again = {each.message_id for each in member.received(2)}
+    assert {"sent": 4, "skipped": 0, "failed": 0} == replay()
+    assert ids == again | {each.message_id for each in member.received(4)}
+    assert {"sent": 0, "skipped": 0, "failed": 0} == replay()
+    assert [] == rows_of(capsys, "dlq", "list", group, "--json", *where)
     member.leave()

@@ -1,27 +1,42 @@
-"""Look at a group's dead letters: why they ended, and what each of them is. `list` and `show` read only."""
+"""Look at a group's dead letters, send them once more, or pass over them.
+
+`list` and `show` read only. `replay` sends to the topics that the letters came from, or with --to-retry to the group
+alone; each is sent once, also where a replay was killed and is begun again. `drop` passes over letters, so that no
+replay sends them. Both keep what is done at the brokers, as the offset of the group DLQ_REPLAY_<group>. Nothing is
+deleted.
+"""
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from itertools import islice
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from framework.cli import changes, connect, options, output, table
 from framework.cli.commands.tail import begin, body_fields
 from framework.cli.exit_codes import ExitCode
+from framework.cli.progress import ProgressLine
+from framework.net.real_clock import RealClock
 
 if TYPE_CHECKING:
     from framework.admin.browse import Scan
     from framework.admin.cluster import Admin
     from framework.admin.dead_letters import Letter, LetterChoice, LetterQueue
+    from framework.admin.replays import ReplayPlan
 
 EXAMPLES = """\
 examples:
   framework-app dlq list billing                     how many, why, since when
   framework-app dlq list billing --reason KeyError --since -1h --json
   framework-app dlq show billing C0A8010A00002A9F0000000000000000
+  framework-app dlq replay billing --reason KeyError --dry-run
+  framework-app dlq replay billing --to-retry --rate 50/s    only this group gets them
+  framework-app dlq drop billing                             passes over all of them
 """
 COLUMNS = (
     table.Column("COUNT", "count", table.count, is_number=True),
@@ -32,11 +47,20 @@ COLUMNS = (
     table.Column("REASON", "reason"),
 )
 REASON_SHOWN = 120
-ACTIONS = ("list", "show")
+TARGETS = (table.Column("TOPIC", "topic"), table.Column("COUNT", "count", table.count, is_number=True))
+MOVES = (
+    table.Column("BROKER", "broker"),
+    table.Column("QUEUE", "queue", is_number=True),
+    table.Column("BEFORE", "before", table.count, is_number=True),
+    table.Column("AFTER", "after", table.count, is_number=True),
+)
 OF_ACTION = {
     "list": {"since", "key", "reason", "limit", "all"},
     "show": set[str](),
+    "replay": {"since", "key", "reason", "limit", "rate", "to_retry", "dry_run", "yes"},
+    "drop": {"limit", "dry_run", "yes"},
 }
+ACTIONS = tuple(OF_ACTION)
 """Which options each of them takes, beside those of the cluster."""
 
 
@@ -53,6 +77,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--limit", metavar="N", type=options.number(1, 10**9), help="only so many, the oldest")
     parser.add_argument("--all", action="store_true", help="list: also those that were replayed or dropped")
+    parser.add_argument("--to-retry", action="store_true", help="replay: to the group's retry topic; only it gets them")
+    parser.add_argument("--rate", metavar="N/s", type=rate, help="replay: at most so many a second")
+    changes.add_change(parser)
     connect.add_cluster(parser)
 
 
@@ -71,11 +98,22 @@ def reason(text: str) -> Any:
     return options.reads(reason_of)(text)
 
 
+def rate(text: str) -> float:
+    """Messages a second."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(?:/s)?", text, re.ASCII)
+    if found is None or not float(found[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is no rate; write 50/s")
+    return float(found[1])
+
+
 def execute(arguments: argparse.Namespace) -> int:
     if why := _misfit(arguments):
         return changes.refuse("dlq", why)
+    if "yes" in OF_ACTION[arguments.action] and (why := changes.refusal(arguments)):
+        return changes.refuse("dlq", why)
+    actions = {"list": _list, "show": _show, "replay": _replay, "drop": _drop}
     with connect.admin(arguments) as admin:
-        return {"list": _list, "show": _show}[arguments.action](arguments, admin)
+        return actions[arguments.action](arguments, admin)
 
 
 def _misfit(arguments: argparse.Namespace) -> str:
@@ -211,3 +249,107 @@ def _print(row: dict[str, Any], *, is_first: bool) -> None:
     body = row.get("body") if "body" in row else row["body_base64"]
     for line in (body or "").splitlines():
         output.say(table.plain(line))
+
+
+# replay
+
+
+def _replay(arguments: argparse.Namespace, admin: Admin) -> int:
+    from framework.admin import replays
+
+    group = admin.wrapped(arguments.group)
+    planned = replays.plan(admin, group, _choice(arguments), limit=arguments.limit, to_retry=arguments.to_retry)
+    summary = _summary(arguments, planned)
+    rows = [
+        {"topic": None if topic is None else admin.unwrapped(topic), "count": count}
+        for topic, count in planned.counts.items()
+    ]
+    if arguments.json:
+        table.write_json(rows)
+    else:
+        output.say(summary)
+        table.write(TARGETS, rows)
+    if not _may_go_on(arguments, f"{summary}. Replay?", is_anything=bool(rows)):
+        return ExitCode.CLEAN if arguments.dry_run else ExitCode.FAILED
+    tally: Counter[str] = Counter()
+    progress = ProgressLine("replay")
+    try:
+        for outcome in replays.run(admin, planned, pacer(arguments.rate)):
+            tally[outcome.what] += 1
+            if outcome.why:
+                name = outcome.letter.message.message_id
+                sys.stderr.write(f"not replayed: {table.plain(f'{name}: {outcome.why}')}\n")
+            progress.advance(tally.total(), planned.count)
+    finally:
+        progress.end()
+        told = {name: tally[name] for name in ("sent", "skipped", "failed")}
+        where = "retry" if arguments.to_retry else "origin"
+        changes.audit("dlq replay", group=group, to=where, **told)
+        if arguments.json:
+            table.write_json([told])
+        else:
+            output.say("replayed: " + " ".join(f"{name}={count}" for name, count in told.items()))
+    return ExitCode.FAILED if tally["failed"] else ExitCode.CLEAN
+
+
+def _summary(arguments: argparse.Namespace, planned: ReplayPlan) -> str:
+    known = planned.count - planned.counts.get(None, 0)
+    where = "this group's retry topic" if arguments.to_retry else "the topics that they came from"
+    letters = "dead letter goes" if known == 1 else "dead letters go"
+    told = f"{arguments.group}: {table.count(known)} {letters} to {where}"
+    lost = planned.count - known
+    return f"{told}; {table.count(lost)} do not say where they came from, and stay" if lost else told
+
+
+def _may_go_on(arguments: argparse.Namespace, question: str, *, is_anything: bool) -> bool:
+    """Whether somebody wants it done; where there is nothing to do nobody is asked."""
+    if arguments.dry_run:
+        sys.stderr.write("dlq: nothing was changed (--dry-run)\n")
+        return False
+    if is_anything and not changes.is_confirmed(arguments, question):
+        sys.stderr.write("dlq: nothing was changed\n")
+        return False
+    return True
+
+
+def pacer(rate: float | None) -> Callable[[], None]:
+    """What waits until the next one may be sent."""
+    if rate is None:
+        return lambda: None
+    clock, pause_ms, free_ms = RealClock(), 1000 / rate, 0.0
+
+    def pace() -> None:
+        nonlocal free_ms
+        now_ms = clock.monotonic_ms()
+        if now_ms < free_ms:
+            Event().wait((free_ms - now_ms) / 1000)
+        free_ms = max(now_ms, free_ms) + pause_ms
+
+    return pace
+
+
+# drop
+
+
+def _drop(arguments: argparse.Namespace, admin: Admin) -> int:
+    from framework.admin import dead_letters, replays
+
+    group = admin.wrapped(arguments.group)
+    moves = replays.fronts(admin, dead_letters.queues(admin, group), arguments.limit)
+    count = sum(offset - each.begin for each, offset in moves.items())
+    letters = "dead letter" if count == 1 else "dead letters"
+    summary = f"{arguments.group}: {table.count(count)} {letters} passed over; brokers keep them as long as any message"
+    rows = [
+        {"broker": each.queue.broker, "queue": each.queue.number, "before": each.begin, "after": offset}
+        for each, offset in moves.items()
+    ]
+    if arguments.json:
+        table.write_json(rows)
+    else:
+        output.say(summary)
+        table.write(MOVES, rows)
+    if not _may_go_on(arguments, f"{summary}. Drop?", is_anything=bool(rows)):
+        return ExitCode.CLEAN if arguments.dry_run else ExitCode.FAILED
+    replays.drop(admin, group, moves)
+    changes.audit("dlq drop", group=group, passed_over=count)
+    return ExitCode.CLEAN

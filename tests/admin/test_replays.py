@@ -1,0 +1,239 @@
+"""Replays: each dead letter once, also where a replay ends in the middle and is begun again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from framework import Message
+from framework.admin import dead_letters, replays
+from framework.admin.browse import Scan
+from framework.admin.cluster import Admin
+from framework.admin.dead_letters import LetterChoice
+from framework.errors import BrokerUnreachable, ConnectionLost
+from framework.model.queue import MessageQueue
+from framework.reading import Reader, ReaderSettings
+from tests.reading.threads import ThreadBox, texts
+
+EVERY = LetterChoice()
+
+
+def pace() -> None:
+    """As fast as it goes."""
+
+
+@pytest.fixture
+def group(box: ThreadBox, topic: str) -> str:
+    """One with a topic that its dead letters came from; nothing has died yet."""
+    for broker in ("broker-a", "broker-b"):
+        box.send(topic, texts(topic, 1), queue=0, broker=broker)
+    return f"g-{topic}"
+
+
+def die(box: ThreadBox, group: str, topic: str, count: int, *, start: int = 0, **words: str) -> None:
+    queue = f"%DLQ%{group}"
+    for broker in ("broker-a", "broker-b"):
+        letters = [
+            Message(
+                queue, f"m{n}".encode(), keys=[f"k{n}"], tags="paid", message_id=f"{group}-{n}",
+                properties={"mine": "1", "DEAD_LETTER_ORIGIN": f"{topic}@{broker}:{n % 4}:{n}", **words},
+            )
+            for n in range(start, start + count) if (n % 2 == 0) == (broker == "broker-a")
+        ]  # fmt: skip
+        if letters:
+            box.send(queue, letters, queue=0, broker=broker)
+
+
+def stored(box: ThreadBox, topic: str) -> list[Message]:
+    """What was replayed into a topic."""
+    with Reader(ReaderSettings((box.address,))) as reader:
+        found = [each for queue in reader.queues(topic) for each in messages(reader, queue)]
+    return [each for each in found if "DEAD_LETTER_REPLAY" in each.properties]
+
+
+def messages(reader: Reader, queue: MessageQueue) -> Iterator[Message]:
+    from framework.wire import stored
+
+    at, end = reader.min_offset(queue), reader.max_offset(queue)
+    while at < end:
+        pulled = reader.pull(queue, at, end)
+        yield from stored.decode(pulled.data, queue, offset_delta=pulled.offset_delta)
+        at = pulled.next_offset
+
+
+def replayed(admin: Admin, group: str, choice: LetterChoice = EVERY, **more: object) -> Counter[str]:
+    planned = replays.plan(admin, group, choice, **more)  # type: ignore[arg-type]
+    return Counter(outcome.what for outcome in replays.run(admin, planned, pace))
+
+
+def waiting(admin: Admin, group: str) -> int:
+    return len(list(dead_letters.letters(admin, dead_letters.queues(admin, group), Scan())))
+
+
+def test_a_copy_is_as_its_sender_made_it(box: ThreadBox, admin: Admin, topic: str, group: str) -> None:
+    die(box, group, topic, 5, DEAD_LETTER_REASON="no card", DEAD_LETTER_ERROR="KeyError")
+
+    assert {topic: 5} == replays.plan(admin, group, EVERY).counts
+    assert Counter(sent=5) == replayed(admin, group)
+
+    found = {each.message_id: each for each in stored(box, topic)}
+    assert {f"{group}-{n}" for n in range(5)} == set(found)
+    one = found[f"{group}-3"]
+    assert (b"m3", "paid", ["k3"], "1", 1) == (one.body, one.tags, one.keys, one.properties["mine"], one.attempt)
+    assert ("broker-b", 3) == (one.queue.broker, one.queue.number), "the queue that it came from"
+    assert not {"DEAD_LETTER_REASON", "DEAD_LETTER_ORIGIN", "RETRY_TOPIC"} & set(one.properties)
+    assert 0 == waiting(admin, group)
+    assert Counter() == replayed(admin, group)
+
+
+@pytest.mark.parametrize("at", ["before the send", "after the send", "after the offset"])
+def test_each_goes_once_where_replays_are_killed_in_the_middle(
+    box: ThreadBox, admin: Admin, topic: str, group: str, at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a kill does it: nothing is written behind the moment, neither then nor on the way out."""
+    die(box, group, topic, 200)
+    dead = {"is": False}
+
+    class Killed(BaseException):
+        pass
+
+    def die_at(count: list[int]) -> None:
+        count[0] -= 1
+        if count[0] <= 0:
+            dead["is"] = True
+            raise Killed
+
+    for runs in range(4):
+        left, dead["is"] = [30 + 7 * runs], False
+        with monkeypatch.context() as patch:
+            send, commit = replays._Sender._try, replays._commit
+
+            def trying(self: object, *words: object, send=send, left=left) -> None:  # type: ignore[no-untyped-def]
+                if at == "before the send":
+                    die_at(left)
+                send(self, *words)
+                if at == "after the send":
+                    die_at(left)
+
+            def committing(*words: object, commit=commit, left=left) -> None:  # type: ignore[no-untyped-def]
+                if dead["is"]:
+                    return
+                commit(*words)
+                if at == "after the offset" and left[0] > 0:
+                    left[0] = 0
+                    die_at(left)
+
+            patch.setattr(replays._Sender, "_try", trying)
+            patch.setattr(replays, "_commit", committing)
+            with pytest.raises(Killed):
+                replayed(admin, group)
+
+    last = replayed(admin, group)
+
+    assert 0 == last["failed"]
+    ids = Counter(each.message_id for each in stored(box, topic))
+    assert {f"{group}-{n}": 1 for n in range(200)} == ids
+    assert 0 == waiting(admin, group)
+
+
+def test_a_choice_leaves_the_others_and_sends_none_twice(box: ThreadBox, admin: Admin, topic: str, group: str) -> None:
+    die(box, group, topic, 4, DEAD_LETTER_ERROR="KeyError")
+    die(box, group, topic, 4, start=4, DEAD_LETTER_ERROR="TimeoutError")
+    timeouts = LetterChoice(reason=dead_letters.reason_of("Timeout"))
+
+    assert Counter(sent=4) == replayed(admin, group, timeouts)
+    assert 8 == waiting(admin, group), "an offset passes no letter that was not meant"
+    assert Counter(skipped=4) == replayed(admin, group, timeouts)
+    assert Counter(sent=1) == replayed(admin, group, limit=1)
+    assert Counter(sent=3, skipped=4) == replayed(admin, group)
+    assert 8 == len(stored(box, topic))
+
+
+def test_to_the_retry_topic_it_names_its_topic(box: ThreadBox, admin: Admin, topic: str, group: str) -> None:
+    box.call(lambda: [node.rules.retry_topic(group) for node in box.broker.nodes])
+    die(box, group, topic, 2)
+
+    assert Counter(sent=2) == replayed(admin, group, to_retry=True)
+
+    found = stored(box, f"%RETRY%{group}")
+    assert {topic} == {each.topic for each in found}
+    assert {1} == {each.attempt for each in found}
+    assert Counter() == replayed(admin, group)
+    assert [] == stored(box, topic)
+
+
+def test_one_that_cannot_go_stays_and_says_why(box: ThreadBox, admin: Admin, topic: str, group: str) -> None:
+    die(box, group, topic, 1, DEAD_LETTER_ORIGIN="nothing")
+    die(box, group, "gone-topic", 1, start=2)
+    die(box, group, topic, 1, start=4)
+
+    planned = replays.plan(admin, group, EVERY)
+    assert {None: 1, "gone-topic": 1, topic: 1} == planned.counts
+    found = [(each.what, each.why) for each in replays.run(admin, planned, pace)]
+
+    assert ("failed", "it does not say which topic it came from") == found[0]
+    assert ("failed", "no broker takes messages for gone-topic") == found[1]
+    assert ("sent", "") == found[2]
+    assert 3 == waiting(admin, group)
+
+
+def test_a_lost_connection_makes_no_second_copy(
+    box: ThreadBox, admin: Admin, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    die(box, group, topic, 3)
+    link, lost = admin.reach.link, [0]
+
+    class Losing:
+        """Stores the first send and loses its answer."""
+
+        def __init__(self, real: object) -> None:
+            self.real = real
+
+        def request(self, command: object, **more: object) -> object:
+            answer = self.real.request(command, **more)  # type: ignore[attr-defined]
+            if getattr(command, "code", 0) == 310 and not lost[0]:
+                lost[0] = 1
+                raise ConnectionLost("lost")
+            return answer
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self.real, name)
+
+    monkeypatch.setattr(replays, "INDEX_SECONDS", 0)
+    monkeypatch.setattr(admin.reach, "link", lambda place: Losing(link(place)))
+
+    assert Counter(sent=3) == replayed(admin, group)
+    assert 1 == lost[0]
+    assert 3 == len(stored(box, topic))
+
+
+def test_a_broker_that_does_not_answer_ends_it(
+    box: ThreadBox, admin: Admin, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    die(box, group, topic, 3)
+
+    def silent(*_: object) -> None:
+        raise BrokerUnreachable("silent")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(replays._Sender, "_try", silent)
+        with pytest.raises(BrokerUnreachable, match="silent"):
+            replayed(admin, group)
+    assert 3 == waiting(admin, group)
+
+
+def test_what_is_dropped_is_passed_over(box: ThreadBox, admin: Admin, topic: str, group: str) -> None:
+    die(box, group, topic, 6)
+    some = replays.fronts(admin, dead_letters.queues(admin, group), 2)
+    assert 2 == sum(offset - each.begin for each, offset in some.items())
+    replays.drop(admin, group, some)
+    assert 4 == waiting(admin, group)
+    assert Counter(sent=4) == replayed(admin, group)
+
+    die(box, group, topic, 2, start=6)
+    replays.drop(admin, group, replays.fronts(admin, dead_letters.queues(admin, group), None))
+    assert {} == replays.fronts(admin, dead_letters.queues(admin, group), None)
+    assert Counter() == replayed(admin, group)
+    assert 4 == len(stored(box, topic))
