@@ -127,7 +127,6 @@ class CommitLoop:
         try:
             if marks.rarely("a flush fails"):
                 raise BrokerUnreachable("a flush that failed")
-            await marks.stretched("an offset is on its way to be confirmed")
             await self._brokers.commit(self._group, queue, offset)
             await marks.stretched("an offset is confirmed")
         except Superseded:

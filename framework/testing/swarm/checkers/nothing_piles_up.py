@@ -31,12 +31,12 @@ MOST = 80
 WITH_TIME = frozenset(
     {
         "Dispatch._handlers", "Holds._deadlines", "RemotingCommand.fields", "Window._marks", "Rates._minute",
-        "Rates._hour", "Throughput._ticks", "Throughput._minutes",
+        "Rates._hour", "Throughput._ticks", "Throughput._minutes", "_Kind.newest",
     }
 )  # fmt: skip
 """Tables with a limit of their own. The requests that a broker knows; pulls that were answered, until their time is
 over; fields of those that wait; offsets until they are confirmed, of which a window forgets those above a thousand;
-figures of the last minutes, which fill up while time passes.
+figures and log lines of the last minutes, which fill up while time passes.
 """
 LOOKS_MIN = 5
 """So many looks, seconds apart, each with more than the one before: that is growth. A member that has just joined takes

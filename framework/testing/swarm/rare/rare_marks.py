@@ -34,7 +34,6 @@ STRETCHED: dict[str, str] = {
     "a lock is given back": "the new owner's question, the lock's own end",
     "a group is left": "a division that still counts the member",
     # Offsets and records
-    "an offset is on its way to be confirmed": "an offset that a reset or a new owner has overtaken",
     "an offset is confirmed": "a reset, and what ended since",
     "an offset is moved": "commits of what was handled before a reset",
     "a one-way commit has its connection": "a release, and the next owner's commits",
