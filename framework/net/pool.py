@@ -182,8 +182,8 @@ class Pool:
 
     async def _connect(self, address: str, purpose: Purpose, link: _Link, attempt: asyncio.Future[Channel]) -> None:
         try:
-            channel = await self._dial(address)
             await marks.stretched("a connection is made")
+            channel = await self._dial(address)
         except (BrokerUnreachable, ConfigurationError) as error:
             self._failed(address, link, str(error).removeprefix(f"{address}: "))
             _settle(attempt, error)

@@ -38,6 +38,8 @@ WITH_TIME = frozenset(
 over; fields of those that wait; offsets until they are confirmed, of which a window forgets those above a thousand;
 figures and log lines of the last minutes, which fill up while time passes.
 """
+GROWTH_MIN = 20
+"""So many entries more: the last members that come back to a broker take their places until the end of a run."""
 LOOKS_MIN = 5
 """So many looks, seconds apart, each with more than the one before: that is growth. A member that has just joined takes
 its queues sooner."""
@@ -75,4 +77,8 @@ def nothing_piles_up(history: History) -> Iterator[Violation]:
 
 def _grows(counts: list[int]) -> bool:
     """Whether each look found more than the one before, all the time that there was."""
-    return len(counts) >= LOOKS_MIN and all(before < after for before, after in pairwise(counts))
+    return (
+        len(counts) >= LOOKS_MIN
+        and counts[-1] - counts[0] >= GROWTH_MIN
+        and all(before < after for before, after in pairwise(counts))
+    )

@@ -15,7 +15,8 @@ LATE_S = 30.0
 """How long after a reset a commit from before it may still arrive: its process was stopped, or its line held up."""
 HOLDS_UP = frozenset({"stall", "slow", "cut", "cut-one-way", "swizzle-clog"})
 """Faults by which what was sent first on one connection arrives behind what was sent next on another one."""
-HELD_UP_S = 3.0
+HELD_UP_S = 30.0
+"""How long after such a fault: what waited in a clogged line is sent again as late as that."""
 LATE_ON_A_LOST_LINE_S = 10.0
 """How long after a connection was lost what was sent on it may still arrive, behind what went by the next one."""
 

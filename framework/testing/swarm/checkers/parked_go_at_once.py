@@ -14,8 +14,9 @@ is given up after three; the rest is for the brokers' disks."""
 FAILING = "a send-back fails"
 REFUSING = (
     "code-storm", "broker-permission", "retry-permission", "no-retry-queues", "wipe-write-permission", "disk-full",
-    "topic-remade",
+    "topic-remade", "lose-reply", "stall",
 )  # fmt: skip
+"""Also faults by which answers are lost or late: the broker stays connected, and the pause grows in the same way."""
 
 
 def parked_go_at_once(history: History) -> Iterator[Violation]:

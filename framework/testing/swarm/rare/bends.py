@@ -14,10 +14,15 @@ from framework.testing.swarm.rare.rare_marks import Active, draw_marks
 from framework.testing.swarm.rare.small_limits import WINDOWS, draw_limits
 from framework.testing.swarm.workload import Workload
 
+SLOW_DISK_S = 0.1
+"""A box that writes by twos on such a disk is behind by seconds, and its due messages are."""
+
 
 def made_rare(workload: Workload, chance: Callable[[str], Stream], *, is_calm: bool) -> Workload:
     """The workload with some limits small and some rare marks awake; last, so that no draw of others changes."""
-    spares = WINDOWS if any(load.by_hand for load in workload.groups) else frozenset()
+    spares = set(WINDOWS) if any(load.by_hand for load in workload.groups) else set[str]()
+    if workload.sync_s > SLOW_DISK_S:
+        spares.add("writes of a group")
     small = draw_limits(chance, is_calm=is_calm, spares=spares)
     loads = tuple(replace(load, **small.of("load")) for load in workload.groups)  # type: ignore[arg-type]  # its fields
     run = small.of("run")

@@ -84,7 +84,11 @@ SELDOM = frozenset(
     }
 )  # fmt: skip
 """Those that few runs pass by: they are awake more often."""
-SHORT_S: dict[str, float] = {"an expiry is decided": 0.05, "member lists are known": 1.0}
+SHORT_S: dict[str, float] = {
+    "an expiry is decided": 0.05,
+    "member lists are known": 1.0,
+    "a member that joins knows the others": 1.0,
+}
 """Moments that may last no longer: the next handler's time is over meanwhile; a truth goes by who has been heard of for
 three seconds.
 """
