@@ -10,12 +10,26 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TypeAlias
 
-Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+from tests.mutation.nodes import (
+    Function,
+    bound_before,
+    count_awaits,
+    depend,
+    is_docstring,
+    is_log,
+    is_mark,
+    is_number,
+    is_step,
+    is_unseen,
+    last_line,
+    last_name,
+    mentions_marks,
+)
+
 LEFT_OUT = "statement left out"
 FLUSH = "flush dropped"
 GIVEN_BACK = "counter not given back"
@@ -53,7 +67,6 @@ GIVES_BACK = frozenset(
         "free",
     }
 )
-LOG_METHODS = frozenset({"debug", "info", "warning", "error", "exception", "critical"})
 CONSTRUCTORS = frozenset({"__init__", "__post_init__"})
 """An attribute that they do not set is an error at its first use."""
 UNSEEN = frozenset({"__repr__", "__str__", "__format__"})
@@ -177,7 +190,7 @@ class _Finder:
     # --- statements ---
 
     def _body(self, body: Sequence[ast.stmt]) -> Iterator[_Edit]:
-        shown = [each for each in body if not _is_unseen(each)]
+        shown = [each for each in body if not is_unseen(each)]
         for statement in shown:
             yield from self._statement(statement)
         for first, second in pairwise(body):
@@ -218,7 +231,7 @@ class _Finder:
 
     def _function(self, node: Function) -> Iterator[_Edit]:
         if node.name in UNSEEN or any(
-            _last_name(each) in {"overload", "abstractmethod"} for each in node.decorator_list
+            last_name(each) in {"overload", "abstractmethod"} for each in node.decorator_list
         ):
             return
         for default in (*node.args.defaults, *node.args.kw_defaults):
@@ -228,8 +241,8 @@ class _Finder:
         self._functions.append(node)
         yield from self._body(node.body)
         if isinstance(node.returns, ast.Constant) and node.returns.value is None and node.name not in CONSTRUCTORS:
-            for statement in node.body[2 if _is_docstring(node.body[0]) else 1 :]:
-                if not _is_unseen(statement):
+            for statement in node.body[2 if is_docstring(node.body[0]) else 1 :]:
+                if not is_unseen(statement):
                     yield self._early(statement)
         self._functions.pop()
         self._names.pop()
@@ -243,7 +256,7 @@ class _Finder:
         left_out = self._left_out(node)
         if left_out is not None and self._functions:
             begin, end = self._span(node)
-            yield self._edit(left_out, node, begin, end, b"pass" + b"\n" * (_last(node) - node.lineno))
+            yield self._edit(left_out, node, begin, end, b"pass" + b"\n" * (last_line(node) - node.lineno))
         match node:
             case ast.Break():
                 yield self._whole(LOOP, node, b"continue")
@@ -259,7 +272,7 @@ class _Finder:
                 yield self._edit(AWAIT, node, begin, self._span(call)[0], b"")
             case _:
                 pass
-        is_alias = isinstance(node, ast.AnnAssign) and _last_name(node.annotation) == "TypeAlias"
+        is_alias = isinstance(node, ast.AnnAssign) and last_name(node.annotation) == "TypeAlias"
         right: ast.expr | None = None if is_alias else getattr(node, "value", None)
         if right is not None:
             yield from self._expression(right)
@@ -287,26 +300,26 @@ class _Finder:
         if isinstance(target, ast.Tuple):
             return all(map(self._is_kept_without, target.elts))
         if isinstance(target, ast.Name):
-            return bool(self._functions) and target.id in _bound_before(self._functions[-1], target)
+            return bool(self._functions) and target.id in bound_before(self._functions[-1], target)
         return bool(self._functions) and self._functions[-1].name not in CONSTRUCTORS
 
     def _swapped(self, first: ast.stmt, second: ast.stmt) -> Iterator[_Edit]:
-        if not (self._functions and _is_step(first) and _is_step(second)) or _depend(first, second):
+        if not (self._functions and is_step(first) and is_step(second)) or depend(first, second):
             return
-        awaits = _awaits(first) + _awaits(second)
+        awaits = count_awaits(first) + count_awaits(second)
         if awaits:
             begin, end = self._span(first)
             behind, last = self._span(second)
             between = self._source[end:behind]
             new = self._source[behind:last] + between + self._source[begin:end]
             operator = AWAITS if awaits == 2 else STEPS
-            yield self._edit(operator, first, begin, last, new, last=_last(second))
+            yield self._edit(operator, first, begin, last, new, last=last_line(second))
 
     # --- expressions ---
 
     def _condition(self, node: ast.expr) -> Iterator[_Edit]:
         """It and each of its parts, the other way round."""
-        if not _mentions_marks(node):
+        if not mentions_marks(node):
             begin, end = self._span(node)
             text = self._source[begin:end]
             plain = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
@@ -318,7 +331,7 @@ class _Finder:
     def _expression(self, node: ast.expr) -> Iterator[_Edit]:
         if isinstance(node, ast.JoinedStr):
             return
-        if isinstance(node, ast.Call) and (_is_log(node) or _is_mark(node)):
+        if isinstance(node, ast.Call) and (is_log(node) or is_mark(node)):
             return
         match node:
             case ast.BoolOp():
@@ -332,7 +345,7 @@ class _Finder:
                     yield self._whole(CONSTANT, node, str(value + 1).encode())
             case ast.BinOp(op=ast.Sub()):
                 yield from self._between(PLUS_MINUS, node.left, node.right, "-", "+")
-            case ast.BinOp(op=ast.Add()) if _is_number(node.left) or _is_number(node.right):
+            case ast.BinOp(op=ast.Add()) if is_number(node.left) or is_number(node.right):
                 yield from self._between(PLUS_MINUS, node.left, node.right, "+", "-")
             case ast.Call():
                 yield from self._call(node)
@@ -364,7 +377,7 @@ class _Finder:
                 yield from self._between(NEGATED, left, right, *OPPOSITES[type(op)])
 
     def _call(self, node: ast.Call) -> Iterator[_Edit]:
-        name = _last_name(node.func)
+        name = last_name(node.func)
         if name in {"min", "max"} and isinstance(node.func, ast.Name):
             yield self._whole(MIN_MAX, node.func, b"max" if name == "min" else b"min")
         elif name not in NOT_SWAPPED:
@@ -379,11 +392,11 @@ class _Finder:
             return
         (begin, end), (behind, last) = self._span(left), self._span(right)
         new = self._source[behind:last] + self._source[end:behind] + self._source[begin:end]
-        yield self._edit(NEIGHBOUR, left, begin, last, new, last=_last(right))
+        yield self._edit(NEIGHBOUR, left, begin, last, new, last=last_line(right))
 
     def _between(self, operator: str, left: ast.expr, right: ast.expr, old: str, new: str) -> Iterator[_Edit]:
         """The one operator sign between two operands; a line with a comment there is left alone."""
-        if _mentions_marks(left) or _mentions_marks(right):
+        if mentions_marks(left) or mentions_marks(right):
             return
         begin, end = self._span(left)[1], self._span(right)[0]
         gap = self._source[begin:end].decode()
@@ -391,7 +404,7 @@ class _Finder:
         hits = list(re.finditer(rf"\b{sign}\b" if old[0].isalpha() else sign, gap))
         if len(hits) == 1 and "#" not in gap:
             at = hits[0]
-            yield self._edit(operator, left, begin + at.start(), begin + at.end(), new.encode(), last=_last(right))
+            yield self._edit(operator, left, begin + at.start(), begin + at.end(), new.encode(), last=last_line(right))
 
     # --- places ---
 
@@ -409,87 +422,5 @@ class _Finder:
     def _edit(
         self, operator: str, node: ast.stmt | ast.expr, begin: int, end: int, new: bytes, *, last: int = 0
     ) -> _Edit:
-        lines = (node.lineno, last or _last(node)) if self._functions else (0, 0)
+        lines = (node.lineno, last or last_line(node)) if self._functions else (0, 0)
         return _Edit(operator, ".".join(self._names), node.lineno, lines, begin, end, new)
-
-
-def _last(node: ast.stmt | ast.expr) -> int:
-    assert node.end_lineno is not None
-    return node.end_lineno
-
-
-def _last_name(node: ast.expr) -> str:
-    if isinstance(node, ast.Call):
-        return _last_name(node.func)
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-
-
-def _is_unseen(node: ast.stmt) -> bool:
-    match node:
-        case ast.Expr(value=ast.Constant()) | ast.Assert() | ast.Import() | ast.ImportFrom() | ast.Pass():
-            return True
-        case ast.Expr(value=ast.Call() as call) | ast.Expr(value=ast.Await(value=ast.Call() as call)):
-            return _is_log(call) or _is_mark(call)
-        case ast.If(test=test):
-            return _last_name(test) == "TYPE_CHECKING"
-        case ast.Assign(targets=[ast.Name(id=name)]):
-            return name in {"__all__", "__slots__"}
-        case _:
-            return False
-
-
-def _is_docstring(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
-def _is_log(call: ast.Call) -> bool:
-    func = call.func
-    return (
-        isinstance(func, ast.Attribute)
-        and func.attr in LOG_METHODS
-        and _last_name(func.value).endswith(("log", "logger"))
-    )
-
-
-def _is_mark(call: ast.Call) -> bool:
-    return (
-        isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) and call.func.value.id == "marks"
-    )
-
-
-def _mentions_marks(node: ast.AST) -> bool:
-    return any(isinstance(each, ast.Call) and _is_mark(each) for each in ast.walk(node))
-
-
-def _is_number(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and type(node.value) in {int, float}
-
-
-def _is_step(node: ast.stmt) -> bool:
-    """A call or an assignment that could stand before or after its neighbour."""
-    return isinstance(node, ast.Expr | ast.Assign | ast.AugAssign) and not _is_unseen(node)
-
-
-def _awaits(node: ast.stmt) -> int:
-    return int(any(isinstance(each, ast.Await) for each in ast.walk(node)))
-
-
-def _depend(first: ast.stmt, second: ast.stmt) -> bool:
-    """Whether one binds a local name that the other reads."""
-    return bool((_stored(first) & _named(second)) | (_stored(second) & _named(first)))
-
-
-def _stored(node: ast.AST) -> set[str]:
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
-
-
-def _named(node: ast.AST) -> set[str]:
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-
-
-def _bound_before(function: Function, target: ast.Name) -> Iterable[str]:
-    args = function.args
-    yield from (each.arg for each in (*args.posonlyargs, *args.args, *args.kwonlyargs))
-    for each in ast.walk(function):
-        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store) and each.lineno < target.lineno:
-            yield each.id
