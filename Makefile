@@ -3,6 +3,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 DEMO := .venv-demo
+DOCS := .venv-docs
 BIN := $(VENV)/bin
 PIP_OPTIONS := --quiet --disable-pip-version-check --no-input
 # Whatever a plugin's or a package's build needs is pinned, too.
@@ -28,7 +29,7 @@ SPARK ?=
 
 REQUIREMENTS := constraints.txt requirements-dev.txt pyproject.toml $(wildcard plugins/*/pyproject.toml)
 
-.PHONY: setup demo test fresh forget coverage check interop slow sim mutate scale fuzz bench bench-quick elsewhere FORCE
+.PHONY: setup demo test fresh forget coverage check docs interop screenshots slow sim mutate scale fuzz bench bench-quick bench-peers bench-suite bench-report elsewhere helm-check alerts-check FORCE
 
 setup: $(VENV)/.ready
 	@echo "setup: ready"
@@ -43,8 +44,9 @@ $(VENV)/.ready: $(REQUIREMENTS) build/python
 	@touch $@
 
 $(DEMO)/.ready: constraints.txt pyproject.toml build/python
-	@sh .ci/environment "$(PYTHON)" $(DEMO) >&2
-	@$(DEMO)/bin/python -m pip install $(PIP_OPTIONS) -e . >&2
+	@sh .ci/progress "demo: making $(DEMO), once" sh .ci/environment "$(PYTHON)" $(DEMO) >&2
+	@sh .ci/progress "demo: installing framework-app into $(DEMO), once; under a minute" \
+		$(DEMO)/bin/python -m pip install $(PIP_OPTIONS) -e . >&2
 	@touch $@
 
 $(DEMO)/.spark: $(DEMO)/.ready plugins/spark/pyproject.toml
@@ -78,14 +80,30 @@ coverage: setup
 elsewhere: setup forget
 	@sh .ci/elsewhere 3.12 3.13 >&2
 
-check: setup
+check: setup docs
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
+$(DOCS)/.ready: constraints.txt docs/requirements.txt build/python
+	@sh .ci/environment "$(PYTHON)" $(DOCS) >&2
+	@$(DOCS)/bin/python -m pip install $(PIP_OPTIONS) -r docs/requirements.txt >&2
+	@touch $@
+
+# The site, to be read from the disk. Every warning is an error, and so is a link to a page, a file or a heading that is not
+# there. Each run reads all pages: what did not change may point to what did.
+docs: $(DOCS)/.ready
+	@$(DOCS)/bin/python -m sphinx -q -E -W --keep-going -c docs -d build/docs-state . build/docs
+	@echo "docs: build/docs/index.html"
+
 interop: setup
 	@$(BIN)/python -m pytest -m interop $(ARGS)
+
+# Each view of the dashboard at two widths, light and dark, into build/screenshots.
+screenshots: setup
+	@$(BIN)/python -m tests.cli.dashboard.screenshots build/screenshots
+	@echo "screenshots: build/screenshots"
 
 # What the longest tests alone need: Spark Connect's client, and pandas, which Spark asks for beside Arrow.
 $(VENV)/.slow: $(VENV)/.ready
@@ -106,6 +124,27 @@ mutate: setup
 scale: setup
 	@$(BIN)/python -m benchmarks.scale --members 10,30,100,300,1000 --json build/scale.json $(ARGS)
 
+# Whether the renderings that tests read are what helm makes of the chart; WRITE=1 makes them anew. Go builds helm once, which
+# takes some minutes; HELM=helm takes the one that is there.
+HELM ?= build/helm/helm
+WRITE ?=
+build/helm/helm:
+	@GOBIN="$(CURDIR)/build/helm" sh .ci/progress "helm-check: building helm, once; some minutes" \
+		go install helm.sh/helm/v3/cmd/helm@v3.16.4 >&2
+
+helm-check: setup $(filter build/%,$(HELM))
+	@$(BIN)/python -m tests.deploy.charts "$(HELM)" $(if $(WRITE),--write)
+
+# Whether promtool reads the alerts and the queries of the dashboard, and which alerts each fault of tests/deploy/faults.py has.
+# Go builds it once, which takes some minutes; PROMTOOL=promtool takes the one that is there.
+PROMTOOL ?= build/promtool/promtool
+build/promtool/promtool:
+	@GOBIN="$(CURDIR)/build/promtool" sh .ci/progress "alerts-check: building promtool, once; some minutes" \
+		go install github.com/prometheus/prometheus/cmd/promtool@v0.316.0 >&2
+
+alerts-check: setup $(filter build/%,$(PROMTOOL))
+	@$(BIN)/python -m tests.deploy.alerts "$(PROMTOOL)"
+
 fuzz: setup
 	@SECONDS="$(SECONDS)" TARGET="$(TARGET)" $(BIN)/python -m tests.fuzz.run
 
@@ -114,3 +153,21 @@ bench: setup
 
 bench-quick: setup
 	@$(BIN)/python -m benchmarks.consume --against none --messages 20000 --runs 1 --json $(OUT)
+
+# What `benchmarks.peers` compares with, in an environment of its own. Redis comes with one of its packages.
+PEERS := .venv-peers
+$(PEERS)/.ready: benchmarks/peers/requirements.txt build/python
+	@sh .ci/environment "$(PYTHON)" $(PEERS) >&2
+	@env -u PIP_CONSTRAINT $(PEERS)/bin/python -m pip install $(PIP_OPTIONS) -r benchmarks/peers/requirements.txt >&2
+	@touch $@
+
+bench-peers: setup $(PEERS)/.ready
+	@$(BIN)/python -m benchmarks.peers --json build/peers.json $(ARGS)
+
+# Everything that docs/performance.md shows, some hours: leave the machine alone meanwhile. ARGS="--only latency" measures some.
+bench-suite: setup $(PEERS)/.ready
+	@$(BIN)/python -m benchmarks.suite $(ARGS)
+
+# The page and its plots, from what was measured last.
+bench-report: setup
+	@$(BIN)/python -m benchmarks.performance

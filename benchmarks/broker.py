@@ -26,15 +26,17 @@ import time
 from functools import partial
 from pathlib import Path
 
+from benchmarks.backlog import Wrong
 from benchmarks.boxes import BARS, Figure, Start, box_started, report
-from benchmarks.consume import MEASURED, MISSING, WRONG, Wrong
 from benchmarks.dispatched import NotDispatched, wait_dispatched
 from benchmarks.load import Tally
+from benchmarks.machine import host
 from benchmarks.process_tree import Watch
-from benchmarks.report import host
 from tests.interop import jars, probe
 from tests.interop.cluster import Cluster, Shape
 from tests.interop.processes import Nursery
+
+MEASURED, WRONG, MISSING = 0, 1, 3
 
 # As shipped it refuses what has waited 200 ms for its turn, which on a busy machine is all that it would do.
 DURABLE = {"flushDiskType": "SYNC_FLUSH", "waitTimeMillsInSendQueue": "5000"}

@@ -4,56 +4,32 @@
 
 One topic is filled once; each run reads all of it as a new group, the sides in turns. Rate: messages after the first
 pull's, divided by the time from the first to the last handled. CPU and memory are those of the consumer's process tree
-between the same instants, seen from outside. A run counts only when every message was handled once and the committed
-offsets reached the end. Exit 0: measured; 1: something was lost or repeated; 3: Java or the cluster is not to be had.
+between the same instants, seen from outside. Where our handler is an orderly one, Java's listener is one, too. A run
+counts only when every message was handled once and the committed offsets reached the end. Exit 0: measured; 1:
+something was lost or repeated; 3: Java or the cluster is not to be had.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import re
 import sys
 import tempfile
-import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.arguments import positive
-from benchmarks.consumers import FEATURES, HANDLERS, RELIABILITY, SideEnded, Work, start_java, start_ours
-from benchmarks.dispatched import NotDispatched, wait_dispatched
-from benchmarks.handlers.order import template
-from benchmarks.process_tree import Watch
+from benchmarks.backlog import TUNED_BROKER, Field, Filler, Wrong, consumed, group_of
+from benchmarks.consumers import FEATURES, HANDLERS, OBSERVED, RELIABILITY, SideEnded
+from benchmarks.dispatched import NotDispatched
+from benchmarks.observers import Unobserved, observed
 from benchmarks.report import Run, table, write_json
+from benchmarks.turns import in_turns
 from tests.interop import jars
 from tests.interop.cluster import Cluster, Shape
-from tests.interop.java_peer import JavaPeer
-from tests.interop.mqadmin import Admin
-from tests.interop.processes import Nursery, wait_until
+from tests.interop.processes import Nursery
+from tests.runtime.observe.asking import free_port
 
 MEASURED, WRONG, MISSING = 0, 1, 3
-
-STOCK_PULL, TUNED_PULL = 32, 1024  # A stock broker hands out 32 messages a pull, whatever is asked for.
-JAVA_BATCH, TUNED_JAVA_BATCH = 1, 32
-TUNED_BROKER = {"maxTransferCountOnMessageInMemory": "1024", "maxTransferBytesOnMessageInMemory": str(4 << 20)}
-REPEATS_WAIT_S = 1.5
-"""After the last message: a repeat that is under way comes within one pull."""
-
-
-class Wrong(Exception):
-    """A run in which something was lost or came twice."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
-    """What every run finds: a filled topic, and whom to ask about it."""
-
-    work: Work
-    admin: Admin
-    offsets: int
-    """The sum of all queue offsets in the topic."""
-    nursery: Nursery
-    folder: Path
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -66,106 +42,37 @@ def main(arguments: list[str] | None = None) -> int:
         with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
             shape = Shape(settings=TUNED_BROKER if options.tuned else {})
             with Cluster(Path(folder, "cluster"), nursery, shape) as cluster:
-                runs = _all_runs(options, _filled(options, cluster, nursery, Path(folder)))
-    except (NotDispatched, Wrong, SideEnded) as error:
+                filler = Filler.of(cluster, nursery, Path(folder))
+                field = filler.filled(
+                    "benchmark", messages=options.messages, body=options.body, queues=options.queues,
+                    handler=options.handler, is_tuned=options.tuned,
+                )  # fmt: skip
+                runs = _all_runs(options, field)
+    except (NotDispatched, Wrong, SideEnded, Unobserved) as error:
         print(f"wrong: {error}", file=sys.stderr)
         return WRONG
     finally:
         nursery.close()
     print(table(runs))
     if options.json:
-        write_json(options.json, runs, {name: value for name, value in vars(options).items() if name != "json"})
+        write_json(options.json, "consume", runs, vars(options))
     return MEASURED
 
 
-def _filled(options: argparse.Namespace, cluster: Cluster, nursery: Nursery, folder: Path) -> Field:
-    """A topic with all messages, sent in batches by the Java producer."""
-    java = JavaPeer(nursery)
-    admin = Admin(java, cluster.name_server)
-    topic = "benchmark"
-    admin.run("updateTopic", "-c", "DefaultCluster", "-t", topic, "-r", str(options.queues), "-w", str(options.queues))
-    began = time.monotonic()
-    java.fill(cluster.name_server, topic, options.messages, template=template(options.body))
-    print(f"filled: {options.messages} messages in {time.monotonic() - began:.1f} s", file=sys.stderr)
-    ends = wait_dispatched(lambda: _ends(java, cluster.name_server, topic, options), options.messages, topic)
-    work = Work(
-        name_server=cluster.name_server,
-        topic=topic,
-        group="",
-        count=options.messages,
-        handler=options.handler,
-        pull_batch=TUNED_PULL if options.tuned else STOCK_PULL,
-        java_batch=TUNED_JAVA_BATCH if options.tuned else JAVA_BATCH,
-    )
-    offsets = sum(end * (end - 1) // 2 for end in ends)
-    return Field(work=work, admin=admin, offsets=offsets, nursery=nursery, folder=folder)
-
-
-def _ends(java: JavaPeer, name_server: str, topic: str, options: argparse.Namespace) -> list[int]:
-    queues = range(options.queues)
-    return [java.offsets(name_server, topic, broker="broker-a", queue=queue, time_ms=0)["max"] for queue in queues]
-
-
 def _all_runs(options: argparse.Namespace, field: Field) -> list[Run]:
-    ours = list(RELIABILITY) if options.reliability else FEATURES if options.features else ["ours"]
+    compared = RELIABILITY if options.reliability else OBSERVED if options.observed else FEATURES
+    ours = list(compared) if options.reliability or options.observed or options.features else ["ours"]
     sides = ["java", *ours] if options.against == "java" else ours
-    runs = []
-    for number in range(1, options.runs + 1):
-        for who in sides:
-            run = _run(who, number, field)
-            runs.append(run)
-            print(f"run {number}: {run}", file=sys.stderr)
-    return runs
 
+    def measure(_: str, who: str, number: int) -> dict[str, float]:
+        work = replace(field.work, settings=RELIABILITY.get(who, {}), handler=OBSERVED.get(who, field.work.handler))
+        if who == "observed":
+            work = replace(work, listen=free_port())
+            with observed(work.listen, work.name_server, group_of(who, number, work), field.nursery, field.folder):
+                return consumed(who, number, work, field)
+        return consumed(who, number, replace(work, handler=who) if who in FEATURES else work, field)
 
-def _run(who: str, number: int, field: Field) -> Run:
-    """One backlog consumed from the first to the last message, by a group that nobody had before."""
-    work = replace(field.work, group=f"{who}-{number}")
-    if who in FEATURES:
-        work = replace(work, handler=who)
-    work = replace(work, settings=RELIABILITY.get(who, {}))
-    folder = field.folder / work.group
-    folder.mkdir()
-    load = os.getloadavg()[0]
-    side = (start_java if who == "java" else start_ours)(work, field.nursery, folder)
-    watch = Watch(side.pid)
-    try:
-        reached = side.wait_reached(timeout_s=60 + work.count / 1000)
-        time.sleep(REPEATS_WAIT_S)
-    finally:
-        watch.close()
-    left = side.end()
-    _check(who, work, left.handled, left.offsets, field)
-    elapsed_s = (reached.last_ns - reached.first_ns) / 1e9
-    return Run(
-        who=who,
-        rate=(work.count - work.pull_batch) / elapsed_s,
-        cpu_per_message_us=watch.cpu_s(reached.first_ns, reached.last_ns) / work.count * 1e6,
-        peak_memory_mb=watch.peak_bytes / 1e6,
-        load=load,
-    )
-
-
-def _check(who: str, work: Work, handled: int, offsets: int, field: Field) -> None:
-    if (handled, offsets) != (work.count, field.offsets):
-        raise Wrong(
-            f"{who} handled {handled} messages with offsets adding up to {offsets}; "
-            f"there are {work.count} and {field.offsets}"
-        )
-
-    def is_at_the_end() -> bool:
-        printed = field.admin.run("consumerProgress", "-g", work.group)
-        behind = re.search(r"Consume Diff Total: (-?\d+)", printed)
-        return behind is not None and behind[1] == "0"
-
-    try:
-        wait_until(is_at_the_end, "commit", 10, pause_s=0.5)
-    except jars.InteropError:
-        raise Wrong(f"{who} handled everything and did not commit it:\n{_progress(field, work)}") from None
-
-
-def _progress(field: Field, work: Work) -> str:
-    return field.admin.run("consumerProgress", "-g", work.group)
+    return [Run.of(sample) for sample in in_turns([""], sides, options.runs, measure)]
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
@@ -184,6 +91,11 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         "--reliability",
         action="store_true",
         help="ours as bare and kept: without and with a progress store and a limit",
+    )
+    parser.add_argument(
+        "--observed",
+        action="store_true",
+        help="ours as unobserved and observed: without and with metrics scraped each second, traces and a dashboard",
     )
     parser.add_argument("--queues", type=positive, default=8, metavar="Q")
     parser.add_argument("--tuned", action="store_true", help="broker and clients move 1024 messages a pull")

@@ -25,9 +25,9 @@ STOCK_PULL = 32
 KEY = b"%032X"
 WIDTH = 12  # digits of a pull's offset; leading zeros are fine with everybody
 
-_LENGTHS = struct.Struct(">II")
+LENGTHS = struct.Struct(">II")
 _SIZE = struct.Struct(">I")
-_CODE = re.compile(rb'"code":(\d+)')
+CODE = re.compile(rb'"code":(\d+)')
 _NUMBER = re.compile(rb'"opaque":(\d+)')
 _NEXT = re.compile(rb'"nextBeginOffset":"?(\d+)')
 
@@ -96,12 +96,12 @@ class Work:
             "maxMsgNums": str(STOCK_PULL), "sysFlag": str(SUBSCRIPTION), "commitOffset": "0", "subVersion": "0",
             "suspendTimeoutMillis": "0", "subscription": "*", "expressionType": "TAG",
         }  # fmt: skip
-        before, after = _frame(PULL, slot.number, fields).split(b"#" * WIDTH)
+        before, after = framed(PULL, slot.number, fields).split(b"#" * WIDTH)
         return lambda: b"%b%012d%b" % (before, slot.offset, after)
 
     def _send(self, slot: Slot) -> Callable[[], bytes]:
         properties = "UNIQ_KEY\x01" + "#" * 32
-        before, after = _frame(SEND, slot.number, self._fields(slot, properties), self._body).split(b"#" * 32)
+        before, after = framed(SEND, slot.number, self._fields(slot, properties), self._body).split(b"#" * 32)
 
         def frame() -> bytes:
             self._keys += 1
@@ -114,7 +114,7 @@ class Work:
         size = 20 + len(self._body) + 2 + 9 + 32
         part = struct.pack(">iiiii", size, 0, 0, 0, len(self._body)) + self._body + struct.pack(">h", 41)
         template = (part.replace(b"%", b"%%") + properties) * self.batch
-        head = _frame(SEND_BATCH, slot.number, {**self._fields(slot, ""), "m": "true"}, b"\0" * (size * self.batch))
+        head = framed(SEND_BATCH, slot.number, {**self._fields(slot, ""), "m": "true"}, b"\0" * (size * self.batch))
         head = head[: -size * self.batch]
 
         def frame() -> bytes:
@@ -127,10 +127,7 @@ class Work:
 
     def _fields(self, slot: Slot, properties: str) -> dict[str, str]:
         """A send's header, in the short form that clients use."""
-        return {
-            "a": "benchmark", "b": self.topic, "c": "TBW102", "d": "4", "e": str(slot.queue), "f": "0",
-            "g": str(time.time_ns() // 1_000_000), "h": "0", "i": properties, "j": "0", "k": "false", "m": "false",
-        }  # fmt: skip
+        return send_fields(self.topic, slot.queue, properties)
 
 
 class Connection(asyncio.Protocol):
@@ -165,13 +162,13 @@ class Connection(asyncio.Protocol):
         data = self._buffer + data if self._buffer else data
         at, size, run, going = 0, len(data), self._run, []
         while size - at >= 8:
-            length, word = _LENGTHS.unpack_from(data, at)
+            length, word = LENGTHS.unpack_from(data, at)
             end = at + 4 + length
             if end > size:
                 break
             body_at = at + 8 + (word & 0xFF_FFFF)
             header = data[at + 8 : body_at]
-            code, number = _CODE.search(header), _NUMBER.search(header)
+            code, number = CODE.search(header), _NUMBER.search(header)
             assert code is not None, header
             assert number is not None, header
             slot = self._slots[int(number[1])]
@@ -246,11 +243,19 @@ async def load(options: argparse.Namespace) -> None:
     run.say()
 
 
-def _frame(code: int, number: int, fields: dict[str, str], body: bytes = b"") -> bytes:
+def send_fields(topic: str, queue: int, properties: str) -> dict[str, str]:
+    """A send's header, in the short form that clients use."""
+    return {
+        "a": "benchmark", "b": topic, "c": "TBW102", "d": "4", "e": str(queue), "f": "0",
+        "g": str(time.time_ns() // 1_000_000), "h": "0", "i": properties, "j": "0", "k": "false", "m": "false",
+    }  # fmt: skip
+
+
+def framed(code: int, number: int, fields: dict[str, str], body: bytes = b"") -> bytes:
     header = json.dumps(
         {"code": code, "language": "JAVA", "version": 495, "opaque": number, "flag": 0, "extFields": fields}
     ).encode()
-    return _LENGTHS.pack(4 + len(header) + len(body), len(header)) + header + body
+    return LENGTHS.pack(4 + len(header) + len(body), len(header)) + header + body
 
 
 def _records(body: bytes) -> int:

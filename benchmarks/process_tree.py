@@ -24,6 +24,7 @@ class Watch:
         self._cpu_s: list[float] = []
         self._peaks: dict[int, int] = {}
         self._closing = threading.Event()
+        self._look()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -52,13 +53,33 @@ class Watch:
 
     def _run(self) -> None:
         while not self._closing.wait(PERIOD_S):
-            ticks = 0
-            for pid in _tree(self._pid):
-                ticks += _ticks(pid)
-                self._peaks[pid] = max(self._peaks.get(pid, 0), _peak_bytes(pid))
-            if ticks:
-                self._at_ns.append(time.monotonic_ns())
-                self._cpu_s.append(ticks / TICKS_A_SECOND)
+            self._look()
+
+    def _look(self) -> None:
+        ticks = 0
+        for pid in _tree(self._pid):
+            ticks += _ticks(pid)
+            self._peaks[pid] = max(self._peaks.get(pid, 0), _peak_bytes(pid))
+        if ticks:
+            self._at_ns.append(time.monotonic_ns())
+            self._cpu_s.append(ticks / TICKS_A_SECOND)
+
+
+def ticks_s(pid: int) -> float:
+    """Processor time of a process, of what runs below it, and of children that were waited for."""
+    return sum(_ticks(each) for each in _tree(pid)) / TICKS_A_SECOND
+
+
+def pss_bytes(pid: int) -> int:
+    """Memory of a process and what runs below it; a page that several share counts in parts."""
+    lines = [line for each in _tree(pid) for line in _read(f"/proc/{each}/smaps_rollup").splitlines()]
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+
+
+def rss_bytes(pid: int) -> int:
+    """Resident memory of a process and what runs below it; a page that several share counts for each."""
+    lines = [line for each in _tree(pid) for line in _read(f"/proc/{each}/status").splitlines()]
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS:"))
 
 
 def _tree(pid: int) -> list[int]:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
 import statistics
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.interop import jars
+from benchmarks.turns import Sample, heading
 
 FIGURES = ("rate", "cpu_per_message_us", "peak_memory_mb")
 RELIABILITY_BAR = 1.1
+OBSERVED_BAR = 0.95
+"""Of the rate that is left when somebody watches."""
 RATIO_NAMES = {"rate": "rate", "cpu_per_message_us": "cpu_per_message", "peak_memory_mb": "peak_memory"}
 
 
@@ -31,11 +30,17 @@ class Run:
     peak_memory_mb: float
     load: float
     """The machine's load in the minute before."""
+    stolen: float = 0.0
+    """The share of the machine that its host gave to others meanwhile."""
+
+    @classmethod
+    def of(cls, sample: Sample) -> Run:
+        return cls(who=sample.who, load=sample.busy.load, stolen=sample.busy.stolen, **sample.figures)
 
     def __str__(self) -> str:
         return (
             f"{self.who:8} {self.rate:10,.0f} msg/s {self.cpu_per_message_us:6.2f} us CPU a message "
-            f"{self.peak_memory_mb:6.0f} MB  load {self.load:.1f}"
+            f"{self.peak_memory_mb:6.0f} MB  load {self.load:.1f}, stolen {self.stolen:.0%}"
         )
 
 
@@ -75,11 +80,19 @@ def reliability(runs: Sequence[Run]) -> float | None:
     return both["kept"]["cpu_per_message_us"] / both["bare"]["cpu_per_message_us"]
 
 
+def observed(runs: Sequence[Run]) -> dict[str, float]:
+    """Each figure of the side that is watched over that of the other; empty where they were not compared."""
+    both = medians(runs)
+    if not both.get("unobserved") or not both.get("observed"):
+        return {}
+    return {RATIO_NAMES[name]: both["observed"][name] / both["unobserved"][name] for name in FIGURES}
+
+
 def table(runs: Sequence[Run]) -> str:
     lines = [str(run) for run in runs]
     for who, figures in medians(runs).items():
         if figures:
-            lines.append(f"median {Run(who=who, load=max(run.load for run in runs), **figures)}")
+            lines.append(f"median {_median(who, runs, figures)}")
     if compared := ratios(runs):
         lines.append("ours over java: " + ", ".join(f"{name} {value:.2f}x" for name, value in compared.items()))
     for who, found in features(runs).items():
@@ -87,30 +100,25 @@ def table(runs: Sequence[Run]) -> str:
         lines.append(f"{who}: adds {found['adds_us']:.2f} us CPU a message{java}")
     if (kept := reliability(runs)) is not None:
         lines.append(f"kept over bare: {kept:.3f}x the CPU a message (bar {RELIABILITY_BAR:.2f})")
+    if watched := observed(runs):
+        told = ", ".join(f"{name} {value:.3f}x" for name, value in watched.items())
+        lines.append(f"observed over unobserved: {told} (bar {OBSERVED_BAR:.2f} of the rate)")
     return "\n".join(lines)
 
 
-def write_json(path: Path, runs: Sequence[Run], settings: Mapping[str, Any]) -> None:
+def _median(who: str, runs: Sequence[Run], figures: Mapping[str, float]) -> Run:
+    busiest = {name: max(getattr(run, name) for run in runs) for name in ("load", "stolen")}
+    return Run(who=who, **busiest, **figures)
+
+
+def write_json(path: Path, benchmark: str, runs: Sequence[Run], settings: Mapping[str, Any]) -> None:
     content = {
-        "schema": 1,
-        "host": host(),
-        "settings": dict(settings),
+        **heading(benchmark, settings),
         "runs": [asdict(run) for run in runs],
         "medians": medians(runs),
         "ratios": ratios(runs),
         **({"features": compared} if (compared := features(runs)) else {}),
+        **({"observed": watched} if (watched := observed(runs)) else {}),
         **({"reliability": kept} if (kept := reliability(runs)) is not None else {}),
     }
     path.write_text(json.dumps(content, indent=2) + "\n")
-
-
-def host() -> dict[str, object]:
-    java = subprocess.run([jars.program("java"), "--version"], capture_output=True, text=True, check=True)
-    return {
-        "cpus": os.cpu_count(),
-        "memory_mb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1_000_000,
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "java": java.stdout.split("\n")[0],
-        "rocketmq": jars.VERSION,
-    }

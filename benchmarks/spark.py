@@ -38,10 +38,10 @@ from typing import Any, TypeAlias
 
 from benchmarks import spark_kafka
 from benchmarks.arguments import positive
-from benchmarks.consume import TUNED_BROKER, TUNED_PULL
+from benchmarks.backlog import TUNED_BROKER, TUNED_PULL
 from benchmarks.dispatched import NotDispatched, wait_dispatched
+from benchmarks.machine import host
 from benchmarks.process_tree import TICKS_A_SECOND
-from benchmarks.report import host
 from tests.interop import jars
 from tests.interop.cluster import Cluster, Shape
 from tests.interop.java_peer import JavaPeer

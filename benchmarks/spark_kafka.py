@@ -29,8 +29,15 @@ _MEMORY = ("-Xmx512m", "-XX:+UseSerialGC")
 def missing() -> str | None:
     """Why there is no Kafka here, or None."""
     try:
-        jars.brought(f"kafka-{KAFKA}", _BROKER)
         source_jars()
+    except jars.InteropError as error:
+        return str(error).partition("\n")[0]
+    return broker_missing()
+
+
+def broker_missing() -> str | None:
+    try:
+        jars.brought(f"kafka-{KAFKA}", _BROKER)
     except jars.InteropError as error:
         return str(error).partition("\n")[0]
     return None
@@ -71,10 +78,12 @@ class Kafka:
         self._process = nursery.start(words, cwd=folder, output=log)
         wait_until(lambda: "Kafka Server started" in log.read_text(), "Kafka", 120)
 
-    def fill(self, topic: str, messages: int, body: int) -> None:
+    def fill(self, topic: str, messages: int, body: int, *, bodies: Path | None = None) -> None:
+        """With letters, or with lines of a file, drawn."""
+        what = ("--record-size", str(body)) if bodies is None else ("--payload-file", str(bodies))
         self._run(
             *("org.apache.kafka.tools.ProducerPerformance", "--topic", topic, "--num-records", str(messages)),
-            *("--record-size", str(body), "--throughput", "-1", "--producer-props"),
+            *(*what, "--throughput", "-1", "--producer-props"),
             f"bootstrap.servers={self.address}",
         )
 

@@ -20,7 +20,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from framework_spark.progress import progress_facts
+from framework_spark.reports import progress_facts
 
 from tests.reading.spark import spark_session
 from tests.reading.threads import ThreadBox, texts, thread_box

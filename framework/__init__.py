@@ -8,17 +8,25 @@ from __future__ import annotations
 TYPE_CHECKING = False  # typing takes longer to import than all the rest of a command's first steps
 
 if TYPE_CHECKING:
+    from framework.client.dialogue.lots import Lots as Lots
+    from framework.client.outgoing import SendResult as SendResult
     from framework.client.producer import Producer as Producer
+    from framework.client.producing.blocking import SyncProducer as SyncProducer
+    from framework.client.producing.publisher import Publisher as Publisher
     from framework.declare import Consumer as Consumer
+    from framework.declare import TransactionState as TransactionState
     from framework.declare import consumer as consumer
     from framework.declare import publishes as publishes
+    from framework.declare import replies as replies
     from framework.declare import resource as resource
+    from framework.declare import transaction_check as transaction_check
     from framework.errors import BodyUnavailable as BodyUnavailable
     from framework.errors import BodyUndecodable as BodyUndecodable
     from framework.errors import BrokerUnreachable as BrokerUnreachable
     from framework.errors import ConfigurationError as ConfigurationError
     from framework.errors import Forked as Forked
     from framework.errors import FrameworkError as FrameworkError
+    from framework.errors import PartlySent as PartlySent
     from framework.errors import Refused as Refused
     from framework.errors import RequestTimedOut as RequestTimedOut
     from framework.errors import StoreError as StoreError
@@ -53,19 +61,27 @@ _HOME_OF = {
     "Extend": "framework.model.outcome",
     "Forked": "framework.errors",
     "FrameworkError": "framework.errors",
+    "Lots": "framework.client.dialogue.lots",
     "Message": "framework.model.message",
     "MessageQueue": "framework.model.queue",
+    "PartlySent": "framework.errors",
     "Producer": "framework.client.producer",
+    "Publisher": "framework.client.producing.publisher",
     "Refused": "framework.errors",
     "RequestTimedOut": "framework.errors",
     "Retry": "framework.model.retrying",
     "RetryLater": "framework.model.outcome",
     "Rollback": "framework.model.outcome",
+    "SendResult": "framework.client.outgoing",
     "StoreError": "framework.errors",
     "Suspend": "framework.model.outcome",
+    "SyncProducer": "framework.client.producing.blocking",
+    "TransactionState": "framework.declare",
     "consumer": "framework.declare",
     "publishes": "framework.declare",
+    "replies": "framework.declare",
     "resource": "framework.declare",
+    "transaction_check": "framework.declare",
 }
 
 __all__ = [
@@ -84,19 +100,27 @@ __all__ = [
     "Extend",
     "Forked",
     "FrameworkError",
+    "Lots",
     "Message",
     "MessageQueue",
+    "PartlySent",
     "Producer",
+    "Publisher",
     "Refused",
     "RequestTimedOut",
     "Retry",
     "RetryLater",
     "Rollback",
+    "SendResult",
     "StoreError",
     "Suspend",
+    "SyncProducer",
+    "TransactionState",
     "consumer",
     "publishes",
+    "replies",
     "resource",
+    "transaction_check",
 ]
 __version__ = "0.1.0"
 

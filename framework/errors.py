@@ -13,24 +13,30 @@
     |   +-- NotConnected          no connection can be made, which its maker has logged
     |   +-- ConnectionLost        a connection ended while something was waiting on it
     |   +-- RequestTimedOut       an answer did not come in time; the work may have been done
+    +-- PartlySent                a large batch's: of its requests some were stored, and one failed
     +-- BodyUndecodable           the producer's: a body that cannot be opened (dead letter, DECISIONS 30)
     +-- BodyUnavailable           ours: codec, key or memory is missing (hold the queue, never a dead letter)
     +-- StoreError                the disk's: a data folder that is taken, damaged or full
 
 Programmers' errors are assertions and are not here. A message names the thing, the value and the way out, on one line.
+Each class has the `id` of the page that explains it; `mistakes.py` has the kinds of ConfigurationError.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
-from typing import TypeVar
+from typing import Any, ClassVar, TypeVar
 
 T = TypeVar("T")
 
 
 class FrameworkError(Exception):
     """The base of every error that the framework raises on purpose."""
+
+    id: ClassVar[str] = "FA-X002"
+    """Which page explains it: `framework-app explain ID`."""
 
 
 class ConfigurationError(FrameworkError):
@@ -47,6 +53,13 @@ class ConfigurationMistakes(ConfigurationError):
     def __init__(self, mistakes: Iterable[ConfigurationError]) -> None:
         self.mistakes = tuple(mistakes)
         super().__init__("\n".join(str(mistake) for mistake in self.mistakes))
+
+
+def retold(error: ConfigurationError, message: str, *, place: str | None = None) -> ConfigurationError:
+    """The same mistake in other words, or with its place: the page that explains it stays the same."""
+    told = ConfigurationError(message, place=place)
+    told.id = error.id  # type: ignore[misc]  # a kind is a class; this one stands for another
+    return told
 
 
 class Findings:
@@ -88,9 +101,13 @@ class Findings:
 class Forked(ConfigurationError):
     """A child process used an App or a Producer that its parent had started."""
 
+    id = "FA-A002"
+
 
 class Sql92Error(ConfigurationError):
     """A filter expression that cannot work; `at` is how many characters stand before the mistake."""
+
+    id = "FA-H012"
 
     def __init__(self, reason: str, at: int, remedy: str | None = None) -> None:
         super().__init__(f"SQL92 filter, character {at + 1}: {reason}{f'; {remedy}' if remedy else ''}")
@@ -100,9 +117,13 @@ class Sql92Error(ConfigurationError):
 class StrategyFault(FrameworkError):
     """An allocation strategy answered something that it must not. The queues stay as they are."""
 
+    id = "FA-P006"
+
 
 class ProtocolError(FrameworkError):
     """A peer sent bytes that no RocketMQ peer sends. Its connection is closed; others are not touched."""
+
+    id = "FA-C006"
 
     def __init__(self, reason: str, *, peer: str | None = None) -> None:
         super().__init__(f"{peer}: {reason}" if peer else reason)
@@ -113,12 +134,30 @@ class ProtocolError(FrameworkError):
 class RecordDamaged(ProtocolError):
     """A stored message whose lengths, magic number or checksum contradict each other."""
 
+    id = "FA-C007"
+
+
+_OF_THE_USER = re.compile(r"username cannot be null|User:\S+ is (not found|disabled)|check signature failed")
+"""As RocketMQ says that a request is not signed, or by a user or with a key that it does not know."""
+
+
+_OF_NAME_SERVERS = re.compile(r"\((105|106|206)\)")
+"""Requests for routes, brokers and topics, which nobody else takes (3: the request is not supported)."""
+
 
 class Refused(FrameworkError):
     """A broker or name server answered with an error code: `code`, and its text, `remark`."""
 
+    id = "FA-C005"
+
     def __init__(self, code: int, remark: str, *, request: str, peer: str) -> None:
-        super().__init__(f"{request} refused by {peer}: code {code}, {remark or 'no remark'}")
+        self.is_of_the_user = _OF_THE_USER.search(remark) is not None
+        """Whether the broker does not know the user, or its key is wrong; else it refuses the request."""
+        remedy = "; check cluster.credentials" if self.is_of_the_user else ""
+        if code == 3 and _OF_NAME_SERVERS.search(request):
+            remedy = "; name servers know it: is this the address of a broker or a proxy?"
+        said = remark.strip().removesuffix(".") + remedy if remedy else remark or "no remark"
+        super().__init__(f"{request} refused by {peer}: code {code}, {said}")
         self.code = code
         self.remark = remark
 
@@ -126,29 +165,53 @@ class Refused(FrameworkError):
 class BrokerUnreachable(FrameworkError):
     """No broker or name server answers at an address."""
 
+    id = "FA-C001"
+
 
 class NotConnected(BrokerUnreachable):
     """No connection can be made. Who makes connections has said so, once an address."""
+
+    id = "FA-C002"
 
 
 class ConnectionLost(BrokerUnreachable):
     """A connection ended while something was waiting on it. That is logged once an address, too."""
 
+    id = "FA-C003"
+
 
 class RequestTimedOut(BrokerUnreachable):
     """An answer did not come in time. The work may have been done all the same: a message may be stored."""
+
+    id = "FA-C004"
+
+
+class PartlySent(FrameworkError):
+    """Of a batch that needs several requests one failed; `stored` says where the messages before it are."""
+
+    id = "FA-M004"
+
+    def __init__(self, message: str, stored: Sequence[Any]) -> None:
+        super().__init__(message)
+        self.stored = tuple(stored)
 
 
 class BodyUndecodable(FrameworkError):
     """A message body that cannot be opened: truncated, not what its flags say, or opening past every limit."""
 
+    id = "FA-M002"
+
 
 class BodyUnavailable(FrameworkError):
     """A message body that cannot be opened here: a codec, a key or memory is missing. The message is kept."""
 
+    id = "FA-M003"
+
 
 class StoreError(FrameworkError):
     """A broker's data folder that is taken, damaged, full, or not ours."""
+
+    id = "FA-B001"
 
 
 class Superseded(StoreError):

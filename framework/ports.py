@@ -142,7 +142,11 @@ class Files(SmallFiles, Protocol):
 
 
 class Watchman(Protocol):
-    """A thread that is there for nothing else, and looks while the event loop cannot."""
+    """Threads that are there for nothing else, and look or answer while the event loop cannot."""
+
+    def attend(self, job: Callable[[], None], name: str) -> None:
+        """Run `job` once, on a thread of its own that keeps no process alive."""
+        ...
 
     def watch(self, look: Callable[[], None], seconds: float) -> Callable[[], None]:
         """Call `look` on that thread, each so many seconds; answers how to end it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,7 @@ from framework_outbox.sqlite import SqliteTable
 from framework_outbox.writing import Outbox
 
 from framework import Message
-from framework.model.queue import MessageQueue
 from tests.services.parts import play
-
-QUEUES = [MessageQueue("payments", "broker-a", number) for number in range(4)]
 
 
 class Desk:
@@ -26,7 +23,7 @@ class Desk:
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.path = folder / "shop.db"
         self.settings = OutboxSettings(database=str(self.path), **settings)  # type: ignore[arg-type]  # it is checked
-        self.sent: list[tuple[str, MessageQueue | None]] = []
+        self.sent: list[tuple[str, str | None]] = []
         self.ids: list[str] = []
         self.wrong: dict[str, Exception] = {}
         """What sending a body raises."""
@@ -60,19 +57,16 @@ class Desk:
         self, name: str = "one", table: SqliteTable | None = None,
         in_thread: Callable[[Callable[[], Any]], Awaitable[Any]] | None = None,
     ) -> Relay:  # fmt: skip
-        async def queues(_: str) -> Sequence[MessageQueue]:
-            return QUEUES
-
         async def at_once(job: Callable[[], Any]) -> Any:
             return job()
 
         loop = asyncio.get_running_loop()
         return Relay(
-            table or self.table, self.settings, name, send=self._send, queues=queues,
+            table or self.table, self.settings, name, send=self._send,
             in_thread=in_thread or at_once, monotonic=loop.time,
         )  # fmt: skip
 
-    async def _send(self, message: Message, queue: MessageQueue | None) -> None:
+    async def _send(self, message: Message) -> None:
         self.under_way += 1
         self.most = max(self.most, self.under_way)
         try:
@@ -80,7 +74,7 @@ class Desk:
             body = message.body.decode()
             if body in self.wrong:
                 raise self.wrong[body]
-            self.sent.append((body, queue))
+            self.sent.append((body, message.order_key))
             self.ids.append(message.message_id)
         finally:
             self.under_way -= 1

@@ -9,7 +9,8 @@ from threading import Event
 
 from framework.admin.cluster import Admin
 from framework.admin.moments import Moment
-from framework.errors import ConfigurationError, nearest
+from framework.errors import nearest
+from framework.mistakes import NotInCluster
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.reading.pulls import Filter, Pulls
@@ -38,15 +39,23 @@ class Span:
     end: int
 
 
-def spans(admin: Admin, topic: str, begin: Moment) -> list[Span]:
-    """From the moment to the end, queue by queue, as the ends are now. ConfigurationError for an unknown topic."""
+LISTED = "; `framework-app topics` lists those that there are"
+
+
+def readable(admin: Admin, topic: str) -> Sequence[MessageQueue]:
+    """The topic's queues. ConfigurationError for an unknown topic, with the nearest name."""
     route = admin.route(topic)
     if route is None or not route.readable:
         name = admin.unwrapped(topic)
         known = [admin.unwrapped(each) for each in admin.topics()]
-        raise ConfigurationError(f"no broker has a topic {name!r} that can be read{nearest(name, known)}")
+        raise NotInCluster(f"no broker has a topic {name!r} that can be read{nearest(name, known) or LISTED}")
+    return route.readable
+
+
+def spans(admin: Admin, topic: str, begin: Moment) -> list[Span]:
+    """From the moment to the end, queue by queue, as the ends are now. ConfigurationError for an unknown topic."""
     found = []
-    for queue in route.readable:
+    for queue in readable(admin, topic):
         end = admin.ask_master(queue, exchanges.max_offset(queue))
         found.append(Span(queue, _offset(admin, queue, begin, end), end))
     return found
@@ -91,16 +100,19 @@ def _ends(admin: Admin, at: Mapping[MessageQueue, int]) -> dict[MessageQueue, in
 
 def _run(admin: Admin, wanted: Filter, span: Span, scan: Scan) -> Iterator[Message]:
     pulls = Pulls(admin.reach, admin.settings, span.queue, wanted)
-    offset = span.begin
+    offset = looked_at = span.begin
     try:
         while offset < span.end:
             pulled = pulls.pull(offset, span.end, ahead=True)
             for message in stored.decode(pulled.data, span.queue, offset_delta=pulled.offset_delta):
                 # A tag's hash is all that a broker looks at.
                 if message.queue_offset < span.end and (not wanted.tag_set or message.tags in wanted.tag_set):
+                    scan.scanned += message.queue_offset + 1 - looked_at  # whoever asks may stop at any message
+                    looked_at = message.queue_offset + 1
                     yield message
             following = min(pulled.next_offset, span.end)
-            scan.scanned += following - offset
+            scan.scanned += following - looked_at
+            looked_at = following
             if pulled.gone is not None:
                 scan.gone.append(f"{span.queue}: offsets {pulled.gone[0]} to {pulled.gone[1] - 1}")
             offset = following

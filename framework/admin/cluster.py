@@ -15,12 +15,14 @@ from framework.client.options import ClusterOptions
 from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError, Refused
 from framework.model.namespaces import unwrap, wrap
 from framework.model.queue import MessageQueue
+from framework.net.address import parse_address
 from framework.net.route import Route
 from framework.reading.reach import Reach
 from framework.reading.settings import ReaderSettings
 from framework.wire import exchanges
 from framework.wire.bodies.config import KeyValues
 from framework.wire.bodies.route import MASTER, ClusterInfo
+from framework.wire.command import RemotingCommand
 from framework.wire.exchanges import Exchange, body_of
 from framework.wire.requests.admin import BrokerRuntimeRequest
 from framework.wire.requests.route import ClusterInfoRequest
@@ -60,6 +62,19 @@ class Answers(Generic[T]):
         return {name: str(error) for name, error in self.failed.items() if not isinstance(error, Refused)}
 
 
+def _places(answer: RemotingCommand) -> list[BrokerPlace]:
+    info = ClusterInfo.decode(answer.body)
+    clusters = {name: cluster for cluster, names in info.clusters.items() for name in names}
+    return [
+        BrokerPlace(name, clusters.get(name, data.cluster or ""), dict(data.broker_addrs))
+        for name, data in sorted(info.brokers.items())
+    ]
+
+
+BROKERS: Exchange[list[BrokerPlace]] = Exchange(ClusterInfoRequest(), _places)
+"""All brokers that a name server knows, sorted by name."""
+
+
 class Admin:
     """`with Admin(options) as admin: admin.brokers()`. It connects when first asked; one thread at a time.
 
@@ -90,12 +105,18 @@ class Admin:
 
     def brokers(self) -> list[BrokerPlace]:
         """All brokers that the name server knows, sorted by name."""
-        info = self.reach.ask_name_server(Exchange(ClusterInfoRequest(), body_of(ClusterInfo)))
-        clusters = {name: cluster for cluster, names in info.clusters.items() for name in names}
-        return [
-            BrokerPlace(name, clusters.get(name, data.cluster or ""), dict(data.broker_addrs))
-            for name, data in sorted(info.brokers.items())
-        ]
+        return self.reach.ask_name_server(BROKERS)
+
+    def ask_name_servers(self, exchange: Exchange[T]) -> Answers[T]:
+        """Each name server by itself, by its address as the settings have it: they do not tell each other anything."""
+        answers: Answers[T] = Answers()
+        for server in self.settings.name_servers:
+            try:
+                address = str(parse_address(server))
+                answers.found[server] = exchange.result(self.reach.request(address, exchange.request()), server)
+            except (BrokerUnreachable, ProtocolError, Refused) as error:
+                answers.failed[server] = error
+        return answers
 
     def topics(self) -> list[str]:
         """Every topic that the name server knows, as the cluster calls it."""

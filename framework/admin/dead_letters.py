@@ -15,7 +15,7 @@ from framework.admin import browse
 from framework.admin.browse import Scan, Span
 from framework.admin.cluster import Admin
 from framework.admin.groups import check_known
-from framework.errors import ConfigurationError
+from framework.mistakes import ClusterCannot
 from framework.model.last_words import ATTEMPTS, ERROR, ORIGIN, REASON, TIME, origin_of
 from framework.model.message import RETRY_TOPIC, Message
 from framework.model.queue import MessageQueue
@@ -128,7 +128,7 @@ def queues(admin: Admin, group: str) -> list[LetterQueue]:
         check_known(admin, group)
         return []
     if not route.readable:
-        raise ConfigurationError(
+        raise ClusterCannot(
             f"{topic} may not be read: brokers before 5.0 make it for writing only; "
             f"`mqadmin updateTopicPerm -t {topic} -p 6` lets it be read"
         )
@@ -159,15 +159,19 @@ class LetterChoice:
     key: str | None = None
     reason: Callable[[str], bool] | None = None
     """Of `error: reason`, as far as there is one."""
+    place: str | None = None
+    """Where one letter lies: it and no other."""
 
     @property
     def is_everything(self) -> bool:
-        return self.since_ms is None and self.key is None and self.reason is None
+        return self.since_ms is None and self.key is None and self.reason is None and self.place is None
 
     def has(self, letter: Letter) -> bool:
         if self.since_ms is not None and letter.dead_ms < self.since_ms:
             return False
         if self.key is not None and self.key not in letter.message.keys:
+            return False
+        if self.place is not None and self.place != letter.place:
             return False
         return self.reason is None or self.reason(": ".join(each for each in letter.cause if each))
 

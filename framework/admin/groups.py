@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from framework.admin.cluster import GROUP, Admin, BrokerPlace
 from framework.errors import (
     BrokerUnreachable,
-    ConfigurationError,
     FrameworkError,
     ProtocolError,
     Refused,
     nearest,
 )
+from framework.mistakes import NotInCluster
 from framework.model.queue import MessageQueue
 from framework.wire.bodies.config import GroupConfigTable
 from framework.wire.bodies.connections import ClientConnection, ConsumerConnections
 from framework.wire.bodies.heartbeat import SubscriptionData
-from framework.wire.bodies.running import RunningInfo
+from framework.wire.bodies.running import PAUSED, RunningInfo
 from framework.wire.exchanges import Exchange, body_of
 from framework.wire.requests.admin import AllGroupConfigsRequest, ConsumerConnectionsRequest
 from framework.wire.requests.inbound import RunningInfoRequest
@@ -61,11 +61,19 @@ class GroupView:
     model: str | None = None
     unknown: dict[str, str] = field(default_factory=dict)
     """Brokers and members that did not answer, and why."""
+    listed: Mapping[str, ConsumerConnections] = field(default_factory=dict)
+    """Broker -> its own list, in which a client id may stand more than once."""
 
     @property
     def owners(self) -> dict[MessageQueue, str]:
         """Queue -> the client id of the member that has it."""
         return {queue: each.client_id for each in self.members for queue in each.queues or ()}
+
+    @property
+    def pauses(self) -> dict[str, str]:
+        """Client id -> by whom it was paused, until when and why, as a member of ours says it."""
+        found = {each.client_id: each.info.properties.get(PAUSED) for each in self.members if each.info is not None}
+        return {member: pause for member, pause in found.items() if pause}
 
 
 def all_groups(admin: Admin) -> tuple[list[str], dict[str, str]]:
@@ -83,7 +91,7 @@ def check_known(admin: Admin, group: str) -> None:
         known = [admin.unwrapped(name) for name in names]
         name = admin.unwrapped(group)
         there = f"; there are: {', '.join(known[:10])}" if known else "; there are none"
-        raise ConfigurationError(f"no broker knows a group {name!r}{nearest(name, known) or there}")
+        raise NotInCluster(f"no broker knows a group {name!r}{nearest(name, known) or there}")
 
 
 def is_system(group: str) -> bool:
@@ -91,21 +99,27 @@ def is_system(group: str) -> bool:
     return group in SYSTEM_GROUPS or group.startswith(_SYSTEM_PREFIXES)
 
 
-def view(admin: Admin, group: str, *, with_info: bool = True) -> GroupView:
-    """Who is in the group. With `with_info` each member is asked for its queues, through a broker that lists it."""
+def view(admin: Admin, group: str, *, with_info: bool = True, silent: dict[str, str] | None = None) -> GroupView:
+    """Who is in the group. With `with_info` each member is asked for its queues, through a broker that lists it.
+
+    `silent`: client ids that have not answered, and why; they are not asked again, and further ones are added.
+    """
+    silent = {} if silent is None else silent
     places = {place.name: place for place in admin.brokers()}
     answers = admin.ask_each(lambda _: connections_of(group))
     seen: dict[str, tuple[ClientConnection, str]] = {}
-    found = GroupView(unknown=answers.unreachable)
+    found = GroupView(unknown=answers.unreachable, listed=answers.found)
     for broker, listed in answers.found.items():
         found.subscriptions = {**found.subscriptions, **listed.subscriptions}
         found.model = listed.message_model or found.model
         for each in listed.connections:
             seen.setdefault(each.client_id, (each, broker))
     for client_id, (each, broker) in sorted(seen.items()):
-        info, silence = _info(admin, places[broker], group, client_id) if with_info else (None, "")
+        info, silence = None, silent.get(client_id, "")
+        if with_info and not silence:
+            info, silence = _info(admin, places[broker], group, client_id)
         if silence:
-            found.unknown[client_id] = silence
+            found.unknown[client_id] = silent[client_id] = silence
         found.members.append(
             GroupMember(client_id, each.client_addr, each.language, each.version, broker, info, silence)
         )

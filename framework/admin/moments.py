@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
+from framework.errors import shorten
 from framework.model.durations import to_ms
 
 
@@ -27,6 +28,8 @@ class Moment:
 
 FORMS = "earliest, latest, -20 (the last 20), -2h (two hours ago), 2026-11-22T10:00:00Z, or an offset"
 
+DIGITS_MAX = 18
+
 
 def moment(text: str, now_ms: int) -> Moment:
     """Read it; ValueError says which forms there are. A time without a zone is UTC."""
@@ -34,6 +37,8 @@ def moment(text: str, now_ms: int) -> Moment:
     if word in ("earliest", "latest"):
         return Moment("earliest" if word == "earliest" else "latest", 0, word)
     bare = word.removeprefix("@")
+    if len(bare) > DIGITS_MAX and bare.lstrip("-").isdecimal():
+        raise ValueError(f"{shorten(text)} is too large a number; brokers know offsets below 2**63")
     if bare.isdecimal() and bare == word:
         return Moment("offset", int(bare), word)
     if bare.startswith("-"):

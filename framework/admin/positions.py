@@ -53,9 +53,10 @@ class Positions:
 
     @property
     def lag(self) -> int | None:
-        """All of it; None where a queue's is not known."""
+        """All of it; None where a queue's is not known. A member that does not answer hides owners only."""
         lags = [row.lag for row in self.rows]
-        return None if self.unknown or None in lags else sum(lag for lag in lags if lag is not None)
+        is_known = self.unknown.keys() <= {each.client_id for each in self.members.members} and None not in lags
+        return None if not is_known else sum(lag for lag in lags if lag is not None)
 
     @property
     def is_nobody(self) -> bool:
@@ -67,11 +68,13 @@ class Positions:
         return max((row.lag_s for row in self.rows if row.lag_s is not None), default=None)
 
 
-def positions(admin: Admin, group: str, topic: str = "", *, with_members: bool = True) -> Positions:
-    """Where the group is, in all its topics or in one. Names are the cluster's."""
+def positions(
+    admin: Admin, group: str, topic: str = "", *, with_members: bool = True, silent: dict[str, str] | None = None
+) -> Positions:
+    """Where the group is, in all its topics or in one. Names are the cluster's. `silent` as in `view`."""
     found = Positions(group)
     answers = admin.ask_each(lambda _: _stats(group, topic))
-    found.members = view(admin, group, with_info=with_members)
+    found.members = view(admin, group, with_info=with_members, silent=silent)
     found.unknown = {**answers.unreachable, **found.members.unknown}
     told = {queue: each for stats in answers.found.values() for queue, each in stats.offsets.items()}
     ends: dict[MessageQueue, int | None] = {queue: each.broker_offset for queue, each in told.items()}

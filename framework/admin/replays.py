@@ -23,19 +23,18 @@ from framework.admin.dead_letters import Letter, LetterChoice, LetterQueue, lett
 from framework.admin.groups import reason_of, view
 from framework.client.copies import STORED
 from framework.client.outgoing import COMPRESS_ABOVE, DEFAULT_QUEUES, RESERVED
-from framework.errors import BrokerUnreachable, ConfigurationError, ConnectionLost, FrameworkError, Refused
+from framework.errors import BrokerUnreachable, ConnectionLost, FrameworkError, Refused
+from framework.mistakes import ClusterCannot
 from framework.model.last_words import REPLAY_OF, without_words
 from framework.model.message import DELAY_LEVEL, ORIGIN_MESSAGE_ID, RETRY_TOPIC, UNIQUE_KEY, WAIT_STORE
 from framework.model.queue import MessageQueue
 from framework.model.reserved import AUTO_CREATE_TOPIC, retry_topic
 from framework.reading.pulls import EVERYTHING, Pulls
-from framework.wire import exchanges, properties, stored
+from framework.wire import exchanges, properties
 from framework.wire.bodies.running import IS_ORDERLY
 from framework.wire.codes import ResponseCode
-from framework.wire.command import RemotingCommand
 from framework.wire.compression import Compression, compress
-from framework.wire.exchanges import OFFSET_MAX, Exchange, nothing
-from framework.wire.requests.query import QueryMessageRequest
+from framework.wire.exchanges import Exchange, nothing
 from framework.wire.requests.send import SendRequestV2
 
 PRODUCER = "framework_dlq_replay"
@@ -43,7 +42,6 @@ STORE_EACH = 20
 """Letters that are done between two stored offsets."""
 INDEX_SECONDS = 0.5
 """So long a broker may take to find what it has just stored."""
-FOUND_MAX = 64
 ATTEMPTS = 4
 # Said by brokers that have stored nothing, and that may do so a moment later.
 _BUSY = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
@@ -100,7 +98,7 @@ def _target(planned: ReplayPlan, letter: Letter) -> str | None:
 def _check_not_orderly(admin: Admin, group: str) -> None:
     for member in view(admin, group).members:
         if member.info is not None and member.info.properties.get(IS_ORDERLY) == "true":
-            raise ConfigurationError(
+            raise ClusterCannot(
                 f"group {admin.unwrapped(group)} works in order: while it does, brokers make a dead letter of each "
                 "message that is sent to its retry topic; replay to the topic instead"
             )
@@ -220,8 +218,11 @@ class _Sender:
         """Whether a broker finds a copy, in the topic or in the group's retry topic."""
         for topic in (origin, retry_topic(self._planned.group)):
             by_broker = {queue.broker: queue for queue in self._queues(topic)}
-            if any(self._admin.ask_master(queue, _copies(letter, topic)) for queue in by_broker.values()):
-                return True
+            asking = exchanges.by_key(topic, letter.message.message_id, is_unique=True)
+            for queue in by_broker.values():
+                found = self._admin.ask_master(queue, asking)
+                if any(each.properties.get(REPLAY_OF) == letter.place for each in found):
+                    return True
         return False
 
     def _queues(self, topic: str) -> Sequence[MessageQueue]:
@@ -235,7 +236,7 @@ class _Sender:
     def _send(self, letter: Letter, origin: str, topic: str) -> None:
         wanted = self._queues(topic)
         if not wanted:
-            raise ConfigurationError(f"no broker takes messages for {self._admin.unwrapped(topic)}")
+            raise ClusterCannot(f"no broker takes messages for {self._admin.unwrapped(topic)}")
         home = (letter.origin_broker, letter.origin_queue)
         # Its own queue where that is known: messages of one key stay in one queue.
         own = [each for each in wanted if not self._planned.to_retry and (each.broker, each.number) == home]
@@ -299,22 +300,3 @@ class _Sender:
             broker_name=queue.broker,
         )
         return Exchange(header, nothing, body, STORED)
-
-
-def _copies(letter: Letter, topic: str) -> Exchange[bool]:
-    """Whether one broker finds a copy of the letter in a topic."""
-
-    def read(answer: RemotingCommand) -> bool:
-        if answer.code == ResponseCode.QUERY_NOT_FOUND:
-            return False
-        return any(each.properties.get(REPLAY_OF) == letter.place for each in stored.decode_records(answer.body))
-
-    header = QueryMessageRequest(
-        topic=topic,
-        key=letter.message.message_id,
-        max_num=FOUND_MAX,
-        begin_timestamp=0,
-        end_timestamp=OFFSET_MAX,
-        by_unique_key=True,
-    )
-    return Exchange(header, read, ok=(ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND))

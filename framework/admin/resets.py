@@ -14,7 +14,8 @@ from framework.admin.browse import spans
 from framework.admin.cluster import Admin
 from framework.admin.moments import Moment
 from framework.admin.positions import positions
-from framework.errors import BrokerUnreachable, ConfigurationError, ProtocolError, Refused
+from framework.errors import BrokerUnreachable, ProtocolError, Refused
+from framework.mistakes import ClusterCannot
 from framework.model.queue import MessageQueue
 from framework.model.reserved import RETRY_PREFIX
 from framework.wire import exchanges
@@ -47,6 +48,7 @@ class QueueReset:
 
 def plan(admin: Admin, group: str, topic: str, to: Moment) -> list[QueueReset]:
     """For each queue of the group's topics, or of one. Names are the cluster's. Changes nothing."""
+    groups.check_known(admin, group)  # brokers refuse it otherwise, a queue each
     found = positions(admin, group, topic, with_members=False)
     if found.unknown:
         told = "; ".join(f"{who}: {why}" for who, why in sorted(found.unknown.items()))
@@ -54,8 +56,7 @@ def plan(admin: Admin, group: str, topic: str, to: Moment) -> list[QueueReset]:
     offsets = {row.queue: row.offset for row in found.rows if not row.queue.topic.startswith(RETRY_PREFIX)}
     topics = [topic] if topic else sorted({queue.topic for queue in offsets})
     if not topics:
-        groups.check_known(admin, group)
-        raise ConfigurationError(f"group {admin.unwrapped(group)} has no offset of any topic; name the topic")
+        raise ClusterCannot(f"group {admin.unwrapped(group)} has no offset of any topic; name the topic")
     places = [span for name in topics for span in spans(admin, name, to)]
     return [QueueReset(span.queue, offsets.get(span.queue), span.begin) for span in places]
 
@@ -67,7 +68,7 @@ def apply(admin: Admin, group: str, resets: Sequence[QueueReset]) -> list[tuple[
     others = [each for each in resets if each not in movable]
     if others and (members := groups.view(admin, group, with_info=False).members):
         names = ", ".join(sorted({each.queue.broker for each in others}))
-        raise ConfigurationError(
+        raise ClusterCannot(
             f"{names}: such a broker asks members to move, and {len(members)} are online; stop them, then reset "
             f"(brokers from 5.2 on, with {BY_BROKER}=true, need no stop)"
         )

@@ -14,6 +14,7 @@ from framework.model.reserved import (
     RETRY_PREFIX,
     SCHEDULE_TOPIC,
     SYSTEM_TOPICS,
+    reply_topic,
 )
 from framework.wire import exchanges
 
@@ -39,9 +40,14 @@ def topics(admin: Admin, *, with_system: bool = False) -> list[TopicView]:
     if not with_system:
         brokers = admin.brokers()
         named = admin.reach.ask_name_server(exchanges.system_topics())
-        reserved = (
-            {*named, *SYSTEM_TOPICS} | {broker.name for broker in brokers} | {broker.cluster for broker in brokers}
-        )
+        clusters = {broker.cluster for broker in brokers}
+        reserved = {
+            *named,
+            *SYSTEM_TOPICS,
+            *clusters,
+            *map(reply_topic, clusters),
+            *(broker.name for broker in brokers),
+        }
         known = [name for name in known if name not in reserved and not name.startswith(_OWN)]
     return [_view(admin, name) for name in known]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import structlog
 
 from framework.broker.schedule_clock import ScheduleClock
-from framework.broker.store import delayed
+from framework.broker.store import delayed, halves, popped
 from framework.broker.store.store import Store
 from framework.broker.store.writer import Stored, Transaction
 from framework.broker.timers import Timer, Timers
@@ -143,7 +143,8 @@ class Delays:
     def _saved_skew_ms(self) -> int:
         """What was taken out of the clock by which the waiting messages were planned; nothing where none waits."""
         values = self._store.values
-        if delayed.next_due_ms(self._store.database.writing) is None:
+        connection = self._store.database.writing
+        if all(kind.next_due_ms(connection) is None for kind in (delayed, halves, popped)):
             values.drop(_SCOPE, _SKEW)
         return int(values.get(_SCOPE, _SKEW) or 0)
 

@@ -86,7 +86,7 @@ class Dispatch:
             case RemotingCommand() as answer:
                 request.answer(answer)
             case Hold() as hold:
-                request.node.holds.park(request, hold)
+                (request.node.pops.holds if hold.is_pop else request.node.holds).park(request, hold)
             case Relay() as question:
                 relay(request, question)
             case InSteps() as word:

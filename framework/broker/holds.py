@@ -93,6 +93,18 @@ class Holds:
         for held in [held for held in holds if arrival.is_wanted(held.wish)]:
             self._end(held)
 
+    def wake_one(self, topic: str, number: int, arrival: Arrival | None = None) -> bool:
+        """Wake the first who waits there for one of these messages, or for any; whether somebody did."""
+        for held in self._by_queue.get((topic, number), ()):
+            if arrival is None or arrival.is_wanted(held.wish):
+                self._end(held)
+                return True
+        return False
+
+    def count(self, topic: str, number: int) -> int:
+        """How many wait there."""
+        return len(self._by_queue.get((topic, number), ()))
+
     def look_again(self, group: str, topic: str) -> None:
         """Wake a group's pulls of a topic: where it goes on was changed."""
         for (name, _), holds in list(self._by_queue.items()):

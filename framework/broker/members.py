@@ -91,6 +91,7 @@ class Members:
         self._admission = admission or Admission(timers, 0, 0)
         self._groups: dict[str, MemberGroup] = {}
         self._producers: dict[str, dict[Client, Member]] = {}
+        self._producer_ids: dict[str, Member] = {}
         self._bytes_max = bytes_max
         self.bytes = 0
         """About what is kept of heartbeats."""
@@ -118,6 +119,10 @@ class Members:
 
     def producer_groups(self) -> list[str]:
         return list(self._producers)
+
+    def producer(self, client_id: str) -> Member | None:
+        """The last connection by which a client said that it produces."""
+        return self._producer_ids.get(client_id)
 
     def silence_ms(self, member: Member) -> int:
         """How long ago the member's last heartbeat was."""
@@ -168,6 +173,7 @@ class Members:
         known = self._producers.get(group, {}).get(client)
         self._grow(member.weight - (known.weight if known is not None else 0))
         self._producers.setdefault(group, {})[client] = member
+        self._producer_ids[client_id] = member
         self._start_scan()
 
     def left(self, client: Client, group: str) -> None:
@@ -192,6 +198,9 @@ class Members:
         member = None if found is None else found.pop(client, None)
         if found is not None and member is not None:
             self.bytes -= member.weight
+            last = self._producer_ids.get(member.client_id)
+            if last is not None and last.client is client:
+                del self._producer_ids[member.client_id]
             if not found:
                 del self._producers[group]
 
@@ -211,6 +220,7 @@ class Members:
                 group.admits.cancel()
         self._groups.clear()
         self._producers.clear()
+        self._producer_ids.clear()
         self.bytes = 0
         self._admission.clear()
         if self._scan is not None:

@@ -14,6 +14,7 @@ from framework.broker.holds import Holds
 from framework.broker.locks import QueueLocks
 from framework.broker.members import Members
 from framework.broker.notices import Notices
+from framework.broker.pops import Pops
 from framework.broker.rates import Throughput
 from framework.broker.request import Client, Request
 from framework.broker.retention import Retention
@@ -28,6 +29,7 @@ from framework.broker.store.writer import Row
 from framework.broker.switches import Switches
 from framework.broker.timers import Timer, Timers
 from framework.broker.topic_rules import TopicRules
+from framework.broker.transactions import Transactions
 from framework.broker.users import Users
 from framework.ports import World
 from framework.wire.ids import UniqueKeys
@@ -54,13 +56,13 @@ class Node:
         settings: BrokerSettings,
         neighbours: Callable[[], list[Node]],
         wake: Callable[[Request], None],
+        trouble: Callable[[str], None],
         users: Users | None = None,
     ) -> None:
         self.name = name
         self.address = ""
         """host:port as clients reach it; known once the port is open."""
-        self.world = world
-        self.timers = timers
+        self.world, self.timers = world, timers
         self.store = store
         self.delays = delays
         self.retention = retention
@@ -101,6 +103,9 @@ class Node:
         self._notices = Notices(timers, self.members.find, self._is_notified)
         self.members.arrived, self.members.departed = self._notices.arrived, self._notices.departed
         self.holds = Holds(timers, wake, settings.waiting_pulls_max, settings.waiting_bytes_max)
+        # Pops wait apart from pulls, under the same limits.
+        self.pops = Pops(self, Holds(timers, wake, settings.waiting_pulls_max, settings.waiting_bytes_max), trouble)
+        self.transactions = Transactions(name, store, delays, self.members, self.switches, timers, settings, trouble)
         identity = world.identity
         self.unique_keys = UniqueKeys(identity.host, identity.process, int.from_bytes(world.chance.token(4)))
         """For messages that came without one."""
@@ -138,10 +143,12 @@ class Node:
         rate.add(count, size, count, now_s)
         self.puts.add(count, size, count, now_s)
         self.holds.arrived(queue, rows)
+        self.pops.arrived(queue, rows)
 
     def gone(self, client: Client) -> None:
         """A connection ended."""
         self.holds.forget(client)
+        self.pops.holds.forget(client)
         self.members.gone(client)
 
     def save_soon(self) -> None:
@@ -165,6 +172,8 @@ class Node:
         """No more timers. Held pulls have been answered by now."""
         self.holds.clear()
         self.members.clear()
+        self.transactions.stop()
+        self.pops.stop()
         self._notices.clear()
         for timer in (self._saving, self._lock_watch):
             if timer is not None:

@@ -6,7 +6,9 @@ import ipaddress
 from functools import lru_cache
 
 from framework.broker.request import Refusal
+from framework.broker.store.keys import key_hash
 from framework.errors import ConfigurationError
+from framework.model.message import KEYS, UNIQUE_KEY
 from framework.net.address import parse_address
 from framework.wire.codes import ResponseCode
 from framework.wire.ids import pack_host
@@ -27,6 +29,15 @@ def decode(data: bytes) -> Record:
     """One record."""
     (record,) = decode_records(data)
     return record
+
+
+def key_hashes(message: Record) -> list[int]:
+    """What the message is found by: its unique key, and each of its keys."""
+    topic, properties = message.topic, message.properties
+    hashes = [key_hash(topic, properties[UNIQUE_KEY])] if UNIQUE_KEY in properties else []
+    if KEYS in properties:
+        hashes += [key_hash(topic, key) for key in properties[KEYS].split()]
+    return hashes
 
 
 @lru_cache(maxsize=1024)

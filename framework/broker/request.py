@@ -102,6 +102,8 @@ class Hold:
     """Hashes of the tags waited for; None for all."""
     condition: Expression | None = None
     """What must be TRUE of a message waited for, where that is said in SQL92."""
+    is_pop: bool = False
+    """Whether it waits among pops: one arrival wakes one of a group, and `topic` names both."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,24 +5,25 @@ A message is checked and put together when its request arrives; its offset, plac
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from framework.broker.delay_wishes import OUT, DelayWish, Level, wish_of
+from framework.broker.delay_wishes import OUT, DelayWish, Instant, Level, wish_of
 from framework.broker.delays import TIMER_TOPIC
 from framework.broker.filters import NO_TAG, tag_hash
 from framework.broker.node import Node
-from framework.broker.records import decode, encode, host_of
+from framework.broker.records import decode, encode, host_of, key_hashes
 from framework.broker.request import AfterCommit, Refusal, Request, ok, refuse
 from framework.broker.settings import REGION
-from framework.broker.store.keys import key_hash
 from framework.broker.store.topics import StoredGroup, Topic
 from framework.broker.store.writer import Stored, Transaction
 from framework.broker.topic_rules import NOT_SENDABLE, check_topic_name, is_special
+from framework.broker.transactions import PREPARED, PRODUCER_GROUP, REAL_QUEUE, REAL_TOPIC, Prepared
 from framework.errors import FrameworkError
-from framework.model.message import DELAY_LEVEL, KEYS, TAGS, UNIQUE_KEY
+from framework.model.message import DELAY_LEVEL, TAGS, UNIQUE_KEY
 from framework.model.reserved import DEAD_LETTER_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
 from framework.wire import properties as texts
 from framework.wire.codes import ResponseCode
@@ -31,7 +32,6 @@ from framework.wire.ids import offset_message_id
 from framework.wire.requests.send import SendRequest, SendRequestV2
 from framework.wire.stored import Record
 
-REAL_TOPIC, REAL_QUEUE = "REAL_TOPIC", "REAL_QID"
 ENQUEUED, DEQUEUED = "TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS"
 POP_RECEIPT = "POP_CK"
 # Java's client reads both of every answer to a send, of failed ones too.
@@ -39,7 +39,6 @@ ANSWER_EXTRAS = {"MSG_REGION": REGION, "TRACE_ON": "true"}
 _MADE_HERE = {*ANSWER_EXTRAS, "CLUSTER", POP_RECEIPT}
 # From this version on the client's own maximum of retries counts (V3_4_9).
 _OWN_MAXIMUM_VERSION = 121
-_HALF = "TRAN_MSG"
 _TRANSACTION_BITS, _PREPARED = 0xC, 0x4
 
 
@@ -155,11 +154,14 @@ def check_properties(node: Node, properties: str) -> None:
         )
 
 
-def draft(request: Request, sent: Sent, number: int, body: bytes, properties: dict[str, str], flag: int) -> Record:
-    """The message as it will be stored, or a Refusal of half a one."""
+def draft(
+    request: Request, sent: Sent, number: int, body: bytes, properties: dict[str, str], flag: int, *,
+    may_be_half: bool = False,
+) -> Record:  # fmt: skip
+    """The message as it will be stored, or a Refusal of a half one where it `may_be_half` not be."""
     node = request.node
-    if _HALF in properties or sent.sys_flag & _TRANSACTION_BITS:
-        _check_whole(node, sent, properties)
+    if PREPARED in properties or sent.sys_flag & _TRANSACTION_BITS:
+        _check_whole(node, sent, properties, may_be_half=may_be_half)
     properties.pop(POP_RECEIPT, None)
     if UNIQUE_KEY not in properties:
         properties[UNIQUE_KEY] = node.unique_keys.next(node.world.clock.now_ms())
@@ -177,17 +179,25 @@ def draft(request: Request, sent: Sent, number: int, body: bytes, properties: di
     )
 
 
-def _check_whole(node: Node, sent: Sent, properties: Mapping[str, str]) -> None:
-    """Refuse (16) a half message: with nothing here to commit it, consumers would get it before its transaction ends.
-
-    A retry that a consumer sends as a message may still say that it was one.
-    """
+def _check_whole(node: Node, sent: Sent, properties: Mapping[str, str], *, may_be_half: bool) -> None:
+    """Refuse (16) half messages where they are not taken, and (13) one that no producer could end."""
+    if not is_half(sent, properties) and sent.sys_flag & _TRANSACTION_BITS != _PREPARED:
+        return
     if sent.reconsumed > 0 and is_special(sent.topic):
         return
-    if properties.get(_HALF, "").lower() == "true" or sent.sys_flag & _TRANSACTION_BITS == _PREPARED:
+    if not (may_be_half and is_half(sent, properties) and node.switches.takes_transactions):
         raise Refusal(
             ResponseCode.NO_PERMISSION, f"the broker[{node.address}] sending transaction message is forbidden"
         )
+    if not properties.get(PRODUCER_GROUP):
+        raise Refusal(
+            ResponseCode.MESSAGE_ILLEGAL, f"the message is illegal: a half message needs property {PRODUCER_GROUP}"
+        )
+
+
+def is_half(sent: Sent, properties: Mapping[str, str]) -> bool:
+    """Whether the message waits for the end of a transaction. A retry may still say that its message was one."""
+    return properties.get(PREPARED, "").lower() == "true" and not (sent.reconsumed > 0 and is_special(sent.topic))
 
 
 def write(
@@ -233,15 +243,6 @@ def _waiting(node: Node, message: Record, wish: DelayWish) -> Record:
     return replace(message, topic=TIMER_TOPIC, queue_id=0, properties={**message.properties, **times, **real})
 
 
-def key_hashes(message: Record) -> list[int]:
-    """What the message is found by: its unique key, and each of its keys."""
-    topic, properties = message.topic, message.properties
-    hashes = [key_hash(topic, properties[UNIQUE_KEY])] if UNIQUE_KEY in properties else []
-    if KEYS in properties:
-        hashes += [key_hash(topic, key) for key in properties[KEYS].split()]
-    return hashes
-
-
 def written(node: Node, planned: Planned) -> None:
     """To be called when a written message is committed."""
     if planned.due_ms is not None:
@@ -276,7 +277,7 @@ def retries_max_of(request: Request, group: StoredGroup, own: int | None) -> int
     return group.retries_max if own is None or request.command.version < _OWN_MAXIMUM_VERSION else own
 
 
-def send(request: Request, sent: Sent) -> AfterCommit[Planned] | RemotingCommand:
+def send(request: Request, sent: Sent) -> AfterCommit[Planned] | AfterCommit[Prepared] | RemotingCommand:
     """One message: 10 and 310."""
     node = request.node
     try:
@@ -293,15 +294,33 @@ def send(request: Request, sent: Sent) -> AfterCommit[Planned] | RemotingCommand
             text = None if text is None else text + _extras(node.settings.cluster)
         properties.update(ANSWER_EXTRAS)
         properties["CLUSTER"] = node.settings.cluster
-        message = draft(request, sent, number, request.command.body, properties, sent.flag)
-        change = write(node, message, wish_of(node, message.properties), text)
+        message = draft(request, sent, number, request.command.body, properties, sent.flag, may_be_half=True)
+        if PREPARED in properties and is_half(sent, properties):
+            return _send_half(node, message, number)
+        wish = wish_of(node, message.properties)
+        change = write(node, message, wish, text)
     except Refusal as refusal:
         return refuse(refusal.code, refusal.remark, ANSWER_EXTRAS)
     key = message.properties[UNIQUE_KEY]
 
     def answer(planned: Planned) -> RemotingCommand:
         written(node, planned)
-        return send_answer(node, [planned.stored], number, key)
+        said = send_answer(node, [planned.stored], number, key)
+        if isinstance(wish, Instant) and planned.due_ms is not None and not sent.topic.startswith(RETRY_PREFIX):
+            place = planned.stored.place
+            said.fields["recallHandle"] = recall_handle(sent.topic, node.name, wish.wall_ms, key, planned.due_ms, place)
+        return said
+
+    return AfterCommit(change, answer, store_failed)
+
+
+def _send_half(node: Node, message: Record, number: int) -> AfterCommit[Prepared]:
+    change = node.transactions.prepare(message)
+    key = message.properties[UNIQUE_KEY]
+
+    def answer(prepared: Prepared) -> RemotingCommand:
+        node.transactions.prepared(prepared.due_ms)
+        return send_answer(node, [prepared.stored], number, key)
 
     return AfterCommit(change, answer, store_failed)
 
@@ -318,6 +337,11 @@ def send_answer(node: Node, stored: list[Stored], number: int, key: str | None) 
     if key:
         fields["transactionId"] = key
     return ok(fields)
+
+
+def recall_handle(topic: str, broker: str, wall_ms: int, message_id: str, due_ms: int, place: int) -> str:
+    """RocketMQ's v1, and behind it the message's place on the schedule, which its clients read over."""
+    return base64.urlsafe_b64encode(f"v1 {topic} {broker} {wall_ms} {message_id} {due_ms} {place}".encode()).decode()
 
 
 def store_failed(error: FrameworkError) -> RemotingCommand:

@@ -29,9 +29,10 @@ from framework.broker.store.queues import Queue
 from framework.broker.store.store import Store
 from framework.broker.store.writer import Row
 from framework.broker.users import Users
-from framework.errors import ConfigurationError, shorten
+from framework.errors import shorten
+from framework.mistakes import BindOpen, UsageWrong
 from framework.model.box import BoxHandler
-from framework.model.reserved import SCHEDULE_TOPIC
+from framework.model.reserved import HALF_TOPIC, SCHEDULE_TOPIC
 from framework.net.house import House
 from framework.net.listener import VIP_DISTANCE, Listener
 from framework.net.served import Served
@@ -79,7 +80,7 @@ class Broker:
     ) -> None:
         _check_bind(host, auth)
         if not 1 <= brokers <= 16:
-            raise ConfigurationError(f"brokers: {brokers} logical brokers in one process; use 1 to 16")
+            raise UsageWrong(f"brokers: {brokers} logical brokers in one process; use 1 to 16")
         self._world = world
         self._data = data
         self._open_database = open_database
@@ -111,7 +112,7 @@ class Broker:
             store, loop, world.clock, levels_ms=settings.delays_ms, deliver=deliver_due, trouble=self._trouble
         )
         retention = self._retention = Retention(
-            store, loop, world.clock, settings, waiting=frozenset({SCHEDULE_TOPIC, TIMER_TOPIC})
+            store, loop, world.clock, settings, waiting=frozenset({SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC})
         )
         self._house = House(
             Turns(),
@@ -124,7 +125,7 @@ class Broker:
                 node = Node(
                     _name_of(i, settings.names), world=world, timers=loop, store=store, delays=delays,
                     retention=retention, settings=settings, neighbours=lambda: self._nodes, wake=self._dispatch.wake,
-                    users=self._users,
+                    trouble=self._trouble, users=self._users,
                 )  # fmt: skip
                 # Of three logical brokers on following ports, the third one's VIP port is the first one's own.
                 listener = self._listener(node, port, with_vip=port - VIP_DISTANCE not in self._ports)
@@ -137,6 +138,9 @@ class Broker:
             raise
         store.writer.on_arrival = self._arrived
         delays.start()
+        for node in self._nodes:
+            node.transactions.start()
+            node.pops.start()
         retention.start()
         store.sweep.resume()
 
@@ -170,6 +174,8 @@ class Broker:
                 clockwork.stop()
         for node in self._nodes:
             node.holds.end_all(self._dispatch.resume)
+            node.pops.is_stopped = True
+            node.pops.holds.end_all(self._dispatch.resume)
         store.writer.save_tables()
         idle = asyncio.Event()
         store.writer.when_idle(idle.set)
@@ -257,7 +263,7 @@ class Broker:
 def _check_bind(host: str, auth: Sequence[User] | None) -> None:
     """Refuse to listen for other machines without credentials."""
     if not auth and not _is_loopback(host):
-        raise ConfigurationError(
+        raise BindOpen(
             f"bind {shorten(host)}: other machines reach it, so it needs credentials: --auth FILE, or bind 127.0.0.1"
         )
 

@@ -15,13 +15,16 @@ from framework.errors import bare, shorten
 from framework.model.reserved import (
     AUTO_CREATE_TOPIC,
     DEAD_LETTER_PREFIX,
+    GIVEN_UP_TOPIC,
     GROUP_LENGTH_MAX,
+    HALF_TOPIC,
     LONG_TOPIC_LENGTH_MAX,
     RETRY_PREFIX,
     SCHEDULE_TOPIC,
     TOPIC_LENGTH_MAX,
     dead_letter_topic,
     is_legal,
+    reply_topic,
     retry_topic,
 )
 from framework.wire.codes import ResponseCode
@@ -32,9 +35,9 @@ NOT_SENDABLE = frozenset(
     {
         SCHEDULE_TOPIC,
         TIMER_TOPIC,
-        "RMQ_SYS_TRANS_HALF_TOPIC",
+        HALF_TOPIC,
         "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
+        GIVEN_UP_TOPIC,
         SELF_TEST_TOPIC,
         OFFSET_MOVED_TOPIC,
     }
@@ -89,6 +92,9 @@ class TopicRules:
             TIMER_TOPIC: (1, PERM_READ_WRITE),
             SELF_TEST_TOPIC: (1, PERM_READ_WRITE),
             OFFSET_MOVED_TOPIC: (1, PERM_READ_WRITE),
+            HALF_TOPIC: (1, PERM_READ_WRITE),
+            GIVEN_UP_TOPIC: (1, PERM_READ_WRITE),
+            reply_topic(settings.cluster): (1, PERM_READ_WRITE),
             settings.cluster: (16, PERM_READ_WRITE | PERM_INHERIT),
             broker: (1, PERM_READ_WRITE | PERM_INHERIT),
         }

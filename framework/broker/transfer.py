@@ -21,13 +21,14 @@ from typing import Any, BinaryIO, NamedTuple
 from zlib import crc32
 
 from framework.broker.filters import tag_hash
-from framework.broker.sending import key_hashes
+from framework.broker.records import key_hashes
 from framework.broker.store.database import Database
 from framework.broker.store.log import Log
 from framework.broker.store.queues import Queues
 from framework.broker.store.topics import Topic, load_topics
 from framework.broker.topic_rules import NOT_SENDABLE
-from framework.errors import ConfigurationError, RecordDamaged, StoreError, shorten
+from framework.errors import RecordDamaged, StoreError, shorten
+from framework.mistakes import ExportWrong, UsageWrong
 from framework.model.message import TAGS
 from framework.wire.stored import Record, decode_records
 
@@ -129,7 +130,7 @@ def _is_chosen(topic: str, only: frozenset[str]) -> bool:
 
 def _check_known(only: frozenset[str], names: set[str]) -> None:
     if missing := sorted(only - names):
-        raise ConfigurationError(f"--topic {shorten(missing[0])}: there is no such topic in this store")
+        raise UsageWrong(f"--topic {shorten(missing[0])}: there is no such topic in this store")
 
 
 def _brokers(database: Database) -> set[str]:
@@ -158,7 +159,7 @@ class _In:
     def take(self, size: int) -> bytes:
         data = self._stream.read(size)
         if len(data) != size:
-            raise ConfigurationError(f"{self.name}: ends in the middle of a message; export it again")
+            raise ExportWrong(f"{self.name}: ends in the middle of a message; export it again")
         self.checksum = crc32(data, self.checksum)
         return data
 
@@ -169,7 +170,7 @@ class _In:
         except (ValueError, RecursionError):
             values = None
         if not isinstance(values, dict):
-            raise ConfigurationError(f"{self.name}: no export of a broker, or damaged: {shorten(text)}")
+            raise ExportWrong(f"{self.name}: no export of a broker, or damaged: {shorten(text)}")
         if "crc32" not in values:  # the last line is not part of what it sums up
             self.checksum = crc32(text, self.checksum)
         return values
@@ -181,12 +182,12 @@ class _In:
         if size == 0:
             return None
         if not 4 < size <= _RECORD_BYTES_MAX:
-            raise ConfigurationError(f"{self.name}: message {number}: {size} bytes; the file is damaged")
+            raise ExportWrong(f"{self.name}: message {number}: {size} bytes; the file is damaged")
         data = length + self.take(size - 4)
         try:
             (record,) = decode_records(data)
         except RecordDamaged as error:
-            raise ConfigurationError(f"{self.name}: message {number}: {error.reason}") from error
+            raise ExportWrong(f"{self.name}: message {number}: {error.reason}") from error
         return data, record
 
 
@@ -195,7 +196,7 @@ def read(stream: BinaryIO, name: str) -> Iterator[ExportSection | Incoming]:
     source = _In(stream, name)
     head = source.line()
     if head.get("format") != FORMAT or head.get("version") != VERSION:
-        raise ConfigurationError(f"{name}: {shorten(head)}: this version reads {FORMAT!r}, version {VERSION}")
+        raise ExportWrong(f"{name}: {shorten(head)}: this version reads {FORMAT!r}, version {VERSION}")
     count = 0
     while "crc32" not in (values := source.line()):
         section = _section(values, name)
@@ -206,7 +207,7 @@ def read(stream: BinaryIO, name: str) -> Iterator[ExportSection | Incoming]:
             tag = tag_hash(record.properties.get(TAGS))
             yield Incoming(section.broker, section.topic.name, record.queue_id, data, tag, key_hashes(record))
     if (values.get("messages"), values["crc32"]) != (count, source.checksum):
-        raise ConfigurationError(f"{name}: damaged: not what its checksum says; export it again")
+        raise ExportWrong(f"{name}: damaged: not what its checksum says; export it again")
 
 
 def _section(values: dict[str, Any], name: str) -> ExportSection:
@@ -220,7 +221,7 @@ def _section(values: dict[str, Any], name: str) -> ExportSection:
             ),
         )  # fmt: skip
     except (KeyError, ValueError, TypeError) as error:
-        raise ConfigurationError(f"{name}: {shorten(values)}: no topic's line; the file is damaged") from error
+        raise ExportWrong(f"{name}: {shorten(values)}: no topic's line; the file is damaged") from error
 
 
 def check(path: Path) -> int:

@@ -8,7 +8,8 @@ from typing import Any, NoReturn
 
 from framework.broker.rules import ACTIONS, ANY, KINDS, Network, Rule, User, refusal
 from framework.broker.wants import wants_of
-from framework.errors import ConfigurationError, ProtocolError, bare, nearest, shorten
+from framework.errors import ProtocolError, bare, nearest, shorten
+from framework.mistakes import UsersWrong
 from framework.wire.command import RemotingCommand
 from framework.wire.signing import ACCESS_KEY, verify
 
@@ -140,4 +141,4 @@ class _Reader:
     def _refuse(self, path: tuple[str, ...], reason: str) -> NoReturn:
         while path and path not in self._places:
             path = path[:-1]
-        raise ConfigurationError(reason, place=self._places.get(path, self._file))
+        raise UsersWrong(reason, place=self._places.get(path, self._file))

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from framework.broker.rules import CLUSTER, CREATE, DELETE, GET, GROUP, PUB, SUB, TOPIC, UPDATE, Want
-from framework.model.reserved import RETRY_PREFIX
+from framework.model.reserved import RETRY_PREFIX, pop_retry_topic
 from framework.wire.bodies.group import AssignmentQuery, LockBatch
 from framework.wire.bodies.heartbeat import CheckClientConfig, Heartbeat, SubscriptionData
+from framework.wire.bodies.pop import BatchAck
 from framework.wire.codes import RequestCode as Code
 from framework.wire.command import RemotingCommand
 
@@ -25,6 +26,10 @@ _BY_FIELDS: dict[int, _Named] = {
     Code.SEND_MESSAGE: ((PUB,), _TOPIC, ()),
     Code.SEND_MESSAGE_V2: ((PUB,), ("b",), ()),
     Code.SEND_BATCH_MESSAGE: ((PUB,), ("b",), ()),
+    Code.SEND_REPLY_MESSAGE: ((PUB,), _TOPIC, ()),
+    Code.SEND_REPLY_MESSAGE_V2: ((PUB,), ("b",), ()),
+    Code.RECALL_MESSAGE: ((PUB,), _TOPIC, ()),
+    Code.END_TRANSACTION: ((PUB,), _TOPIC, ()),
     Code.PULL_MESSAGE: ((SUB,), _TOPIC, _CONSUMERS),
     Code.LITE_PULL_MESSAGE: ((SUB,), _TOPIC, _CONSUMERS),
     Code.CONSUMER_SEND_MSG_BACK: ((SUB,), ("originTopic",), _GROUP),
@@ -132,6 +137,19 @@ def _unregister(command: RemotingCommand) -> list[Want]:
     return [_group(group, (SUB,))] if group else []
 
 
+def _popped(command: RemotingCommand) -> list[Want]:
+    """A retry is acknowledged by its own topic, and is its group's and its topic's."""
+    group, topic = command.fields.get("consumerGroup", ""), command.fields.get("topic", "")
+    return [_group(group, (SUB,)), _topic(topic.removeprefix(pop_retry_topic(group, "")), (SUB,))]
+
+
+def _popped_many(command: RemotingCommand) -> list[Want]:
+    wants: list[Want] = []
+    for each in BatchAck.decode(command.body).acks if command.body else ():
+        wants += [_group(each.group, (SUB,)), _topic(each.topic, (SUB,))]
+    return wants
+
+
 _BY_BODY: dict[int, Callable[[RemotingCommand], list[Want]]] = {
     Code.HEART_BEAT: _heartbeat,
     Code.CHECK_CLIENT_CONFIG: _check,
@@ -139,4 +157,10 @@ _BY_BODY: dict[int, Callable[[RemotingCommand], list[Want]]] = {
     Code.LOCK_BATCH_MQ: _lock,
     Code.UNLOCK_BATCH_MQ: _lock,
     Code.UNREGISTER_CLIENT: _unregister,
+    Code.POP_MESSAGE: _popped,
+    Code.ACK_MESSAGE: _popped,
+    Code.BATCH_ACK_MESSAGE: _popped_many,
+    Code.CHANGE_MESSAGE_INVISIBLETIME: _popped,
+    Code.NOTIFICATION: _popped,
+    Code.POLLING_INFO: _popped,
 }

@@ -11,7 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from framework.errors import ConfigurationError, nearest
+from framework.errors import nearest
+from framework.mistakes import OfferWrong, PluginUnknown
 
 if TYPE_CHECKING:
     from framework.model.box import BoxHandler
@@ -38,14 +39,12 @@ def handlers_of(names: Sequence[str], clock: Clock) -> Mapping[int, BoxHandler] 
     for name in local:
         if name.isidentifier() and find_spec(name) is None:
             hint = nearest(name, known) or f"; installed: {', '.join(sorted(known)) or 'none'}"
-            raise ConfigurationError(f"no plugin {name!r} is installed, and there is no such module{hint}")
+            raise PluginUnknown(f"no plugin {name!r} is installed, and there is no such module{hint}")
     settings = AppSettings(plugins=PluginsSettings(only=tuple(name for name in names if name in known), local=local))
     host = PluginHost(settings.plugins, settings)
     host.calls.now = clock.monotonic
     for name in names:
         short = name.partition(":")[0].rpartition(".")[2] if name in local else name
         if short not in host.order["register_broker_handlers"]:
-            raise ConfigurationError(
-                f"plugin {name!r} has no register_broker_handlers, so the built-in broker cannot use it"
-            )
+            raise OfferWrong(f"plugin {name!r} has no register_broker_handlers, so the built-in broker cannot use it")
     return host.broker_handlers

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import sys
+from collections.abc import Sequence
+from typing import Any
 
+from framework.cli import output
 from framework.cli.exit_codes import ExitCode
-from framework.cli.table import instant, plain
+from framework.cli.shown import explained
+from framework.cli.table import Column, instant, plain, write, write_json
 from framework.net.real_clock import RealClock
 
 
@@ -27,10 +32,34 @@ def refusal(arguments: argparse.Namespace) -> str:
     return ""
 
 
-def refuse(command: str, why: str) -> ExitCode:
-    """Say why, as a usage error."""
-    sys.stderr.write(f"framework-app {command}: {why}\n")
+def refuse(arguments: argparse.Namespace, command: str, why: str) -> ExitCode:
+    """Say why nobody is asked, as a usage error."""
+    text = f"framework-app {command}: {why}"
+    sys.stderr.write(explained.usage(text, as_json=arguments.json, id_=explained.NOT_ASKED))
     return ExitCode.USAGE
+
+
+def is_agreed(
+    arguments: argparse.Namespace, command: str, summary: str, columns: Sequence[Column], rows: list[dict[str, Any]]
+) -> bool:
+    """Show the plan, then ask whether to carry it out; where there is nothing to do nobody is asked."""
+    if arguments.json:
+        write_json(rows)
+    else:
+        output.say(summary)
+        write(columns, rows)
+    if arguments.dry_run:
+        sys.stderr.write(f"{command}: nothing was changed (--dry-run)\n")
+        return False
+    if rows and not is_confirmed(arguments, f"{summary}. {command.rpartition(' ')[2].capitalize()}?"):
+        sys.stderr.write(f"{command}: nothing was changed\n")
+        return False
+    return True
+
+
+def undone(arguments: argparse.Namespace) -> ExitCode:
+    """How a command ends that was not to do it."""
+    return ExitCode.CLEAN if arguments.dry_run else ExitCode.FAILED
 
 
 def is_confirmed(arguments: argparse.Namespace, question: str) -> bool:
@@ -39,14 +68,30 @@ def is_confirmed(arguments: argparse.Namespace, question: str) -> bool:
         return True
     sys.stderr.write(f"{plain(question)} [y/N] ")
     sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+    try:
+        answer = sys.stdin.readline()
+    except KeyboardInterrupt:
+        sys.stderr.write("\nnothing was changed\n")
+        raise
+    if not answer:
+        sys.stderr.write("\n")  # Ctrl-D writes none
+    return answer.strip().lower() in {"y", "yes"}
 
 
 def audit(what: str, **facts: object) -> None:
     """One line on stderr: when, who, where from, and what was changed. For the log of whoever runs the command."""
-    who = f"{_user()}@{platform.node()}"
-    told = " ".join(f"{name}={plain(str(value))}" for name, value in facts.items())
-    sys.stderr.write(f"audit: {instant(RealClock().now_ms())} {who} {what} {told}\n")
+    told = " ".join(f"{name}={_value(plain(str(value)))}" for name, value in facts.items())
+    sys.stderr.write(f"audit: {instant(RealClock().now_ms())} {who()} {what} {told}\n")
+
+
+def _value(text: str) -> str:
+    """As a word: in quotes where it has blanks, or would be none."""
+    return json.dumps(text, ensure_ascii=False) if " " in text or not text else text
+
+
+def who() -> str:
+    """`user@host` of this process."""
+    return f"{_user()}@{platform.node()}"
 
 
 def _user() -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from framework.errors import ConfigurationError
+from framework.mistakes import EmbeddedMisplaced
 
 if TYPE_CHECKING:
     from framework.settings.schema import ClusterSettings
@@ -34,12 +35,12 @@ async def embedded(cluster: ClusterSettings, *, alone: bool) -> AsyncIterator[No
     from framework.settings import box_limits
 
     if len(cluster.name_servers) > 1:
-        raise ConfigurationError(
+        raise EmbeddedMisplaced(
             "cluster.embedded: it listens at the one address in cluster.name_servers; "
             f"write one, not {', '.join(cluster.name_servers)}"
         )
     if cluster.tls.enabled or cluster.credentials.access_key:
-        raise ConfigurationError(
+        raise EmbeddedMisplaced(
             "cluster.embedded: it has no TLS and no keys; remove cluster.tls and cluster.credentials, "
             "or start `framework-app broker` with --tls-cert and --auth"
         )
@@ -50,7 +51,7 @@ async def embedded(cluster: ClusterSettings, *, alone: bool) -> AsyncIterator[No
         settings = BrokerSettings(keeps_locks=not alone, **chosen)
         broker = Broker(real_world(), data=data, host=host, port=port, settings=settings)
     except ConfigurationError as error:
-        raise ConfigurationError(
+        raise EmbeddedMisplaced(
             f"cluster.embedded: it listens at cluster.name_servers, {cluster.name_servers[0]}, and only on this "
             "machine: write 127.0.0.1:9876, or leave cluster.embedded out where that is a cluster"
         ) from error

@@ -6,57 +6,76 @@ Knows the commands by name only; each is imported when it is called. Tracebacks 
 from __future__ import annotations
 
 import argparse
-import errno
 import sys
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from framework import __version__
-from framework.cli import entry
+from framework.cli import entry, output
 from framework.cli.exit_codes import ExitCode
-from framework.errors import BrokerUnreachable, ConfigurationError, ConfigurationMistakes, StoreError, nearest
+from framework.cli.shown import explained
+from framework.errors import ConfigurationError, nearest, shorten
 from framework.runtime.logs import streams
 
-COMMANDS = {
-    "run": "consume with the handlers of an application",
-    "dev": "the same with the built-in broker, a reload at each change, and one line per message",
-    "broker": "run the built-in broker, for development and tests",
-    "new": "write the folder of a new application or plugin: `new app NAME`, `new plugin NAME`",
-    "check": "list all errors in settings, handlers and plugins",
-    "config": "show each setting and where it comes from, or print their JSON Schema for editors",
-    "plugins": "list the loaded plugins, their sources and their hooks",
-    "simulate": "run a whole cluster in virtual time from a seed",
-    "topics": "list the topics of a cluster",
-    "groups": "list the groups of a cluster, or show one: members, queues, what is wrong",
-    "lag": "show how far groups are behind, in messages and in time",
-    "send": "send a message to a topic, or one for each line of a file",
-    "tail": "show messages of a topic",
-    "reset": "set where a group goes on; shows what comes again first, and asks",
-    "dlq": "list a group's dead letters by cause, show one, replay or drop them",
+GROUPS: dict[str, dict[str, str]] = {
+    "develop": {
+        "new": "writes the folder of a new application or plugin: `new app NAME`, `new plugin NAME`",
+        "dev": "runs an application with its own broker, restarts at each change, a line per message",
+        "check": "reads settings, handlers and plugins; lists all errors",
+        "config": "reads the settings: where each value comes from, or their schema for editors",
+        "plugins": "reads which plugins are loaded, their sources and their hooks",
+        "explain": "reads what the id of an error or a log line means, and what to do; offline",
+        "simulate": "runs a whole cluster in virtual time from a seed; touches no real one",
+    },
+    "operate": {
+        "run": "runs the handlers of an application; commits the offsets of its groups",
+        "broker": "runs the built-in broker; writes to its own folder only",
+    },
+    "look (a broker is only asked)": {
+        "topics": "reads the topics of a cluster",
+        "groups": "reads the groups of a cluster, or one: members, queues, what is wrong",
+        "lag": "reads how far groups are behind, in messages and in time",
+        "tail": "reads messages of a topic; joins no group",
+        "trace": "reads where a message is, and what became of it in each group",
+        "doctor": "reads what is usually wrong in a cluster or a group, with the remedy",
+        "dashboard": "reads all of this for a browser; with --allow-writes its pages may change it",
+    },
+    "look at a running application (its control socket is asked)": {
+        "health": "reads whether it lives, or with --ready is ready, and why not; exits with 0 or 1",
+        "stacks": "reads every handler that runs: its message, for how long, and where it is",
+        "top": "reads what its groups do, again and again; pauses and resumes by keys",
+        "snapshot": "reads the whole picture, as JSON",
+    },
+    "change (--dry-run shows the plan; without --yes it asks)": {
+        "send": "writes a message to a topic, or one for each line of a file; does not ask",
+        "reset": "writes where a group goes on; shows what comes again",
+        "dlq": "reads a group's dead letters (list, show), or writes (replay, drop)",
+        "pause": "writes to a running application: a group of it starts nothing, until `resume`",
+        "resume": "writes to it: the group goes on",
+        "resize": "writes to it: how many handlers of a group run at once",
+    },
 }
+"""Each command says in its line whether it reads or writes, as whoever is called at night wants to know."""
+COMMANDS = {name: text for commands in GROUPS.values() for name, text in commands.items()}
 
-_DESCRIPTION = "Consume Apache RocketMQ in Python.\n\ncommands:\n" + "\n".join(
-    f"  {name:<10}{text}" for name, text in COMMANDS.items()
+_DESCRIPTION = "Consume Apache RocketMQ in Python.\n\n" + "\n".join(
+    f"{title}\n" + "".join(f"  {name:<10}{text}\n" for name, text in commands.items())
+    for title, commands in GROUPS.items()
 )
 _EXAMPLES = """\
-examples:
-  framework-app dev example_app                       try it; no broker is needed
-  framework-app dev orders.py                         your own first handler
-  framework-app new app order_desk                    a folder with a handler, settings and tests
-  framework-app check                                 before a deployment; exits with 0 or 78
-  framework-app config schema > settings.schema.json  lets editors complete framework-app.yaml
-  framework-app config explain --written              what your file, variables and options set
-  framework-app run shop --name-server 10.0.0.5:9876  against a cluster
-  framework-app run shop --workers 4                  four processes
-  framework-app run shop --only billing --set consumers.billing.concurrency=2
-  framework-app run shop --until-idle --json          handle what is there, then exit; for scripts
-  framework-app run shop --wait-broker 30s            exit with 69 if no broker answers; for CI
-  framework-app broker --data ./box --port 9876       a broker that keeps its messages
+begin with:
+  framework-app new app order_desk     a folder with a handler, settings and tests
+  framework-app dev orders.py          your first handler; no broker is needed
+`framework-app COMMAND --help` shows a command's options, with examples.
 """
+OF_RUNNING = frozenset({"health", "stacks", "top", "snapshot", "pause", "resume", "resize"})
+"""Commands that ask an application which runs, and no broker."""
 PLACES = frozenset({"--from", "--to", "--since"})
 """Options whose value may be `-2h`."""
+LENGTHS = frozenset({"--delay", "--at", "--for", "--every", "--stuck-after", "--rate"})
+"""Options whose value is wrong where it is `-2h`, which their error says."""
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -66,13 +85,38 @@ class CommandParser(argparse.ArgumentParser):
         kwargs.setdefault("allow_abbrev", False)
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # handed through
+        self._is_json = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        self._is_json = "--json" in (args or ())
+        if args and (wrong := _no_word(args, self.prog)):
+            self.error(wrong)
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
-        sys.stderr.write(f"{self.prog}: {message}; see {self.prog} --help\n")
+        if message.endswith("expected one argument"):
+            option = message.split(": ", maxsplit=1)[0].rpartition("/")[2].removeprefix("argument ")
+            message += f"; write {option}=VALUE where it begins with '-'"
+        text = f"{self.prog}: {message}; see {self.prog} --help"
+        sys.stderr.write(explained.usage(text, as_json=self._is_json))
         raise SystemExit(ExitCode.USAGE)
 
     def known_options(self) -> list[str]:
         return [option for action in self._actions for option in action.option_strings if option.startswith("--")]
+
+
+def _no_word(words: Sequence[str], before: str) -> str:
+    """What is wrong with a word, whatever it stands for. A shell writes an empty one for a variable that is not set: a
+    command that took it for "all", or for a default, would do something else than was meant.
+    """
+    for word in () if "--child" in words else words:
+        if not word or (word.startswith("--") and word.find("=") == len(word) - 1):
+            what = f"the word after {before}" if not word else f"the value of {word[:-1]}"
+            return f"{what} is empty; is a variable of the shell not set?"
+        if not word.isascii() and word.encode(errors="replace").decode() != word:
+            return f"{shorten(word)} is not UTF-8"
+        before = word
+    return ""
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -80,9 +124,9 @@ def run(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if argv is None:
         entry.note_signals(arguments)
-        streams.make_sure()
+        streams.make_sure(is_patient=not entry.drains(arguments))
     try:
-        return _run(arguments)
+        return _told(_run(arguments), arguments)
     except SystemExit as error:  # argparse ends a program by raising
         return error.code if isinstance(error.code, int) else ExitCode.USAGE
     except KeyboardInterrupt:
@@ -90,19 +134,40 @@ def run(argv: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - border: the user's eyes
         if "--debug" in arguments:
             traceback.print_exc()
-        return _explained(error)
+        as_json = "--json" in arguments and "--plain-errors" not in arguments
+        if "--tells" in arguments:  # its parent says it: once, where its siblings have the same
+            output.say(output.mistake_event(explained.text_of(error, as_json=as_json)))
+            return explained.exit_code(error)
+        return explained.say(error, as_json=as_json)
+
+
+def _told(code: int, arguments: list[str]) -> int:
+    """The code, or a failure where results were lost: a script would take what it got for all that there is."""
+    lost = None if entry.drains(arguments) else streams.not_written()
+    if lost is None:
+        return code
+    return code or explained.say(ResultLost(f"the result was not written: {lost}"), as_json="--json" in arguments)
+
+
+class ResultLost(Exception):
+    """Stdout took less than there was to say."""
+
+    id = "FA-U007"
 
 
 def _run(arguments: list[str]) -> int:
     parser = CommandParser(prog="framework-app", description=_DESCRIPTION, epilog=_EXAMPLES)
     parser.add_argument("--version", action="version", version=f"framework-app {__version__}")
-    parser.add_argument("command", metavar="COMMAND", help="one of those above")
-    if not arguments or arguments[0].startswith("-"):
-        parser.parse_args(arguments)
+    parser.usage = "framework-app COMMAND [options]"
+    if not arguments:
+        parser.print_help(sys.stderr)
+        return ExitCode.USAGE
+    if arguments[0].startswith("-"):
+        _parsed(parser, arguments)
     name = arguments[0]
     if name not in COMMANDS:
         return _of_a_plugin(name, arguments[1:], parser)
-    module = import_module(f"framework.cli.commands.{name}")
+    module = import_module(f"framework.cli.{'live' if name in OF_RUNNING else 'commands'}.{name}")
     command = _command(name, module.__doc__)
     command.epilog = getattr(module, "EXAMPLES", None)
     module.add_options(command)
@@ -122,11 +187,21 @@ def _command(name: str, description: str | None) -> CommandParser:
 
 
 def _parsed(command: CommandParser, arguments: list[str]) -> argparse.Namespace:
+    parsed: argparse.Namespace
     parsed, unknown = command.parse_known_args(arguments)
     if unknown:
-        option = unknown[0].partition("=")[0]
-        command.error(f"there is no option {option!r}{nearest(option, command.known_options())}")
+        command.error(_strange(unknown, command.known_options()))
     return parsed
+
+
+def _strange(words: list[str], known: list[str]) -> str:
+    """What is wrong with words that the parser has no place for."""
+    option = next((word.partition("=")[0] for word in words if word.startswith("-")), None)
+    if option is None:
+        return f"one word too many: {shorten(words[0])}; quote a value that has spaces"
+    if option in known:
+        return f"{option} stands behind --, where words are values; write it before"
+    return f"there is no option {shorten(option)}{nearest(option, known)}"
 
 
 def _of_a_plugin(name: str, arguments: list[str], parser: CommandParser) -> int:
@@ -138,9 +213,8 @@ def _of_a_plugin(name: str, arguments: list[str], parser: CommandParser) -> int:
     settings, host = plugin_commands.loaded(arguments)
     if name not in host.commands:
         for mistake in host.mistakes:
-            sys.stderr.write(f"error: {mistake}\n")
-        known = {**COMMANDS, **host.commands}
-        parser.error(f"there is no command {name!r}{nearest(name, known) or '; there are: ' + ', '.join(known)}")
+            sys.stderr.write(f"error: {explained.with_id(mistake)}\n")
+        parser.error(f"there is no command {name!r}{nearest(name, {**COMMANDS, **host.commands})}")
     plugin, found = host.commands[name]
     plugin_commands.prepare(plugin, name, found, command)
     return plugin_commands.execute(plugin, name, found, _parsed(command, arguments), settings)
@@ -152,7 +226,8 @@ def _joined(arguments: list[str]) -> list[str]:
     """
     joined: list[str] = []
     for argument in arguments:
-        if joined and joined[-1] in PLACES and argument.startswith("-"):
+        is_past = argument.startswith("-") and argument[1:2].isdigit()
+        if joined and ((joined[-1] in PLACES and argument.startswith("-")) or (joined[-1] in LENGTHS and is_past)):
             joined[-1] += f"={argument}"
         elif joined and joined[-1] == "--until-idle" and not argument[:1].isdigit():
             joined[-1:] = ["--until-idle=2s", argument]
@@ -161,21 +236,3 @@ def _joined(arguments: list[str]) -> list[str]:
     if joined[-1:] == ["--until-idle"]:
         joined[-1] = "--until-idle=2s"
     return joined
-
-
-def _explained(error: Exception) -> ExitCode:
-    if isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}:
-        sys.stderr.write(f"error: {error}; raise the limit (ulimit -n)\n")
-        return ExitCode.TAKEN
-    mistakes: Sequence[Exception] = error.mistakes if isinstance(error, ConfigurationMistakes) else [error]
-    for mistake in mistakes:
-        sys.stderr.write(f"error: {str(mistake) or type(mistake).__name__}\n")
-    if isinstance(error, ConfigurationError):
-        return ExitCode.CONFIGURATION
-    if isinstance(error, BrokerUnreachable):
-        return ExitCode.UNREACHABLE
-    if isinstance(error, StoreError) or (
-        isinstance(error, OSError) and error.errno in {errno.EADDRINUSE, errno.EACCES}
-    ):
-        return ExitCode.TAKEN
-    return ExitCode.FAILED

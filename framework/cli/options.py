@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from framework.errors import ConfigurationError, ConfigurationMistakes, Findings, nearest
+from framework.mistakes import GroupUnknown
 
 if TYPE_CHECKING:
     from framework.declare import Consumer
@@ -70,6 +71,15 @@ def duration(text: str) -> str:
     from framework.settings.units import duration_ms
 
     reads(duration_ms)(text)
+    return text
+
+
+def length(text: str) -> str:
+    """The same of a time that is not 0."""
+    from framework.model.durations import to_ms
+
+    if not to_ms(duration(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no time; write 10m, or leave it out")
     return text
 
 
@@ -182,7 +192,7 @@ def chosen(arguments: argparse.Namespace, settings: AppSettings) -> tuple[list[C
     groups = {consumer.spec.group for consumer in consumers}
     for group in arguments.only:
         if group not in groups:
-            raise ConfigurationError(f"--only {group}: no consumer is in this group{nearest(group, groups)}")
+            raise GroupUnknown(f"--only {group}: no consumer is in this group{nearest(group, groups)}")
     wanted = groups.intersection(arguments.only) if arguments.only else groups
     return [each for each in consumers if each.spec.group in wanted], frozenset(groups - wanted)
 
@@ -197,6 +207,7 @@ def for_child(
     options = ["--child"]
     options += [arguments.app] if arguments.app else []
     options += ["--config", arguments.config] if arguments.config else []
+    options += [f"--control={arguments.control}"] if arguments.control is not None else []
     for name, values in (
         ("--overlay", arguments.overlay),
         ("--set", [*arguments.sets, *sets]),
@@ -210,5 +221,6 @@ def for_child(
     # One word: without the sign a value that is left out would take the next word for it.
     options += [f"--until-idle={arguments.until_idle}"] if arguments.until_idle else []
     options += ["--json"] if is_json else []
+    options += ["--plain-errors"] if is_json and not arguments.json else []
     options += ["--debug"] if arguments.debug else []
     return options

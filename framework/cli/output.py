@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import sys
@@ -26,13 +25,39 @@ def say(line: str) -> None:
     """One line, at once: somebody may be waiting for it at the other end of a pipe. One that cannot be written is
     counted (`runtime/logs/streams.py`); `is_unheard` says whether anybody reads them.
     """
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+    stream = streams.results()
+    if stream is not sys.stdout:
+        sys.stdout.flush()  # what a handler has printed comes before what became of its message
+    stream.write(f"{line}\n")
+    stream.flush()
+
+
+def as_json(value: Any, *, indent: int | None = None) -> str:
+    """One object for programs, which people see on a terminal, too: a sign that could move its cursor, colour it or
+    turn its text around stands there as JSON escapes it. Programs read the same value.
+    """
+    return harmless(json.dumps(value, ensure_ascii=False, default=str, indent=indent))
+
+
+def harmless(text: str) -> str:
+    """A text of ours that may quote others; its ends of lines stay."""
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() or sign == "\n" else json.dumps(sign)[1:-1] for sign in text)
+
+
+def say_ready(event: Event, line: str, *, is_json: bool) -> None:
+    """Once, when what is sent is handled. With `--json` on stderr: on stdout each line is a message's, or the last."""
+    if is_json:
+        sys.stderr.write(f"{json.dumps({**event, 'event': 'ready'})}\n")
+        sys.stderr.flush()
+    else:
+        say(line)
 
 
 def is_unheard() -> bool:
     """Whether the reader of our lines has gone."""
-    return streams.is_unheard(sys.stdout)
+    return streams.is_unheard(streams.results())
 
 
 @dataclass(slots=True)
@@ -73,6 +98,11 @@ def drained_line(counts: Totals | MessageCounts) -> str:
     return f"drained: {done} left={counts.abandoned}{unconfirmed}"
 
 
+def mistake_event(text: str) -> str:
+    """What a child's start failed by: the lines that its parent writes on stderr."""
+    return json.dumps({"event": "mistake", "text": text})
+
+
 def totals_in(line: str) -> Totals | None:
     """The counts of a last line in either form; None for any other line."""
     found = _LAST.fullmatch(line)
@@ -96,11 +126,14 @@ def event_in(line: str) -> Event | None:
 
 
 def tail_line(event: Event) -> str:
-    """A line of `dev`: what became of the message, its topic, its key, and why that was not plain success."""
+    """A line of `dev`: what became of the message, its topic, its key, by which group, and why that was not success."""
     word = _WORDS.get(event["event"], event["event"])
     shown = event.get("key") or event.get("message_id", "")
+    which = [f"{name}={event[name]}" for name in ("group", "worker") if name in event]
+    if event.get("attempt", 1) > 1 or event["event"] == "retry":
+        which.append(f"attempt={event.get('attempt', 1)}")
     why = f": {_plain(str(event['reason']))[:REASON_SHOWN]}" if event.get("reason") else ""
-    return f"{word} {event.get('topic', '')} {_plain(str(shown))}{why}"
+    return f"{word} {event.get('topic', '')} {_plain(str(shown))} {' '.join(which)}{why}"
 
 
 def _plain(text: str) -> str:
@@ -118,6 +151,8 @@ class EventLines:
 
     def put(self, event: Event) -> None:
         if not self._lines:
+            import asyncio  # what prints no events does without: it is half of what a probe would import
+
             asyncio.get_running_loop().call_soon(self.flush)
         self._lines.append(json.dumps(event))
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 from framework.cli import options
 from framework.cli.exit_codes import ExitCode
-from framework.errors import ConfigurationError, FrameworkError, shorten
+from framework.cli.shown.explained import PLUGIN_FAILED
+from framework.errors import FrameworkError, shorten
+from framework.mistakes import OfferWrong
 
 _CODE_MAX = 255  # what a process can end with
 
@@ -44,7 +46,7 @@ def prepare(plugin: str, name: str, found: Command, command: argparse.ArgumentPa
     except BaseException as error:
         plugin_failure(error)
         reason = f"its options cannot be added: {type(error).__name__}: {error}"
-        raise ConfigurationError(f"plugin {plugin!r}: command {name!r}: {reason}") from error
+        raise OfferWrong(f"plugin {plugin!r}: command {name!r}: {reason}") from error
 
 
 def execute(plugin: str, name: str, found: Command, parsed: argparse.Namespace, settings: AppSettings) -> int:
@@ -75,3 +77,5 @@ def execute(plugin: str, name: str, found: Command, parsed: argparse.Namespace, 
 
 class CommandFailed(Exception):
     """A plugin's command, which did not do what it is there for."""
+
+    id = PLUGIN_FAILED

@@ -15,15 +15,26 @@ class ProgressLine:
         self._is_shown = sys.stderr.isatty()
         self._drawn = ""
 
-    def advance(self, done: int, total: int) -> None:
+    def advance(self, done: int, total: int | None, note: str = "") -> None:
+        """`total` None: nobody knows how much there is, and the note says how far it came."""
         if not self._is_shown:
             return
-        share = min(done / total, 1.0) if total else 1.0
-        line = f"\r{self._what} [{'#' * int(share * _WIDTH):<{_WIDTH}}] {share:4.0%}"
+        line = f"\r{self._what}"
+        if total is not None:
+            share = min(done / total, 1.0) if total else 1.0
+            line += f" [{'#' * int(share * _WIDTH):<{_WIDTH}}] {share:4.0%}"
+        line = f"{line} {note}".rstrip().ljust(len(self._drawn.rstrip()))
         if line != self._drawn:
             self._drawn = line
             sys.stderr.write(line)
             sys.stderr.flush()
+
+    def clear(self) -> None:
+        """Take the line away: what comes next says it all."""
+        if self._drawn:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self._drawn = ""
 
     def end(self) -> None:
         if self._drawn:

@@ -5,7 +5,6 @@ A value that is not known is `-` in a table and null in JSON, never 0.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -27,6 +26,14 @@ class Column:
     field: str
     show: Callable[[Any], str] = str
     is_number: bool = False
+
+
+PLACE = (
+    Column("TOPIC", "topic"),
+    Column("BROKER", "broker"),
+    Column("QUEUE", "queue", is_number=True),
+)
+"""Which queue a row is about."""
 
 
 def has_colour() -> bool:
@@ -65,7 +72,7 @@ def write(columns: Sequence[Column], rows: Iterable[dict[str, Any]]) -> None:
 def write_json(rows: Iterable[dict[str, Any]]) -> None:
     """One object a line on stdout."""
     for row in rows:
-        output.say(json.dumps(row, ensure_ascii=False, default=str))
+        output.say(output.as_json(row))
 
 
 def _cell(column: Column, value: Any) -> str:
@@ -90,6 +97,11 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
+def some(number: int, thing: str) -> str:
+    """`1 group`, `3 groups`."""
+    return f"{count(number)} {thing}{'s' * (number != 1)}"
+
+
 def age(seconds: float) -> str:
     """14m 2s: two units at most, whole."""
     if seconds < 1:
@@ -106,3 +118,10 @@ def age(seconds: float) -> str:
 def instant(ms: int) -> str:
     """Unix milliseconds as ISO 8601 in UTC."""
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+MOVED = (
+    Column("BEFORE", "before", count, is_number=True),
+    Column("AFTER", "after", count, is_number=True),
+)
+"""Where a group's offset was, and where it goes."""

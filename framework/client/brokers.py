@@ -1,14 +1,15 @@
 """Brokers: typed calls to the brokers of a cluster: offsets, members, heartbeats, queue locks.
 
 Each call names the broker by its queue or by its address, raises `BrokerUnreachable` where nobody answers and `Refused`
-where the broker says no. It owns no state; pulls are in `pulling.py`, sends in `producer.py`, copies for retries in
-`retry_copies.py`.
+where the broker says no. It owns no state but templates of commits; pulls are in `pulling.py`, sends in `producer.py`,
+copies for retries in `retry_copies.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import structlog
 
@@ -19,6 +20,7 @@ from framework.client.routes import RouteTable
 from framework.core.rolls import Roll
 from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError, Refused
 from framework.model.queue import MessageQueue
+from framework.net.channel import Ready
 from framework.net.pool import Pool, Purpose
 from framework.net.task_tree import TaskTree
 from framework.wire import exchanges
@@ -26,16 +28,18 @@ from framework.wire.bodies.group import ConsumerList, LockBatch, LockedQueues
 from framework.wire.bodies.heartbeat import Heartbeat
 from framework.wire.bodies.progress import AllConsumerOffsets
 from framework.wire.bodies.route import MASTER
+from framework.wire.codes import RequestCode
 from framework.wire.exchanges import Exchange, body_of, header_of, nothing
 from framework.wire.requests.group import HeartbeatAnswer, HeartbeatRequest, MembersRequest, UnregisterRequest
 from framework.wire.requests.lock import LockRequest, UnlockRequest
-from framework.wire.requests.offset import AllConsumerOffsetsRequest
+from framework.wire.requests.offset import AllConsumerOffsetsRequest, CommitTemplate
 
 log = structlog.get_logger()
 
 MEMBERS_MAX = 16_384
 # V5_0_0: from here on brokers heed setZeroIfNotFound. Older ones answer 0 while a queue's first message is in memory.
 NOT_FOUND_VERSION = 413
+_COMMIT = int(RequestCode.UPDATE_CONSUMER_OFFSET)
 
 
 class Brokers:
@@ -43,6 +47,7 @@ class Brokers:
 
     def __init__(self, pool: Pool, routes: RouteTable, calls: BrokerCalls, fences: Fences) -> None:
         self._pool, self._routes, self._calls, self._fences = pool, routes, calls, fences
+        self._commits: dict[tuple[str, MessageQueue], CommitTemplate] = {}
         self.on_unlisted: Callable[[str], None] | None = None
         """Told the address of a broker that lists a group's members without the one that asks."""
 
@@ -83,11 +88,17 @@ class Brokers:
         On the connection of the pulls, which carry offsets as well: on another it could overtake an older one. The
         offset is asked for when there is a connection, and answered; None where there is none to store any more.
         """
-        channel = await self._pool.channel(await self._routes.master_of(queue), "pulls")
+        address = self._routes.find(queue.broker, MASTER) or await self._routes.master_of(queue)
+        channel = self._pool.open_channel(address, "pulls") or await self._pool.channel(address, "pulls")
         await marks.stretched("a one-way commit has its connection")
         offset = committable()
         if offset is not None and not marks.rarely("a one-way commit is lost"):
             epoch = self._fences.epoch(group, queue)
+            if epoch is None and not channel.signs:
+                # At once: a confirmed commit of the same turn has a connection of its own, and would be overtaken.
+                commit = Ready(_COMMIT, partial(self._commit_of(group, queue).frame, offset=offset))
+                channel.send(commit, at_once=True)
+                return offset
             request = exchanges.commit(group, queue, offset, epoch).request()
             if epoch is None or self._pool.pulls_paused:
                 channel.send(request)
@@ -96,6 +107,13 @@ class Brokers:
                 answer = channel.request_now(request, timeout_ms=self._calls.timeout_ms)
                 self._fences.of(group, queue).watch(answer, epoch, queue, offset)
         return offset
+
+    def _commit_of(self, group: str, queue: MessageQueue) -> CommitTemplate:
+        """A thousand queues at work commit each second."""
+        template = self._commits.get((group, queue))
+        if template is None:
+            template = self._commits[group, queue] = CommitTemplate(exchanges.commit(group, queue, 0).request())
+        return template
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """The offset that the next message will get."""

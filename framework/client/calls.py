@@ -34,10 +34,11 @@ class BrokerCalls:
         return exchange.result(await self._request(address, exchange.request()), peer)
 
     async def answer(
-        self, queue: MessageQueue, request: RemotingCommand, purpose: Purpose = "requests"
-    ) -> RemotingCommand:
+        self, queue: MessageQueue, request: RemotingCommand, purpose: Purpose = "requests", *,
+        timeout_ms: int | None = None,
+    ) -> RemotingCommand:  # fmt: skip
         """The answer of the queue's master, whatever its code."""
-        return await self._request(await self._routes.master_of(queue), request, purpose=purpose)
+        return await self._request(await self._routes.master_of(queue), request, timeout_ms, purpose)
 
     async def _request(
         self, address: str, request: RemotingCommand, timeout_ms: int | None = None, purpose: Purpose = "requests"

@@ -4,25 +4,36 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from framework.client.brokers import Brokers
 from framework.client.calls import BrokerCalls
+from framework.client.dialogue.checks import Checks
+from framework.client.dialogue.introductions import Introductions
+from framework.client.dialogue.replies import Replies
+from framework.client.dialogue.requests import Requests
 from framework.client.fences import Fences
 from framework.client.inquiries import Inquiries
 from framework.client.name_server import NameServer
 from framework.client.options import ClusterOptions
 from framework.client.peeking import Peeks
+from framework.client.popping.modes import AskedModes
+from framework.client.popping.popper import Popper
 from framework.client.pulling import Puller
 from framework.client.retry_copies import RetryCopies
 from framework.client.retry_rooms import RetryRooms
 from framework.client.routes import RouteTable
 from framework.core import limits
 from framework.model.queue import MessageQueue
-from framework.model.subscription import Subscription
+from framework.model.subscription import Start, Subscription
 from framework.net.channel import Channel
 from framework.net.pool import Pool
 from framework.ports import World
+from framework.wire.codes import RequestCode, ResponseCode, request_name
 from framework.wire.command import RemotingCommand
+
+if TYPE_CHECKING:
+    from framework.client.producing.told import SendHooks
 
 
 class Cluster:
@@ -36,8 +47,11 @@ class Cluster:
         on_request: Callable[[Channel, RemotingCommand], None] | None = None,
         on_connected: Callable[[str], None] | None = None,
         on_disconnected: Callable[[str], None] | None = None,
+        send_hooks: SendHooks | None = None,
     ) -> None:
         self.world, self.options = world, options
+        self.send_hooks = send_hooks
+        """Whom the producers over this cluster tell what they send."""
         self.loop = asyncio.get_running_loop()
         self.pool = Pool(
             world,
@@ -46,18 +60,28 @@ class Cluster:
             address_map=options.address_map,
             allow=options.allow,
             trusted=options.name_servers,
-            on_request=on_request,
+            on_request=self._requested,
             on_connected=on_connected,
-            on_disconnected=on_disconnected,
+            on_disconnected=self._disconnected,
         )
+        self._on_request, self._on_disconnected = on_request, on_disconnected
         self.names = NameServer(self.pool, options.name_servers, world.chance, timeout_ms=options.request_timeout_ms)
         self.routes = RouteTable(self.names, world.chance, self.pool.is_connected)
         self.inquiries = Inquiries(self.pool, self.routes)
         self.fences = Fences()
         self.calls = BrokerCalls(self.pool, self.routes, timeout_ms=options.request_timeout_ms)
         self.brokers = Brokers(self.pool, self.routes, self.calls, self.fences)
+        self.asked_modes = AskedModes(self.calls, self.routes)
         self.retry_rooms = RetryRooms(self.pool, self.routes, timeout_ms=options.request_timeout_ms)
         self.retry_copies = RetryCopies(self.calls, self.routes, self.retry_rooms)
+        self.introductions = Introductions(self.brokers, self.routes, options.client_id)
+        self.checks = Checks(world.workers, options.namespace)
+        self.requests = Requests(self.introductions, self.routes, world.chance, options.client_id)
+        self.replies = Replies(self.pool, self.routes, world.chance, world.clock, world.identity)
+        self._told: dict[int, Callable[[Channel, RemotingCommand], None]] = {
+            RequestCode.CHECK_TRANSACTION_STATE: self.checks.take,
+            RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: self.requests.take,
+        }
         self.peeks = Peeks(self.pool, self.routes, self.fences, timeout_ms=options.request_timeout_ms)
 
     def puller(
@@ -66,12 +90,40 @@ class Cluster:
         """The pulls of one queue."""
         return Puller(self.pool, self.routes, group, subscription, queue, batch=batch)
 
+    def popper(
+        self,
+        group: str,
+        subscription: Subscription,
+        queue: MessageQueue,
+        start: Start,
+        *,
+        batch: int,
+        invisible_ms: int,
+    ) -> Popper:
+        """The pops of one queue, or of all of a broker."""
+        return Popper(self.calls, group, subscription, queue, start, batch=batch, invisible_ms=invisible_ms)
+
     def pause_pulls(self, *, paused: bool) -> None:
         """Stop reading from the connections for pulls, or go on; heartbeats and commits have others."""
         self.pool.pause_pulls(paused=paused)
 
+    def _requested(self, channel: Channel, command: RemotingCommand) -> None:
+        """What is for producers goes to them, all else to whom this cluster was made for."""
+        taken = self._told.get(command.code, self._on_request)
+        if taken is not None:
+            taken(channel, command)
+            return
+        remark = f"{request_name(command.code)} is not supported by this client"
+        channel.answer(command, RemotingCommand(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark))
+
+    def _disconnected(self, address: str) -> None:
+        self.introductions.disconnected(address)
+        if self._on_disconnected is not None:
+            self._on_disconnected(address)
+
     async def close(self) -> None:
         """Close every connection; whoever waits gets a ConnectionLost."""
+        await self.checks.close()
         await self.retry_rooms.close()
         await self.routes.close()
         await self.pool.close()

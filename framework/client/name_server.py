@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import structlog
 
 from framework import marks
-from framework.errors import BrokerUnreachable, FrameworkError, NotConnected, ProtocolError, Refused
+from framework.errors import AWAY, BrokerUnreachable, FrameworkError, NotConnected, ProtocolError, Refused
 from framework.net.address import parse_address
 from framework.net.pool import Pool
 from framework.ports import Chance
@@ -60,7 +60,7 @@ class NameServer:
         assert last is not None, "there is at least one name server"
         if isinstance(last, Refused):
             raise last
-        self._note(reachable=False, reason=str(last))
+        self._note(reachable=False, reason=AWAY if isinstance(last, NotConnected) else str(last))
         raise NotConnected(f"no name server answers ({', '.join(self._servers)}): {last}") from last
 
     def _note(self, *, reachable: bool, reason: str = "") -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from framework.errors import ConfigurationError
+from framework.mistakes import AddressWrong, ArgumentWrong
 from framework.net.address import AllowList, parse_address
 from framework.net.credentials import Credentials
 from framework.net.tls import TlsOptions
@@ -30,7 +30,7 @@ class ClusterOptions:
 
     def __post_init__(self) -> None:
         if not self.name_servers:
-            raise ConfigurationError("name_servers: give at least one host:port")
+            raise AddressWrong("name_servers: give at least one host:port")
         for server in self.name_servers:
             parse_address(server, "name server")
         for advertised, reachable in self.address_map.items():
@@ -38,4 +38,4 @@ class ClusterOptions:
             parse_address(reachable, "address_map")
         AllowList(self.allow)
         if self.request_timeout_ms <= 0:
-            raise ConfigurationError(f"request_timeout_ms {self.request_timeout_ms}: must be above 0")
+            raise ArgumentWrong(f"request_timeout_ms {self.request_timeout_ms}: must be above 0")

@@ -5,12 +5,15 @@ Owns what a producer may send. It knows neither queues' brokers nor connections.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache, partial
 
-from framework.errors import ConfigurationError, shorten
+from framework.client.producing.delays import BrokerTimer, Wish
+from framework.errors import shorten
+from framework.mistakes import MessageWrong, NameWrong
 from framework.model import delay_levels
-from framework.model.message import DELAY_LEVEL, UNIQUE_KEY, WAIT_STORE, Message
+from framework.model.message import DELAY_LEVEL, SHARDING_KEY, UNIQUE_KEY, WAIT_STORE, Message
 from framework.model.namespaces import wrap
 from framework.model.queue import MessageQueue
 from framework.model.reserved import (
@@ -22,16 +25,19 @@ from framework.model.reserved import (
     TOPIC_LENGTH_MAX,
     check_name,
 )
-from framework.wire import batch, properties
+from framework.wire import batch, fastjson, frame, header_json, properties
 from framework.wire.codes import RequestCode
-from framework.wire.command import RemotingCommand
+from framework.wire.command import ONE_WAY_BIT, RemotingCommand
 from framework.wire.compression import Compression, compress
-from framework.wire.fields import command_for
-from framework.wire.requests.send import SendRequestV2
+from framework.wire.fields import plain_value
 
 BODY_BYTES_MAX = 4 * 1024 * 1024  # maxMessageSize of clients and brokers
+BATCH_COUNT_MAX = 32_768  # far more than anybody waits for in one answer, which names each of them
 DEFAULT_QUEUES = 4  # defaultTopicQueueNums: how many queues a topic gets that a send creates
+_DEFAULT_QUEUES = str(DEFAULT_QUEUES)
 COMPRESS_ABOVE = 4_096  # compressMsgBodyOverHowmuch
+READY_BODY_BYTES_MAX = 1024 * 1024  # a larger one goes where a frame's limit is looked at
+PREPARED_BIT = 0x4  # in sysFlag: a half message, whose transaction is open
 
 # Brokers refuse these whatever their permissions say.
 NOT_SENDABLE = frozenset({
@@ -51,7 +57,7 @@ RESERVED = frozenset({
 })  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@plain_value
 class SendResult:
     """A message that a broker stored."""
 
@@ -63,9 +69,13 @@ class SendResult:
     queue_offset: int
     code: int = 0
     """0, or 10, 11, 12: stored, but not yet on disk or on a replica when the broker answered."""
+    delay_level: int = 0
+    """The level by which a broker without a timer delays it, where `delay` or `at` was asked for."""
+    recall_handle: str = ""
+    """What `Producer.recall` takes it back by, where it waits for a time of its own."""
 
 
-@dataclass(frozen=True, slots=True)
+@plain_value
 class Outgoing:
     """What is the same for each attempt at sending."""
 
@@ -77,26 +87,85 @@ class Outgoing:
     born_ms: int
     messages: tuple[Message, ...]
     """As they were given: what a trace tells of them."""
+    order_key: str | None = None
+    """Whose queue it goes to."""
     is_batch: bool = False
+    wish: Wish | None = None
+    """When it is to be delivered, until a broker is chosen: what it says of that depends on the broker."""
+    delay_level: int = 0
+
+    @property
+    def goes_in_batches(self) -> bool:
+        """Whether brokers take it in a batch: no delay, no retry topic; a large one is worth compressing."""
+        is_delayed = self.wish is not None or DELAY_LEVEL in self.messages[0].properties
+        is_large = self.sys_flag != 0 and self.order_key is None
+        return not (is_delayed or is_large or self.topic.startswith(RETRY_PREFIX))
+
+    def timed(self, timer: BrokerTimer, now_ms: int) -> Outgoing:
+        """As this broker takes it, where it is to wait."""
+        assert self.wish is not None
+        texts = timer.properties(self.wish, now_ms, self.topic)
+        text = properties.ended(self.properties) + properties.encode(texts)
+        return replace(self, properties=text, wish=None, delay_level=int(texts.get(DELAY_LEVEL, 0)))
 
     def request(self, group: str, queue: MessageQueue) -> RemotingCommand:
         """The send to one queue."""
-        header = SendRequestV2(
-            producer_group=group,
-            topic=self.topic,
-            default_topic=AUTO_CREATE_TOPIC,
-            default_topic_queue_nums=DEFAULT_QUEUES,
-            queue_id=queue.number,
-            sys_flag=self.sys_flag,
-            born_timestamp=self.born_ms,
-            flag=0,
-            properties=self.properties,
-            reconsume_times=0,
-            unit_mode=False,
-            batch=self.is_batch,
-            broker_name=queue.broker,
+        # As `to_fields` writes a SendRequestV2, which costs more than all the rest of a small send; a test compares.
+        fields = {
+            "a": group, "b": self.topic, "c": AUTO_CREATE_TOPIC, "d": _DEFAULT_QUEUES, "e": str(queue.number),
+            "f": str(self.sys_flag), "g": str(self.born_ms), "h": "0", "i": self.properties, "j": "0", "k": "false",
+            "m": "true" if self.is_batch else "false", "n": queue.broker,
+        }  # fmt: skip
+        return RemotingCommand(self.code, fields, self.body)
+
+    @property
+    def code(self) -> RequestCode:
+        """Which request it goes by."""
+        return RequestCode.SEND_BATCH_MESSAGE if self.is_batch else RequestCode.SEND_MESSAGE_V2
+
+    def frame_of(self, template: SendTemplate) -> Callable[[int], bytes] | None:
+        """The same as a frame that lacks only its number; None where its bytes need a second look."""
+        if len(self.body) > READY_BODY_BYTES_MAX or self.is_batch:
+            return None
+        return partial(template.frame, str(self.sys_flag), str(self.born_ms), self.properties, self.body)
+
+    @property
+    def is_half(self) -> bool:
+        """Whether its transaction is still to be ended."""
+        return bool(self.sys_flag & PREPARED_BIT)
+
+    def marked(self, marks: Mapping[str, str], *, is_half: bool = False) -> Outgoing:
+        """The same with properties of RocketMQ's own, which users may not give."""
+        texts = self.properties + properties.encode(marks)
+        return replace(self, properties=texts, sys_flag=self.sys_flag | (PREPARED_BIT if is_half else 0))
+
+
+class SendTemplate:
+    """All sends of one group to one queue, put into a header once: what differs is put between its parts."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, group: str, queue: MessageQueue, *, is_one_way: bool = False) -> None:
+        marked = Outgoing(queue.topic, b"", _HOLE, 0, (), 0, ())
+        command = marked.request(group, queue)
+        command.flag |= ONE_WAY_BIT if is_one_way else 0
+        command.fields |= {"f": _HOLE, "g": _HOLE}
+        text = header_json.encode(command).decode()
+        head, opaque, rest = text.partition('"opaque":0')
+        flag, born, properties, end = rest.split(_HOLE, 3)
+        self._parts = (head + opaque[:-1], flag, born, properties[:-1], end[1:])
+
+    def frame(self, sys_flag: str, born: str, properties: str, body: bytes, number: int) -> bytes:
+        """The frame of one send."""
+        head, before_flag, before_born, before_properties, end = self._parts
+        header = (
+            f"{head}{number}{before_flag}{sys_flag}{before_born}{born}{before_properties}{fastjson.quoted(properties)}"
+            f"{end}"
         )
-        return command_for(header, self.body, code=RequestCode.SEND_BATCH_MESSAGE if self.is_batch else None)
+        return frame.assemble(header.encode(), body)
+
+
+_HOLE = "@"  # which neither group nor topic can hold: a broker's name, which may, stands behind the last one
 
 
 def prepare(
@@ -105,82 +174,132 @@ def prepare(
     now_ms: int,
     *,
     delay_level: int = 0,
+    wish: Wish | None = None,
     codec: Compression = Compression.ZLIB,
     compress_above: int = COMPRESS_ABOVE,
+    body_bytes_max: int = BODY_BYTES_MAX,
     namespace: str = "",
 ) -> Outgoing:
     """One message, ready to be sent; ConfigurationError says what is wrong with it. `key` is used if it has none."""
     topic = wrap(namespace, message.topic)
-    texts = _checked(topic, message, key)
+    _check_topic(topic)
+    _check_body(topic, message.body, body_bytes_max)
+    given = message.properties
+    if given:
+        check_properties(topic, given)
+    texts = _sent(key, given)
     if delay_level:
         texts[DELAY_LEVEL] = str(_checked_level(delay_level))
+    if wish is not None and DELAY_LEVEL in texts:
+        raise MessageWrong(f"message to {topic}: a delay and property {DELAY_LEVEL}; give one of them")
     body, sys_flag = message.body, 0
     if len(body) > compress_above:
         small = compress(body, codec)
         if len(small) < len(body):
             body, sys_flag = small, codec.sys_flag
-    return Outgoing(topic, body, properties.encode(texts), sys_flag, (texts[UNIQUE_KEY],), now_ms, (message,))
+    is_bare = not given and not delay_level
+    text = f"{_BEFORE_KEY}{key}{_BEHIND_KEY}" if is_bare else properties.encode(texts)
+    ids = (texts[UNIQUE_KEY],)
+    return Outgoing(topic, body, text, sys_flag, ids, now_ms, (message,), message.order_key, wish=wish)
 
 
-def prepare_batch(messages: Sequence[Message], keys: Sequence[str], now_ms: int, *, namespace: str = "") -> Outgoing:
-    """Several messages of one topic as one request: stored one after the other in one queue, or not at all."""
+def prepare_batches(
+    messages: Sequence[Message],
+    keys: Sequence[str],
+    now_ms: int,
+    *,
+    body_bytes_max: int = BODY_BYTES_MAX,
+    namespace: str = "",
+    is_placed: bool = False,
+) -> list[Outgoing]:
+    """Several messages of one topic as one request, or as few as their size allows: each is stored whole, in sequence
+    in one queue, or not at all. `is_placed`: the caller has chosen the queue, so their order keys may differ.
+    """
     if not messages:
-        raise ConfigurationError("a batch needs at least one message")
+        raise MessageWrong("a batch needs at least one message")
     topic = wrap(namespace, messages[0].topic)
     if topic.startswith(RETRY_PREFIX):
-        raise ConfigurationError(f"batch to {topic}: retry topics accept single messages only")
-    parts: list[batch.BatchedMessage] = []
+        raise MessageWrong(f"batch to {topic}: retry topics accept single messages only")
+    _check_topic(topic)
+    bare = messages[0].topic
+    parts, all_ids = list[bytes](), list[str]()
+    keyed: dict[str | None, None] = {}
     for message, key in zip(messages, keys, strict=True):
-        if wrap(namespace, message.topic) != topic:
-            raise ConfigurationError(
-                f"batch to {topic}: a message is for {shorten(message.topic)}; send one batch per topic"
-            )
-        texts = _checked(topic, message, key)
-        if DELAY_LEVEL in texts:
-            raise ConfigurationError(f"batch to {topic}: a batch cannot have delays; send the message alone")
-        parts.append(batch.BatchedMessage(message.body, texts))
-    body = batch.encode(parts)
-    if len(body) > BODY_BYTES_MAX:
-        raise ConfigurationError(
-            f"batch to {topic}: {len(messages)} messages make {len(body)} bytes, above {BODY_BYTES_MAX}; send fewer"
-        )
-    ids = tuple(part.properties[UNIQUE_KEY] for part in parts)
-    return Outgoing(
-        topic, body, properties.encode({WAIT_STORE: "true"}), 0, ids, now_ms, tuple(messages), is_batch=True
-    )
+        if message.topic != bare and wrap(namespace, message.topic) != topic:
+            raise MessageWrong(f"batch to {topic}: a message is for {shorten(message.topic)}; send one batch per topic")
+        body, given = message.body, message.properties
+        if not 0 < len(body) <= body_bytes_max:
+            _check_body(topic, body, body_bytes_max)
+        if given:
+            check_properties(topic, given)
+            if DELAY_LEVEL in given:
+                raise MessageWrong(f"batch to {topic}: a batch cannot have delays; send the message alone")
+            text = properties.encode(_sent(key, given))
+        else:
+            text = f"{_BEFORE_KEY}{key}{_BEHIND_KEY}"
+        keyed[given.get(SHARDING_KEY)] = None
+        parts.append(batch.written(body, text))
+        all_ids.append(given.get(UNIQUE_KEY, key))
+    order_keys = list(keyed)
+    if len(order_keys) > 1 and not is_placed:
+        shown = " and ".join("no order key" if key is None else f"order key {shorten(key)}" for key in order_keys[:2])
+        raise MessageWrong(f"batch to {topic}: messages with {shown}: send one batch per key, or give the queue")
+    outer = properties.encode({WAIT_STORE: "true"})
+    made: list[Outgoing] = []
+    for begin, end in _cuts([len(part) for part in parts], body_bytes_max):
+        body, ids, part = b"".join(parts[begin:end]), tuple(all_ids[begin:end]), tuple(messages[begin:end])
+        made.append(Outgoing(topic, body, outer, 0, ids, now_ms, part, order_keys[0], is_batch=True))
+    return made
 
 
-def _checked(topic: str, message: Message, key: str) -> dict[str, str]:
-    """The message's properties as they are sent, after everything about it was looked at."""
-    is_long = topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX))
-    check_name("topic", topic, LONG_TOPIC_LENGTH_MAX if is_long else TOPIC_LENGTH_MAX)
-    if topic in NOT_SENDABLE:
-        raise ConfigurationError(f"topic {topic}: reserved by RocketMQ; choose another topic")
-    size = len(message.body)
-    if not size:
-        raise ConfigurationError(f"message to {topic}: the body is empty, which brokers refuse; send at least one byte")
-    if size > BODY_BYTES_MAX:
-        raise ConfigurationError(f"message to {topic}: a body of {size} bytes exceeds the limit of {BODY_BYTES_MAX}")
-    given = message.properties
-    _check_properties(topic, given)
+def _cuts(sizes: Sequence[int], bytes_max: int) -> list[tuple[int, int]]:
+    """Where one request ends and the next begins. One message may be larger than that, by its properties."""
+    cuts, begin, total = list[tuple[int, int]](), 0, 0
+    for index, size in enumerate(sizes):
+        if index > begin and (total + size > bytes_max or index - begin == BATCH_COUNT_MAX):
+            cuts.append((begin, index))
+            begin, total = index, 0
+        total += size
+    return [*cuts, (begin, len(sizes))]
+
+
+def _sent(key: str, given: Mapping[str, str]) -> dict[str, str]:
     return {UNIQUE_KEY: key, WAIT_STORE: "true", **given}
 
 
-def _check_properties(topic: str, given: Mapping[str, str]) -> None:
+_BEFORE_KEY, _, _BEHIND_KEY = properties.encode(_sent("?", {})).partition("?")
+"""Of a message without properties of its own, the text of those that each has."""
+
+
+@lru_cache(maxsize=1_024)
+def _check_topic(topic: str) -> None:
+    is_long = topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX))
+    check_name("topic", topic, LONG_TOPIC_LENGTH_MAX if is_long else TOPIC_LENGTH_MAX)
+    if topic in NOT_SENDABLE:
+        raise NameWrong(f"topic {topic}: reserved by RocketMQ; choose another topic")
+
+
+def _check_body(topic: str, body: bytes, bytes_max: int) -> None:
+    if not body:
+        raise MessageWrong(f"message to {topic}: the body is empty, which brokers refuse; send at least one byte")
+    if len(body) > bytes_max:
+        raise MessageWrong(f"message to {topic}: a body of {len(body)} bytes exceeds the limit of {bytes_max}")
+
+
+def check_properties(topic: str, given: Mapping[str, str]) -> None:
+    """Raise MessageWrong for what brokers would drop or take for their own."""
     for name, value in given.items():
         if not isinstance(name, str) or not isinstance(value, str):
-            raise ConfigurationError(
+            raise MessageWrong(
                 f"message to {topic}: property {shorten(name)}={shorten(value)}: name and value must be texts"
             )
         if not name or not value:
-            raise ConfigurationError(
-                f"message to {topic}: property {shorten(name)}={shorten(value)}: must not be empty"
-            )
+            raise MessageWrong(f"message to {topic}: property {shorten(name)}={shorten(value)}: must not be empty")
         if name in RESERVED:
-            raise ConfigurationError(f"message to {topic}: property {name} is RocketMQ's own; choose another name")
+            raise MessageWrong(f"message to {topic}: property {name} is RocketMQ's own; choose another name")
 
 
 def _checked_level(level: int) -> int:
     if not 0 < level <= delay_levels.LEVEL_MAX:
-        raise ConfigurationError(f"delay_level {level}: use 1 to {delay_levels.LEVEL_MAX}, or 0 for no delay")
+        raise MessageWrong(f"delay_level {level}: use 1 to {delay_levels.LEVEL_MAX}, or 0 for no delay")
     return level

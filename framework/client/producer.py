@@ -1,71 +1,63 @@
-"""Producer: chooses a queue, sends, and tries another broker where that fails.
+"""Producer: what users send by: its options, its life, and the ways to send.
 
 A send that timed out may have been stored all the same: the next attempt then makes a second copy, with the same
-message id, as with the Java client. It owns the turn of each topic's queues; what may be sent is `outgoing.py`'s.
+message id, as with the Java client. What may be sent is `outgoing.py`'s; which queue, and how often, `producing/`'s.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import Self
 
 from framework.client.cluster import Cluster
+from framework.client.dialogue.checks import group_of
+from framework.client.dialogue.producing import Preparing
+from framework.client.dialogue.transactions import TransactionBlock
 from framework.client.options import ClusterOptions
-from framework.client.outgoing import COMPRESS_ABOVE, DEFAULT_QUEUES, Outgoing, SendResult, prepare, prepare_batch
+from framework.client.outgoing import BODY_BYTES_MAX, COMPRESS_ABOVE, Outgoing, SendResult, prepare, prepare_batches
 from framework.client.presence import Presence
-from framework.client.send_trace import SendTrace
+from framework.client.producing import recalls
+from framework.client.producing.accumulating import Accumulator
+from framework.client.producing.attempts import Attempts, WhenAway
+from framework.client.producing.bodies import Bodies
+from framework.client.producing.delays import Wish, wish_of
+from framework.client.producing.options import CODECS, check_options, linger_ms, timeout_ms
+from framework.client.producing.told import AnyAttempts, ToldAttempts
+from framework.client.producing.traces import SendTrace
 from framework.client.tracing import SEND_TIMEOUT, producer_group
-from framework.errors import BrokerUnreachable, ConfigurationError, Refused, RequestTimedOut
-from framework.model.durations import to_ms
-from framework.model.message import Message
-from framework.model.namespaces import unwrap, wrap
+from framework.declare.transactions import TransactionCheck
+from framework.errors import FrameworkError, PartlySent, Refused, RequestTimedOut
+from framework.mistakes import ArgumentWrong, MessageWrong, WrongMoment
+from framework.model.contracts import Encodes
+from framework.model.message import Message, checked_order_key
+from framework.model.namespaces import wrap
 from framework.model.queue import MessageQueue
-from framework.model.reserved import AUTO_CREATE_TOPIC, GROUP_LENGTH_MAX, TRACE_TOPIC, check_name
+from framework.model.reserved import GROUP_LENGTH_MAX, TRACE_TOPIC, check_name
 from framework.net.credentials import Credentials
 from framework.net.library_logs import log_as_a_library
 from framework.net.real_world import real_world
 from framework.net.task_tree import TaskTree
 from framework.net.tls import TlsOptions
 from framework.ports import World
-from framework.wire.bodies.route import MASTER
-from framework.wire.codes import ResponseCode
 from framework.wire.command import RemotingCommand
-from framework.wire.compression import Compression
-from framework.wire.exchanges import raise_for
-from framework.wire.fields import from_fields
 from framework.wire.ids import UniqueKeys
-from framework.wire.requests.send import SendAnswer
 
-# Codes that mean "stored", the later ones without the disk's or a replica's word yet.
-STORED = (
-    ResponseCode.SUCCESS,
-    ResponseCode.FLUSH_DISK_TIMEOUT,
-    ResponseCode.SLAVE_NOT_AVAILABLE,
-    ResponseCode.FLUSH_SLAVE_TIMEOUT,
-)
-# Codes after which another broker is worth a try, as in DefaultMQProducer.
-WORTH_A_RETRY = (
-    ResponseCode.TOPIC_NOT_EXIST,
-    ResponseCode.SERVICE_NOT_AVAILABLE,
-    ResponseCode.SYSTEM_ERROR,
-    ResponseCode.SYSTEM_BUSY,
-    ResponseCode.NO_PERMISSION,
-    ResponseCode.NO_BUYER_ID,
-    ResponseCode.NOT_IN_CURRENT_UNIT,
-    ResponseCode.GO_AWAY,
-)
 RETRIES = 2
 TIMEOUT = "10s"
-SAME_BROKER_PAUSE_SECONDS = 0.2  # before a broker is tried again that has just failed, where there is no other
+IN_FLIGHT_MAX = 1_000  # half of what one connection takes (wire/connection.py); more would not be faster
+REQUEST_TIMEOUT = "3s"  # what users of Java's write, who must give one
+GROUP = "framework_producer"
 
 
 class Producer:
     """Sends messages: `async with Producer(name_servers=["127.0.0.1:9876"]) as producer: await producer.send(...)`.
 
-    Inside an application `Producer(cluster=app.cluster)` shares its connections and, unless `namespace` is given, its
-    namespace.
+    Inside an application `Producer(cluster=app.cluster)` shares its connections, its plugins' send hooks (but for
+    `hooks=False`) and, unless `namespace` is given, its namespace.
     """
 
     def __init__(
@@ -73,11 +65,17 @@ class Producer:
         *,
         name_servers: str | Sequence[str] = (),
         cluster: Cluster | None = None,
-        group: str = "framework_producer",
+        group: str = "",
+        check: TransactionCheck | None = None,
         retries: int = RETRIES,
         timeout: str | float = TIMEOUT,
+        when_away: WhenAway = "wait",
+        max_in_flight: int = IN_FLIGHT_MAX,
+        linger: str | float = 0,
         compression: str = "zlib",
         compress_above: int = COMPRESS_ABOVE,
+        body_bytes_max: int = BODY_BYTES_MAX,
+        codec: Encodes | None = None,
         credentials: Credentials | None = None,
         tls: TlsOptions | None = None,
         address_map: Mapping[str, str] | None = None,
@@ -85,16 +83,22 @@ class Producer:
         namespace: str | None = None,
         trace: bool = False,
         trace_topic: str = TRACE_TOPIC,
+        hooks: bool = True,
         world: World | None = None,
     ) -> None:
         if (cluster is None) == (not name_servers):
-            raise ConfigurationError("Producer: give either name_servers or cluster")
-        if compression not in _CODECS:
-            raise ConfigurationError(f"Producer: compression {compression!r}: use {', '.join(_CODECS)}")
+            raise ArgumentWrong("Producer: give either name_servers or cluster")
+        check_options(
+            compression=compression, when_away=when_away, max_in_flight=max_in_flight, retries=retries,
+            compress_above=compress_above, body_bytes_max=body_bytes_max,
+        )  # fmt: skip
         self._namespace = cluster.options.namespace if namespace is None and cluster is not None else namespace or ""
+        group = group_of(group, check) or GROUP
+        self._check = check
         self._group = check_name("producer group", wrap(self._namespace, group), GROUP_LENGTH_MAX)
-        self._retries, self._timeout_ms = retries, _timeout_ms(timeout)
-        self._codec, self._compress_above = _CODECS[compression], compress_above
+        self._timeout_ms = timeout_ms(timeout)
+        self._compression, self._compress_above = CODECS[compression], compress_above
+        self._body_bytes_max, self._bodies = body_bytes_max, Bodies(codec)
         if cluster is None and world is None:
             log_as_a_library()
         self._world = cluster.world if cluster is not None else world or real_world()
@@ -114,10 +118,27 @@ class Producer:
                 allow=tuple(allow),
             )
         self._keys = UniqueKeys(identity.host, identity.process, int.from_bytes(chance.token(4)))
-        self._turns: dict[str, int] = {}
         self._tree = TaskTree()
         self._is_tracing = False
         self._trace = SendTrace(group, trace_topic, self._world, self._namespace) if trace else None
+        self._attempts: AnyAttempts = Attempts(
+            lambda: self.cluster,
+            self._world,
+            group=self._group,
+            namespace=self._namespace,
+            retries=retries,
+            when_away=when_away,
+            max_in_flight=max_in_flight,
+            on_stored=self._stored if trace else None,
+        )
+        self._hooks = cluster.send_hooks if cluster is not None and hooks else None
+        if self._hooks is not None:
+            self._attempts = ToldAttempts(self._attempts, self._hooks)
+        self.preparing = Preparing(
+            lambda: self.cluster, self._group, self._namespace, self._prepared, self._attempts, self._limit_ms
+        )
+        waits_ms = linger_ms(linger)
+        self._accumulator = None if not waits_ms else Accumulator(waits_ms, self._batches, self._deliver)
 
     # Life
 
@@ -133,11 +154,16 @@ class Producer:
             self._own = Cluster(self._world, self._options, on_connected=presence.connected)
             self._tree.start(self._own.routes.run(), name="producer routes")
             self._tree.start(presence.run(self._own), name="producer heartbeats")
+        if self._check is not None:
+            self.cluster.checks.add(self._check, self._namespace)
+            self._tree.start(self.cluster.introductions.keep(self._group), name="transaction checks")
 
     async def stop(self) -> None:
-        """Close what `start` opened. Sends under way fail."""
-        if self._own is not None:
+        """Close what `start` opened, for good. Sends under way fail."""
+        if self._own is not None and not self._tree.is_closed:
             self._check_loop("stop")
+        if self._accumulator is not None:
+            await self._accumulator.close()
         if self._trace is not None:
             await self._trace.tracer.close()
         await self._tree.close()
@@ -160,7 +186,7 @@ class Producer:
         """The cluster that messages are sent to."""
         cluster = self._shared or self._own
         if cluster is None:
-            raise ConfigurationError("Producer: start it first, or use `async with Producer(...)`")
+            raise WrongMoment("Producer: start it first, or use `async with Producer(...)`")
         return cluster
 
     # Sending
@@ -168,37 +194,57 @@ class Producer:
     async def send(
         self,
         message: Message | str,
-        body: bytes | str | None = None,
+        body: object = None,
         *,
         tags: str | None = None,
         keys: str | Iterable[str] = (),
         properties: Mapping[str, str] | None = None,
+        order_key: str | None = None,
+        delay: str | float | None = None,
+        at: datetime | None = None,
         delay_level: int = 0,
         queue: MessageQueue | None = None,
         timeout: str | float | None = None,
     ) -> SendResult:
         """Send a message, or a body to a topic. Returns when a broker has stored it.
 
-        `queue`: use this queue only, without trying others. `timeout`: the limit of all attempts together.
+        A body is text, bytes, or what becomes JSON: a pydantic model, dataclass, struct, dict or list. `order_key`: all
+        messages of one key go to one queue, in the order of the calls. If the queue's broker is away, `when_away` of
+        the producer decides: wait until `timeout`, or fail at once; the key never changes its queue. `delay="90s"` or
+        `at`, a datetime with its zone: when it is delivered, to the second; a broker without a timer takes its shortest
+        level that is not shorter. `queue`: use this queue only, without trying others. `timeout`: the limit of all
+        attempts together.
         """
         self._check_loop("send")
-        if isinstance(message, str):
-            message = Message(message, b"" if body is None else body, tags=tags, keys=keys, properties=properties)
-        elif body is not None or tags or properties or tuple(keys):
-            raise ConfigurationError(
-                "send: a Message carries its own body, tags, keys and properties; give a topic instead"
-            )
-        outgoing = prepare(
-            message,
-            self._next_key(),
-            self._world.clock.now_ms(),
-            delay_level=delay_level,
-            codec=self._codec,
-            compress_above=self._compress_above,
-            namespace=self._namespace,
-        )
-        (result,) = await self._deliver(outgoing, queue, timeout)
+        message = self._whole(message, body, tags=tags, keys=keys, properties=properties, order_key=order_key)
+        wish = wish_of(delay, at, delay_level)
+        outgoing = self._prepared(message, wish, delay_level)
+        if self._accumulator is not None and queue is None and not delay_level and outgoing.goes_in_batches:
+            return await self._accumulated(self._accumulator, outgoing.messages[0], outgoing, self._limit_ms(timeout))
+        (result,) = await self._attempts.deliver(outgoing, self._wrapped(queue), self._limit_ms(timeout))
         return result
+
+    async def send_one_way(
+        self,
+        message: Message | str,
+        body: object = None,
+        *,
+        tags: str | None = None,
+        keys: str | Iterable[str] = (),
+        properties: Mapping[str, str] | None = None,
+        order_key: str | None = None,
+        delay: str | float | None = None,
+        at: datetime | None = None,
+        queue: MessageQueue | None = None,
+        timeout: str | float | None = None,
+    ) -> None:
+        """Write a message to a broker's connection and wait for no answer: a refusal or a crash loses it silently."""
+        self._check_loop("send_one_way")
+        outgoing = self._prepared(
+            self._whole(message, body, tags=tags, keys=keys, properties=properties, order_key=order_key),
+            wish_of(delay, at),
+        )
+        await self._attempts.one_way(outgoing, self._wrapped(queue), self._limit_ms(timeout))
 
     async def send_batch(
         self,
@@ -207,20 +253,143 @@ class Producer:
         queue: MessageQueue | None = None,
         timeout: str | float | None = None,
     ) -> list[SendResult]:
-        """Send messages of one topic in one request. All are stored, in sequence in one queue, or none."""
+        """Send messages of one topic in one request. All are stored, in sequence in one queue, or none.
+
+        Messages that are too large for one request go in several, one after the other; `timeout` is for each. If one
+        fails after others were stored, `PartlySent` says which. Messages with an order key must all have the same one,
+        unless `queue` says where they go.
+        """
         self._check_loop("send_batch")
-        batch = list(messages)
-        keys = [self._next_key() for _ in batch]
-        outgoing = prepare_batch(batch, keys, self._world.clock.now_ms(), namespace=self._namespace)
-        return await self._deliver(outgoing, queue, timeout)
+        batch, results = list(messages), list[SendResult]()
+        if self._hooks is not None:
+            batch = [self._hooks.begun(each) for each in batch]
+        for part in self._batches(batch, [self._next_key() for _ in batch], is_placed=queue is not None):
+            try:
+                results += await self._attempts.deliver(part, self._wrapped(queue), self._limit_ms(timeout))
+            except FrameworkError as error:
+                if not results:
+                    raise
+                raise PartlySent(
+                    f"batch to {part.topic}: {len(results)} of {len(batch)} messages are stored, then: {error}", results
+                ) from error
+        return results
+
+    async def recall(self, handle: str, *, timeout: str | float | None = None) -> str:
+        """Take a delayed message back before it is due, by the `recall_handle` of its `SendResult`; its message id.
+
+        Raises Refused if it is due already, or if the broker's recall is switched off (recallMessageEnable).
+        """
+        self._check_loop("recall")
+        place = recalls.read(handle)
+        routes = self.cluster.routes
+        address = await routes.master_of(MessageQueue(place.topic, place.broker, 0))
+        asking = recalls.exchange(handle, place, self._group)
+        answer = await self.cluster.pool.request(address, asking.request(), timeout_ms=self._limit_ms(timeout))
+        try:
+            return asking.result(answer, place.broker)
+        except Refused as error:
+            raise recalls.explained(error, place.broker) from None
+
+    async def _accumulated(
+        self, accumulator: Accumulator, message: Message, outgoing: Outgoing, timeout_ms: int
+    ) -> SendResult:
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                put = partial(accumulator.put, message, outgoing.message_ids[0])
+                if outgoing.order_key is None:
+                    entry = put(None)
+                else:
+                    entry = await self._attempts.in_turn(outgoing.topic, outgoing.order_key, put)
+                return await accumulator.answer(entry)
+        except TimeoutError:
+            raise RequestTimedOut(f"send to {outgoing.topic}: not stored within {timeout_ms} ms") from None
+
+    def _batches(self, messages: Sequence[Message], keys: Sequence[str], *, is_placed: bool = True) -> list[Outgoing]:
+        return prepare_batches(
+            messages,
+            keys,
+            self._world.clock.now_ms(),
+            body_bytes_max=self._body_bytes_max,
+            namespace=self._namespace,
+            is_placed=is_placed,
+        )
+
+    async def _deliver(self, outgoing: Outgoing) -> list[SendResult]:
+        return await self._attempts.deliver(outgoing, None, self._timeout_ms)
+
+    def _whole(
+        self,
+        message: Message | str,
+        body: object,
+        *,
+        tags: str | None,
+        keys: str | Iterable[str],
+        properties: Mapping[str, str] | None,
+        order_key: str | None,
+    ) -> Message:
+        if isinstance(message, str):
+            content = b"" if body is None else self._bodies.of(message, body)
+            return Message(message, content, tags=tags, keys=keys, properties=properties, order_key=order_key)
+        if body is not None or tags or properties or tuple(keys) or order_key is not None:
+            raise MessageWrong(
+                "send: a Message carries its own body, tags, keys, properties and order key; give a topic instead"
+            )
+        return message
+
+    def _prepared(self, message: Message, wish: Wish | None, delay_level: int = 0) -> Outgoing:
+        now_ms = self._world.clock.now_ms()
+        return prepare(
+            message if self._hooks is None else self._hooks.begun(message),
+            self._keys.next(now_ms),
+            now_ms,
+            delay_level=delay_level,
+            wish=wish,
+            codec=self._compression,
+            compress_above=self._compress_above,
+            body_bytes_max=self._body_bytes_max,
+            namespace=self._namespace,
+        )
+
+    async def queue_of(self, topic: str, order_key: str) -> MessageQueue:
+        """The queue that messages of this order key go to, whether its broker is there or not."""
+        self._check_loop("queue_of")
+        queue = await self._attempts.queue_of(wrap(self._namespace, topic), checked_order_key(order_key))
+        return queue._replace(topic=topic)
+
+    def transaction(self, message: Message, *, timeout: str | float | None = None) -> TransactionBlock:
+        """`async with producer.transaction(message):` around a local transaction: consumers get the message if the
+        block ends without an exception, and never if it raises one. Needs a check function (`@transaction_check`).
+        """
+        self._check_loop("transaction")
+        return TransactionBlock(self.preparing, message, timeout)
+
+    async def request(
+        self,
+        message: Message | str,
+        body: object = None,
+        *,
+        tags: str | None = None,
+        keys: str | Iterable[str] = (),
+        properties: Mapping[str, str] | None = None,
+        order_key: str | None = None,
+        timeout: str | float = REQUEST_TIMEOUT,
+    ) -> Message:
+        """Send a message and wait for what its consumer replies. RequestTimedOut where no reply comes in time; the
+        request may have been handled all the same.
+        """
+        self._check_loop("request")
+        asked = self._whole(message, body, tags=tags, keys=keys, properties=properties, order_key=order_key)
+        return await self.cluster.requests.ask(self.preparing, asked, timeout)
 
     def _check_loop(self, method: str) -> None:
         """Connections belong to one event loop: from another one nothing would come back, or all would break."""
+        if self._tree.is_closed:
+            raise WrongMoment(f"Producer.{method}: the producer was stopped; make a new one")
         cluster = self.cluster
         if cluster.pool.is_shared:
             return  # by a fork, and its use says so
         if cluster.loop is not asyncio.get_running_loop():
-            raise ConfigurationError(
+            raise WrongMoment(
                 f"Producer.{method}: the producer was started in another event loop; call it there with "
                 f"asyncio.run_coroutine_threadsafe(producer.{method}(...), loop)"
             )
@@ -228,125 +397,26 @@ class Producer:
     def _next_key(self) -> str:
         return self._keys.next(self._world.clock.now_ms())
 
-    async def _deliver(
-        self, outgoing: Outgoing, queue: MessageQueue | None, timeout: str | float | None
-    ) -> list[SendResult]:
-        timeout_ms = self._timeout_ms if timeout is None else _timeout_ms(timeout)
-        try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                if queue is not None:
-                    queue = queue._replace(topic=wrap(self._namespace, queue.topic))
-                    if queue.topic != outgoing.topic:
-                        raise ConfigurationError(f"send to {outgoing.topic}: queue {queue} belongs to another topic")
-                    return await self._attempt(outgoing, queue)
-                return await self._try_brokers(outgoing)
-        except TimeoutError:
-            raise RequestTimedOut(f"send to {outgoing.topic}: not stored within {timeout_ms} ms") from None
+    def _wrapped(self, queue: MessageQueue | None) -> MessageQueue | None:
+        return None if queue is None else queue._replace(topic=wrap(self._namespace, queue.topic))
 
-    async def _try_brokers(self, outgoing: Outgoing) -> list[SendResult]:
-        routes = self.cluster.routes
-        failed: dict[str, None] = {}
-        last: BrokerUnreachable | Refused | None = None
-        for _ in range(1 + self._retries):
-            queues = await self._choices(outgoing.topic)
-            queue = self._next_queue(outgoing.topic, queues, failed)
-            if queue.broker in failed:
-                await asyncio.sleep(SAME_BROKER_PAUSE_SECONDS)
-            try:
-                return await self._attempt(outgoing, queue)
-            except BrokerUnreachable as error:
-                last = error
-                routes.refresh_soon()
-            except Refused as error:
-                if error.code not in WORTH_A_RETRY:
-                    raise
-                last = error
-            failed[queue.broker] = None
-        assert last is not None, "there is at least one attempt"
-        if isinstance(last, Refused):
-            raise last
-        raise BrokerUnreachable(
-            f"send to {outgoing.topic}: {1 + self._retries} attempts failed ({', '.join(failed)}); the last: {last}"
-        ) from last
+    def _limit_ms(self, timeout: str | float | None) -> int:
+        return self._timeout_ms if timeout is None else timeout_ms(timeout)
 
-    async def _attempt(self, outgoing: Outgoing, queue: MessageQueue) -> list[SendResult]:
-        cluster = self.cluster
-        address = cluster.routes.find(queue.broker, MASTER)
-        if address is None:
-            await cluster.routes.refresh(queue.topic)
-            address = cluster.routes.address_of(queue.broker)
-        request = outgoing.request(self._group, queue)
-        began_ms = self._world.clock.now_ms()
-        answer = await cluster.pool.request(address, request, timeout_ms=cluster.options.request_timeout_ms)
-        raise_for(answer, request.code, queue.broker, ok=STORED)
-        results = _results(outgoing, queue, answer, unwrap(self._namespace, queue.topic))
-        if self._trace is not None:
-            self._trace.stored(outgoing, results, address, answer, began_ms)
-            self._send_traces(self._trace)
-        return results
+    def _stored(
+        self, outgoing: Outgoing, results: list[SendResult], address: str, answer: RemotingCommand, began_ms: int
+    ) -> None:
+        assert self._trace is not None
+        self._trace.stored(outgoing, results, address, answer, began_ms)
+        self._send_traces(self._trace)
 
     def _send_traces(self, trace: SendTrace) -> None:
         """Have a producer of their own send them, which traces nothing itself; it needs no start."""
         if not self._is_tracing:
             self._is_tracing = True
             group = producer_group(self._group, "PRODUCE-1")
-            sender = Producer(cluster=self.cluster, group=group, timeout=SEND_TIMEOUT, namespace="")
+            sender = Producer(cluster=self.cluster, group=group, timeout=SEND_TIMEOUT, namespace="", hooks=False)
             self._tree.start(trace.tracer.run(sender.send), name=f"trace {self._group}")
-
-    async def _choices(self, topic: str) -> Sequence[MessageQueue]:
-        """The queues that can be sent to; of a topic that does not exist yet, those it will get."""
-        routes = self.cluster.routes
-        route = await routes.route(topic)
-        if route is not None and route.writable:
-            return route.writable
-        if route is not None and route.readable:
-            raise Refused(
-                ResponseCode.NO_PERMISSION, "no broker in its route accepts writes", request=f"send to {topic}",
-                peer="the name server",
-            )  # fmt: skip
-        template = await routes.writable_queues(AUTO_CREATE_TOPIC)
-        if not template:
-            raise Refused(
-                ResponseCode.TOPIC_NOT_EXIST,
-                f"topic not found, and brokers do not create it ({AUTO_CREATE_TOPIC} has no route); create it first",
-                request=f"send to {topic}",
-                peer="the name server",
-            )
-        return [MessageQueue(topic, queue.broker, queue.number) for queue in template if queue.number < DEFAULT_QUEUES]
-
-    def _next_queue(self, topic: str, queues: Sequence[MessageQueue], failed: Mapping[str, None]) -> MessageQueue:
-        """Each queue in turn, from a random first one; brokers that just failed only where there is no other."""
-        turn = self._turns.get(topic)
-        if turn is None:
-            turn = self._world.chance.below(len(queues))
-        self._turns[topic] = turn + 1
-        for step in range(len(queues)):
-            queue = queues[(turn + step) % len(queues)]
-            if queue.broker not in failed:
-                return queue
-        return queues[turn % len(queues)]
 
     def __repr__(self) -> str:
         return f"<Producer {self._group} by {self._shared or self._own or 'nothing yet'}>"
-
-
-_CODECS = {"zlib": Compression.ZLIB, "lz4": Compression.LZ4, "zstd": Compression.ZSTD}
-
-
-def _timeout_ms(timeout: str | float) -> int:
-    try:
-        return max(1, to_ms(timeout))
-    except ValueError as error:
-        raise ConfigurationError(f"timeout: {error}") from error
-
-
-def _results(outgoing: Outgoing, queue: MessageQueue, answer: RemotingCommand, topic: str) -> list[SendResult]:
-    """One a message. A batch lies in one queue at consecutive offsets, its offset ids joined by commas."""
-    header = from_fields(SendAnswer, answer.fields)
-    place = MessageQueue(topic, queue.broker, header.queue_id)
-    offset_ids = header.msg_id.split(",")
-    offset_ids += [""] * (len(outgoing.message_ids) - len(offset_ids))
-    return [
-        SendResult(message_id, offset_ids[index], place, header.queue_offset + index, int(answer.code))
-        for index, message_id in enumerate(outgoing.message_ids)
-    ]

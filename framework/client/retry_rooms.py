@@ -3,7 +3,8 @@
 A stock broker whose group has none answers SUCCESS to a send-back and keeps nothing: the message is lost, and nobody is
 told. So a group's settings are read before it joins and each 30 s after that, and once more behind a send-back that
 succeeded; one reading serves all that succeeded before it was asked for. What a broker cannot say (4.x knows no such
-question, rights may be lacking) holds nobody up.
+question, rights may be lacking) holds nobody up. One that has said it before is asked up to three times; where it is
+silent, the copy is in doubt and is asked for once more: rather twice than lost.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ log = structlog.get_logger()
 # What a broker answers that is busy; it may say more the next time.
 _PASSING = (ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_BUSY)
 
+READ_AGAIN_S = (0.3, 1.0)
+"""Pauses before a reading without an answer is tried again. A broker that is started anew is back after seconds."""
+
 Key = tuple[str, str]
 """A group and a broker's name."""
 
@@ -43,6 +47,8 @@ class RetryRooms:
         """Readings that wait for the one under way, and begin after whatever happened before."""
         self._mute: dict[Key, None] = {}
         """Where a broker could not say when it was asked last."""
+        self._answered: dict[Key, None] = {}
+        """Where a broker has said it at least once: it will again."""
         self._lacking: dict[Key, int] = {}
         """Where a send-back would be thrown away -> the group's `retryQueueNums` there."""
 
@@ -81,7 +87,7 @@ class RetryRooms:
                 log.debug("group settings not read", group=group, broker=broker, reason=str(error))
 
     async def confirm(self, group: str, broker: str) -> None:
-        """Raise Refused where what was just answered with SUCCESS was kept by nobody."""
+        """Raise Refused where nobody kept what was just answered with SUCCESS; BrokerUnreachable if it may be so."""
         if (group, broker) in self._mute or not marks.safeguard("a send-back that nobody keeps is found"):
             return
         key = group, broker
@@ -90,8 +96,12 @@ class RetryRooms:
             reading = self._next[key] = self._tree.start(self._read_next(key), name=f"retry queues {group} {broker}")
         try:
             queues = await asyncio.shield(reading)
+        except BrokerUnreachable:
+            if key in self._answered:
+                raise
+            return
         except FrameworkError:
-            return  # whether it was kept cannot be told; asking for a second copy would make one
+            return  # it answers, and cannot say: asking for a second copy would make one, and each time anew
         if queues <= 0:
             request = request_name(RequestCode.CONSUMER_SEND_MSG_BACK)
             raise Refused(ResponseCode.NO_PERMISSION, _complaint(*key, queues), request=request, peer=broker)
@@ -104,6 +114,10 @@ class RetryRooms:
                 await asyncio.shield(before)
         self._under_way[key] = self._next.pop(key)
         try:
+            for pause_s in READ_AGAIN_S if key in self._answered else ():
+                with suppress(BrokerUnreachable):
+                    return await self._read(key)
+                await asyncio.sleep(pause_s)
             return await self._read(key)
         finally:
             del self._under_way[key]
@@ -120,6 +134,7 @@ class RetryRooms:
                 self._mute[key] = None
             raise
         self._mute.pop(key, None)
+        self._answered[key] = None
         self._put(key, config.retry_queues)
         return config.retry_queues
 

@@ -60,6 +60,10 @@ class RouteTable:
         route = await self.route(topic)
         return list(route.writable) if route is not None else []
 
+    def known(self, topic: str) -> Route | None:
+        """What is known of it without asking anybody."""
+        return self._routes.get(topic)
+
     async def route(self, topic: str) -> Route | None:
         """All of it in one answer: between two questions it may have changed. None where no name server knows it."""
         return self._routes.get(topic) or await self.refresh(topic)

@@ -25,6 +25,20 @@ class AssignmentChange:
         return bool(self.gained or self.lost)
 
 
+class Moves:
+    """How often a group's queues here became others, since the start."""
+
+    __slots__ = ("gained", "lost", "rebalances")
+
+    def __init__(self) -> None:
+        self.rebalances = self.gained = self.lost = 0
+
+    def add(self, change: AssignmentChange) -> None:
+        self.rebalances += bool(change)
+        self.gained += len(change.gained)
+        self.lost += len(change.lost)
+
+
 def allocate(
     strategy: AllocationStrategy, member: str, members: Sequence[str], queues: Sequence[MessageQueue]
 ) -> list[MessageQueue]:
@@ -65,9 +79,10 @@ class Assignment:
             self._owned.pop(topic, None)
         if now != before and not marks.safeguard("queues that stay are left alone"):
             return AssignmentChange(gained=now, lost=before)
+        kept = frozenset(before).intersection(now)  # a group may own a thousand queues, and looks every 20 s
         return AssignmentChange(
-            gained=tuple(queue for queue in now if queue not in before),
-            lost=tuple(queue for queue in before if queue not in now),
+            gained=tuple(queue for queue in now if queue not in kept),
+            lost=tuple(queue for queue in before if queue not in kept),
         )
 
     def of(self, topic: str) -> tuple[MessageQueue, ...]:

@@ -64,6 +64,19 @@ class Chunk:
         self.low = low
         return True
 
+    def finish_span(self, begin: int, until: int) -> None:
+        """Note that the messages [begin, until) have ended, those too that had ended before."""
+        assert 0 <= begin <= until <= self.count
+        low, ahead = self.low, self.ahead
+        if begin <= low and not ahead:
+            self.low = max(low, until)
+            return
+        ahead |= ((1 << until - begin) - 1) << begin
+        if begin <= low:
+            rest = ahead >> low
+            low += (rest ^ (rest + 1)).bit_length() - 1  # past the ones that it ends with
+        self.low, self.ahead = low, ahead >> low << low
+
     def has_ended(self, index: int) -> bool:
         return index < self.low or bool(self.ahead >> index & 1)
 
@@ -74,7 +87,11 @@ class Chunk:
     @property
     def low_offset(self) -> int:
         """The lowest offset of this range that has not ended; `end` when all have."""
-        return self.end if self.low >= self.count else self.messages[self.low].queue_offset
+        if self.low >= self.count:
+            return self.end
+        if self.end - self.begin == self.count:
+            return self.begin + self.low  # none is missing; popped messages have no offsets in a row of their own
+        return self.messages[self.low].queue_offset
 
     @property
     def running(self) -> int:

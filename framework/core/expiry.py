@@ -15,6 +15,9 @@ from framework.model.outcome import Outcome
 Member: TypeAlias = tuple[Chunk, int]
 """One message: the chunk that it came in, and its index there."""
 
+Span: TypeAlias = tuple[Chunk, int, int]
+"""Messages of one chunk: the first index, and the one behind the last."""
+
 
 class Slot:
     """One running handler: a message is (chunk, index). A plain slotted class: it is on every message's way."""
@@ -69,20 +72,25 @@ class Slot:
 class BatchSlot(Slot):
     """A handler that is at several messages at once. One limit for all of them, and one slot a run."""
 
-    __slots__ = ("_members",)
+    __slots__ = ("size", "spans")
 
-    def __init__(self, members: Sequence[Member], started: float) -> None:
+    def __init__(self, spans: Sequence[Span], started: float) -> None:
         super().__init__()
-        self.chunk, self.index = members[0]
+        self.chunk, self.index, _ = spans[0]
         self.started = started
-        self._members = tuple(members)
+        self.spans = spans
+        self.size = sum([until - begin for _, begin, until in spans])
 
     @property
     def running(self) -> Sequence[Member]:
-        return self._members
+        return [(chunk, index) for chunk, begin, until in self.spans for index in range(begin, until)]
 
     def epoch(self, at: int = 0) -> int | None:
-        return self._epoch_of(self._members[at][0])
+        for chunk, begin, until in self.spans:
+            if at < until - begin:
+                return self._epoch_of(chunk)
+            at -= until - begin
+        raise IndexError(at)
 
 
 class LineSlot(Slot):

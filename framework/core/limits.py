@@ -8,6 +8,8 @@ PULL_BYTES_MAX = 256 * 1024  # as the Java client: maxMsgBytes, and the broker's
 OFFSET_JUMP_MAX = 1_000_000  # beyond a queue's end by more than any batch or filter scan: the answer is a lie
 LONG_POLL_MS = 15_000  # how long a broker holds a pull that finds nothing; Java: brokerSuspendMaxTimeMillis
 PULL_TIMEOUT_MS = 30_000  # as the Java client; twice the long poll: brokers end those each 5 s, later under load
+POP_BATCH = 32  # brokers refuse to pop more at once
+POP_HELD_MAX = 96  # as the Java client: popThresholdForQueue; what one member holds, no other can handle
 
 # Flow control, one owned queue
 CACHED_MESSAGES_MAX = 1_000  # as the Java client: pullThresholdForQueue
@@ -90,4 +92,7 @@ TURN_MS = 60_000  # as the Java client: how long one queue may run on while othe
 
 # Stopping
 DRAIN_MS = 30_000  # how long running handlers may take to end
+LATE_MS = 10_000  # beyond the drain limit: for an engine to give up what still runs
+TURNS_MS = 5_000  # over which a parent asks its processes to end, one after the other
+EXIT_MS = 2_000  # for an interpreter to end, on a busy machine
 TRIES_LEAVING = 2  # of a key behind others that fails: a poisoned one must not hold up each leave for all that time

@@ -143,6 +143,22 @@ class Line:
         if not self.is_manual or not marks.safeguard("offsets wait for the commit"):
             portion.end(portion.next)
 
+    def went_well(self, portion: Portion, now_ms: int) -> Message | None:
+        """The first message was plain success: the next one, which begins now. None, and nothing has changed, where
+        there is more to look at: the portion's last message, tries that failed, commits by hand, a queue that is left.
+        """
+        index, window, portions = portion.next + 1, portion.window, self._portions
+        if (
+            index >= portion.count or portion.gone or not portions or portions[0] is not portion
+            or window.is_draining or window.is_closed
+            or self._tries or self.last_error or self.is_reported or self.is_manual or self.copies
+        ):  # fmt: skip
+            return None
+        portion.next = index
+        portion.end(index)
+        self.since_ms = now_ms
+        return portion.messages[index]
+
     def advance_over(self, places: Iterable[Place]) -> None:
         """These were handled, and nothing before them is left."""
         for portion, index in places:

@@ -86,11 +86,12 @@ class OffsetTable:
 
     def dirty(self) -> list[tuple[MessageQueue, int]]:
         """What the broker should be told, in the order of the queues."""
-        return [
+        told = self._told
+        return sorted(
             (queue, offset)
-            for queue, offset in sorted(self._committable.items())
-            if self._says_something(queue, offset, self._told[queue])
-        ]
+            for queue, offset in self._committable.items()
+            if offset != told[queue] and self._says_something(queue, offset, told[queue])
+        )
 
     def __repr__(self) -> str:
         return f"<OffsetTable {len(self._committable)} queues, {len(self.dirty())} dirty>"

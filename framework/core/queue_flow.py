@@ -33,7 +33,7 @@ from framework.core.flow_control import FlowLimits, reason_to_wait
 from framework.core.health import Health, Trouble
 from framework.core.window import Window
 from framework.model.message import Message
-from framework.model.pulled import BUSY, Damaged, Failed, Found, NothingNew, OffsetIllegal, PullResult
+from framework.model.pulled import BUSY, Damaged, Failed, Found, NothingNew, OffsetIllegal, Popped, PullResult
 from framework.model.queue import MessageQueue
 
 
@@ -217,6 +217,10 @@ class QueueFlow:
         if type(result) is Found:
             return self._found(result, now_ms)
         match result:
+            case Popped(messages=messages, size=size, rest=rest):
+                self.health.got_on()
+                following = self.next_offset + len(messages)
+                return self._go_on(messages, size, following, following + rest)
             case NothingNew(next_offset=offset, max_offset=end) if self._is_plausible(offset, end, now_ms):
                 if offset == self.next_offset and now_ms - self._asked_ms < limits.AT_ONCE_MS:
                     self.health.brought_nothing(f"nothing new at offset {offset}, and answered at once", now_ms)
@@ -291,6 +295,7 @@ class QueueFlow:
         self._move("offset_illegal")
         self._move("position_known")
         self._begin_at(offset)  # what it held lies outside the broker's range, or before a reset
+        self.max_offset = result.max_offset  # the end that was known may be that of a topic's former life
 
     def reset(self, offset: int) -> None:
         """Somebody asked to go on from elsewhere. A pull that is under way must not be answered to this flow."""

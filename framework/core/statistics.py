@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
+from framework.core.histogram import Histogram
 from framework.model.snapshot import Pace
 
 MINUTE_STEP_MS = 10_000
@@ -48,10 +49,16 @@ class Step:
 class Rates:
     """One topic of one group. All its queues feed the same."""
 
-    __slots__ = ("_begin_ms", "_hour", "_minute", "_present", "_until_ms")
+    __slots__ = ("_begin_ms", "_hour", "_minute", "_present", "_unspent", "_until_ms", "pulls", "times")
 
-    def __init__(self, now_ms: int) -> None:
+    def __init__(self, now_ms: int, times: Histogram | None = None) -> None:
         self._begin_ms = now_ms
+        self.times = times
+        """How long handlers took since the start, where somebody wants to know."""
+        self.pulls = None if times is None else Histogram()
+        """The same of pulls that brought something."""
+        self._unspent = 0
+        """Messages that have ended, and whose time comes with their chunk's."""
         self._minute: deque[Step] = deque(maxlen=STEPS)
         """The steps that are over; an old one falls out as a whole."""
         self._hour: deque[Step] = deque(maxlen=STEPS + 1)
@@ -69,20 +76,34 @@ class Rates:
         step.pulls += 1
         step.pull_ms += elapsed_ms
         step.pulled += messages
+        if self.pulls is not None:
+            self.pulls.add(elapsed_ms / 1000)
 
-    def handled(self, now_ms: int, count: int, spent_ms: float) -> None:
-        """A worker left a chunk: `count` successes, and the time it spent there, which its failures share."""
+    def handled(self, now_ms: int, count: int, spent_ms: float) -> int | None:
+        """A worker left a chunk: `count` successes, and the time it spent there, which its failures share.
+
+        Where times are kept, it answers the class that these messages count to, by their mean.
+        """
         if now_ms >= self._until_ms:
             self._turn(now_ms)
         step = self._present
         step.handled += count
         step.spent_ms += spent_ms
+        if self.times is None:
+            return None
+        count += self._unspent
+        if not spent_ms or not count:
+            self._unspent = count
+            return None
+        self._unspent = 0
+        return self.times.add(spent_ms / 1000 / count, count)
 
     def failed(self, now_ms: int) -> None:
         """One message is to be delivered again, or is a dead letter. Its time comes with its chunk's."""
         if now_ms >= self._until_ms:
             self._turn(now_ms)
         self._present.failed += 1
+        self._unspent += 1
 
     def _turn(self, now_ms: int) -> None:
         over = self._present

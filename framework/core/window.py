@@ -23,7 +23,7 @@ class Window:
 
     __slots__ = (
         "_budget", "_chunks", "_confirmed", "_marks", "_passed", "bytes", "committable", "drains_to", "end", "epoch",
-        "is_closed", "is_draining", "is_kept", "messages", "run",
+        "gathered", "is_closed", "is_draining", "is_kept", "messages", "run",
     )  # fmt: skip
 
     def __init__(self, begin: int, budget: Budget, run: Run | None = None) -> None:
@@ -31,6 +31,8 @@ class Window:
         self._budget = budget
         self.committable = begin
         """The offset as of the last `settle`."""
+        self.gathered = -1
+        """What was committable when somebody last looked for news."""
         self.end = begin
         """The offset up to which pulls have been admitted."""
         self._passed = self._confirmed = 0
@@ -179,6 +181,11 @@ class Window:
         for chunk in self._chunks:
             self._budget.give(chunk.size)
         self.messages = self.bytes = 0
+
+    @property
+    def has_news(self) -> bool:
+        """Whether `settle` and `confirmed` may tell something that was not `gathered` yet."""
+        return bool(self._chunks or self._marks) or self.committable != self.gathered
 
     @property
     def span(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, get_type_hints
 
-from framework.errors import ConfigurationError
+from framework.mistakes import ParameterWrong
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 
@@ -25,7 +25,7 @@ def resolved(annotation: str, function: Callable[..., object], names: Mapping[st
         ours = _OURS.get(annotation.rpartition(".")[2])
         if ours is not None:
             return ours
-        raise ConfigurationError(
+        raise ParameterWrong(
             f"parameter {parameter!r} is annotated {annotation!r}, which is not known where the handler is declared "
             f"({error}); define or import it above the handler, and not under TYPE_CHECKING"
         ) from None

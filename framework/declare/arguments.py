@@ -15,7 +15,8 @@ from typing import Any, Literal, get_args, get_origin
 from framework.declare.annotations import resolved
 from framework.declare.decoding import KINDS, Decoder, decoder_for, shown
 from framework.declare.resources import Resource, check, find, near
-from framework.errors import ConfigurationError
+from framework.errors import ConfigurationError, retold
+from framework.mistakes import ParameterWrong
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 
@@ -53,17 +54,21 @@ def arguments_of(
         and parameter.kind not in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}
     ]
     if not required:
-        raise ConfigurationError(f"has no parameter for the message; {KINDS}")
+        raise ParameterWrong(f"has no parameter for the message; {KINDS}")
     arguments = tuple(
         _argument(each, function, names, len(required), is_batch=is_batch, has_codec=has_codec) for each in required
     )
     if has_codec and all(each.wants != "body" for each in arguments):
-        raise ConfigurationError(
-            "codec decodes the body, but no parameter takes the body; annotate one, or remove codec"
-        )
+        raise ParameterWrong("codec decodes the body, but no parameter takes the body; annotate one, or remove codec")
     resources = [each.resource for each in arguments if each.resource is not None]
     check(resources, is_async=inspect.iscoroutinefunction(function), is_batch=is_batch)
     return arguments
+
+
+def _without_annotation(name: str) -> str:
+    if name in {"self", "cls"}:
+        return f"parameter {name!r}: handlers are functions; write it outside of the class"
+    return f"parameter {name!r} has no annotation; with several parameters each needs one: {KINDS}"
 
 
 def _argument(
@@ -79,21 +84,19 @@ def _argument(
         annotation = resolved(annotation, inspect.unwrap(function), names, name)
     if annotation is parameter.empty or annotation is Any:
         if count > 1:
-            raise ConfigurationError(
-                f"parameter {name!r} has no annotation; with several parameters each needs one: {KINDS}"
-            )
+            raise ParameterWrong(_without_annotation(name))
         return Argument(name, "message", by_name=by_name, many=list if is_batch else None)
     many = None
     inner = _inside(annotation)
     if is_batch:
         if inner is None:
             wish = f"write {name}: list[{shown(annotation)}]"
-            raise ConfigurationError(
+            raise ParameterWrong(
                 f"parameter {name!r} is annotated {shown(annotation)!r}, but a batch has several messages; {wish}"
             )
         annotation, many = inner, list if get_origin(annotation) is list else tuple
     elif inner is Message or inner is Delivery:
-        raise ConfigurationError(
+        raise ParameterWrong(
             f"parameter {name!r} is annotated {shown(annotation)!r}; for several messages write batch=32 in @consumer"
         )
     if annotation is Message:
@@ -105,7 +108,7 @@ def _argument(
     try:
         return Argument(name, "body", decoder_for(annotation, name), by_name, many)
     except ConfigurationError as error:
-        raise ConfigurationError(f"{error}{near(name, function, names)}") from None
+        raise retold(error, f"{error}{near(name, function, names)}") from None
 
 
 def _inside(annotation: Any) -> Any:

@@ -12,7 +12,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, get_args
 
-from framework.errors import BodyUndecodable, ConfigurationError
+from framework.errors import BodyUndecodable
+from framework.mistakes import ParameterWrong
 
 Decode = Callable[[bytes], object]
 
@@ -34,7 +35,7 @@ def decoder_for(annotation: Any, parameter: str) -> Decoder | None:
     if annotation is dict or annotation is list:
         return _json_of(annotation)
     if annotation in _NEVER:
-        raise ConfigurationError(f"parameter {parameter!r} is annotated {shown(annotation)!r}; {KINDS}")
+        raise ParameterWrong(f"parameter {parameter!r} is annotated {shown(annotation)!r}; {KINDS}")
     return _struct(annotation, parameter) or _checked(annotation, parameter)
 
 
@@ -102,14 +103,14 @@ def _struct(annotation: Any, parameter: str) -> Decoder | None:
         return None
     name = shown(annotation)
     if pydantic is not None and _holds(annotation, pydantic.BaseModel):
-        raise ConfigurationError(
+        raise ParameterWrong(
             f"parameter {parameter!r} is annotated {name!r}, which mixes msgspec structs and pydantic models; "
             "use structs only, or models only"
         )
     try:
         decode = msgspec.json.Decoder(annotation).decode
     except TypeError as error:  # its words name the way out, such as a tag for each struct of a union
-        raise ConfigurationError(f"parameter {parameter!r} is annotated {name!r}: {error}") from None
+        raise ParameterWrong(f"parameter {parameter!r} is annotated {name!r}: {error}") from None
     return Decoder(name, decode, (msgspec.MsgspecError, ValueError, RecursionError))
 
 
@@ -129,13 +130,13 @@ def _checked(annotation: Any, parameter: str) -> Decoder:
         if not adapter.pydantic_complete:
             adapter.rebuild(raise_errors=True)
     except PydanticSchemaGenerationError:
-        raise ConfigurationError(f"parameter {parameter!r} is annotated {name!r}; {KINDS}") from None
+        raise ParameterWrong(f"parameter {parameter!r} is annotated {name!r}; {KINDS}") from None
     except PydanticUndefinedAnnotation as error:
         message = f"parameter {parameter!r}: {name} is incomplete: {error.name!r} is not defined yet"
-        raise ConfigurationError(f"{message}; define it above the handler") from None
+        raise ParameterWrong(f"{message}; define it above the handler") from None
     except PydanticUserError as error:
         # Its own words name the way out, such as typing_extensions.TypedDict where Python is older than 3.12.
-        raise ConfigurationError(f"parameter {parameter!r} is annotated {name!r}: {error.message}") from None
+        raise ParameterWrong(f"parameter {parameter!r} is annotated {name!r}: {error.message}") from None
 
     def reason(error: Exception) -> str:
         return _told(error) if isinstance(error, ValidationError) else str(error)

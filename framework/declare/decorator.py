@@ -28,8 +28,12 @@ from framework.declare.options import (
     tags_of,
 )
 from framework.declare.publishing import codec_of as publish_codec_of
+from framework.declare.publishing import order_key_of as publish_order_key_of
+from framework.declare.replying import is_replying
 from framework.declare.resources import Resource
+from framework.declare.returning import check_return
 from framework.errors import ConfigurationError, Findings, shorten
+from framework.mistakes import OptionWrong
 from framework.model.message import Message
 from framework.model.reserved import GROUP_LENGTH_MAX, check_name, check_topic
 from framework.model.retrying import Retry
@@ -76,8 +80,12 @@ class ConsumerSpec:
     """Topics that what it returns is sent to."""
     publish_codec: str = ""
     """Which codec of a plugin makes bodies of it; empty: JSON."""
+    publish_order_key: Callable[[Any], str] | None = None
+    """Says which order key what it returns has."""
     encode: Callable[[object], bytes] | None = None
     """That codec's function, once there is an application."""
+    replies: bool = False
+    """Whether what it returns is the reply to a request."""
     once_ms: int = 0
     """For how long a message that was handled is not handled again; 0: it is."""
     ready: Resource[..., Any] | None = None
@@ -86,6 +94,11 @@ class ConsumerSpec:
     """Which codec of a plugin reads the body; empty: its annotation says it."""
     engine: str = ""
     """Which runner of a plugin calls the function, in its own way; empty: we do."""
+
+    @property
+    def gives_on(self) -> bool:
+        """Whether what it returns is sent to somebody."""
+        return bool(self.publishes) or self.replies
 
 
 class Consumer(Generic[P, R]):
@@ -174,7 +187,7 @@ else:
     def consumer(*positional: object, **options: object) -> Callable[[Callable[P, R]], Consumer[P, R]]:
         if positional and callable(positional[0]):
             findings = Findings()
-            findings.note(ConfigurationError(f"@consumer without topic and group; {EXAMPLE}"))
+            findings.note(OptionWrong(f"@consumer without topic and group; {EXAMPLE}"))
             return placeholder(positional[0], findings, _place(positional[0]), group=None)
         return lambda function: _declared(function, positional, options)
 
@@ -220,7 +233,7 @@ def _spec(
         tried(lambda: check_key(key, orderly, once_ms))
     commit = chosen.get("commit", "auto")
     if commit != "auto" and (commit != "manual" or orderly is False or orderly == "key"):
-        findings.note(ConfigurationError(not_commit(commit)))
+        findings.note(OptionWrong(not_commit(commit)))
     manner = tried(lambda: manner_of(chosen, function))
     engine, batch, linger_ms = manner or ("", 0, 0)
     codec = tried(lambda: codec_of(chosen.get("codec", ""), engine))
@@ -229,6 +242,9 @@ def _spec(
     arguments: tuple[Argument, ...] = PLAIN
     if knows_how:
         arguments = tried(lambda: arguments_of(function, names, is_batch=bool(batch), has_codec=bool(codec))) or PLAIN
+    publishes = tried(lambda: publishes_of(function, commit, batch)) or ()
+    replies = bool(tried(lambda: is_replying(function, commit, batch)))
+    tried(lambda: check_return(function, names, is_used=bool(publishes) or replies))
     spec = ConsumerSpec(
         topic=tried(lambda: _named("topic", chosen, findings)) or "",
         group=tried(lambda: _named("group", chosen, findings)) or "",
@@ -247,8 +263,10 @@ def _spec(
         batch=batch,
         linger_ms=linger_ms,
         retry=tried(lambda: _retry(chosen.get("retry"))),
-        publishes=tried(lambda: publishes_of(function, commit, batch)) or (),
+        publishes=publishes,
+        replies=replies,
         publish_codec=publish_codec_of(function),
+        publish_order_key=publish_order_key_of(function),
         codec=codec or "",
         engine=engine,
         once_ms=once_ms or 0,
@@ -262,31 +280,31 @@ def _named(option: str, chosen: Mapping[str, object], findings: Findings) -> str
     if value is None and any(f"did you mean {option!r}?" in str(each) for each in findings.mistakes):
         return ""  # it is there, misspelled, and that was said
     if not isinstance(value, str):
-        raise ConfigurationError(f"{option} is {'missing' if value is None else shorten(value)}; {EXAMPLE}")
+        raise OptionWrong(f"{option} is {'missing' if value is None else shorten(value)}; {EXAMPLE}")
     return check_topic(value) if option == "topic" else check_name("group", value, GROUP_LENGTH_MAX)
 
 
 def _orderly(value: object) -> object:
     if not isinstance(value, bool) and value != "key":
-        raise ConfigurationError(f'orderly={shorten(value)}: write True, False or "key"')
+        raise OptionWrong(f'orderly={shorten(value)}: write True, False or "key"')
     return value
 
 
 def _broadcasting(value: object) -> bool:
     if not isinstance(value, bool):
-        raise ConfigurationError(f"broadcasting={shorten(value)}: write True or False")
+        raise OptionWrong(f"broadcasting={shorten(value)}: write True or False")
     return value
 
 
 def _name(value: object) -> str:
     if not isinstance(value, str):
-        raise ConfigurationError(f"name={shorten(value)}: write a text")
+        raise OptionWrong(f"name={shorten(value)}: write a text")
     return value
 
 
 def _retry(value: object) -> Retry | None:
     if value is not None and not isinstance(value, Retry):
-        raise ConfigurationError(f"retry={shorten(value)}: write retry=Retry(max=5, ...), from framework")
+        raise OptionWrong(f"retry={shorten(value)}: write retry=Retry(max=5, ...), from framework")
     return value
 
 
@@ -294,21 +312,19 @@ def _ready(value: object, names: Mapping[str, Any], place: str) -> Resource[...,
     if value is None:
         return None
     if not inspect.isfunction(value) or inspect.isgeneratorfunction(value) or inspect.isasyncgenfunction(value):
-        raise ConfigurationError(
-            f"ready_when={shorten(value)}: write a function that returns whether the group may start"
-        )
+        raise OptionWrong(f"ready_when={shorten(value)}: write a function that returns whether the group may start")
     try:
         return Resource(value, "app", names, place)
     except ConfigurationError as error:
-        raise ConfigurationError(f"ready_when: {error}") from None
+        raise OptionWrong(f"ready_when: {error}") from None
 
 
 def _is_function(function: Callable[..., object]) -> bool:
     if not callable(function) or isinstance(function, Consumer | type):
         what = "is a consumer already" if isinstance(function, Consumer) else "is not a function"
-        raise ConfigurationError(f"{shorten(function)} {what}; {EXAMPLE} above a function")
+        raise OptionWrong(f"{shorten(function)} {what}; {EXAMPLE} above a function")
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
-        raise ConfigurationError("handlers must not be generators; use return")
+        raise OptionWrong("handlers must not be generators; use return")
     return True
 
 
@@ -316,4 +332,9 @@ def _place(function: object) -> str:
     while isinstance(function, partial):
         function = function.func
     code = getattr(inspect.unwrap(function), "__code__", None) if callable(function) else None
-    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "unknown place"
+    if code is not None:
+        return f"{code.co_filename}:{code.co_firstlineno}"
+    try:
+        return f"{inspect.getsourcefile(function)}:{inspect.getsourcelines(function)[1]}"  # type: ignore[arg-type]  # tried
+    except (TypeError, OSError):
+        return "unknown place"

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from framework.errors import ConfigurationError, Findings
+from framework.errors import Findings, retold
 
 _FINDINGS: ContextVar[Findings | None] = ContextVar("findings", default=None)
 
@@ -51,7 +51,7 @@ def placeholder(function: Any, findings: Findings, place: str | None, name: str 
     """What stands in the function's place, each mistake with its name and place. Raises them outside of `gathering`."""
     placed = Findings()
     for mistake in findings.mistakes:
-        placed.note(mistake if mistake.place else ConfigurationError(f"{name}{mistake}", place=place))
+        placed.note(mistake if mistake.place else retold(mistake, f"{name}{mistake}", place=place))
     gathered = _FINDINGS.get()
     if gathered is None:
         placed.check()

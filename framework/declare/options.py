@@ -9,7 +9,8 @@ import inspect
 from collections.abc import Callable
 
 from framework.declare.publishing import topics_of
-from framework.errors import ConfigurationError, Findings, nearest, shorten
+from framework.errors import Findings, nearest, shorten
+from framework.mistakes import OptionWrong
 from framework.model import sql92
 from framework.model.durations import to_ms
 
@@ -44,7 +45,7 @@ _CLASS_FILTERS = frozenset({"class_filter", "class_filter_mode", "filter_class"}
 def options_in(positional: tuple[object, ...], options: dict[str, object], findings: Findings) -> dict[str, object]:
     """Option -> value, of those that there are; the others are noted."""
     if len(positional) > 2:
-        raise ConfigurationError(f"only topic and group are positional, not {len(positional)} arguments; {EXAMPLE}")
+        raise OptionWrong(f"only topic and group are positional, not {len(positional)} arguments; {EXAMPLE}")
     chosen = dict(zip(("topic", "group"), positional, strict=False))
     for option, value in options.items():
         if option in _CLASS_FILTERS:
@@ -57,7 +58,7 @@ def options_in(positional: tuple[object, ...], options: dict[str, object], findi
         else:
             chosen[option] = value
             continue
-        findings.note(ConfigurationError(reason))
+        findings.note(OptionWrong(reason))
     return chosen
 
 
@@ -65,23 +66,23 @@ def manner_of(chosen: dict[str, object], function: Callable[..., object]) -> tup
     """Who calls the function, with how many messages at most, and how long those wait for each other."""
     engine = chosen.get("engine", "")
     if not isinstance(engine, str):
-        raise ConfigurationError(f'engine={shorten(engine)}: write the name of an engine, such as "spark"')
+        raise OptionWrong(f'engine={shorten(engine)}: write the name of an engine, such as "spark"')
     batch = _batch(chosen.get("batch", ENGINE_BATCH if engine else 0))
     linger_ms = _linger(chosen.get("linger", ENGINE_LINGER_MS / 1000 if engine else 0))
     if engine and not batch:
-        raise ConfigurationError(f"batch=0: the engine {engine!r} takes batches; write how many messages at most")
+        raise OptionWrong(f"batch=0: the engine {engine!r} takes batches; write how many messages at most")
     if engine and inspect.iscoroutinefunction(function):
-        raise ConfigurationError(f"the engine {engine!r} calls plain functions: write def, not async def")
+        raise OptionWrong(f"the engine {engine!r} calls plain functions: write def, not async def")
     if linger_ms and not batch:
-        raise ConfigurationError("linger without batch: a single message does not wait; add batch=32")
+        raise OptionWrong("linger without batch: a single message does not wait; add batch=32")
     if engine and chosen.get("orderly", False) is not False:
-        raise ConfigurationError(f"the engine {engine!r} supports concurrent groups only: remove engine or orderly")
+        raise OptionWrong(f"the engine {engine!r} supports concurrent groups only: remove engine or orderly")
     return engine, batch, linger_ms
 
 
 def _batch(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= BATCH_MAX:
-        raise ConfigurationError(f"batch={shorten(value)}: write how many messages at most, 1 to {BATCH_MAX}")
+        raise OptionWrong(f"batch={shorten(value)}: write how many messages at most, 1 to {BATCH_MAX}")
     return value
 
 
@@ -90,21 +91,17 @@ def _linger(value: object) -> int:
         try:
             linger_ms = to_ms(value)
         except ValueError as error:
-            raise ConfigurationError(f"linger: {error}") from None
+            raise OptionWrong(f"linger: {error}") from None
         if linger_ms <= LINGER_MAX_MS:
             return linger_ms
-    raise ConfigurationError(
-        f'linger={shorten(value)}: write a duration up to {LINGER_MAX_MS // 1000}s, such as "50ms"'
-    )
+    raise OptionWrong(f'linger={shorten(value)}: write a duration up to {LINGER_MAX_MS // 1000}s, such as "50ms"')
 
 
 def codec_of(value: object, engine: str) -> str:
     if not isinstance(value, str):
-        raise ConfigurationError(f'codec={shorten(value)}: write the name of a codec, such as "json"')
+        raise OptionWrong(f'codec={shorten(value)}: write the name of a codec, such as "json"')
     if value and engine:
-        raise ConfigurationError(
-            f"codec={value!r} and engine={engine!r}: the engine reads bodies itself; remove one of them"
-        )
+        raise OptionWrong(f"codec={value!r} and engine={engine!r}: the engine reads bodies itself; remove one of them")
     return value
 
 
@@ -113,19 +110,19 @@ def sql_of(value: object, chosen: dict[str, object]) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise ConfigurationError(f"sql={shorten(value)}: write a condition such as \"price > 10 AND region = 'eu'\"")
+        raise OptionWrong(f"sql={shorten(value)}: write a condition such as \"price > 10 AND region = 'eu'\"")
     if "tags" in chosen:
-        raise ConfigurationError("tags and sql together: a broker filters by one of them; write TAGS = 'paid' in sql")
+        raise OptionWrong("tags and sql together: a broker filters by one of them; write TAGS = 'paid' in sql")
     sql92.parse(value)
     return value
 
 
 def tags_of(value: object) -> str:
     if not isinstance(value, str):
-        raise ConfigurationError(f"tags={shorten(value)}: write a text such as 'created || paid'")
+        raise OptionWrong(f"tags={shorten(value)}: write a text such as 'created || paid'")
     parts = [part.strip() for part in value.split(_SEPARATOR)]
     if not all(parts) or any("|" in part or any(sign.isspace() for sign in part) for part in parts):
-        raise ConfigurationError(f"tags={shorten(value)}: write words joined by ||, or * for all")
+        raise OptionWrong(f"tags={shorten(value)}: write words joined by ||, or * for all")
     return value.strip()
 
 
@@ -139,18 +136,16 @@ def once_of(chosen: dict[str, object]) -> int:
         try:
             once_ms = to_ms(once)
         except ValueError as error:
-            raise ConfigurationError(f"once: {error}") from None
+            raise OptionWrong(f"once: {error}") from None
     if not once_ms:
-        raise ConfigurationError(f'once={shorten(once)}: write how long duplicates are dropped, such as "30m"')
+        raise OptionWrong(f'once={shorten(once)}: write how long duplicates are dropped, such as "30m"')
     for option in ("engine", "batch"):
         if chosen.get(option):
             why = "a batch is handled as a whole, but each message alone is a duplicate or not"
             instead = "let the store that the batch is written to refuse duplicates (a unique key)"
-            raise ConfigurationError(
-                f"once and {option}={shorten(chosen[option])}: {why}; leave {option} out, or {instead}"
-            )
+            raise OptionWrong(f"once and {option}={shorten(chosen[option])}: {why}; leave {option} out, or {instead}")
     if chosen.get("commit") == "manual":
-        raise ConfigurationError(
+        raise OptionWrong(
             'once and commit="manual": a message that is rolled back would be a duplicate; remove one of them'
         )
     return once_ms
@@ -158,17 +153,17 @@ def once_of(chosen: dict[str, object]) -> int:
 
 def check_key(key: object, orderly: object, once_ms: int) -> None:
     if orderly == "key" and once_ms:
-        raise ConfigurationError(
+        raise OptionWrong(
             f'key={shorten(key)} with once and orderly="key": it cannot be both the order\'s key and the '
             "duplicates' key; remove key (then the sharding key orders, and the message id finds duplicates), or once"
         )
     if orderly != "key" and not once_ms:
-        raise ConfigurationError(
+        raise OptionWrong(
             f'key={shorten(key)}: needs orderly="key" (the order of each key) or once="30m" (what is a duplicate); '
             "add one, or remove key"
         )
     if not callable(key) or inspect.iscoroutinefunction(key):
-        raise ConfigurationError(f"key={shorten(key)}: write a plain function that takes a message and returns its key")
+        raise OptionWrong(f"key={shorten(key)}: write a plain function that takes a message and returns its key")
 
 
 def not_commit(value: object) -> str:
@@ -181,7 +176,5 @@ def publishes_of(function: Callable[..., object], commit: object, batch: int) ->
     topics = topics_of(function)
     if topics and (commit == "manual" or batch):
         which = 'commit="manual"' if commit == "manual" else f"batch={batch}"
-        raise ConfigurationError(
-            f"@publishes and {which}: both use what the handler returns; remove one, or use a Producer"
-        )
+        raise OptionWrong(f"@publishes and {which}: both use what the handler returns; remove one, or use a Producer")
     return topics

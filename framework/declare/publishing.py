@@ -7,23 +7,27 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from framework.declare.gathering import found_so_far, placeholder
-from framework.errors import ConfigurationError, shorten
+from framework.errors import ConfigurationError, retold, shorten
+from framework.mistakes import PublishesWrong
 from framework.model.reserved import check_topic
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_ATTRIBUTE, _CODEC = "__framework_publishes__", "__framework_publish_codec__"
+_ATTRIBUTE, _CODEC, _ORDER_KEY = (
+    f"__framework_{name}__" for name in ("publishes", "publish_codec", "publish_order_key")
+)
 _EXAMPLE = 'write @publishes("invoices") between @consumer(...) and the function'
 
 
-def publishes(*topics: str, codec: str = "") -> Callable[[F], F]:
+def publishes(*topics: str, codec: str = "", order_key: Callable[[Any], str] | None = None) -> Callable[[F], F]:
     """Send what the handler returns to this topic, before its message is done. If a send fails, the message is retried.
 
     A text or bytes is a body. A pydantic model, dataclass, struct or dict becomes JSON. A `Message` has its own keys,
     tags and properties. A list is several of these. Nothing, or a result such as `RetryLater`, sends nothing. With
     several topics each `Message` names one of them.
 
-    `codec="avro"`: a plugin's codec makes the body, except from a `Message` or bytes.
+    `codec="avro"`: a plugin's codec makes the body, except from a `Message` or bytes. `order_key`: a function that says
+    which key a result has; all messages of one key go to one queue, in order. A `Message` has its own.
     """
 
     def declared(function: F) -> F:
@@ -32,40 +36,48 @@ def publishes(*topics: str, codec: str = "") -> Callable[[F], F]:
         place = f"{code.co_filename}:{code.co_firstlineno}" if code is not None else None
         try:
             if code is None or hasattr(function, "spec"):
-                raise ConfigurationError(f"@publishes above {shorten(function)}: {_EXAMPLE}")
-            _check(topics, codec, function)
+                raise PublishesWrong(f"@publishes above {shorten(function)}: {_EXAMPLE}")
+            _check(topics, codec, order_key, function)
         except ConfigurationError as error:
             findings.note(error)
         if findings:
             return placeholder(function, findings, place)  # type: ignore[return-value]  # where it is gathered
         setattr(function, _ATTRIBUTE, topics)
         setattr(function, _CODEC, codec)
+        setattr(function, _ORDER_KEY, order_key)
         return function
 
     if len(topics) == 1 and callable(topics[0]):
-        raise ConfigurationError(f"@publishes without a topic; {_EXAMPLE}")
+        raise PublishesWrong(f"@publishes without a topic; {_EXAMPLE}")
     return declared
 
 
-def _check(topics: tuple[object, ...], codec: object, function: Callable[..., object]) -> None:
+def _check(topics: tuple[object, ...], codec: object, order_key: object, function: Callable[..., object]) -> None:
     if not topics:
-        raise ConfigurationError(f"@publishes names no topic; {_EXAMPLE}")
+        raise PublishesWrong(f"@publishes names no topic; {_EXAMPLE}")
     if topics_of(function):
-        raise ConfigurationError('@publishes is there twice; write @publishes("one", "two")')
+        raise PublishesWrong('@publishes is there twice; write @publishes("one", "two")')
     if not isinstance(codec, str) or (codec and len(topics) > 1):
         wish = (
             "name one topic; with several topics each result is a Message, which has its own body"
             if codec
             else "a text"
         )
-        raise ConfigurationError(f"@publishes: codec={shorten(codec)}: {wish}")
+        raise PublishesWrong(f"@publishes: codec={shorten(codec)}: {wish}")
+    if order_key is not None and (not callable(order_key) or len(topics) > 1):
+        wish = (
+            "name one topic; with several topics each result is a Message, which has its own order_key"
+            if callable(order_key)
+            else "a function that says which key a result has, such as lambda invoice: invoice.customer"
+        )
+        raise PublishesWrong(f"@publishes: order_key={shorten(order_key)}: {wish}")
     for topic in topics:
         if not isinstance(topic, str):
-            raise ConfigurationError(f"@publishes({shorten(topic)}): a topic is a text; {_EXAMPLE}")
+            raise PublishesWrong(f"@publishes({shorten(topic)}): a topic is a text; {_EXAMPLE}")
         try:
             check_topic(topic)
         except ConfigurationError as error:
-            raise ConfigurationError(f"@publishes: {error}") from None
+            raise retold(error, f"@publishes: {error}") from None
 
 
 def topics_of(function: Callable[..., object]) -> tuple[str, ...]:
@@ -77,4 +89,10 @@ def topics_of(function: Callable[..., object]) -> tuple[str, ...]:
 def codec_of(function: Callable[..., object]) -> str:
     """Which codec makes bodies of it; empty where none was named."""
     found: str = getattr(function, _CODEC, "")
+    return found
+
+
+def order_key_of(function: Callable[..., object]) -> Callable[[Any], str] | None:
+    """Which function says a result's order key; None where none was named."""
+    found: Callable[[Any], str] | None = getattr(function, _ORDER_KEY, None)
     return found

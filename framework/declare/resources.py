@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, ParamSpec, T
 from framework.declare.annotations import resolved
 from framework.declare.gathering import Mistaken, placeholder
 from framework.errors import ConfigurationError, ConfigurationMistakes, Findings, nearest, shorten
+from framework.mistakes import FileExposed, ResourceWrong
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 
@@ -62,18 +63,18 @@ class Resource(Generic[P, R]):
                 annotation = resolved(annotation, self.function, names, parameter.name)
             if annotation is not Message and annotation is not Delivery:
                 hint = near(parameter.name, self.function, names)
-                raise ConfigurationError(
+                raise ResourceWrong(
                     f"parameter {parameter.name!r} is no known resource{hint}; a resource gets other resources "
                     "by their names, the Message and the Delivery"
                 )
             if self.scope == "app":
-                raise ConfigurationError(
+                raise ResourceWrong(
                     f"parameter {parameter.name!r} belongs to one message, but the resource to the application; "
                     'write @resource(scope="message")'
                 )
             return Message if annotation is Message else Delivery
         if asked.scope == "message" and self.scope == "app":
-            raise ConfigurationError(
+            raise ResourceWrong(
                 f"parameter {parameter.name!r}: this resource is the application's, but {asked.name!r} is opened per "
                 'message; write @resource(scope="message")'
             )
@@ -106,7 +107,7 @@ else:
         if len(positional) == 1 and not options and callable(positional[0]):
             return _declared(positional[0], "app")
         if positional:
-            raise ConfigurationError(f"@resource({shorten(positional[0])}): {_EXAMPLE}")
+            raise ResourceWrong(f"@resource({shorten(positional[0])}): {_EXAMPLE}")
         return lambda function: _declared(function, options.get("scope", "app"), options)
 
 
@@ -120,11 +121,11 @@ def _declared(function: Any, scope: object, options: Iterable[str] = ()) -> Reso
     try:
         for option in options:
             if option not in _OPTIONS:
-                raise ConfigurationError(f"unknown option {option!r}{nearest(option, _OPTIONS) or f'; {_EXAMPLE}'}")
+                raise ResourceWrong(f"unknown option {option!r}{nearest(option, _OPTIONS) or f'; {_EXAMPLE}'}")
         if not inspect.isfunction(function):
-            raise ConfigurationError(f"{shorten(function)} is not a function; {_EXAMPLE}")
+            raise ResourceWrong(f"{shorten(function)} is not a function; {_EXAMPLE}")
         if scope not in _SCOPES:
-            raise ConfigurationError(f'scope={shorten(scope)}: write "app" or "message"')
+            raise FileExposed(f'scope={shorten(scope)}: write "app" or "message"')
         return Resource(function, scope, names, place)  # type: ignore[arg-type]  # it was looked at just now
     except ConfigurationError as error:
         name = getattr(function, "__name__", repr(function))
@@ -154,6 +155,8 @@ def find(
             return named  # what it gives may be known to type checkers only
     if getattr(annotation, "IS_APPLICATION", False) is True:
         return APPLICATION
+    if getattr(annotation, "IS_PUBLISHER", False) is True:
+        return PUBLISHER
     if get_origin(annotation) is Annotated:
         for each in get_args(annotation)[1:]:
             if isinstance(each, Resource):
@@ -165,7 +168,7 @@ def find(
     given = named.provides
     is_said = isinstance(annotation, type) and annotation is not parameter.empty
     if is_said and given is not None and not issubclass(given, annotation):
-        raise ConfigurationError(
+        raise ResourceWrong(
             f"parameter {parameter.name!r} is annotated {annotation.__name__!r}, but the resource of that name is "
             f"a {given.__name__}; rename one of them"
         )
@@ -183,13 +186,13 @@ def check(resources: Iterable[Resource[..., Any]], *, is_async: bool, is_batch: 
         if each.scope == "app":
             continue
         if each.is_async and not is_async:
-            raise ConfigurationError(
+            raise ResourceWrong(
                 f"resource {each.name!r} ({each.place}) is async and opened for each message, but the handler is a "
                 "plain function on a thread; write async def, or make the resource plain"
             )
         single = [kind for kind in each.needs.values() if not isinstance(kind, Resource)]
         if is_batch and single:
-            raise ConfigurationError(
+            raise ResourceWrong(
                 f"resource {each.name!r} ({each.place}) takes the {single[0].__name__}, but it is opened once per "
                 "batch, which has several messages; take neither there, or leave batch out"
             )
@@ -229,8 +232,11 @@ def _provided(function: Callable[..., object], names: Mapping[str, Any], *, yiel
 
 
 def _of_the_application() -> object:
-    raise AssertionError("an application is given to its handlers, and never opened by them")
+    raise AssertionError("an application and its publisher are given to handlers, and never opened by them")
 
 
 APPLICATION: Resource[..., Any] = Resource(_of_the_application, "app", {}, "framework")
 """What a parameter annotated `App` is given: the application that runs the handler."""
+PUBLISHER: Resource[..., Any] = Resource(_of_the_application, "app", {}, "framework")
+"""What a parameter annotated `Publisher` is given: that application's."""
+GIVEN = (APPLICATION, PUBLISHER)

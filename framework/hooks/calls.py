@@ -7,8 +7,9 @@ first implementation that raises stops all others. So pluggy orders and checks i
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import structlog
@@ -25,7 +26,7 @@ from framework.model.outcome import Drop, Kind, Outcome, RetryLater
 _log = structlog.get_logger(__name__)
 
 
-REVERSED = ("app_stopping", "after_consume")
+REVERSED = ("app_stopping", "after_consume", "after_send")
 """Called in the opposite order."""
 SLOW_SECONDS = limits.SLOW_HOOK_MS / 1000
 ALL = 9
@@ -33,6 +34,10 @@ LOOKED_AT_FIRST, LOOKED_AT_AFTER = 1_000, 10_000
 """Calls in which each hook's time is taken: the first ones, and so many after hooks have been slow. The clock costs
 more than a hook that counts something; in all others the hooks' time is taken together.
 """
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and isfinite(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,7 @@ class Calls:
         """Hook -> the plugins that implement it, in calling order."""
         self._started = tuple(by_hook.get("app_started", ()))
         self._stopping = tuple(by_hook.get("app_stopping", ()))
+        self._figures = tuple(by_hook.get("figures", ()))
         self.before_hooks = tuple((each.function, each) for each in by_hook.get("before_consume", ()))
         """`before_consume` in calling order, for callers that inline them: see `services/call/in_place.py`."""
         self.after_hooks = tuple((each.function, each, each.takes) for each in by_hook.get("after_consume", ()))
@@ -81,6 +87,10 @@ class Calls:
         self.after: tuple[Callable[[Delivery, Outcome, float, Kind], None], ...] = (
             (self._call_after(),) if self.after_hooks else ()
         )
+        self.before_send = tuple(by_hook.get("before_send", ()))
+        """In calling order; for `client/producing/told.py`, as `after_send`."""
+        self.after_send = tuple(by_hook.get("after_send", ()))
+        """In the opposite order."""
         self.listeners = Listeners(lambda hook: one_call(self.contained, tuple(by_hook.get(hook, ()))))
         """Hooks beside deliveries; each is None where no plugin implements it."""
 
@@ -91,6 +101,19 @@ class Calls:
     def app_stopping(self, app: object) -> None:
         for each in self._stopping:
             self.contained(each, each.function, app)
+
+    def figures(self) -> dict[str, dict[str, float]]:
+        """Plugin -> what it counts. What is no number is the plugin's failure, and is left out."""
+        found: dict[str, dict[str, float]] = {}
+        for each in self._figures:
+            answer = self.contained(each, each.function)
+            if answer is None:
+                continue
+            if isinstance(answer, Mapping) and all(map(_is_number, answer.values())):
+                found[each.plugin] = {str(name): value for name, value in answer.items()}
+            else:
+                self.failed(each, TypeError(f"figures answered {shorten(answer)}; answer {{name: number}}"))
+        return found
 
     def contained(self, each: Implementation, function: Callable[..., object], *arguments: object) -> object:
         """One call of a plugin's function; None where it fails, which is counted and named."""

@@ -30,13 +30,14 @@ from framework.hooks.registrations import Registrations
 from framework.hooks.signatures import check, marked
 from framework.hooks.validated import Origin, validated
 from framework.hooks.versions import check_version, going
+from framework.mistakes import OfferWrong, PluginBroken, PluginUnknown
 from framework.model.contracts import AllocationStrategy
 
 _log = structlog.get_logger(__name__)
 
 GROUP = "framework_app.plugins"
 _OURS = "built in"
-_BUILT_IN = {
+BUILT_IN = {
     name: f"framework.hooks.builtin.{kind}.{name}"
     for kind, names in {
         "allocation": "averaging by_config circle consistent_hash machine_room nearby sticky",
@@ -143,7 +144,7 @@ class PluginHost:
             raise ConfigurationMistakes(self.mistakes)
 
     def _candidates(self, found: Iterable[EntryPoint], objects: Mapping[str, object]) -> list[_Candidate]:
-        candidates = [_Candidate(name, _OURS, partial(import_module, module)) for name, module in _BUILT_IN.items()]
+        candidates = [_Candidate(name, _OURS, partial(import_module, module)) for name, module in BUILT_IN.items()]
         candidates += [
             _Candidate(entry.name, _source(entry), entry.load, is_installed=True)
             for entry in sorted(found, key=lambda entry: (entry.name, _source(entry)))
@@ -167,7 +168,7 @@ class PluginHost:
         other = self._sources.get(name)
         if other is not None:
             message = f"two plugins are named {name!r}: {other} and {candidate.source}; block or rename one"
-            self.mistakes.append(ConfigurationError(message, place=place))
+            self.mistakes.append(PluginBroken(message, place=place))
             return
         self._sources[name] = candidate.source
         try:
@@ -180,7 +181,7 @@ class PluginHost:
             message = f"plugin {name!r} ({candidate.source}) cannot be loaded: {cause}"
             if candidate.is_installed:
                 message += f"; fix it, or write plugins: {{block: [{name}]}}"
-            self.mistakes.append(ConfigurationError(message, place=place))
+            self.mistakes.append(PluginBroken(message, place=place))
 
     def _register(self, name: str, found: object) -> None:
         check_version(found)
@@ -222,7 +223,7 @@ class PluginHost:
 
         def mistake(message: str, *path: str) -> ConfigurationError:
             place = origin.place("plugins", *path) if origin is not None else None
-            return ConfigurationError(f"plugins.{path[0]}: {message}", place=place)
+            return PluginUnknown(f"plugins.{path[0]}: {message}", place=place)
 
         known = sorted({*self._installed, *self._sources})
         for at, name in enumerate(choice.block):
@@ -283,7 +284,7 @@ class PluginHost:
         return ContainedStrategy(self.calls, self._strategy_owners[name], strategy)
 
     def _fault(self, message: str) -> None:
-        self.mistakes.append(ConfigurationError(message))
+        self.mistakes.append(OfferWrong(message))
 
     def __repr__(self) -> str:
         return f"<PluginHost {', '.join(self._sources)}>"

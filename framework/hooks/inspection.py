@@ -11,9 +11,10 @@ from types import ModuleType
 
 from pydantic import BaseModel
 
-from framework.errors import ConfigurationError, nearest
+from framework.errors import nearest
 from framework.hooks.failures import reject_coroutine
 from framework.hooks.signatures import marked
+from framework.mistakes import PluginBroken
 
 
 def plugin_in(name: str) -> object:
@@ -23,7 +24,7 @@ def plugin_in(name: str) -> object:
     if attribute:
         if not hasattr(module, attribute):
             close = nearest(attribute, [name for name in vars(module) if not name.startswith("_")])
-            raise ConfigurationError(f"{module_name} has no {attribute!r}{close}")
+            raise PluginBroken(f"{module_name} has no {attribute!r}{close}")
         return getattr(module, attribute)
     if marked(module):
         return module
@@ -35,7 +36,7 @@ def plugin_in(name: str) -> object:
     if len(classes) != 1:
         names = ", ".join(each.__name__ for each in classes)
         found = f"holds several plugins ({names}); name one: {module_name}:{classes[0].__name__}" if names else None
-        raise ConfigurationError(found or f"{module_name} implements no hook; mark its functions with @hookimpl")
+        raise PluginBroken(found or f"{module_name} implements no hook; mark its functions with @hookimpl")
     return classes[0]
 
 
@@ -47,13 +48,11 @@ def settings_model(plugin: object) -> type[BaseModel] | None:
     if isinstance(plugin, ModuleType) or not isinstance(
         inspect.getattr_static(kind, "register_settings"), staticmethod | classmethod
     ):
-        raise ConfigurationError(
-            "register_settings must be a static method of a class whose constructor takes the settings"
-        )
+        raise PluginBroken("register_settings must be a static method of a class whose constructor takes the settings")
     model = kind.register_settings()  # type: ignore[attr-defined]  # it is there: it is marked
     reject_coroutine(model, "register_settings")
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
-        raise ConfigurationError(f"register_settings returned {model!r}; return a pydantic model class")
+        raise PluginBroken(f"register_settings returned {model!r}; return a pydantic model class")
     return model
 
 

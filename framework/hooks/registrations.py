@@ -32,8 +32,9 @@ Wrong: TypeAlias = Callable[[Any, Any], str | None]
 """What is wrong with a name and what it stands for; None where nothing is."""
 
 OUR_COMMANDS = (
-    "run", "dev", "broker", "new", "check", "config", "plugins", "simulate", "topics", "groups", "lag", "send", "tail",
-    "reset", "dlq",
+    "new", "dev", "check", "config", "plugins", "explain", "simulate", "run", "broker", "topics", "groups", "lag",
+    "tail", "trace", "doctor", "dashboard", "health", "stacks", "top", "snapshot", "send", "reset", "dlq", "pause",
+    "resume", "resize",
 )  # fmt: skip
 _COMMAND = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]*")
 

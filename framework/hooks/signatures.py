@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from framework.errors import ConfigurationError, nearest
+from framework.errors import nearest
 from framework.hooks import specs
 from framework.hooks.markers import PROJECT
+from framework.mistakes import HookWrong
 
 _MARK = f"{PROJECT}_impl"
 _ARGUMENTS = {name: tuple(inspect.signature(getattr(specs.Hooks, name)).parameters)[1:] for name in specs.NAMES}
@@ -29,22 +30,22 @@ def check(plugin: object) -> None:
     """ConfigurationError for the first hook that cannot be called as it is written, and where there is none."""
     names = marked(plugin)
     if not names:
-        raise ConfigurationError("implements no hook; mark its functions with @hookimpl")
+        raise HookWrong("implements no hook; mark its functions with @hookimpl")
     for name in names:
         function = _function(plugin, name)
         if name not in specs.NAMES:
             known = nearest(name, specs.NAMES) or f"; there are: {', '.join(specs.NAMES)}"
-            raise ConfigurationError(f"there is no hook {name!r}{known}{_place(function)}")
+            raise HookWrong(f"there is no hook {name!r}{known}{_place(function)}")
         is_bound = _is_bound(plugin, name)
         wrong = _wrong_kind(name, function) or _wrong_arguments(name, function, is_bound=is_bound)
         if wrong is not None:
-            raise ConfigurationError(f"the hook {name!r} {wrong}; write {_right(name, plugin)}{_place(function)}")
+            raise HookWrong(f"the hook {name!r} {wrong}; write {_right(name, plugin)}{_place(function)}")
     for name in specs.NAMES:
         found = inspect.getattr_static(plugin, name, None)
         if name not in names and inspect.isfunction(getattr(found, "__func__", found)):
             where = "below @staticmethod or @classmethod" if hasattr(found, _MARK) else "above it"
             place = _place(_function(plugin, name))
-            raise ConfigurationError(f"{name!r} is not marked, so it is never called; write @hookimpl {where}{place}")
+            raise HookWrong(f"{name!r} is not marked, so it is never called; write @hookimpl {where}{place}")
 
 
 def _wrong_kind(name: str, function: Any) -> str | None:

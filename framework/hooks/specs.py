@@ -31,11 +31,12 @@ from framework.model.contracts import (
 )
 from framework.model.delivery import Delivery
 from framework.model.happenings import ChunkSummary
+from framework.model.message import Message
 from framework.model.outcome import Kind, Outcome, RetryLater
 from framework.model.queue import MessageQueue
 
 if TYPE_CHECKING:
-    from framework import App  # as plugins do: what it is made of stands above this room
+    from framework import App, SendResult  # as plugins do: what they are made of stands above this room
 
 Around: TypeAlias = AbstractContextManager[Any] | AbstractAsyncContextManager[Any]
 
@@ -110,6 +111,23 @@ class Hooks:
         """
 
     @hookspec
+    def before_send(self, message: Message) -> Mapping[str, str] | None:
+        """Called on the event loop before a message of the application's is sent, once for all attempts. The answer has
+        properties to add, such as a trace context. Nothing else about the message can be changed: a property that it
+        has stays, and RocketMQ's own, tags, keys and delays are refused.
+        """
+
+    @hookspec
+    def after_send(
+        self, message: Message, result: SendResult | None, error: BaseException | None, elapsed_ms: float
+    ) -> None:
+        """Called on the event loop when a send has ended, in the reverse order of `before_send`. `message` has the
+        properties that were added. Without an error it is stored; a one-way message is written, and has no result.
+
+        A message that was not tried, since it cannot be sent or its call gave up before, has none.
+        """
+
+    @hookspec
     def after_chunk(self, summary: ChunkSummary) -> None:
         """Called on the event loop when a worker leaves a chunk, one pull result (in orderly groups: a message or a
         batch), with the counts since the last call. The cheapest hook for counting: it is not called per message.
@@ -135,6 +153,12 @@ class Hooks:
     def queue_held(self, group: str, queue: MessageQueue, reason: str) -> None:
         """Called when a queue stops pulling: it is paused, holds as much as it may, or has a message that cannot be
         opened. Once, until it pulls again or the reason changes.
+        """
+
+    @hookspec
+    def figures(self) -> Mapping[str, float]:  # type: ignore[empty-body]  # a specification
+        """What the plugin counts, for metrics: name -> number. What only grows ends in `_total`, all else is as it was
+        last. Called on the event loop for each snapshot.
         """
 
 

@@ -12,6 +12,7 @@ from typing import TypeVar
 from framework.errors import ConfigurationError, nearest
 from framework.hooks.failures import plugin_failure
 from framework.hooks.validated import Origin, validated
+from framework.mistakes import NameUnknown, OfferWrong, WrongValue
 from framework.model.allocation import Allocation
 from framework.model.contracts import AllocationStrategy, TakesOptions
 
@@ -40,7 +41,7 @@ def choose(
     try:
         if not isinstance(strategy, TakesOptions):
             if allocation.options:
-                raise ConfigurationError(f"{'.'.join(path)}: the strategy {name!r} has no options", place=place)
+                raise WrongValue(f"{'.'.join(path)}: the strategy {name!r} has no options", place=place)
             return contained(name, strategy)
         options = validated(strategy.options, allocation.options, here, origin)
         configured = strategy.configured(
@@ -52,7 +53,7 @@ def choose(
     except BaseException as error:
         plugin_failure(error)
         reason = f"the strategy {name!r} failed: {type(error).__name__}: {error}"
-        raise ConfigurationError(f"{'.'.join(path)}: {reason}", place=place) from error
+        raise OfferWrong(f"{'.'.join(path)}: {reason}", place=place) from error
 
 
 def named(
@@ -66,5 +67,5 @@ def named(
         known = [*also, *offered]
         hint = nearest(name, known) or f"; known: {', '.join(known)}"
         place = origin.place(*path, name) or origin.place(*path)
-        raise ConfigurationError(f"{'.'.join(path)}: no {what} {name!r}{hint}", place=place)
+        raise NameUnknown(f"{'.'.join(path)}: no {what} {name!r}{hint}", place=place)
     return found

@@ -11,9 +11,10 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ValidationError
 
-from framework.errors import ConfigurationError, ConfigurationMistakes, Findings
+from framework.errors import ConfigurationMistakes, Findings
 from framework.hooks.failures import plugin_failure
 from framework.hooks.unknown_keys import unknown_keys
+from framework.mistakes import PluginBroken
 
 
 class Origin(Protocol):
@@ -40,7 +41,7 @@ def validated(
     except BaseException as error:
         plugin_failure(error)
         reason = f"checking it failed: {type(error).__name__}: {error}"
-        raise ConfigurationError(f"{'.'.join(path)}: {reason}", place=origin.place(*path)) from error
+        raise PluginBroken(f"{'.'.join(path)}: {reason}", place=origin.place(*path)) from error
     if made is not None and not wrong:
         return made
     findings = Findings()

@@ -1,6 +1,6 @@
 """Versions of the hooks: which one a plugin may require, what is deprecated, and what replaces it.
 
-A plugin that needs newer hooks says `HOOKS_VERSION = 3`, in its module or class. A deprecated hook is listed here for a
+A plugin that needs newer hooks says `HOOKS_VERSION = 5`, in its module or class. A deprecated hook is listed here for a
 whole version before it is removed, and each plugin that still implements it is logged at every start.
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from framework.errors import ConfigurationError
+from framework.mistakes import PluginVersionWrong
 
-VERSION = 2
+VERSION = 4
 """Rises when a hook or an argument is added, and when one goes."""
 
 
@@ -38,9 +38,9 @@ def check_version(plugin: object) -> None:
     """Raise where a plugin was written for hooks that are not here."""
     needed = getattr(plugin, "HOOKS_VERSION", VERSION)
     if not isinstance(needed, int) or isinstance(needed, bool) or needed < 1:
-        raise ConfigurationError(f"HOOKS_VERSION is {needed!r}; write a number from 1 to {VERSION}, or remove it")
+        raise PluginVersionWrong(f"HOOKS_VERSION is {needed!r}; write a number from 1 to {VERSION}, or remove it")
     if needed > VERSION:
-        raise ConfigurationError(
+        raise PluginVersionWrong(
             f"needs version {needed} of the hooks, but this is version {VERSION}; upgrade framework-app"
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from framework.model.message import Message
 from framework.model.outcome import Outcome
@@ -26,6 +26,9 @@ class Delivery:
     """
 
     __slots__ = ("_running", "epoch", "group", "message", "started")
+
+    is_of_batch: ClassVar[bool] = False
+    """Whether its handler takes several messages at once: one start of it is a delivery of each."""
 
     def __init__(
         self, group: str, message: Message, started: float, running: Running | None = None, epoch: int | None = None
@@ -68,3 +71,11 @@ class Delivery:
 
     def __repr__(self) -> str:
         return f"<Delivery {self.group} {self.message}>"
+
+
+class BatchDelivery(Delivery):
+    """One of those that a handler of batches is started with."""
+
+    __slots__ = ()
+
+    is_of_batch = True

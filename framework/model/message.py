@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from framework.errors import shorten
+from framework.mistakes import MessageWrong
 from framework.model.queue import MessageQueue
 
 # Property names that RocketMQ itself reads; a producer's own properties may not use them.
@@ -21,6 +23,13 @@ DELAY_LEVEL = "DELAY"
 WAIT_STORE = "WAIT"
 SHARDING_KEY = "__SHARDINGKEY"
 KEY_SEPARATOR = " "
+
+
+def checked_order_key(key: object) -> str:
+    """The key, or a ConfigurationError: numbers are refused, since Java hashes an Integer otherwise than a text."""
+    if not isinstance(key, str) or not key:
+        raise MessageWrong(f"order_key {shorten(key)}: must be a text that is not empty; leave it out for no order")
+    return key
 
 
 class RecordSource(Protocol):
@@ -137,6 +146,7 @@ class Message:
         tags: str | None = None,
         keys: str | Iterable[str] = (),
         properties: Mapping[str, str] | None = None,
+        order_key: str | None = None,
         queue: MessageQueue | None = None,
         queue_offset: int = 0,
         attempt: int = 1,
@@ -151,8 +161,20 @@ class Message:
         joined = keys if isinstance(keys, str) else KEY_SEPARATOR.join(keys)
         if joined:
             texts[KEYS] = joined
+        if order_key is not None:
+            given = texts.setdefault(SHARDING_KEY, checked_order_key(order_key))
+            if given != order_key:
+                raise MessageWrong(
+                    f"message to {topic}: order_key={shorten(order_key)}, but property {SHARDING_KEY} is "
+                    f"{shorten(given)}; give one of them"
+                )
         if message_id:
             texts[UNIQUE_KEY] = message_id
+        if not isinstance(body, str | bytes | bytearray | memoryview):
+            raise MessageWrong(
+                f"message to {topic}: a {type(body).__name__} is no body; give text or bytes, or send it as "
+                "producer.send(topic, value)"
+            )
         content = body.encode() if isinstance(body, str) else bytes(body)
         place = queue or MessageQueue(topic, "", 0)
         self._source = Written(topic, content, texts, place, attempt - 1, born_ms, stored_ms, offset_message_id)
@@ -190,6 +212,11 @@ class Message:
     def keys(self) -> list[str]:
         """The sender's keys, by which the message can be searched."""
         return self.properties.get(KEYS, "").split()
+
+    @property
+    def order_key(self) -> str | None:
+        """Messages of one key are stored in one queue, in order; None without one (RocketMQ: the sharding key)."""
+        return self.properties.get(SHARDING_KEY)
 
     @property
     def message_id(self) -> str:

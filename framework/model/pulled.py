@@ -24,6 +24,15 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
+class Popped:
+    """Messages that a pop brought, in no order of offsets, and how many more wait at the broker."""
+
+    messages: list[Message]
+    size: int
+    rest: int
+
+
+@dataclass(frozen=True, slots=True)
 class NothingNew:
     """Nothing (left) at this offset; go on from `next_offset`, at once or by a new long poll."""
 
@@ -68,4 +77,4 @@ class Damaged:
 BUSY = 215
 """The code of a broker that holds its clients back: it is there, and has too much to do."""
 
-PullResult: TypeAlias = Found | NothingNew | OffsetIllegal | Failed | Damaged
+PullResult: TypeAlias = Found | Popped | NothingNew | OffsetIllegal | Failed | Damaged

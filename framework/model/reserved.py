@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from framework.errors import ConfigurationError, shorten
+from framework.errors import shorten
+from framework.mistakes import NameWrong
 
 RETRY_PREFIX = "%RETRY%"
 DEAD_LETTER_PREFIX = "%DLQ%"
@@ -13,10 +14,14 @@ PROGRESS_PREFIX = "%ACK%"
 AUTO_CREATE_TOPIC = "TBW102"
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"  # RocketMQ's own name: the four X are part of it
+HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+"""Of messages whose transactions are open."""
+GIVEN_UP_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+"""Of those whose producers did not say how they ended, however often they were asked."""
 SYSTEM_TOPICS = frozenset({
     AUTO_CREATE_TOPIC, TRACE_TOPIC, "BenchmarkTest", "CHECKPOINT_TOPIC", "OFFSET_MOVED_EVENT",
-    "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", SCHEDULE_TOPIC, "SELF_TEST_TOPIC",
-    "TRANS_CHECK_MAX_TIME_TOPIC",
+    HALF_TOPIC, "RMQ_SYS_TRANS_OP_HALF_TOPIC", SCHEDULE_TOPIC, "SELF_TEST_TOPIC",
+    GIVEN_UP_TOPIC,
 })  # fmt: skip
 
 TOPIC_LENGTH_MAX = 127  # the broker's own check on a send; a retry or dead-letter topic may be longer
@@ -30,8 +35,18 @@ def retry_topic(group: str) -> str:
     return RETRY_PREFIX + group
 
 
+def pop_retry_topic(group: str, topic: str) -> str:
+    """Where brokers put popped messages of a topic whose invisible time is over."""
+    return f"{RETRY_PREFIX}{group}_{topic}"
+
+
 def dead_letter_topic(group: str) -> str:
     return DEAD_LETTER_PREFIX + group
+
+
+def reply_topic(cluster: str) -> str:
+    """Where replies to requests are sent: brokers hand them on, and keep them under this name if at all."""
+    return f"{cluster}_REPLY_TOPIC"
 
 
 def progress_topic(group: str) -> str:
@@ -46,7 +61,7 @@ def is_legal(name: str, length_max: int = LONG_TOPIC_LENGTH_MAX) -> bool:
 def check_name(kind: str, name: str, length_max: int) -> str:
     """The name, or a ConfigurationError that says what is wrong with it."""
     if not is_legal(name, length_max):
-        raise ConfigurationError(f"{kind} {shorten(name)}: use 1 to {length_max} of the characters A-Z a-z 0-9 _ - % |")
+        raise NameWrong(f"{kind} {shorten(name)}: use 1 to {length_max} of the characters A-Z a-z 0-9 _ - % |")
     return name
 
 

@@ -6,7 +6,8 @@ import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from framework.errors import ConfigurationError, nearest, shorten
+from framework.errors import ConfigurationError, nearest, retold, shorten
+from framework.mistakes import RetryWrong
 from framework.model.durations import to_ms
 from framework.model.outcome import DeadLetter, Drop
 
@@ -51,7 +52,7 @@ class Retry:
                 frame = inspect.currentframe()
                 caller = frame.f_back if frame is not None else None
                 place = None if caller is None else f"{caller.f_code.co_filename}:{caller.f_lineno}"
-                raise ConfigurationError(f"Retry: {error}", place=place) from None
+                raise retold(error, f"Retry: {error}", place=place) from None
 
     on: tuple[type[Exception], ...]
     give_up_on: tuple[type[Exception], ...]
@@ -62,23 +63,23 @@ class Retry:
 
     def _take(self, positional: tuple[object, ...], options: dict[str, Any]) -> None:
         if positional:
-            raise ConfigurationError(f"each option goes with its name, such as max=5: {', '.join(_OPTIONS)}")
+            raise RetryWrong(f"each option goes with its name, such as max=5: {', '.join(_OPTIONS)}")
         for option in options:
             if option not in _OPTIONS:
                 known = nearest(option, _OPTIONS) or f"; known: {', '.join(_OPTIONS)}"
-                raise ConfigurationError(f"unknown option {option!r}{known}")
+                raise RetryWrong(f"unknown option {option!r}{known}")
         self.on = _errors("on", options.get("on", Exception))
         self.give_up_on = _errors("give_up_on", options.get("give_up_on", ()))
         self.max = _number(options.get("max"))
         delays = options.get("delays", ())
         if not isinstance(delays, list | tuple):
-            raise ConfigurationError(f'delays={shorten(delays)}: write a list such as ["1s", "10s", "1m"]')
+            raise RetryWrong(f'delays={shorten(delays)}: write a list such as ["1s", "10s", "1m"]')
         self.delays = tuple(_length("delays", each) for each in delays)
         within = options.get("within")
         self.within_ms = None if within is None else to_ms(_length("within", within))
         self.then = options.get("then", DeadLetter)
         if self.then is not DeadLetter and self.then is not Drop:
-            raise ConfigurationError(f"then={shorten(self.then)}: write DeadLetter or Drop, the class")
+            raise RetryWrong(f"then={shorten(self.then)}: write DeadLetter or Drop, the class")
 
     def __repr__(self) -> str:
         names = "|".join(each.__name__ for each in self.on)
@@ -89,19 +90,19 @@ def _errors(option: str, value: Any) -> tuple[type[Exception], ...]:
     kinds = value if isinstance(value, tuple | list) else (value,)
     for kind in kinds:
         if not isinstance(kind, type) or not issubclass(kind, Exception):
-            raise ConfigurationError(f"{option}={shorten(kind)}: write an exception's class, or several as (A, B)")
+            raise RetryWrong(f"{option}={shorten(kind)}: write an exception's class, or several as (A, B)")
     return tuple(kinds)
 
 
 def _number(value: Any) -> int | None:
     if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
         return value
-    raise ConfigurationError(f"max={shorten(value)}: write how many retries, 0 or more")
+    raise RetryWrong(f"max={shorten(value)}: write how many retries, 0 or more")
 
 
 def _length(option: str, value: Any) -> str | float:
     try:
         to_ms(value)
     except (ValueError, TypeError) as error:
-        raise ConfigurationError(f"{option}: {error}") from None
+        raise RetryWrong(f"{option}: {error}") from None
     return value  # type: ignore[no-any-return]  # `to_ms` has looked at it

@@ -35,6 +35,12 @@ class QueueSnapshot:
     is_locked: bool = False
     """Whether its lease is held; only orderly groups have one."""
     locked_ms: int = 0
+    lag: int | None = None
+    """Messages that are stored and not done; None where the queue's end is not known."""
+    is_lag_least: bool = False
+    """It is at least that: nothing is pulled now, so that the queue's end may be further on."""
+    behind_ms: int | None = None
+    """How long ago the oldest message that is not done was stored; None where that message was not pulled yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,43 @@ class Pace:
     handled_a_second: float = 0.0
     failed_a_second: float = 0.0
     failed_in_an_hour: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PauseSnapshot:
+    """Why a group is paused: by a call or a command, and not by its settings."""
+
+    at_ms: int
+    """When it was paused, Unix time."""
+    by: str = ""
+    """Who paused it: `user@host` of a command; empty where the application did."""
+    reason: str = ""
+    until_ms: int | None = None
+    """When it resumes by itself, Unix time; None: when somebody resumes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleSnapshot:
+    """One of those that a class of times counts."""
+
+    trace_id: str
+    """Empty where its sender named none."""
+    message_id: str
+    seconds: float
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramSnapshot:
+    """How long something took, so far."""
+
+    bounds: tuple[float, ...]
+    """Seconds; each class has those up to its bound, and the last one the rest."""
+    counts: tuple[int, ...]
+    """Of each class alone."""
+    total: float
+    """Seconds, all together."""
+    examples: tuple[ExampleSnapshot | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +145,36 @@ class GroupSnapshot:
     """Processes that flap -> how often, and how long ago (ms) they came and went."""
     figures: Mapping[str, float] = field(default_factory=dict)
     """What the engines of its handlers count, as in `EngineSnapshot`; nothing where it has none."""
+    own_name: str = ""
+    """As the application names it: without the namespace."""
+    concurrency: int = 0
+    """Handlers that may run at once, by now."""
+    is_paused: bool = False
+    pause: PauseSnapshot | None = None
+    """Who paused it, why and until when; None where it is not paused, or its settings say so."""
+    running: int = 0
+    """Handlers that run."""
+    oldest_ms: int | None = None
+    """For how long the oldest of them has run; None where none runs."""
+    hanging: int = 0
+    """Workers that are missing because handlers that were given up do not end."""
+    retries_waiting: int = 0
+    """Failed messages that wait in this process: for a broker to store their copy, or for their next try in place. What
+    waits at a broker for its delay to be over is not counted anywhere."""
+    lag: int | None = None
+    """Of all its queues here; None where no queue's is known."""
+    is_lag_least: bool = False
+    """It is at least that: of some queues it is not known, or not known as of now."""
+    behind_ms: int | None = None
+    """Of the queue that is furthest behind, as far as known."""
+    rebalances: int = 0
+    """How often its queues here became others, and how many came and went by that."""
+    queues_gained: int = 0
+    queues_lost: int = 0
+    times: Mapping[str, HistogramSnapshot] = field(default_factory=dict)
+    """How long handlers took, by topic; nothing where `observe.listen` is not set."""
+    pulls: Mapping[str, HistogramSnapshot] = field(default_factory=dict)
+    """The same of pulls that brought something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +220,21 @@ class LoopSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class StallSnapshot:
+    """How the event loop turns. It blocks where a handler computes, or waits, without suspending."""
+
+    count: int = 0
+    """How often it was blocked for longer than a second, so far."""
+    longest_ms: int = 0
+    blocked_ms: int = 0
+    """For how long it is blocked now, as another thread sees it; 0 while it turns."""
+    late_ms: int = 0
+    """How late its last beat was, of those that it has four times a second."""
+    place: str = ""
+    """Where it was blocked last: files, lines and functions, the innermost first."""
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """The whole process."""
 
@@ -166,6 +254,8 @@ class Snapshot:
     """Plugin -> how often one of its hooks raised, or answered what it must not."""
     slow_hooks: Mapping[str, int] = field(default_factory=dict)
     """Plugin -> how often one of its hooks took longer than a tenth of a second."""
+    plugin_figures: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Plugin -> what it counts, as in `EngineSnapshot.figures`."""
     engines: tuple[EngineSnapshot, ...] = ()
     """Groups that are consumed by engines of plugins, and not by us."""
     clock: ClockSnapshot = ClockSnapshot()
@@ -179,3 +269,19 @@ class Snapshot:
     """Of this run of the process; no other run has the same."""
     failed_loops: tuple[LoopSnapshot, ...] = ()
     """Empty where all went well, always."""
+    not_ready: tuple[str, ...] = ()
+    """Why it is not ready; empty where it is."""
+    not_live: tuple[str, ...] = ()
+    """What only a restart mends; empty where it lives."""
+    phase: str = ""
+    """new, starting, running, stopping, stopped."""
+    taken_ms: int = 0
+    """When this picture was taken, Unix time."""
+    up_ms: int = 0
+    """How long it had run by then, on a clock that never steps: rates are differences of counts, divided by this."""
+    process: int = 0
+    worker: int = 0
+    """Its number among the processes of one parent."""
+    stalls: StallSnapshot = StallSnapshot()
+    sends: HistogramSnapshot | None = None
+    """How long sends took; None where `observe.listen` is not set."""

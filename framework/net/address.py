@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import NamedTuple
 
-from framework.errors import ConfigurationError, shorten
+from framework.errors import shorten
+from framework.mistakes import AddressWrong
 
 HOST_LENGTH_MAX = 253  # DNS
 _HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_.])?")
@@ -38,18 +39,18 @@ def parse_address(text: str, what: str = "address") -> Address:
     plain = _SCHEME.sub("", text.strip(), count=1).removesuffix("/")
     host, colon, port_text = plain.rpartition(":")
     if not colon or not host:
-        raise ConfigurationError(f"{what} {shorten(text)}: write host:port")
+        raise AddressWrong(f"{what} {shorten(text)}: write host:port")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
         is_legal = ":" in host and _V6.fullmatch(host) is not None
     elif ":" in host:
-        raise ConfigurationError(f"{what} {shorten(text)}: write an IPv6 address as [address]:port")
+        raise AddressWrong(f"{what} {shorten(text)}: write an IPv6 address as [address]:port")
     else:
         is_legal = len(host) <= HOST_LENGTH_MAX and _HOST.fullmatch(host) is not None
     if not is_legal:
-        raise ConfigurationError(f"{what} {shorten(text)}: not a host name or IP address of up to {HOST_LENGTH_MAX}")
+        raise AddressWrong(f"{what} {shorten(text)}: not a host name or IP address of up to {HOST_LENGTH_MAX}")
     if not (port_text.isascii() and port_text.isdecimal() and len(port_text) <= 5 and 0 < int(port_text) < 65536):
-        raise ConfigurationError(f"{what} {shorten(text)}: the port must be 1 to 65535")
+        raise AddressWrong(f"{what} {shorten(text)}: the port must be 1 to 65535")
     return Address(host, int(port_text))
 
 
@@ -76,7 +77,7 @@ class AllowList:
             try:
                 self._networks.append(ip_network(text))
             except ValueError as error:
-                raise ConfigurationError(f"allow {shorten(text)}: {error}; write for example 10.0.0.0/8") from error
+                raise AddressWrong(f"allow {shorten(text)}: {error}; write for example 10.0.0.0/8") from error
 
     def __bool__(self) -> bool:
         return bool(self._networks)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TypeAlias, cast
+from typing import NamedTuple, TypeAlias, cast
 
 import structlog
 
@@ -40,6 +40,13 @@ SILENT_CLOSE_HINT = ", without a word; is it a TLS port, or no broker?"
 DEFAULT_LIMITS = Limits()
 
 Sign: TypeAlias = Callable[[RemotingCommand], None]
+
+
+class Ready(NamedTuple):
+    """A request whose frame was put together elsewhere, but for its number. Never signed."""
+
+    code: int
+    frame_of: Callable[[int], bytes]
 
 
 class Channel(asyncio.Protocol):
@@ -78,12 +85,16 @@ class Channel(asyncio.Protocol):
         self._timer = ChannelTimer(self, self._wire, stall_bytes_min=stall_bytes_min)
         self._writer = FrameWriter(self._timer)
 
-    async def request(self, command: RemotingCommand, *, timeout_ms: int) -> RemotingCommand:
+    async def request(self, command: RemotingCommand | Ready, *, timeout_ms: int) -> RemotingCommand:
         """The answer, whatever its code. Raises ConnectionLost or RequestTimedOut."""
         writer = self._writer
         left_ms = await writer.room(command.code, self.peer, timeout_ms) if writer.is_paused else timeout_ms
-        future = self.request_now(command, timeout_ms=left_ms)
-        number = command.number
+        if type(command) is Ready:
+            future = self.request_frame(command.frame_of, command.code, timeout_ms=left_ms)
+        else:
+            assert isinstance(command, RemotingCommand)
+            future = self.request_now(command, timeout_ms=left_ms)
+        number = self._wire.last_number
         try:
             return await future
         finally:
@@ -92,16 +103,17 @@ class Channel(asyncio.Protocol):
                 self._timer.deadlines.pop(number, None)
 
     def request_now(self, command: RemotingCommand, *, timeout_ms: int) -> Answered:
-        """The answer's future; it fails with ConnectionLost or RequestTimedOut. For small frames: it never waits."""
+        """The answer's future; it fails with ConnectionLost or RequestTimedOut. For small frames: it never waits.
+
+        Frames of one turn of the loop leave in one write, but for large ones.
+        """
         if not self.is_open:
             raise ConnectionLost(f"{self.peer}: {self.close_reason or 'not connected yet'}")
         if self._sign is not None:
             self._sign(command)
         future: Answered = self._loop.create_future()
         data = self._wire.request(command, future)
-        writer = self._writer
-        writer.flush()
-        writer.transport.write(data)
+        self._writer.collect(data)
         self._timer.watch(command.number, command.code, timeout_ms)
         return future
 
@@ -120,13 +132,29 @@ class Channel(asyncio.Protocol):
         self._timer.watch(number, code, timeout_ms)
         return future
 
-    def send(self, command: RemotingCommand) -> None:
-        """A one-way: never answered, and dropped where the channel has ended."""
+    def send(self, command: RemotingCommand | Ready, *, at_once: bool = False) -> None:
+        """A one-way: never answered, dropped where the channel has ended. Ready-made ones of a turn leave together, but
+        `at_once` where a request on another connection must not be ahead of it.
+        """
         if not self.is_open:
             return
+        if type(command) is Ready:
+            self._timer.written_at = self._loop.time()
+            frame = command.frame_of(self._wire.next_number())
+            self._writer.write(frame) if at_once else self._writer.gather(frame)
+            return
+        assert isinstance(command, RemotingCommand)
         if self._sign is not None:
             self._sign(command)
         self._writer.write(self._wire.one_way(command))
+
+    async def one_way(self, command: RemotingCommand | Ready, *, timeout_ms: int) -> None:
+        """The same once the peer takes bytes in. Raises ConnectionLost or RequestTimedOut where nothing was written."""
+        if self._writer.is_paused:
+            await self._writer.room(command.code, self.peer, timeout_ms)
+        if not self.is_open:
+            raise ConnectionLost(f"{self.peer}: {self.close_reason or 'not connected yet'}")
+        self.send(command)
 
     def answer(self, request: RemotingCommand, answer: RemotingCommand) -> None:
         """Answer a request of the peer's; dropped where the channel has ended or nobody wants an answer."""
@@ -261,6 +289,8 @@ class Channel(asyncio.Protocol):
             error = ConnectionLost(f"{self.peer}: {reason}")
             error.__cause__ = cause
             fail_future(future, error)
+        if not abort and self._transport is not None:
+            self._writer.flush()
         self._writer.end()
         if self._transport is None:
             if not self.closed.done():
@@ -271,9 +301,9 @@ class Channel(asyncio.Protocol):
             self._transport.close()
 
     @property
-    def waiting(self) -> int:
-        """Requests under way."""
-        return self._wire.waiting
+    def unwritten(self) -> int:
+        """Bytes that the system has not taken yet."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def __repr__(self) -> str:
         state = "open" if self.is_open else self.close_reason or ("leaving" if self._transport else "connecting")

@@ -13,6 +13,10 @@ from framework.net.channel_timer import ChannelTimer
 from framework.ports import Pipe
 from framework.wire.codes import request_name
 
+LARGE_BYTES = 64 * 1024  # a copy of so many bytes costs as much as the system call that it saves
+
+GATHERED_MAX = 64
+
 
 class FrameWriter:
     """Writes to `transport`, once there is one, until `end`."""
@@ -30,10 +34,21 @@ class FrameWriter:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def collect(self, frame: bytes) -> None:
-        """Write this at the end of the turn, with all others of it."""
+        """Write this at the end of the turn, with all others of it; a large one at once, since joining copies it."""
         if not self.frames:
+            if len(frame) >= LARGE_BYTES:
+                self.transport.write(frame)
+                return
             self._loop.call_soon(self.flush)
         self.frames.append(frame)
+        if len(frame) >= LARGE_BYTES:
+            self.flush()
+
+    def gather(self, frame: bytes) -> None:
+        """The same for one that nobody waits for, so that thousands of them may come without a turn of the loop."""
+        self.collect(frame)
+        if len(self.frames) >= GATHERED_MAX:
+            self.flush()
 
     def flush(self) -> None:
         """Write what this turn has collected; before anything else is written, or it would overtake."""

@@ -12,7 +12,9 @@ without a word counts as a failure. It knows no request.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+import socket
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeAlias
@@ -21,9 +23,10 @@ import structlog
 
 from framework import marks
 from framework.errors import BrokerUnreachable, ConfigurationError, NotConnected
+from framework.mistakes import AddressNotAllowed
 from framework.net import forks
 from framework.net.address import Address, AllowList, parse_address
-from framework.net.channel import DEFAULT_LIMITS, Channel
+from framework.net.channel import DEFAULT_LIMITS, SILENT_CLOSE_HINT, Channel
 from framework.net.credentials import Credentials
 from framework.net.task_tree import TaskTree
 from framework.net.tls import TlsOptions, client_context, handshake_trouble
@@ -40,13 +43,17 @@ CONNECT_SECONDS = 3.0  # as the Java client
 BACKOFF_FIRST_SECONDS = 0.1
 # A broker that is back is found within 10 s; one attempt each 10 s a client hurts nobody.
 BACKOFF_MAX_SECONDS = 10.0
+OF_NAME_SERVER = "check cluster.name_servers and cluster.tls.enabled; it is tried again until it answers"
+OF_BROKER = "check that it runs, the address that it advertises (brokerIP1), and cluster.tls; it is tried again"
+CLOSE_LOOK_SECONDS, CLOSE_SECONDS_MAX = 1.0, 10.0
+CLOSED = "closed by this process"
 LINKS_MAX = 1_024  # above that, those without a connection are forgotten
 
 
 class _Link:
     """One address and purpose: its channel, the attempt under way, or the last failure."""
 
-    __slots__ = ("attempt", "channel", "failures", "has_ended", "reason", "since", "until")
+    __slots__ = ("attempt", "channel", "failures", "has_ended", "is_mute", "reason", "since", "until", "was_heard")
 
     def __init__(self) -> None:
         self.channel: Channel | None = None
@@ -55,6 +62,9 @@ class _Link:
         self.attempt: asyncio.Future[Channel] | None = None
         self.has_ended = False
         """There was a channel before."""
+        self.is_mute = False
+        """Connections are made and closed, and nothing was ever heard at the address: being connected says nothing."""
+        self.was_heard = False
         self.failures = 0
         self.until = 0.0
         """Not dialled before."""
@@ -121,6 +131,10 @@ class Pool:
             return None
         return link.channel
 
+    def ready_channel(self, address: str) -> Channel | None:
+        """The channel for requests, where a request to this address waits for nothing but its answer."""
+        return None if address in self._away else self.open_channel(address)
+
     async def channel(self, address: str, purpose: Purpose = "requests") -> Channel:
         """An open channel, connecting first where needed. Raises BrokerUnreachable, ConfigurationError."""
         channel = self.open_channel(address, purpose)
@@ -159,6 +173,8 @@ class Pool:
         if answer.code == ResponseCode.GO_AWAY:
             channel = await self.channel(address, purpose)
             answer = await channel.request(command, timeout_ms=timeout_ms)
+        if self._away and address in self._away:
+            self._is_back(address, purpose)  # it was mute, and has answered
         return answer
 
     def is_connected(self, address: str) -> bool:
@@ -192,9 +208,8 @@ class Pool:
             channel.closed.add_done_callback(partial(self._ended, address, purpose, link, channel))
             if purpose == "pulls" and self.pulls_paused:
                 channel.pause_reading()
-            away = self._away.pop(address, None)
-            after = {} if away is None else {"after_ms": round((self._now() - away.since) * 1000), "tries": away.tries}
-            log.info("connected", peer=address, purpose=purpose, **after)
+            if not link.is_mute or address not in self._away:
+                self._is_back(address, purpose)
             attempt.set_result(channel)
             if purpose == "requests" and self._on_connected is not None:
                 self._on_connected(address)
@@ -204,6 +219,11 @@ class Pool:
         finally:
             link.attempt = None
             _settle(attempt, _closed(address))  # cancelled, for the pool is being closed: nobody may wait for ever
+
+    def _is_back(self, address: str, purpose: Purpose) -> None:
+        away = self._away.pop(address, None)
+        after = {} if away is None else {"after_ms": round((self._now() - away.since) * 1000), "tries": away.tries}
+        log.info("connected", peer=address, purpose=purpose, **after)
 
     async def _dial(self, address: str) -> Channel:
         advertised = parse_address(address, "broker address")
@@ -223,7 +243,7 @@ class Pool:
             raise NotConnected(f"{address}: no connection{_via(advertised, target)} in {CONNECT_SECONDS:g} s") from None
         except (OSError, ValueError) as error:  # ValueError: a host name that cannot be encoded
             trouble = handshake_trouble(error, expected) if self._tls is not None else None
-            raise NotConnected(f"{address}: {trouble or error}{_via(advertised, target)}") from error
+            raise NotConnected(f"{address}: {trouble or _said(error)}{_via(advertised, target)}") from error
         except asyncio.CancelledError:
             channel.abort("connecting was given up")
             raise
@@ -237,13 +257,16 @@ class Pool:
         return channel
 
     def _not_allowed(self, address: str, host: str) -> ConfigurationError:
-        return ConfigurationError(f"{address}: {self._allow.reason(host)}")
+        return AddressNotAllowed(f"{address}: {self._allow.reason(host)}")
 
     def _ended(self, address: str, purpose: Purpose, link: _Link, channel: Channel, _: asyncio.Future[None]) -> None:
         if link.channel is channel:
             link.channel = None
-        link.has_ended = True
+        link.has_ended, link.was_heard = True, link.was_heard or channel.has_heard
         reason = channel.close_reason or "closed"
+        link.is_mute = not self._was_heard(address)
+        if not link.is_mute:
+            reason = reason.removesuffix(SILENT_CLOSE_HINT)  # it was a broker until now
         if channel.has_heard and not channel.is_faulty:
             link.failures = 0
         elif not self._is_closed:
@@ -254,6 +277,10 @@ class Pool:
         if self._on_disconnected is not None and not self._is_closed:
             self._on_disconnected(address)
 
+    def _was_heard(self, address: str) -> bool:
+        found = [link for (known, _), link in self._links.items() if known == address]
+        return any(link.was_heard or (link.channel is not None and link.channel.has_heard) for link in found)
+
     def _failed(self, address: str, link: _Link, reason: str) -> None:
         ceiling = min(BACKOFF_FIRST_SECONDS * 2.0 ** min(link.failures, 20), BACKOFF_MAX_SECONDS)
         # Half certain, half drawn, so that members that lost a broker together do not come back together.
@@ -263,7 +290,8 @@ class Pool:
         away = self._away.setdefault(address, _Away(self._now()))
         away.tries += 1
         if away.tries == 1:
-            log.warning("not connected", peer=address, reason=reason)
+            remedy = OF_NAME_SERVER if address in self._trusted else OF_BROKER
+            log.warning("not connected", peer=address, reason=reason, remedy=remedy)
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
@@ -289,14 +317,26 @@ class Pool:
                 _settle(link.attempt, _closed(address))
         channels = [link.channel for link in self._links.values() if link.channel is not None]
         for channel in channels:
-            channel.close("closed by this process")
-        until = self._now() + 1.0
-        for channel in channels:
-            try:
-                async with asyncio.timeout_at(until):
-                    await asyncio.shield(channel.closed)
-            except TimeoutError:
-                channel.abort("closed by this process")
+            channel.close(CLOSED)
+        await self._written_out(channels)
+
+    async def _written_out(self, channels: Sequence[Channel]) -> None:
+        """What was written leaves while its peer takes in bytes: each second some, or the rest is given up."""
+        until = self._now() + CLOSE_SECONDS_MAX
+        left = [(channel, channel.unwritten) for channel in channels]
+        while left:
+            look = min(self._now() + CLOSE_LOOK_SECONDS, until)
+            for channel, _ in left:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout_at(look):
+                        await asyncio.shield(channel.closed)
+            behind = [(channel, before) for channel, before in left if not channel.closed.done()]
+            left = []
+            for channel, before in behind:
+                if look < until and channel.unwritten < before:
+                    left.append((channel, channel.unwritten))
+                else:
+                    channel.abort(CLOSED)
 
     def __repr__(self) -> str:
         links = (f"{address} {purpose} {link.channel or 'away'}" for (address, purpose), link in self._links.items())
@@ -311,6 +351,15 @@ def _settle(attempt: asyncio.Future[Channel], error: Exception) -> None:
 
 def _closed(address: str) -> BrokerUnreachable:
     return BrokerUnreachable(f"{address}: the connections of this process were closed")
+
+
+def _said(error: Exception) -> str:
+    """Why nobody is there, without numbers of errors and Python's names."""
+    if isinstance(error, socket.gaierror):
+        return "no such host: its name has no address"
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused"
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
 
 
 def _via(advertised: Address, target: Address) -> str:

@@ -31,6 +31,9 @@ Done = Callable[[Any, BaseException | None], None]
 
 THREAD_IDLE_SECONDS = 10.0  # a thread that nobody needed for so long ends
 LISTEN_BACKLOG = 256
+READ_BYTES = 128 * 1024
+"""Of one connection in one turn of the loop. With many queues at work a turn of asyncio's 256 KiB brings more messages
+than stay in a processor's cache until they are handled, and that made each of them a quarter dearer."""
 HANDSHAKE_SECONDS = 10.0  # asyncio's own are 60; until it is over a connection counts nowhere
 THREADS = "the thread of this handler"
 
@@ -65,6 +68,8 @@ class RealNetwork:
         transport, _ = await asyncio.get_running_loop().create_connection(
             make_owner, host, port, ssl=tls, server_hostname=name
         )
+        if hasattr(transport, "max_size"):  # asyncio's own for plain sockets; there is no public way
+            transport.max_size = READ_BYTES
         forks.cut_off(transport)
 
     async def listen(self, make_owner: Callable[[], PipeOwner], host: str, port: int, *, tls: Any = None) -> Listening:
@@ -195,6 +200,9 @@ class RealWorkers:
 
 
 class RealWatchman:
+    def attend(self, job: Callable[[], None], name: str) -> None:
+        threading.Thread(target=job, name=name, daemon=True).start()
+
     def watch(self, look: Callable[[], None], seconds: float) -> Callable[[], None]:
         is_over = threading.Event()
 

@@ -28,6 +28,12 @@ class Route:
     writable: tuple[MessageQueue, ...]
     addresses: dict[str, dict[int, str]]
     """Broker name -> broker id (0 is the master) -> address."""
+    order: tuple[MessageQueue, ...] = ()
+    """The queues that order keys are spread over, whichever brokers are there, where the name server holds them
+    (`mqadmin updateOrderConf`).
+    """
+    clusters: tuple[str, ...] = ()
+    """What the brokers' clusters are called, sorted."""
 
 
 class Doubt:
@@ -56,6 +62,8 @@ class Doubt:
             _with(told.readable, [queue for queue in before.readable if queue.broker in self.missing]),
             _with(told.writable, [queue for queue in before.writable if queue.broker in self.missing]),
             told.addresses | {name: lost[name] for name in self.missing},
+            told.order,
+            told.clusters,
         )
 
 
@@ -88,4 +96,19 @@ def checked(topic: str, answer: TopicRoute) -> Route:
             readable |= dict.fromkeys(MessageQueue(topic, data.broker_name, n) for n in range(data.read_queue_nums))
         if data.perm & PERM_WRITE and MASTER in addresses.get(data.broker_name, {}):
             writable |= dict.fromkeys(MessageQueue(topic, data.broker_name, n) for n in range(data.write_queue_nums))
-    return Route(tuple(sorted(readable)), tuple(sorted(writable)), addresses)
+    clusters = tuple(sorted({broker.cluster for broker in answer.brokers if broker.cluster}))
+    return Route(
+        tuple(sorted(readable)), tuple(sorted(writable)), addresses, _ordered(topic, answer.order_conf), clusters
+    )
+
+
+def _ordered(topic: str, text: str | None) -> tuple[MessageQueue, ...]:
+    """`broker-a:4;broker-b:4` as queues, in the order in which it names them, as Java has it."""
+    queues: list[MessageQueue] = []
+    for part in (text or "").rstrip(";").split(";") if text else ():
+        broker, _, digits = part.partition(":")
+        if not broker or not digits.isdecimal() or len(digits) > 5 or len(queues) + int(digits) > QUEUES_MAX:
+            log.warning("order configuration refused", topic=topic, reason=f"{shorten(part)} in {shorten(text)}")
+            return ()
+        queues += (MessageQueue(topic, broker, number) for number in range(int(digits)))
+    return tuple(queues)

@@ -1,7 +1,8 @@
 """Served: an accepted connection, which is served in turns.
 
 Bytes that came in wait until it is their turn; meanwhile no more are read. A peer that does not take in its answers is
-not served either, and a connection that was cut is served nothing more.
+not served either, and a connection that was cut is served nothing more. Of a peer that has closed in order the rest is
+served: it may be messages for whose answers nobody waits.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Served(Channel, asyncio.BufferedProtocol):
         self._inbox_at = 0
         """Where in the first of these the rest begins."""
         self._inbox_bytes = 0
-        self._is_unfinished = False
+        self._is_unfinished = self._has_left = False
         self._commands: deque[tuple[Answered | None, RemotingCommand]] = deque()
         self._works: deque[Work] = deque()
 
@@ -80,6 +81,19 @@ class Served(Channel, asyncio.BufferedProtocol):
             self.pause_reading()
         self._enter()
 
+    def eof_received(self) -> bool:
+        """The peer sends no more. By TLS nothing can stay half open."""
+        self._has_left = self._has_work and not self._is_by_tls
+        return self._has_left
+
+    def _leave_once_served(self) -> None:
+        if self._has_left and not self._has_work and not self._writer.is_paused:
+            self.close("closed by the peer")
+
+    @property
+    def _is_by_tls(self) -> bool:
+        return self._transport is not None and self._transport.get_extra_info("ssl_object") is not None
+
     def attend(self, work: Work) -> None:
         """Go on with this, a step a turn, before anything else of this connection."""
         if self.close_reason is None:
@@ -106,6 +120,7 @@ class Served(Channel, asyncio.BufferedProtocol):
                 self._serve_some()
             elif self._inbox:
                 self._read_piece()
+        self._leave_once_served()
         return self._has_work
 
     def _serve_some(self) -> None:
@@ -174,6 +189,7 @@ class Served(Channel, asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         super().resume_writing()
         self._enter()
+        self._leave_once_served()
 
     # The end
 

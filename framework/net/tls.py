@@ -14,7 +14,7 @@ from pathlib import Path
 
 import structlog
 
-from framework.errors import ConfigurationError
+from framework.mistakes import TlsWrong
 
 log = structlog.get_logger()
 
@@ -63,7 +63,7 @@ def check_files(options: TlsOptions) -> None:
 def server_context(options: TlsOptions, *, client_certificates: bool = False) -> ssl.SSLContext:
     """For listening; with `client_certificates`, only for clients that `ca_file` vouches for."""
     if not options.cert_file:
-        raise ConfigurationError("tls: a listener needs cert_file (and key_file)")
+        raise TlsWrong("tls: a listener needs cert_file (and key_file)")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     _load_key(context, options)
@@ -80,22 +80,22 @@ def _trust(context: ssl.SSLContext, ca_file: str) -> None:
     try:
         context.load_verify_locations(ca_file)
     except (OSError, ssl.SSLError) as error:
-        raise ConfigurationError(f"tls.ca_file {ca_file!r}: {_file_trouble(error)}") from error
+        raise TlsWrong(f"tls.ca_file {ca_file!r}: {_file_trouble(error)}") from error
 
 
 def _load_key(context: ssl.SSLContext, options: TlsOptions) -> None:
     if not options.cert_file:
-        raise ConfigurationError(f"tls.key_file {options.key_file!r}: give tls.cert_file as well")
+        raise TlsWrong(f"tls.key_file {options.key_file!r}: give tls.cert_file as well")
     key_file = options.key_file or options.cert_file
     for name, path in (("cert_file", options.cert_file), ("key_file", key_file)):
         if not os.access(path, os.R_OK):
             trouble = "cannot be read by this user" if Path(path).exists() else "no such file"
-            raise ConfigurationError(f"tls.{name} {path!r}: {trouble}")
+            raise TlsWrong(f"tls.{name} {path!r}: {trouble}")
     try:
         # Without a password given, OpenSSL would ask at the terminal, or hang where there is none.
         context.load_cert_chain(options.cert_file, key_file, password=lambda: options.key_password)
     except (OSError, ssl.SSLError) as error:
-        raise ConfigurationError(f"tls.key_file {key_file!r}: {_key_trouble(error, key_file, options)}") from error
+        raise TlsWrong(f"tls.key_file {key_file!r}: {_key_trouble(error, key_file, options)}") from error
     if Path(key_file).stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
         log.warning("key readable by others", setting="tls.key_file", path=key_file, remedy="chmod 600")
 

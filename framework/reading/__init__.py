@@ -2,6 +2,7 @@
 
 from framework.net.tls import TlsOptions
 from framework.reading.columns import Columns
+from framework.reading.counts import Counts
 from framework.reading.offsets_gone import OffsetsGone
 from framework.reading.pulls import Filter, Pulled
 from framework.reading.reader import Reader
@@ -10,6 +11,7 @@ from framework.wire.properties import decode_stored as decode_properties
 
 __all__ = [
     "Columns",
+    "Counts",
     "Filter",
     "OffsetsGone",
     "Pulled",

@@ -12,6 +12,7 @@ import struct
 from itertools import islice
 from operator import lt
 from struct import Struct
+from typing import NamedTuple
 from zlib import crc32
 
 from framework.errors import BodyUndecodable, ProtocolError, RecordDamaged
@@ -29,14 +30,24 @@ SLOW_PATH = stored.BORN_HOST_V6 | stored.STORE_HOST_V6 | stored.INNER_BATCH | co
 _MAGICS = {magic.to_bytes(4, signed=True) for magic in (stored.MAGIC_V1, stored.MAGIC_V2)}
 _OFFSET_AT = 20
 _UNIQUE_KEY = f"{UNIQUE_KEY}{NAME_END}".encode()
+ANYWHERE = (0, 1 << 62)
+
+
+class _Damage(NamedTuple):
+    """What becomes of damaged records; the same for one answer."""
+
+    is_fatal: bool
+    is_kept: bool
+    span: tuple[int, int]
+    has_tags: bool
 
 
 class Columns:
     """Rows of one queue, in the order of their offsets. All lists are equally long."""
 
     __slots__ = (
-        "bodies", "born_ms", "broken_at", "offset_ids", "offsets", "passed_over", "properties", "queue",
-        "reconsume_times", "size", "stored_ms",
+        "bodies", "born_ms", "broken_at", "errors", "offset_ids", "offsets", "passed_over", "properties", "queue",
+        "reconsume_times", "size", "stored_ms", "unread",
     )  # fmt: skip
 
     def __init__(self, queue: MessageQueue) -> None:
@@ -55,6 +66,10 @@ class Columns:
         """Bytes that the rows were decoded from."""
         self.passed_over: list[str] = []
         """Without `fail_on_loss`: why rows are missing, or have no body."""
+        self.errors: dict[int, str] = {}
+        """With `keep_damaged`: row -> why it has no body."""
+        self.unread: set[int] = set()
+        """With `keep_damaged`: rows of records that could not be read, which have an offset and nothing else."""
         self.broken_at: tuple[int, int] | None = None
         """Without `fail_on_loss`: where the newest answer could not be read any further, since a record's size lies.
 
@@ -73,11 +88,15 @@ class Columns:
         with_bodies: bool = True,
         tags: frozenset[str] = frozenset(),
         fail_on_loss: bool = True,
+        keep_damaged: bool = False,
+        span: tuple[int, int] = ANYWHERE,
     ) -> None:
         """Decode a pull's answer, as far as offsets below `end`. RecordDamaged leaves rows that must not be used.
 
-        Without `fail_on_loss` a damaged record is passed over, and a damaged body is None.
+        Without `fail_on_loss` a damaged record is passed over, and a damaged body is None. With `keep_damaged` both are
+        rows, and `errors` says why. `span` is from where to where the answer's offsets go.
         """
+        damage = _Damage(fail_on_loss and not keep_damaged, keep_damaged, span, bool(tags))
         records = stored.Records(data, self.queue)
         unpack = _RECORD.unpack_from
         offsets, bodies, properties = self.offsets.append, self.bodies.append, self.properties.append
@@ -99,7 +118,7 @@ class Columns:
                     or body_size < 0
                     or size < SIZE_MIN + body_size
                 ):
-                    at = self._slow_path(data, at, end, offset_delta, with_bodies, tags, fail_on_loss)
+                    at = self._slow_path(data, at, end, offset_delta, with_bodies, tags, damage)
                     continue
                 offset += offset_delta
                 texts_at = body_end + data[body_end] + 3
@@ -110,10 +129,12 @@ class Columns:
                 texts = data[texts_at:texts_end]
                 at = following
                 if offset >= end or (tags and records.tag(this) not in tags):
+                    if keep_damaged and offset >= span[1]:
+                        self._keep_unread(self._least(damage), offset, self._misplaced(offset, span), damage)
                     continue
                 body = data[this + BODY_AT : body_end] if with_bodies else None
                 if body is not None and crc32(body) & 0x7FFF_FFFF != checksum:
-                    self._note_bad_body(records, this, fail_on_loss)
+                    self._note_bad_body(records, this, damage)
                     body = None
                 bodies(body)
                 if _UNIQUE_KEY not in texts:
@@ -124,46 +145,94 @@ class Columns:
                 stored_at(stored_ms)
                 reconsumed(times)
             except (struct.error, RecordDamaged) as error:
-                at = self._pass_over(data, this, offset_delta, fail_on_loss, error)
+                at = self._pass_over(data, this, offset_delta, damage, error)
 
-    def _note_bad_body(self, records: stored.Records, at: int, fail_on_loss: bool) -> None:
+    def _note_bad_body(self, records: stored.Records, at: int, damage: _Damage) -> None:
         try:
             records.stored_body(at)
         except RecordDamaged as error:
-            if fail_on_loss:
+            if damage.is_fatal:
                 raise
-            self.passed_over.append(f"{error}; the row has no body")
+            self._note(str(error), damage)
         else:
             raise AssertionError("refused a body that is sound")
 
-    def _pass_over(self, data: bytes, at: int, delta: int, fail_on_loss: bool, error: Exception) -> int:
+    def _note(self, reason: str, damage: _Damage) -> None:
+        """Of a body that the next row is to have."""
+        if damage.is_kept:
+            self.errors[len(self.offsets)] = reason
+        else:
+            self.passed_over.append(f"{reason}; the row has no body")
+
+    def _pass_over(self, data: bytes, at: int, delta: int, damage: _Damage, error: Exception) -> int:
         """Where the next record begins. Where the size lies, too, that is known to nobody, and the answer ends here."""
         stop = len(data)
         if isinstance(error, struct.error):
             error = RecordDamaged(f"{self.queue}: record at byte {at}: {stop - at} bytes are too few")
-        if fail_on_loss:
+        if damage.is_fatal:
             raise error
-        self.passed_over.append(str(error))
+        said = int.from_bytes(data[at + _OFFSET_AT : at + _OFFSET_AT + 8], signed=True) + delta
+        least = self._least(damage)
+        self._keep_unread(least, said, str(error), damage)
         size = int.from_bytes(data[at : at + 4], signed=True)
         following = at + size
         if size >= SIZE_MIN and (following == stop or data[following + 4 : following + 8] in _MAGICS):
             return following
-        said = int.from_bytes(data[at + _OFFSET_AT : at + _OFFSET_AT + 8], signed=True)
-        self.broken_at = (self.offsets[-1] + 1 if self.offsets else 0, said + delta)
+        self.broken_at = (least, said)
         return stop
 
+    def _keep_unread(self, least: int, said: int, reason: str, damage: _Damage) -> None:
+        """A row for a record that cannot be read, at the offset that it says if that can be; without a tag it has none
+        of those that are wanted.
+        """
+        upto = damage.span[1]
+        if not damage.is_kept or damage.has_tags or least >= upto:
+            self.passed_over.append(reason)
+            return
+        self.errors[len(self.offsets)] = reason
+        self.unread.add(len(self.offsets))
+        self.offsets.append(said if least <= said < upto else least)
+        self.bodies.append(None)
+        self.properties.append(b"")
+        for numbers in (self.born_ms, self.stored_ms, self.reconsume_times):
+            numbers.append(0)
+
+    def mend(self, begin: int, end: int, since: int = 0) -> None:
+        """With `keep_damaged`: rows from `since` on whose offset cannot be are unread. If each offset from `begin` to
+        `end` - 1 has a row, they have that of their place.
+        """
+        is_whole = len(self) - since == end - begin
+        least = begin
+        for row in range(since, len(self)):
+            said = self.offsets[row]
+            if (said == begin + row - since) if is_whole else (least <= said < end):
+                least = said + 1
+                continue
+            self.errors.setdefault(row, self._misplaced(said, (begin, end)))
+            self.unread.add(row)
+            self.bodies[row] = None
+            if is_whole:
+                self.offsets[row] = begin + row - since
+
+    def _least(self, damage: _Damage) -> int:
+        """The lowest offset that the next row can have."""
+        return max(self.offsets[-1] + 1 if self.offsets else 0, damage.span[0])
+
+    def _misplaced(self, said: int, span: tuple[int, int]) -> str:
+        return f"{self.queue}: a record says offset {said} among those from {span[0]} to {span[1] - 1}"
+
     def _slow_path(
-        self, data: bytes, at: int, end: int, delta: int, with_bodies: bool, tags: frozenset[str], fail_on_loss: bool
+        self, data: bytes, at: int, end: int, delta: int, with_bodies: bool, tags: frozenset[str], damage: _Damage
     ) -> int:
         """A record by `wire.stored.decode`; returns where the next one begins."""
         (size,) = struct.unpack_from(">i", data, at)
         one = data[at : at + size] if size > 0 else data[at:]
         for message in stored.decode(one, self.queue, offset_delta=delta):
             if message.queue_offset < end and (not tags or message.tags in tags):
-                self._append(message, with_bodies, fail_on_loss)
+                self._append(message, with_bodies, damage)
         return at + int(size)
 
-    def _append(self, message: Message, with_bodies: bool, fail_on_loss: bool) -> None:
+    def _append(self, message: Message, with_bodies: bool, damage: _Damage) -> None:
         texts = message.properties
         body: bytes | None = None
         if with_bodies:
@@ -171,9 +240,9 @@ class Columns:
                 body = message.body
             except (BodyUndecodable, RecordDamaged) as error:
                 reason = f"{self.queue} at offset {message.queue_offset}: {error}"
-                if fail_on_loss:
+                if damage.is_fatal:
                     raise ProtocolError(reason) from error
-                self.passed_over.append(f"{reason}; the row has no body")
+                self._note(reason, damage)
         if UNIQUE_KEY not in texts:
             self.offset_ids[len(self.offsets)] = message.offset_message_id
         self.bodies.append(body)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from framework.errors import BrokerUnreachable, ConfigurationError, ProtocolError, Refused
+from framework.errors import BrokerUnreachable, ProtocolError, Refused
+from framework.mistakes import FilterRefused
 from framework.model.queue import MessageQueue
 from framework.model.subscription import EVERYTHING as ALL_TAGS
 from framework.model.subscription import Subscription
 from framework.reading.link import Link
+from framework.reading.offsets_gone import OffsetsGone
 from framework.reading.reach import Reach
 from framework.reading.settings import ReaderSettings
 from framework.wire.bodies.route import MASTER
@@ -30,6 +32,7 @@ from framework.wire.requests.pull import (
 
 BATCH_BYTES = 4 * 1024 * 1024  # asked for; a stock broker answers with at most 256 KiB
 _NOTHING = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
+TOPIC_GONE = "the topic is not on its broker any more"
 _BUSY = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
 
 
@@ -46,9 +49,9 @@ class Filter:
     def __post_init__(self) -> None:
         tags = Subscription("", self.tags).tags
         if self.sql and tags:
-            raise ConfigurationError("filter: give either tags or sql, not both; sql can say TAGS = 'a'")
+            raise FilterRefused("filter: give either tags or sql, not both; sql can say TAGS = 'a'")
         if not self.sql and not tags and self.tags.strip() != ALL_TAGS:
-            raise ConfigurationError(f"filter: no tag in {self.tags!r}; write 'a || b', or '*' for all")
+            raise FilterRefused(f"filter: no tag in {self.tags!r}; write 'a || b', or '*' for all")
         if self.sql:
             from framework.model.sql92 import parse
 
@@ -105,17 +108,20 @@ class Pulls:
     def pull(self, offset: int, end: int, *, ahead: bool = False) -> Pulled:
         """What is at `offset` and behind it. `ahead` sends the next pull, up to `end`, before this is handed out."""
         last: BrokerUnreachable | Refused | None = None
-        for attempt in range(1 + self._settings.retries):
-            if attempt:
-                self._reach.stand_back(attempt - 1)
+        attempt = 0
+        for attempt in self._reach.attempts():
             try:
                 link, answer = self._answered(offset, end, fresh=attempt > 0)
                 pulled = self._read(answer, offset, end)
             except BrokerUnreachable as error:
-                last = error
-                self._replica = self._reach.other_replica(self._queue.topic, self._queue.broker, self._replica)
+                last, queue = error, self._queue
+                if attempt >= self._settings.retries and self._reach.lacks(queue.topic, queue.broker):
+                    raise OffsetsGone(queue, offset, end, TOPIC_GONE) from error
+                self._replica = self._reach.other_replica(queue.topic, queue.broker, self._replica)
                 continue
             except Refused as error:
+                if error.code == ResponseCode.TOPIC_NOT_EXIST:
+                    raise OffsetsGone(self._queue, offset, end, TOPIC_GONE) from error
                 if error.code not in _BUSY and self._replica == MASTER:
                     raise
                 last = error
@@ -130,9 +136,8 @@ class Pulls:
         assert last is not None, "there is at least one attempt"
         if isinstance(last, Refused):
             raise last
-        attempts = 1 + self._settings.retries
         raise BrokerUnreachable(
-            f"{self._queue} from offset {offset}: {attempts} attempts failed; the last: {last}"
+            f"{self._queue} from offset {offset}: {attempt + 1} attempts failed; the last: {last}"
         ) from last
 
     def _answered(self, offset: int, end: int, *, fresh: bool) -> tuple[Link, RemotingCommand]:
@@ -178,6 +183,9 @@ class Pulls:
             )  # fmt: skip
         following, low, high, delta = read_progress(answer.fields)
         was_master = self._replica == MASTER
+        self._reach.counts.pulls += 1
+        self._reach.counts.bytes += len(answer.body)
+        self._reach.counts.empty_pulls += not answer.body
         self._replica = suggested_replica(answer.fields)
         if not 0 <= following <= OFFSET_MAX:
             raise ProtocolError(f"{self._queue}: goes on from offset {following}", peer=self._queue.broker)

@@ -7,15 +7,18 @@ it says. It knows what a route means, and no other request.
 from __future__ import annotations
 
 import ssl
+from collections.abc import Iterator
 from threading import Event
 from typing import TypeVar
 
 from framework.errors import BrokerUnreachable, ConnectionLost, ProtocolError, Refused
 from framework.net.address import AllowList, parse_address
 from framework.net.credentials import Credentials
+from framework.net.real_clock import RealClock
 from framework.net.real_world import RealChance
 from framework.net.route import Route, checked
 from framework.net.tls import TlsOptions, client_context
+from framework.reading.counts import Counts
 from framework.reading.link import Link, Sign
 from framework.reading.settings import ReaderSettings
 from framework.wire import exchanges
@@ -31,10 +34,16 @@ class Reach:
     """What one reader has open. Not to be shared between threads, and never pickled."""
 
     def __init__(
-        self, settings: ReaderSettings, *, credentials: Credentials | None = None, tls: TlsOptions | None = None
+        self,
+        settings: ReaderSettings,
+        *,
+        credentials: Credentials | None = None,
+        tls: TlsOptions | None = None,
+        counts: Counts | None = None,
     ) -> None:
         """`credentials` and `tls`: for who has them at hand, in place of those that the settings refer to."""
         self._settings = settings
+        self.counts = Counts() if counts is None else counts
         tls = tls or settings.tls
         self._context: ssl.SSLContext | None = client_context(tls) if tls is not None else None
         self._server_name = tls.server_name if tls is not None else ""
@@ -139,9 +148,37 @@ class Reach:
             if not link.is_quiet():
                 self._links.pop(address).close()
 
+    def attempts(self) -> Iterator[int]:
+        """Their numbers from 0 on, with a pause between two, until both retries and patience are used up."""
+        until = RealClock.monotonic() + self._settings.patience_ms / 1000
+        attempt = 0
+        while attempt <= self._settings.retries or RealClock.monotonic() < until:
+            if attempt:
+                self.stand_back(attempt - 1)
+            yield attempt
+            attempt += 1
+
+    def lacks(self, topic: str, broker: str) -> bool:
+        """Whether name servers say that the broker is there, and the topic not on it: waiting brings nothing.
+
+        A broker that restarts is in no route, either, but it is not registered at all.
+        """
+        try:
+            route = self.route(topic, fresh=True)
+            return (route is None or broker not in route.addresses) and broker in self.brokers()
+        except (BrokerUnreachable, Refused, ProtocolError):
+            return False
+
+    def brokers(self) -> frozenset[str]:
+        """The brokers that are registered now."""
+        return self.ask_name_server(exchanges.broker_names())
+
     def stand_back(self, attempt: int) -> None:
         """Pause before the next attempt: 0.1 s, doubled each time, up to 2 s."""
-        Event().wait(min(0.1 * 2**attempt, 2.0))
+        pause = min(0.1 * 2 ** min(attempt, 5), 2.0)
+        self.counts.waits += 1
+        self.counts.waited_ms += round(pause * 1000)
+        Event().wait(pause)
 
     def close(self) -> None:
         for link in self._links.values():

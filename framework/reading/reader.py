@@ -13,13 +13,22 @@ from itertools import islice
 from types import TracebackType
 from typing import Self, TypeVar
 
-from framework.errors import BrokerUnreachable, ConfigurationError, ProtocolError, Refused
+from framework.errors import BrokerUnreachable, ProtocolError, Refused
+from framework.mistakes import ArgumentWrong
 from framework.model.queue import MessageQueue
-from framework.model.reserved import AUTO_CREATE_TOPIC, GROUP_LENGTH_MAX, SCHEDULE_TOPIC, check_name, check_topic
+from framework.model.reserved import (
+    AUTO_CREATE_TOPIC,
+    GROUP_LENGTH_MAX,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+    check_name,
+    check_topic,
+)
 from framework.reading.columns import Columns
+from framework.reading.counts import Counts
 from framework.reading.link import Link
 from framework.reading.offsets_gone import OffsetsGone
-from framework.reading.pulls import EVERYTHING, Filter, Pulled, Pulls
+from framework.reading.pulls import EVERYTHING, TOPIC_GONE, Filter, Pulled, Pulls
 from framework.reading.reach import Reach
 from framework.reading.settings import ReaderSettings
 from framework.wire import exchanges, stored
@@ -46,12 +55,13 @@ class Reader:
 
     def __init__(self, settings: ReaderSettings) -> None:
         self.settings = settings
+        self.counts = Counts()
         self._open: Reach | None = None
 
     @property
     def _reach(self) -> Reach:
         if self._open is None:
-            self._open = Reach(self.settings)
+            self._open = Reach(self.settings, counts=self.counts)
         return self._open
 
     # Where things are
@@ -66,6 +76,10 @@ class Reader:
         """The queues that can be read, as the name server knows them now, sorted; empty for an unknown topic."""
         route = self._reach.route(check_topic(topic), fresh=True)
         return list(route.readable) if route is not None else []
+
+    def brokers(self) -> frozenset[str]:
+        """The brokers that are registered at the name servers now."""
+        return self._reach.brokers()
 
     # Offsets
 
@@ -100,6 +114,16 @@ class Reader:
         """
         return set(self._at_once({queue: _commit_of(group, queue, offset) for queue, offset in offsets.items()}))
 
+    def make_retry_topic(self, group: str, brokers: Iterable[str], topic: str) -> None:
+        """At those of the topic's brokers that have none, as they make it for a group's first member: mqadmin finds a
+        group by its retry topic. Refused where that takes more than the permissions that there are.
+        """
+        route = self._reach.route(f"{RETRY_PREFIX}{check_name('group', group, GROUP_LENGTH_MAX)}", fresh=True)
+        there = set() if route is None else {queue.broker for queue in route.readable}
+        for broker in sorted(set(brokers) - there):
+            exchange = exchanges.make_retry_topic(group)
+            exchange.result(self._reach.request(self._reach.address(topic, broker), exchange.request()), broker)
+
     def send_back(
         self, group: str, queue: MessageQueue, offset: int, *, delay_level: int = 0, max_retries: int = 16
     ) -> bool:
@@ -121,18 +145,15 @@ class Reader:
             message, group, delay_level=delay_level, max_retries=max_retries, origin_topic=queue.topic
         )
         self._ask_for(group, queue, offset, sending_back)
-        self._confirm_kept(group, queue)
-        return delay_level < 0 or message.attempt > max_retries
-
-    def _confirm_kept(self, group: str, queue: MessageQueue) -> None:
         try:
-            config = self._ask(queue, exchanges.group_config(group))
+            has_room = self._ask(queue, exchanges.group_config(group)).retry_queues > 0
         except (Refused, BrokerUnreachable):
-            return  # 4.x knows no such question; nobody is held up by what a broker cannot say
-        if config.retry_queues <= 0:
+            has_room = True  # 4.x knows no such question; nobody is held up by what a broker cannot say
+        if not has_room:
             remark = f"group {group} has no retry queue there: set it with `mqadmin updateSubGroup -g {group} -q 1`"
             name = request_name(RequestCode.CONSUMER_SEND_MSG_BACK)
             raise Refused(ResponseCode.NO_PERMISSION, remark, request=name, peer=queue.broker)
+        return delay_level < 0 or message.attempt > max_retries
 
     def _ask_for(self, group: str, queue: MessageQueue, offset: int, exchange: Exchange[None]) -> None:
         """What a broker does only for a group that it knows: it makes one (where it may) when somebody first pulls."""
@@ -147,16 +168,17 @@ class Reader:
     def _ask(self, queue: MessageQueue, exchange: Exchange[T]) -> T:
         """Ask the queue's master; again by a fresh route where it does not answer."""
         last: BrokerUnreachable | None = None
-        for attempt in range(1 + self.settings.retries):
-            if attempt:
-                self._reach.stand_back(attempt - 1)
+        attempt = 0
+        for attempt in self._reach.attempts():
             try:
                 address = self._reach.address(queue.topic, queue.broker, fresh=attempt > 0)
                 return exchange.result(self._reach.request(address, exchange.request()), queue.broker)
             except BrokerUnreachable as error:
                 last = error
+            if attempt >= self.settings.retries and self._reach.lacks(queue.topic, queue.broker):
+                raise BrokerUnreachable(f"{queue}: broker {queue.broker} answers, and {TOPIC_GONE}") from last
         assert last is not None, "there is at least one attempt"
-        raise BrokerUnreachable(f"{queue}: {1 + self.settings.retries} attempts failed; the last: {last}") from last
+        raise BrokerUnreachable(f"{queue}: {attempt + 1} attempts failed; the last: {last}") from last
 
     def _at_once(self, wanted: Mapping[MessageQueue, Exchange[T]]) -> dict[MessageQueue, T]:
         """Success alone, without a second attempt: who is missing is asked again by itself, which tells why."""
@@ -200,6 +222,8 @@ class Reader:
         wanted: Filter = EVERYTHING,
         with_bodies: bool = True,
         fail_on_loss: bool = True,
+        fail_on_damage: bool | None = None,
+        keep_damaged: bool = False,
         rows: int = ROWS,
         columns: type[Columns] = Columns,
     ) -> Iterator[Columns]:
@@ -207,8 +231,10 @@ class Reader:
 
         Every offset of the range is accounted for. What is gone, damaged or cannot be opened, raises OffsetsGone or
         ProtocolError; without `fail_on_loss` it is passed over, a body that cannot be opened is None, and `passed_over`
-        of the columns says why. An engine may bring a kind of `columns` of its own, which keeps rows in another way.
+        of the columns says why. `fail_on_damage` is `fail_on_loss` for what is damaged. With `keep_damaged` that is a
+        row whose `errors` say why. An engine may bring a kind of `columns` of its own, which keeps rows in another way.
         """
+        fail_on_damage = (fail_on_loss if fail_on_damage is None else fail_on_damage) and not keep_damaged
         pulls = Pulls(self._reach, self.settings, queue, wanted)
         found = columns(queue)
         offset = begin
@@ -223,13 +249,17 @@ class Reader:
                         offset_delta=pulled.offset_delta,
                         with_bodies=with_bodies,
                         tags=wanted.tag_set,
-                        fail_on_loss=fail_on_loss,
+                        fail_on_loss=fail_on_damage,
+                        keep_damaged=keep_damaged,
+                        span=(since, pulled.next_offset),
                     )
                 except ProtocolError as error:
                     raise ProtocolError(error.reason, peer=queue.broker) from error
                 offset = min(_following(found, since, pulled.next_offset), end)
                 misplaced = found.misplaced(since, offset, before)
-                if misplaced is not None and fail_on_loss:
+                if misplaced is not None and keep_damaged:
+                    found.mend(since, offset, before)
+                elif misplaced is not None and fail_on_damage:
                     reason = f"{queue}: a message of offset {misplaced} among those from {since} to {offset - 1}"
                     raise ProtocolError(reason, peer=queue.broker)
                 gone = pulled.gone
@@ -286,5 +316,5 @@ def _following(found: Columns, since: int, next_offset: int) -> int:
 
 def _commit_of(group: str, queue: MessageQueue, offset: int) -> Exchange[None]:
     if not 0 <= offset <= OFFSET_MAX:
-        raise ConfigurationError(f"commit of {queue}: offset {offset} is none")
+        raise ArgumentWrong(f"commit of {queue}: offset {offset} is none")
     return exchanges.commit(check_name("group", group, GROUP_LENGTH_MAX), queue, offset)

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from framework.errors import ConfigurationError, shorten
+from framework.errors import shorten
+from framework.mistakes import AddressWrong, ArgumentWrong, CredentialsWrong, TlsWrong
 from framework.net.address import AllowList, parse_address
 from framework.net.credentials import Credentials
 from framework.net.tls import TlsOptions
@@ -37,29 +38,29 @@ class ReaderSettings:
     request_timeout_ms: int = 3_000
     retries: int = 3
     """How often a request is made again, elsewhere where there is an elsewhere, before it fails."""
+    patience_ms: int = 0
+    """For how long a request is made again beyond that, while its broker or all name servers are away."""
     batch: int = 1_024
     """Messages asked for in one pull. A stock broker answers with 32 of those that lie in its memory."""
 
     def __post_init__(self) -> None:
         if not self.name_servers:
-            raise ConfigurationError("name_servers: give at least one host:port")
+            raise AddressWrong("name_servers: give at least one host:port")
         for server in self.name_servers:
             parse_address(server, "name server")
         for advertised, reachable in self.address_map.items():
             parse_address(advertised, "address_map")
             parse_address(reachable, "address_map")
         AllowList(self.allow)
-        for name, least in (("request_timeout_ms", 1), ("retries", 0), ("batch", 1)):
+        for name, least in (("request_timeout_ms", 1), ("retries", 0), ("patience_ms", 0), ("batch", 1)):
             if getattr(self, name) < least:
-                raise ConfigurationError(f"{name} {getattr(self, name)}: must be at least {least}")
+                raise ArgumentWrong(f"{name} {getattr(self, name)}: must be at least {least}")
         kind, _, rest = self.credentials.partition(":")
         if self.credentials and (kind not in {"file", "env"} or not rest):
             # The text may be a secret that somebody put there by mistake, so it is not repeated.
-            raise ConfigurationError(
-                "credentials: write a reference, file:PATH or env:PREFIX, never the keys themselves"
-            )
+            raise CredentialsWrong("credentials: write a reference, file:PATH or env:PREFIX, never the keys themselves")
         if self.tls is not None and self.tls.key_password:
-            raise ConfigurationError("tls: a key's password cannot travel to other processes; give a key without one")
+            raise TlsWrong("tls: a key's password cannot travel to other processes; give a key without one")
 
     def resolve_credentials(self) -> Credentials | None:
         """What the reference stands for here and now; None where there is none."""
@@ -69,7 +70,7 @@ class ReaderSettings:
         found = _from_file(Path(rest)) if kind == "file" else _from_environment(rest)
         if not found.get("access_key") or not found.get("secret_key"):
             wanted = "access_key and secret_key" if kind == "file" else f"{rest}_ACCESS_KEY and {rest}_SECRET_KEY"
-            raise ConfigurationError(f"credentials {self.credentials}: {wanted} must be set")
+            raise CredentialsWrong(f"credentials {self.credentials}: {wanted} must be set")
         return Credentials(found["access_key"], found["secret_key"], found.get("security_token") or None)
 
 
@@ -86,13 +87,13 @@ def _from_file(path: Path) -> dict[str, str]:
         text = data.decode()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise ConfigurationError(f"credentials file {str(path)!r}: {reason}") from error
+        raise CredentialsWrong(f"credentials file {str(path)!r}: {reason}") from error
     if len(data) > _BYTES_MAX:
-        raise ConfigurationError(f"credentials file {str(path)!r}: larger than {_BYTES_MAX} bytes")
+        raise CredentialsWrong(f"credentials file {str(path)!r}: larger than {_BYTES_MAX} bytes")
     values = document.parsed(text, path.name).values
     strangers = sorted(str(key) for key in values if key not in KEYS)
     if strangers:
-        raise ConfigurationError(
+        raise CredentialsWrong(
             f"credentials file {str(path)!r}: unknown {shorten(strangers[0])}; use {', '.join(KEYS)}"
         )
     return {str(key): str(value) for key, value in values.items() if value is not None}

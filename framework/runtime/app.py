@@ -11,9 +11,13 @@ import structlog
 
 from framework.client.cluster import Cluster
 from framework.client.producer import Producer
+from framework.client.producing.publisher import Publisher
+from framework.client.producing.told import send_hooks
+from framework.core.histogram import Histogram
 from framework.declare import Consumer
-from framework.errors import ConfigurationError, Findings
+from framework.errors import Findings
 from framework.hooks.host import PluginHost
+from framework.mistakes import ArgumentWrong
 from framework.model.durations import to_ms
 from framework.model.message import Message
 from framework.model.snapshot import LoopSnapshot, Snapshot
@@ -22,19 +26,21 @@ from framework.net.real_world import real_world
 from framework.net.task_tree import TaskTree
 from framework.ports import World
 from framework.runtime.administration import AppAdministration
-from framework.runtime.build.collect import unknown_groups
+from framework.runtime.build.collect import checks_beside, unknown_groups
 from framework.runtime.build.connect import Patience, cluster_options
 from framework.runtime.build.plans import group_plans
 from framework.runtime.build.stores import Onces, close_onces
 from framework.runtime.companions import Companions
+from framework.runtime.control import Control
 from framework.runtime.engine_groups import EngineFigures, EngineGroups, groups_of_engines
 from framework.runtime.group.group import ConsumerGroup
 from framework.runtime.group.subscribing import asked_by, check_open, with_consumer, without_topic
 from framework.runtime.life import Life
 from framework.runtime.logs.streams import lost_lines
 from framework.runtime.membership import Membership
+from framework.runtime.pauses import pause_ms
 from framework.runtime.report.observe import group_picture, idle_ms, total
-from framework.runtime.report.stalls import StallWatch
+from framework.runtime.report.reasons import why_not_live, why_not_ready
 from framework.runtime.reports import OnEvent, Reports
 from framework.runtime.tracing import close_traces, start_traces
 from framework.services.call.publishing import Means
@@ -49,6 +55,8 @@ from framework.settings.schema import AppSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from framework.runtime.observe.listener import Mounted
 
 log = structlog.get_logger()
 
@@ -69,6 +77,7 @@ class App:
         on_event: OnEvent | None = None,
         worker: int = 0,
         elsewhere: frozenset[str] = frozenset(),
+        is_alone: bool = True,
     ) -> None:
         self.settings = settings
         self.consumers = tuple(consumers)
@@ -85,10 +94,12 @@ class App:
         """The number of this process among those of one parent. Broadcasting groups keep their offsets under it."""
         self.elsewhere = elsewhere
         """Groups of this application that another process runs. Changed settings may name them."""
+        self.is_alone = is_alone
+        """Whether no parent answers for this process at `observe.listen`."""
         self.cluster: Cluster | None = None
         """The connection to the cluster, while running. Plugins may send with `Producer(cluster=app.cluster)`."""
-        self._producer: Producer | None = None
-        """For what handlers publish; made when the first does."""
+        self.publisher = Publisher(lambda: Producer(cluster=self.cluster))
+        """For what handlers send and return, while it runs."""
         self._traces: dict[str, ConsumeTrace] = {}
         self._onces: Onces = {}
         self._engines = EngineGroups(self.world.workers)
@@ -100,7 +111,14 @@ class App:
         name = f"application {settings.app.name!r}"
         self._life = Life(name, self._membership.accepted.set, self._membership.forked)
         self._membership.joining.life = self._life
-        self._started_ms = 0
+        self._reasons = partial(why_not_ready, self._membership, self._life, self._engines)
+        self._started_ms, self._started_at, self._is_started = 0, 0.0, False
+        self.about: dict[str, str] = {}
+        """What the control socket says of this process beside its name, for people who have several to choose from."""
+        self.mounted: Mounted | None = None
+        """Pages beside the metrics (`observe.dashboard`), which the commands bring."""
+        self._sends = Histogram() if settings.observe.listen else None
+        self._control = Control(self, self.world, lambda: self._groups)
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> App:
@@ -118,17 +136,21 @@ class App:
         and `unconfirmed` are 0. Cancelling `run` stops at once, without draining.
         """
         with self._life.lived():
-            self._started_ms = self.world.clock.now_ms()
+            self._started_ms, self._started_at = self.world.clock.now_ms(), self.world.clock.monotonic()
             await self._run()
         return self.counts
 
     async def _run(self) -> None:
         tree, membership = TaskTree(), self._membership
+
+        async def reply(request: Message, body: bytes) -> None:
+            await cluster.replies.send(request, body)
+
         reports = Reports(self.on_event, self.world.workers, self.settings.cluster.namespace)
         self._planned = partial(
             group_plans, host=self.plugins, reports=reports, world=self.world, worker=self.worker,
-            means=Means(self._resources.values, self._publish, self.world.workers.run), traces=self._traces,
-            onces=self._onces,
+            means=Means(self._resources.values, self._publish, self.world.workers.run, reply),
+            traces=self._traces, onces=self._onces,
         )  # fmt: skip
         plans = self._planned(self.settings, self.consumers)
         self._engines.find(self.settings, self.consumers, self.plugins)
@@ -145,11 +167,13 @@ class App:
             on_request=inbound,
             on_connected=membership.connected,
             on_disconnected=membership.disconnected,
+            send_hooks=send_hooks(self.plugins.calls, self._sends),
         )
-        stalls = StallWatch(self.world.clock)
         try:
-            if self.world.watchman is not None:
-                stalls.start(self.world.watchman)
+            self._control.start()
+            for check in checks_beside(self.consumers):
+                group = cluster.checks.add(check)
+                tree.start(cluster.introductions.keep(group), name=f"transaction checks {group}")
             await self._resources.open()
             membership.open(plans, self.member, cluster, reports, tree)
             start_traces(plans, cluster, tree)
@@ -158,6 +182,7 @@ class App:
                 membership.start(self._resources.values)
                 self._engines.start(tree)
                 await patience.over()
+            self._is_started = True
             log.info("app started", app=self.settings.app.name, member=self.member, groups=len(plans))
             self.plugins.calls.app_started(self)
             await self._life.asked.wait()
@@ -168,7 +193,7 @@ class App:
             await close_traces(plans)
             membership.joining.check()
         finally:
-            stalls.stop()
+            self._control.stop()
             await self._companions.close()
             await tree.close()
             await cluster.close()
@@ -183,9 +208,7 @@ class App:
         )
 
     async def _publish(self, message: Message) -> None:
-        if self._producer is None:
-            self._producer = Producer(cluster=self.cluster)
-        await self._producer.send(message)
+        await self.publisher.send(message)
 
     async def stop(self, drain: str | float | None = None) -> None:
         """Let running handlers finish within `drain`, confirm offsets, leave the groups, and return when that is done.
@@ -218,18 +241,24 @@ class App:
             f"start_consumer({group!r})", lambda: dormant.start(group, [each.plan for each in self._groups])
         )
 
-    def pause(self, group: str) -> None:
-        """Start no handler of this group and pull nothing until `resume`. The group keeps its queues."""
-        self._life.on_loop(f"pause({group!r})", lambda: self._membership.change(group, paused=True))
+    def pause(self, group: str, *, length: str | float | None = None, reason: str = "", by: str = "") -> None:
+        """Start no handler of this group and pull nothing until `resume`, or for a `length` ("10m", or seconds). The
+        group keeps its queues. The snapshot says who paused it (`by`), why and until when.
+        """
+        length_ms = None if length is None else pause_ms(group, length)
+        self._life.on_loop(
+            f"pause({group!r})",
+            lambda: self._membership.pause(group, length_ms=length_ms, by=by, reason=reason),
+        )
 
     def resume(self, group: str) -> None:
         """Let a paused group continue where it stopped."""
-        self._life.on_loop(f"resume({group!r})", lambda: self._membership.change(group, paused=False))
+        self._life.on_loop(f"resume({group!r})", lambda: self._membership.resume(group))
 
     def resize(self, group: str, concurrency: int) -> None:
         """Run `concurrency` handlers of this group at once from now on. Running handlers finish, and count."""
         if not 1 <= concurrency <= CONCURRENCY_MAX:
-            raise ConfigurationError(
+            raise ArgumentWrong(
                 f"resize({group!r}, {concurrency}): write a number from 1 to {CONCURRENCY_MAX}; to have none, pause it"
             )
         self._life.on_loop(f"resize({group!r})", lambda: self._membership.change(group, concurrency=concurrency))
@@ -322,24 +351,21 @@ class App:
     def is_ready(self) -> bool:
         """Whether every group has joined, is balanced, has all its workers and does not wait for its `ready_when`;
         brokers store retries, no group is only partly orderly, no queue is stalled, and no internal loop has just
-        failed. False as soon as a stop was requested.
+        failed. False as soon as a stop was requested. `snapshot().not_ready` says why not.
         """
-        return (
-            self._life.goes_on
-            and self._membership.is_ready
-            and bool(self._groups or self._membership.dormant.names or self._engines)
-        )
+        return next(self._reasons(), None) is None
 
     def snapshot(self) -> Snapshot:
         """The state of the application now."""
         membership, settings, calls = self._membership, self.settings, self.plugins.calls
+        not_ready, phase = tuple(self._reasons()), self._life.phase
         of_group = self._figures.of
         return Snapshot(
             name=settings.app.name,
             member=self.member,
-            is_ready=self.is_ready,
+            is_ready=not not_ready,
             groups=tuple(
-                group_picture(group, settings.consumer(name), self._clock, of_group(name))
+                group_picture(group, settings.consumer(name), self._clock, of_group(name), membership.pauses.of(name))
                 for group in self._groups
                 for name in [group.plan.own_name]
             ),
@@ -350,6 +376,7 @@ class App:
             dormant=membership.dormant.names,
             hook_failures=dict(calls.failures),
             slow_hooks=dict(calls.slow),
+            plugin_figures=calls.figures(),
             engines=self._engines.pictures(self._figures),
             clock=self._clock.picture(),
             held_back=dict(membership.joining.held),
@@ -360,6 +387,15 @@ class App:
                 LoopSnapshot(name, each.count, each.reason, stands_back=each.standing_back > 0)
                 for name, each in membership.failed_loops.items()
             ),
+            not_ready=not_ready,
+            not_live=tuple(why_not_live(membership)),
+            phase="starting" if phase == "running" and not self._is_started else phase,
+            taken_ms=self.world.clock.now_ms(),
+            up_ms=int((self.world.clock.monotonic() - self._started_at) * 1000) if self._started_at else 0,
+            process=self.world.identity.process,
+            worker=self.worker,
+            stalls=self._control.stalls(),
+            sends=self._sends.picture() if self._sends is not None else None,
         )
 
     def __repr__(self) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from framework.errors import ConfigurationError, nearest
+from framework.errors import nearest
+from framework.mistakes import GroupNotHere, WrongMoment
 from framework.model.contracts import ExpiryPolicy
 from framework.runtime.group.plan import GroupPlan
 
@@ -44,7 +45,7 @@ class Dormant:
     def start(self, name: str, running: Sequence[GroupPlan]) -> None:
         """Have it join; nothing happens where it runs already."""
         if self.join is None:
-            raise ConfigurationError(
+            raise WrongMoment(
                 f"start_consumer({name!r}): the application has not started yet; call it in a plugin's app_started, or "
                 "when app.is_ready"
             )
@@ -53,7 +54,7 @@ class Dormant:
         found = next((own for own, plan in self._plans.items() if name in {own, plan.name}), None)
         if found is None:
             hint = nearest(name, self._plans) or f"; waiting: {', '.join(self._plans) or 'none'}"
-            raise ConfigurationError(f"start_consumer({name!r}): no group of this name is waiting to start{hint}")
+            raise GroupNotHere(f"start_consumer({name!r}): no group of this name is waiting to start{hint}")
         self.join(self._plans.pop(found))
 
     def __repr__(self) -> str:

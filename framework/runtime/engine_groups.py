@@ -10,10 +10,12 @@ from typing import TypeVar
 
 import structlog
 
+from framework.core.limits import LATE_MS
 from framework.declare import Consumer, ConsumerSpec
-from framework.errors import ConfigurationError, ConfigurationMistakes, Findings
+from framework.errors import ConfigurationError, ConfigurationMistakes, Findings, retold
 from framework.hooks.failures import plugin_failure, plugin_failure_awaited
 from framework.hooks.host import PluginHost
+from framework.mistakes import GroupClash, OfferWrong, OptionWrong, SettingUseless
 from framework.model.contracts import Counting, Runner, Taken, TakesGroups, Taking
 from framework.model.namespaces import unwrap, wrap
 from framework.model.reserved import GROUP_LENGTH_MAX, check_name, check_topic
@@ -29,7 +31,6 @@ T = TypeVar("T")
 
 SETTINGS = ("max_retries", "start")
 """Of a group's, those that mean something to an engine; others are for what we do ourselves, and refused."""
-LATE_MS = 10_000  # beyond the drain limit: for an engine to give up what still runs
 
 
 @dataclass(slots=True)
@@ -67,11 +68,11 @@ def engine_answer(spec: ConsumerSpec, method: str, call: Callable[[], T]) -> T:
     except ConfigurationError as error:
         if error.place is not None or isinstance(error, ConfigurationMistakes):
             raise
-        raise ConfigurationError(f"consumer {spec.name!r}: {error}", place=spec.place) from error
+        raise retold(error, f"consumer {spec.name!r}: {error}", place=spec.place) from error
     except BaseException as error:  # border: a plugin's code
         plugin_failure(error)
         reason = f"engine {spec.engine!r}: {method}() failed: {type(error).__name__}: {error}"
-        raise ConfigurationError(f"consumer {spec.name!r}: {reason}", place=spec.place) from error
+        raise OfferWrong(f"consumer {spec.name!r}: {reason}", place=spec.place) from error
 
 
 def groups_of_engines(
@@ -183,7 +184,7 @@ def _mistakes(
     """What cannot be where an engine consumes the group by itself."""
     group = unwrap(settings.cluster.namespace, spec.group)
     if others:
-        yield ConfigurationError(
+        yield GroupClash(
             f"group {group!r}: the engine {spec.engine!r} consumes the whole group with one handler, "
             f"{spec.name} ({spec.place}); give {others[0].name} its own group",
             place=others[0].place,
@@ -193,13 +194,13 @@ def _mistakes(
         ("retry", spec.retry is not None, ", and write consumers.GROUP.max_retries"),
     ):
         if is_set:
-            yield ConfigurationError(
+            yield OptionWrong(
                 f"consumer {spec.name!r}: {option}= has no effect, because the engine {spec.engine!r} consumes the "
                 f"group; remove it{instead}",
                 place=spec.place,
             )
     for name in sorted(settings.consumer(group).model_fields_set.difference(SETTINGS)):
-        yield ConfigurationError(
+        yield SettingUseless(
             f"consumers.{group}.{name}: the engine {spec.engine!r} consumes this group, so only "
             f"{' and '.join(SETTINGS)} have an effect; remove it",
             place=settings.place("consumers", group, name),

@@ -12,7 +12,8 @@ import structlog
 
 from framework.client.cluster import Cluster
 from framework.client.pulling import NO_FILTER
-from framework.errors import ConfigurationError, FrameworkError, Refused
+from framework.errors import FrameworkError, Refused
+from framework.mistakes import FilterRefused
 from framework.model.subscription import BY_TAG, Subscription
 from framework.net.task_tree import TaskTree
 from framework.runtime.group.plan import GroupPlan
@@ -35,7 +36,7 @@ async def refuse_filters(plans: Sequence[GroupPlan], cluster: Cluster, member: s
     ]
     found = [complaint for task in asking if (complaint := await task) is not None]
     if found:
-        raise ConfigurationError("; ".join(found))
+        raise FilterRefused("; ".join(found))
 
 
 async def _complaint(cluster: Cluster, broker: str, group: str, member: str, wanted: Subscription) -> str | None:

@@ -20,6 +20,7 @@ from framework.core.assignment import allocate
 from framework.core.attendance import grace_of, hold_ms, key_of, member_named
 from framework.core.census import asked
 from framework.errors import ConfigurationError, FrameworkError, shorten
+from framework.mistakes import InstanceTaken
 from framework.model.reserved import retry_topic
 from framework.net.task_tree import TaskTree
 from framework.ports import World
@@ -174,7 +175,7 @@ class Joining:
     def _name_taken(self, group: str, other: RunningInfo) -> ConfigurationError:
         where = other.properties.get(HOST) or other.properties.get("clientIP") or "an unknown machine"
         since = _moment(other.properties.get(STARTED_AT, ""))
-        return ConfigurationError(
+        return InstanceTaken(
             f"app.instance: {self._app.instance!r} is already the name of a process on {shorten(where, 200)}, in "
             f"group {group} since {since}; this process is on {self.host}. Give each process its own name, such as "
             "${env:HOSTNAME}"

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TypeVar
 
-from framework.errors import ConfigurationError
+from framework.mistakes import WrongMoment
 from framework.net import forks
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class Life:
         """Around everything that the application does."""
         self.check_process()
         if self.is_running or self._stopped.is_set():
-            raise ConfigurationError(f"{self._what} has already run; an App runs once: make another one")
+            raise WrongMoment(f"{self._what} has already run; an App runs once: make another one")
         self.is_running, self._loop, self._thread = True, asyncio.get_running_loop(), threading.get_ident()
         before = _INSIDE.set(self)
         try:
@@ -63,6 +63,13 @@ class Life:
                     each.set_result(None)
 
     @property
+    def phase(self) -> str:
+        """In a word."""
+        if not self.is_running:
+            return "stopped" if self._stopped.is_set() else "new"
+        return "stopping" if self.asked.is_set() else "running"
+
+    @property
     def goes_on(self) -> bool:
         """It runs, and nobody has asked for its end."""
         return self.is_running and not self.asked.is_set()
@@ -74,11 +81,11 @@ class Life:
         """
         self.check_process()
         if self._stopped.is_set():
-            raise ConfigurationError(f"{what}: {self._what} has stopped and cannot be changed any more")
+            raise WrongMoment(f"{what}: {self._what} has stopped and cannot be changed any more")
         if self._loop is None or _running_loop() is self._loop:
             return change()
         if threading.get_ident() == self._thread:
-            raise ConfigurationError(
+            raise WrongMoment(
                 f"{what}: called on the thread of {self._what} while its event loop does not run; "
                 "call it in a coroutine there, or from another thread"
             )
@@ -103,7 +110,7 @@ class Life:
         try:
             return made.result()
         except futures.CancelledError:
-            raise ConfigurationError(f"{what}: {self._what} stopped before this was done") from None
+            raise WrongMoment(f"{what}: {self._what} stopped before this was done") from None
 
     def ask(self) -> None:
         """From any thread, and from signal handlers, which run between two instructions of anything."""

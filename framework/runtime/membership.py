@@ -13,7 +13,8 @@ import structlog
 
 from framework.client.cluster import Cluster
 from framework.core.budget import Budget
-from framework.errors import ConfigurationError, nearest
+from framework.errors import nearest
+from framework.mistakes import GroupNotHere
 from framework.net.task_tree import LoopFailures, TaskTree
 from framework.ports import World
 from framework.runtime.build import connect
@@ -25,6 +26,7 @@ from framework.runtime.group.group import ConsumerGroup
 from framework.runtime.group.plan import GroupPlan
 from framework.runtime.group.subscribing import changed, dated
 from framework.runtime.joining import Joining
+from framework.runtime.pauses import Pauses
 from framework.runtime.reports import Reports
 from framework.services.call.resources import Values
 from framework.services.census import CensusLoop
@@ -55,13 +57,16 @@ class Membership:
         self.groups: list[ConsumerGroup] = []
         self.dormant = Dormant()
         self.joining = Joining(settings.app, world)
+        self.pauses = Pauses(world.clock, lambda group: self.change(group, paused=False))
         self.accepted = asyncio.Event()
         """A broker has taken our heartbeat."""
         self.budget = Budget(settings.app.budget, self._budget_changed)
         self._unheard: dict[str, None] = {}
         """New connections whose broker has taken no heartbeat by them yet."""
-        self._censuses: list[CensusLoop] = []
-        self._standstill: Standstill | None = None
+        self.censuses: list[CensusLoop] = []
+        """What members of each group are like."""
+        self.standstill: Standstill | None = None
+        """Looks for queues that move nothing; None before the start."""
         self._is_open = False
         self.failed_loops: Mapping[str, LoopFailures] = {}
         """Loops that were started again after an error, by name."""
@@ -72,7 +77,7 @@ class Membership:
         self.failed_loops = tree.failed_loops
         self.heartbeats = HeartbeatLoop(
             cluster.brokers,
-            lambda: heartbeat_of(self.member, [group.plan for group in self.groups]),
+            lambda: heartbeat_of(self.member, [group.plan for group in self.groups], cluster.introductions.producers),
             self._world.clock,
             self._world.chance,
             self._heartbeat_accepted,
@@ -135,10 +140,10 @@ class Membership:
             self._start(group)
         self.dormant.join = self.join
         Gates(self.dormant, values, self._world.workers).start(self._tree)
-        self._standstill = Standstill(
+        self.standstill = Standstill(
             lambda: [(group.plan.own_name, group) for group in self.groups], self.cluster.brokers, self._world.clock
         )
-        supervise(self._tree, "standstill", self._standstill.run, self._world.chance)
+        supervise(self._tree, "standstill", self.standstill.run, self._world.chance)
 
     def _sending_back(self) -> list[tuple[str, tuple[str, ...]]]:
         """The groups that send failed messages back, and their topics: broadcasting ones do not."""
@@ -152,7 +157,7 @@ class Membership:
             self._world.clock, members=lambda: group.rebalance.members,
         )  # fmt: skip
         supervise(self._tree, f"census {plan.name}", census.run, self._world.chance)
-        self._censuses.append(census)
+        self.censuses.append(census)
 
     def join(self, plan: GroupPlan) -> None:
         """Have a group join that was kept back until now."""
@@ -183,13 +188,22 @@ class Membership:
                 return group
         running = [group.plan.own_name for group in self.groups]
         hint = nearest(name, running) or f"; running: {', '.join(running) or 'none yet'}"
-        raise ConfigurationError(f"no group {name!r} runs here{hint}")
+        raise GroupNotHere(f"no group {name!r} runs here{hint}")
 
     def change(self, name: str, **fields: Any) -> None:
         """Have a running group go on with other values of these settings."""
         group = self.find(name)
         group.adopt(group.plan.with_settings(fields, group.plan.expiry))
         log.info("group changed", group=name, **fields)
+
+    def pause(self, name: str, *, length_ms: int | None, by: str, reason: str) -> None:
+        """Have a running group start nothing, for this long or until `resume`."""
+        self.change(name, paused=True)
+        self.pauses.begin(self.find(name).plan.own_name, length_ms=length_ms, by=by, reason=reason)
+
+    def resume(self, name: str) -> None:
+        self.change(name, paused=False)
+        self.pauses.end(self.find(name).plan.own_name)
 
     def resubscribe(self, group: ConsumerGroup, topic: str, plans: Sequence[GroupPlan]) -> None:
         """Have the group consume this topic as its plan among these says, or leave it."""
@@ -207,6 +221,8 @@ class Membership:
             here = ("consumers", plan.own_name)
             fields = {change.path[2]: change.after for change in wanted if change.path[:2] == here}
             self.dormant.adopt(plan.own_name, fields, plan.expiry)
+            if "paused" in fields:
+                self.pauses.end(plan.own_name)  # whoever edited the settings has the last word
             for group in self.groups:
                 if fields and group.plan.name == plan.name:
                     group.adopt(group.plan.with_settings(fields, plan.expiry))
@@ -225,6 +241,7 @@ class Membership:
 
     def close(self) -> None:
         """Let other processes have what the groups keep on this machine."""
+        self.pauses.close()
         for group in self.groups:
             group.kind.close()
 
@@ -262,28 +279,6 @@ class Membership:
             for pull in [pull for group in self.groups for pull in group.owned.values()]:
                 if pull.flow.held_because == "budget":
                     pull.bell.ring()
-
-    # Pictures
-
-    @property
-    def is_ready(self) -> bool:
-        """Every group has joined and is balanced, with all its workers, and none waits for its `ready_when`; brokers
-        take back what fails, no group is orderly in part, and no loop stands back after an error.
-        """
-        return (
-            self.accepted.is_set()
-            and all(self._is_well(group) for group in self.groups)
-            and not self.joining.held
-            and not any(census.is_mixed_up for census in self._censuses)
-            and not self.dormant.gated
-            and not any(each.standing_back for each in self.failed_loops.values())
-            and not (self._standstill is not None and self._standstill.named)
-        )
-
-    def _is_well(self, group: ConsumerGroup) -> bool:
-        crew = group.kind.crew
-        is_kept = not crew.unsent and not self.cluster.retry_rooms.complaints(group.plan.name)
-        return group.rebalance.is_settled and is_kept and not crew.hanging
 
     def __repr__(self) -> str:
         return f"<Membership of {len(self.groups)} groups>"

@@ -15,6 +15,7 @@ from pathlib import Path
 import structlog
 
 from framework.errors import ConfigurationError, ConfigurationMistakes, Findings
+from framework.mistakes import ChangeRefused, FileExposed, FileUnreadable
 from framework.net.wakeup import Wakeup
 from framework.runtime.app import App
 from framework.runtime.build.connect import check_keys, check_tls
@@ -66,6 +67,7 @@ class Reload:
             refused = [change for change in differences if change.kind is Kind.REFUSED]
             if refused:
                 raise ConfigurationMistakes(_refusals(refused, settings))
+            warned = self._app.settings.warnings
             self._app.adopt(settings)
         except ConfigurationError as error:
             findings = Findings()
@@ -80,6 +82,9 @@ class Reload:
                 log.info("setting changed", setting=change.name, change=str(change))
             else:
                 log.warning("restart required", setting=change.name, change=str(change))
+        for reason in settings.warnings:
+            if reason not in warned:
+                log.warning("setting unsafe", reason=reason)
         if not differences:
             log.info("settings unchanged")
         return True
@@ -93,7 +98,7 @@ class Reload:
         with_keys = {path for path in self._files if _has_keys(path)}
         for path in sorted(self._with_keys - with_keys):
             why = "the file has no keys any more; it may have been cut off while it was written"
-            raise ConfigurationError(f"{why}; to run with the defaults, restart", place=str(path))
+            raise ChangeRefused(f"{why}; to run with the defaults, restart", place=str(path))
         self._with_keys = with_keys
         check_keys(settings)
         check_tls(settings)
@@ -105,7 +110,7 @@ class Reload:
 
 def _refusals(refused: Iterable[SettingChange], settings: AppSettings) -> list[ConfigurationError]:
     why = "a reload cannot change security settings or code; restart, or undo the edit"
-    return [ConfigurationError(f"{change}: {why}", place=settings.place(*change.path)) for change in refused]
+    return [ChangeRefused(f"{change}: {why}", place=settings.place(*change.path)) for change in refused]
 
 
 def _refuse(mistake: ConfigurationError, running: AppSettings) -> None:
@@ -134,10 +139,10 @@ def _check_owner(path: Path) -> None:
     try:
         found = path.stat()
     except OSError as error:
-        raise ConfigurationError(f"cannot be read: {error.strerror}", place=str(path)) from None
+        raise FileUnreadable(f"cannot be read: {error.strerror}", place=str(path)) from None
     if found.st_uid not in {0, os.getuid()}:
-        raise ConfigurationError(
+        raise FileExposed(
             f"belongs to user {found.st_uid}; it must belong to this process's user or root", place=str(path)
         )
     if found.st_mode & stat.S_IWOTH:
-        raise ConfigurationError(f"others can write it; run: chmod o-w {path}", place=str(path))
+        raise FileExposed(f"others can write it; run: chmod o-w {path}", place=str(path))

@@ -104,6 +104,17 @@ def note() -> None:
         wishes.install()
 
 
+def is_noted() -> bool:
+    """Whether this process is a command of ours that ends in order, and no other program."""
+    return bool(_noted)
+
+
+def release() -> None:
+    """Back to what they did before; for a process that was forked and is no command itself."""
+    while _noted:
+        _noted.pop().restore()
+
+
 @contextmanager
 def draining(
     drain: Callable[[], object],

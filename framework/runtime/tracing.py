@@ -20,7 +20,7 @@ def start_traces(plans: Sequence[GroupPlan], cluster: Cluster, tree: TaskTree) -
             continue
         group = producer_group(plan.name, "CONSUME-1")
         # As the Java client's: what is told of all tenants stands in one topic.
-        producer = Producer(cluster=cluster, group=group, timeout=SEND_TIMEOUT, namespace="")
+        producer = Producer(cluster=cluster, group=group, timeout=SEND_TIMEOUT, namespace="", hooks=False)
         run = partial(plan.trace.tracer.run, producer.send)
         supervise(tree, f"trace {plan.name}", run, cluster.world.chance)
 

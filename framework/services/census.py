@@ -57,7 +57,8 @@ class CensusLoop:
         members: Callable[[], Sequence[str]],
     ) -> None:
         """`members` are sorted."""
-        self._group, self._topic, self._member, self._own = group, topic, member, own
+        self.group = group
+        self._topic, self._member, self._own = topic, member, own
         self._brokers, self._clock, self._members = brokers, clock, members
         self._profiles: dict[str, Profile] = {}
         """What members said that are there still. A process does not change its kind; its topics it may."""
@@ -89,9 +90,9 @@ class CensusLoop:
         around = self._members()
         await asyncio.sleep(TURN_SECONDS * bisect_left(around, self._member))
         try:
-            ids = await self._brokers.listed(self._group, self._topic)
+            ids = await self._brokers.listed(self.group, self._topic)
         except FrameworkError as error:
-            log.debug("census failed", group=self._group, reason=str(error))
+            log.debug("census failed", group=self.group, reason=str(error))
             return AGAIN_SECONDS
         chosen = asked(self._member, ids, ASKED_MAX)
         self._profiles = {member: self._profiles[member] for member in chosen if member in self._profiles}
@@ -116,11 +117,11 @@ class CensusLoop:
 
     async def _ask(self, member: str) -> None:
         try:
-            info = await self._brokers.running_info(self._group, self._topic, member)
+            info = await self._brokers.running_info(self.group, self._topic, member)
         except FrameworkError as error:
             # It has gone, is only just starting, or is of a kind that does not answer.
             self._silent[member] = self._silent.get(member, 0) + 1
-            log.debug("member not answering", group=self._group, member=member, reason=str(error))
+            log.debug("member not answering", group=self.group, member=member, reason=str(error))
             return
         self._silent.pop(member, None)
         orderly = info.properties.get(IS_ORDERLY)
@@ -134,12 +135,12 @@ class CensusLoop:
         for problem, members in found.items():
             if self.found.get(problem) != members:
                 log.warning(
-                    "group inconsistent", group=self._group, us=self._member, others=list(members), reason=problem
+                    "group inconsistent", group=self.group, us=self._member, others=list(members), reason=problem
                 )
         for problem in self.found:
             if problem not in found:
-                log.info("group consistent again", group=self._group, reason=problem)
+                log.info("group consistent again", group=self.group, reason=problem)
         self.found = found
 
     def __repr__(self) -> str:
-        return f"<CensusLoop {self._group}: {', '.join(self.found) or 'all of one kind'}>"
+        return f"<CensusLoop {self.group}: {', '.join(self.found) or 'all of one kind'}>"

@@ -106,7 +106,17 @@ class RebalanceLoop:
     @property
     def is_settled(self) -> bool:
         """Every topic that exists was balanced in the last round."""
-        return self._has_run and all(topic in self._missing for topic in self._complaints)
+        return self.unsettled_because is None
+
+    @property
+    def unsettled_because(self) -> str | None:
+        """Why that is not so; of several topics the first one's reason."""
+        if not self._has_run:
+            return "its queues are not divided yet"
+        for topic, complaint in self._complaints.items():
+            if topic not in self._missing:
+                return f"the queues of topic {topic} cannot be divided: {complaint}"
+        return None
 
     @property
     def members(self) -> list[str]:
@@ -352,7 +362,10 @@ class RebalanceLoop:
                 write = log.debug if complaint == AWAY else log.warning
                 write("rebalance failed", group=self._group, topic=topic, reason=complaint)
         elif complaint is None and before is not None:
-            (log.debug if before == AWAY else log.info)("rebalance recovered", group=self._group, topic=topic)
+            if before == NO_TOPIC:
+                log.info("topic found", group=self._group, topic=topic)
+            else:
+                (log.debug if before == AWAY else log.info)("rebalance recovered", group=self._group, topic=topic)
 
 
 def _reason(failure: object) -> str:

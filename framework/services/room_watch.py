@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from framework.errors import ConfigurationError
+from framework.mistakes import RetryQueueMissing
 from framework.net.wakeup import Wakeup
 from framework.ports import Chance
 
@@ -40,7 +40,7 @@ class RoomWatch:
         await self._rooms.look(groups)
         found = [complaint for group, _ in groups for complaint in self._rooms.complaints(group)]
         if found:
-            raise ConfigurationError("; ".join(found))
+            raise RetryQueueMissing("; ".join(found))
 
     def soon(self) -> None:
         """Something has changed: look before it is time."""

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
+from weakref import WeakKeyDictionary
 
 import structlog
 
@@ -49,6 +50,8 @@ class _Seen:
 
     place: tuple[int, int]
     at: float
+    quiet_at: float = 0.0
+    """When it was last known that nothing waits."""
     is_named: bool = False
 
 
@@ -57,28 +60,37 @@ class Standstill:
 
     def __init__(self, groups: Callable[[], Iterable[tuple[str, Watched]]], brokers: AsksEnds, clock: Clock) -> None:
         self._groups, self._brokers, self._clock = groups, brokers, clock
-        self._seen: dict[PullLoop, _Seen] = {}
+        # A loop that is lost goes at once, with the messages that it had: the next look may be far away.
+        self._seen: WeakKeyDictionary[PullLoop, _Seen] = WeakKeyDictionary()
         self._most_s = marks.limit("standstill", limits.STANDSTILL_MS) / 1000
 
     @property
-    def named(self) -> int:
+    def named(self) -> list[str]:
         """Queues that stand still now."""
-        return sum(seen.is_named for seen in self._seen.values())
+        return [str(pull.queue) for pull, seen in self._seen.items() if seen.is_named]
 
     async def run(self) -> None:
         """Until cancelled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            for name, group in self._groups():
-                for pull in list(group.owned.values()):
-                    await self._look(name, group, pull)
-            alive = {pull for _, group in self._groups() for pull in group.owned.values()}
-            self._seen = {pull: seen for pull, seen in self._seen.items() if pull in alive}
+            await self._look_at_all()
+
+    async def _look_at_all(self) -> None:
+        for name, group in self._groups():
+            for pull in list(group.owned.values()):
+                await self._look(name, group, pull)
+        alive = {pull for _, group in self._groups() for pull in group.owned.values()}
+        for pull in list(self._seen):
+            if pull not in alive:
+                del self._seen[pull]
 
     async def _look(self, name: str, group: Watched, pull: PullLoop) -> None:
         flow, now = pull.flow, self._clock.monotonic()
         place = flow.window.committable, flow.next_offset
         seen = self._seen.get(pull)
+        if seen is not None and seen.place == place and not seen.is_named and self._is_idle(pull, now):
+            seen.quiet_at = now
+            return  # as most of a thousand queues at most looks
         if seen is None or seen.place != place or _has_reason(group, pull):
             if seen is not None and seen.is_named and seen.place != place:
                 log.info("queue recovered", group=name, queue=str(pull.queue), committable=place[0])
@@ -87,27 +99,36 @@ class Standstill:
         if now - max(seen.at, pull.left_at) < self._most_s:
             return
         lag = await self._lag(pull, place, now)
-        if not lag or group.owned.get(pull.queue) is not pull or flow.state is QueueState.RETIRING:
-            return  # nothing waits, or the queue was lost while the broker was asked
+        if lag is None or group.owned.get(pull.queue) is not pull or flow.state is QueueState.RETIRING:
+            return  # nobody can say, or the queue was lost while the broker was asked
+        if not lag:
+            seen.quiet_at = now
+            return
         if not seen.is_named:
             seen.is_named = True
             log.error(
                 "queue stalled",
                 group=name, queue=str(pull.queue), state=flow.state.value, lag=lag,
-                stalled_ms=round((now - seen.at) * 1000), pull_age_ms=round((now - pull.pulled_at) * 1000),
+                stalled_ms=round((now - max(seen.at, seen.quiet_at)) * 1000),
+                pull_age_ms=round((now - pull.pulled_at) * 1000),
                 reason=flow.failure or flow.held_because,
             )  # fmt: skip
         if now - pull.pulled_at >= self._most_s and flow.state is not QueueState.CLAIMED:
             group.start_anew(pull)
 
-    async def _lag(self, pull: PullLoop, place: tuple[int, int], now: float) -> int:
-        """How many messages wait, as far as anybody knows; 0 where the broker does not say."""
+    def _is_idle(self, pull: PullLoop, now: float) -> bool:
+        """Whether nothing waits, by what a pull of late said."""
+        flow = pull.flow
+        return 0 <= flow.max_offset <= flow.window.committable and now - pull.pulled_at < self._most_s
+
+    async def _lag(self, pull: PullLoop, place: tuple[int, int], now: float) -> int | None:
+        """How many messages wait, as far as anybody knows; None where the broker does not say."""
         end = pull.flow.max_offset
         if now - pull.pulled_at >= self._most_s:
             try:
                 end = await self._brokers.max_offset(pull.queue)
             except FrameworkError:
-                return 0  # the broker is away, which is named where it is called
+                return None  # the broker is away, which is named where it is called
         return max(end - max(place[0], 0), 0)
 
 

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import yaml
 
 from framework.errors import ConfigurationError, shorten
+from framework.mistakes import NotYaml
 
 BYTES_MAX = 1 << 20
 DEPTH_MAX = 50
@@ -53,13 +54,13 @@ class _Node:
 def parsed(text: str, name: str) -> Document:
     """The document in `text`; `name` is what errors call the file. Raises ConfigurationError with line and column."""
     if len(text.encode("utf-8", "surrogatepass")) > BYTES_MAX:
-        raise ConfigurationError(f"{name} is larger than the limit of {BYTES_MAX} bytes", place=name)
+        raise NotYaml(f"{name} is larger than the limit of {BYTES_MAX} bytes", place=name)
     root = _root(text, name)
     document = Document()
     if root is None or (root.text is None and root.items is None and root.pairs is None):
         return document
     if root.pairs is None:
-        raise ConfigurationError("expected keys and values", place=f"{name}:{root.line}:{root.column}")
+        raise NotYaml("expected keys and values", place=f"{name}:{root.line}:{root.column}")
     document.values = _Plain(name, document.places).of(root, ())
     return document
 
@@ -77,15 +78,21 @@ def _root(text: str, name: str) -> _Node | None:
         return _Builder(name, _events(text)).document()
     except yaml.MarkedYAMLError as error:
         mark, reason = _blamed(error, text)
-        raise ConfigurationError(f"not YAML: {reason}", place=f"{name}:{mark}" if mark else name) from None
+        raise NotYaml(f"not YAML: {reason}", place=f"{name}:{mark}" if mark else name) from None
     except yaml.YAMLError as error:
-        raise ConfigurationError(f"not YAML: {shorten(str(error), 120)}", place=name) from None
+        raise NotYaml(f"not YAML: {shorten(str(error), 120)}", place=name) from None
 
 
 def _blamed(error: yaml.MarkedYAMLError, text: str) -> tuple[str, str]:
     """Line and column of what is wrong, and the reason. The parser notices a missing colon a line too late."""
     reason = str(error.problem or error.context)
     mark = error.problem_mark or error.context_mark
+    if mark is not None and "cannot start any token" in reason and _sign_at(text, mark) == "\t":
+        reason = "a tab; indent with spaces"
+    if mark is not None and error.context_mark is not None and mark.line >= len(text.splitlines()):
+        opened = _sign_at(text, error.context_mark)
+        if opened in {"{", "[", "'", '"'}:
+            mark, reason = error.context_mark, f"this {opened} is not closed"
     if "could not find expected ':'" in reason and error.context_mark is not None:
         mark, reason = error.context_mark, _NO_COLON
     elif mark is not None and reason.startswith(("mapping values are not allowed", "did not find expected key")):
@@ -95,6 +102,10 @@ def _blamed(error: yaml.MarkedYAMLError, text: str) -> tuple[str, str]:
             number, line = above[-1]
             return f"{number}:{len(line) - len(line.lstrip()) + 1}", _NO_COLON
     return (f"{mark.line + 1}:{mark.column + 1}" if mark else ""), reason
+
+
+def _sign_at(text: str, mark: yaml.Mark) -> str:
+    return "".join(text.splitlines()[mark.line : mark.line + 1])[mark.column : mark.column + 1]
 
 
 def _events(text: str) -> Iterator[Any]:
@@ -171,7 +182,7 @@ class _Builder:
 
     def _refusal(self, event: Any, reason: str) -> ConfigurationError:
         mark = event.start_mark
-        return ConfigurationError(reason, place=f"{self._name}:{mark.line + 1}:{mark.column + 1}")
+        return NotYaml(reason, place=f"{self._name}:{mark.line + 1}:{mark.column + 1}")
 
 
 class _Plain:
@@ -185,7 +196,7 @@ class _Plain:
     def of(self, node: _Node, path: Path) -> Any:
         self._count += 1
         if self._count > VALUES_MAX:
-            raise ConfigurationError(f"more than {VALUES_MAX} values, aliases counted", place=self._place(node))
+            raise NotYaml(f"more than {VALUES_MAX} values, aliases counted", place=self._place(node))
         self._places[path] = self._place(node)
         if node.pairs is not None:
             return self._mapping(node.pairs, path)
@@ -202,9 +213,7 @@ class _Plain:
         for key, value in pairs:
             name = str(key.text)
             if name in lines:
-                raise ConfigurationError(
-                    f"duplicate key {shorten(name)}, first in line {lines[name]}", place=self._place(key)
-                )
+                raise NotYaml(f"duplicate key {shorten(name)}, first in line {lines[name]}", place=self._place(key))
             lines[name] = key.line
             if name != MERGE:
                 values[name] = self.of(value, (*path, name))
@@ -215,7 +224,7 @@ class _Plain:
         merged: dict[str, Any] = {}
         for source in [value] if value.items is None else value.items:
             if source.pairs is None:
-                raise ConfigurationError("<< needs keys and values", place=self._place(key))
+                raise NotYaml("<< needs keys and values", place=self._place(key))
             self._count += 1
             merged = {**self._mapping(source.pairs, path), **merged}
         return merged

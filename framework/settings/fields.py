@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from enum import Enum
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
 from pydantic.fields import FieldInfo
@@ -24,6 +24,9 @@ from framework.model.reserved import GROUP_LENGTH_MAX, TOPIC_LENGTH_MAX, is_lega
 from framework.model.subscription import Start
 from framework.settings import box_limits
 from framework.settings.units import DURATION_PATTERN
+
+if TYPE_CHECKING:
+    from framework.settings.schema import ObserveSettings
 
 T = TypeVar("T")
 
@@ -54,7 +57,7 @@ FileName = Annotated[str, NAMES_A_FILE]
 """A file or folder. What a settings file names is beside that file, unless it is absolute or begins with `~`."""
 
 
-def _several(value: Any) -> Any:
+def several(value: Any) -> Any:
     """`a, b` and `a;b` mean a list of two, as the environment and the command line must write it."""
     if isinstance(value, str):
         return [part for part in re.split(r"[\s,;]+", value) if part]
@@ -66,6 +69,31 @@ def _address(text: str) -> str:
     if not separator or not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise ValueError(f"{text!r} is not an address; write host:port, such as 127.0.0.1:9876")
     return text
+
+
+TOKEN_LENGTH_MIN = 20
+"""Signs of a token that opens the dashboard: whoever guesses has no other lock before them."""
+
+
+def standing_open(observe: ObserveSettings) -> str:
+    """What of `observe` nobody locked; empty where all is."""
+    if observe.listen and not (observe.is_loopback or observe.token or observe.public):
+        ways = "give it a token, or write what all may read: public: [metrics, probes]"
+        return f"listen {observe.listen!r}: other machines reach it; {ways}"
+    if observe.dashboard and not (observe.listen and len(observe.token.reveal()) >= TOKEN_LENGTH_MIN):
+        opens = f"a token of {TOKEN_LENGTH_MIN} characters or more that opens it"
+        return f"dashboard: it needs listen, and {opens}; the rest stays open by public: [metrics, probes]"
+    if observe.allow_writes and not observe.dashboard:
+        return "allow_writes: it is about the dashboard; write dashboard: true, too"
+    return ""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches it."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _network(text: str) -> str:
@@ -88,13 +116,16 @@ def _box_limits(values: Mapping[str, str]) -> Mapping[str, str]:
 
 
 Address = Annotated[str, AfterValidator(_address)]
+Listen = Annotated[str, AfterValidator(lambda text: text and _address(text))]
+"""An address of this machine; empty for none."""
+Readable = Literal["metrics", "probes", "snapshot"]
 Network = Annotated[str, AfterValidator(_network)]
 GroupName = Annotated[str, _named("group", GROUP_LENGTH_MAX)]
 TopicName = Annotated[str, _named("topic", TOPIC_LENGTH_MAX)]
 _LIST_OR_TEXT = WithJsonSchema({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]})
-Texts = Annotated[tuple[str, ...], BeforeValidator(_several), _LIST_OR_TEXT]
-Addresses = Annotated[tuple[Address, ...], BeforeValidator(_several), _LIST_OR_TEXT]
-Networks = Annotated[tuple[Network, ...], BeforeValidator(_several), _LIST_OR_TEXT]
+Texts = Annotated[tuple[str, ...], BeforeValidator(several), _LIST_OR_TEXT]
+Addresses = Annotated[tuple[Address, ...], BeforeValidator(several), _LIST_OR_TEXT]
+Networks = Annotated[tuple[Network, ...], BeforeValidator(several), _LIST_OR_TEXT]
 Keys = Annotated[Mapping[str, Any], BeforeValidator(lambda value: {} if value is None else value)]
 """A plugin's settings before its model reads them."""
 CONCURRENCY_MAX = 1024  # each handler that runs has a slot, and each plain one a thread

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 import pydantic
 from pydantic import BaseModel
 
-from framework.errors import ConfigurationError, ConfigurationMistakes
+from framework.errors import ConfigurationError, ConfigurationMistakes, retold
 from framework.settings.models import Path, keys_of, walk
 from framework.settings.secret import Secret
 from framework.settings.secret_words import MASK, names_a_secret
@@ -100,7 +100,7 @@ class Hidden:
         if isinstance(error, ConfigurationMistakes):
             return ConfigurationMistakes(self.masked(each) for each in error.mistakes)
         text = self.without_values(str(error))
-        return error if text == str(error) else ConfigurationError(text)
+        return error if text == str(error) else retold(error, text)
 
     def shown(self, value: Any, path: Path) -> Any:
         """The value as it may be shown, stars for what may not."""

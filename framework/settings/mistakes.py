@@ -15,15 +15,16 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from framework.errors import ConfigurationError, nearest, shorten
+from framework.mistakes import UnknownKey, WrongValue
 from framework.settings.hidden import Hidden, without_passwords
 from framework.settings.models import Path, keys_of, models_in
 from framework.settings.secret_words import SECRET_WORDS
 from framework.settings.units import with_unit
 
 _BOUNDS = {
-    "greater_than_equal": ("ge", "greater than or equal to"),
+    "greater_than_equal": ("ge", "at least"),
     "greater_than": ("gt", "greater than"),
-    "less_than_equal": ("le", "less than or equal to"),
+    "less_than_equal": ("le", "at most"),
     "less_than": ("lt", "less than"),
 }
 Places: TypeAlias = Mapping[Path, str]
@@ -70,7 +71,8 @@ def _mistake(
     inner = tuple(str(step) for step in detail["loc"] if step != "[key]")
     path = (*prefix, *inner)
     dotted = ".".join(path)
-    if detail["type"] == "extra_forbidden":
+    is_unknown = detail["type"] == "extra_forbidden"
+    if is_unknown:
         known = _keys_at(kind, inner[:-1])
         message = f"unknown key {path[-1]!r} in {'.'.join(path[:-1]) or 'the settings'}{nearest(path[-1], known)}"
         if "did you mean" not in message:
@@ -83,7 +85,7 @@ def _mistake(
             message = f"{dotted}: {what}: {hidden.without_values(reason, variables)}"
         else:
             message = f"{dotted}: {reason}{found}"
-    return ConfigurationError(message, place=place_of(places, path))
+    return (UnknownKey if is_unknown else WrongValue)(message, place=place_of(places, path))
 
 
 def _bound(detail: ErrorDetails, kind: type[BaseModel], path: Path) -> tuple[str, str] | None:
@@ -112,12 +114,14 @@ def _at(kind: type[BaseModel], path: Path) -> tuple[list[FieldInfo], list[type[B
 
 
 def place_of(places: Places, path: Path) -> str | None:
-    """Where the value was written, or what is around it: a missing key has no line of its own."""
-    while path:
-        if path in places:
-            return places[path]
-        path = path[:-1]
-    return None
+    """Where the value was written, or what is around it: a missing key has no line of its own.
+
+    Of the keys that one variable or option spells, the last alone has a place.
+    """
+    for length in range(len(path), 0, -1):
+        if path[:length] in places:
+            return places[path[:length]]
+    return next((place for each, place in places.items() if each[: len(path)] == path), None)
 
 
 def _reason(detail: ErrorDetails) -> str:
@@ -126,10 +130,13 @@ def _reason(detail: ErrorDetails) -> str:
     text = detail["msg"]
     if detail["type"] == "model_type":
         value = detail["input"]
-        hint = (
-            "" if not (isinstance(value, str) and re.match(r"[\w-]+:\S", value)) else ", with a space behind each ':'"
-        )
-        return f"expected keys and values{hint}"
+        if isinstance(value, str) and re.match(r"[\w-]+:\S", value):
+            return "expected keys and values, with a space behind each ':'"
+        if isinstance(value, str) and re.match(r"[\w-]+ \S", value):
+            return "expected keys and values, with a ':' behind each key"
+        return "expected keys and values"
+    if detail["type"] == "too_short" and detail["ctx"]["actual_length"] == 0:
+        return "expected at least one"
     for theirs, ours in (
         ("Input should be a valid mapping", "expected keys and values"),
         ("Input should be a valid dictionary", "expected keys and values"),
@@ -139,7 +146,10 @@ def _reason(detail: ErrorDetails) -> str:
         ("Input should be a valid integer, unable to parse string as an integer", "expected a whole number"),
         ("Input should be a valid integer", "expected a whole number"),
         ("Input should be a valid number", "expected a number"),
+        ("Input should be a valid boolean, unable to interpret input", "expected true or false"),
         ("Input should be a valid boolean", "expected true or false"),
+        ("Input should be greater than or equal to", "expected at least"),
+        ("Input should be less than or equal to", "expected at most"),
         ("Input should be", "expected"),
         ("Field required", "is missing"),
     ):
@@ -160,7 +170,7 @@ def _found(detail: ErrorDetails, path: Path, hidden: Hidden) -> str:
     if isinstance(value, Mapping):
         return ", found keys and values"
     if isinstance(value, list | tuple):
-        return ", found a list"
+        return ", found a list" if value else ", found an empty list"
     return f", found {shorten(without_passwords(value) if isinstance(value, str) else value)}"
 
 

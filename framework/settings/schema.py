@@ -8,15 +8,17 @@ bytes. Everything is frozen. `sources.py` knows where a value came from.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource
 
 from framework.core import limits
+from framework.core.stopping import stop_ms
 from framework.errors import ConfigurationError, ConfigurationMistakes
 from framework.model.allocation import Allocation
+from framework.model.durations import to_text
 from framework.model.reserved import TRACE_TOPIC
 from framework.model.subscription import Start
 from framework.settings.fields import (
@@ -31,12 +33,17 @@ from framework.settings.fields import (
     Guard,
     Keys,
     Level,
+    Listen,
     Live,
     Networks,
     RateSetting,
+    Readable,
     StartSetting,
     Texts,
     TopicName,
+    is_loopback,
+    several,
+    standing_open,
 )
 from framework.settings.hidden import Hidden
 from framework.settings.mistakes import Places, translated, without_mistaken
@@ -90,6 +97,9 @@ class ProcessSettings(Section):
     """Bytes of pulled messages that this process may hold, all queues together."""
     drain: Live[Duration] = 30_000
     """How long a stop waits for running handlers. Messages that are not done by then are delivered again."""
+    killed_after: Live[Annotated[Duration, Field(ge=1)] | None] = None
+    """When the supervisor kills after SIGTERM: terminationGracePeriodSeconds, TimeoutStopSec, stop_grace_period.
+    `check`, the start and an edit warn where a stop may take longer. Empty: not known."""
     instance: Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,99})?$")] = ""
     """A name that this process keeps across restarts and shares with no other process, such as ${env:HOSTNAME}. A
     restart within `grace` then moves no queue. Empty: each start is a new member. Set it in all members of a group or
@@ -100,6 +110,10 @@ class ProcessSettings(Section):
     """Hold back a process that restarts too often: it joins its groups only after it ran steadily for 10s, then 20s, up
     to 5m. It also waits up to 1m where it would change a group more than three times in a minute. Empty: on if
     `instance` is set. true: on, also by the machine's name; one process per machine."""
+    control: FileName = "auto"
+    """The control socket of `run` and `dev`, for pause, stacks, health and top. auto: one per process, in
+    XDG_RUNTIME_DIR or the folder for temporary files; a path: there, also for an App within another program. Empty:
+    none."""
     start_jitter: Annotated[Duration, Field(le=60_000)] = 0
     """Join at a random time within this after the start, and take queues after it. Use 2s where dozens start at
     once."""
@@ -197,6 +211,13 @@ class ConsumerSettings(Section):
     """What happens to a message at `timeout`: send_back, dead_letter, drop, extend (runs on), or a plugin's policy."""
     stuck_after: Annotated[Duration, Field(ge=1)] = 900_000
     """Orderly groups: report a queue or key that one message has blocked for this long, once per message."""
+    delivery: Literal["pull", "pop", "broker"] = "pull"
+    """How messages are taken. pull: members divide the queues. pop: any member takes any message, and brokers keep
+    which are done (RocketMQ 5.0 and later). broker: pop or pull, as mqadmin setConsumeMode says per topic. See
+    docs/popping.md."""
+    invisible: Annotated[Duration, Field(ge=5_000, le=300_000)] = 60_000
+    """How long a popped message is hidden from other members. It is renewed while the message waits or is handled;
+    after a crash, another member gets the message when this is over. Not with `delivery: pull`."""
     pull_batch: Annotated[int, Field(ge=1, le=1024)] = 32
     """Messages per pull. A RocketMQ broker returns at most 32."""
     cache_count: Live[Annotated[int, Field(ge=1, le=65_535)]] = 1_000
@@ -261,6 +282,34 @@ class AdminSettings(Section):
     """Let administrators run one message through a handler at once (mqadmin queryMsgById -g -d, the Dashboard)."""
 
 
+class ObserveSettings(Section):
+    listen: Guard[Listen] = ""
+    """Where /metrics, /live, /ready, /startup and /snapshot are answered by HTTP, host:port, such as 127.0.0.1:9464.
+    Empty: nowhere. Needs the extra `observe`."""
+    token: Guard[Secret] = Secret("")
+    """What requests must carry, `authorization: Bearer TOKEN`. Write ${env:NAME}."""
+    public: Guard[Annotated[tuple[Readable, ...], BeforeValidator(several)]] = ()
+    """What is read without the token: metrics, probes, snapshot. At an address that other machines reach, without a
+    token nothing else is there."""
+    hosts: Texts = ()
+    """Names by which it may be asked, beside localhost and addresses."""
+    dashboard: bool = False
+    """Whether `framework-app run` and `dev` have the dashboard at this address, too. Needs `token`, with 20 characters
+    or more, and the extra `dashboard`."""
+    allow_writes: bool = False
+    """Whether its pages may change what they show, after a plan."""
+
+    @property
+    def is_loopback(self) -> bool:
+        return is_loopback(self.listen.rpartition(":")[0].strip("[]"))
+
+    @model_validator(mode="after")
+    def _is_closed(self) -> Self:
+        if why := standing_open(self):
+            raise ValueError(why)
+        return self
+
+
 class LoggingSettings(Section):
     level: Live[Level] = "info"
     """The lowest level that is logged: debug, info, warning or error."""
@@ -306,6 +355,8 @@ class AppSettings(Section, BaseSettings):  # type: ignore[misc]  # two types of 
     """This machine's part of `consumers.GROUP.once_store`."""
     admin: AdminSettings = AdminSettings()
     """What administrators may ask of this process through a broker."""
+    observe: ObserveSettings = ObserveSettings()
+    """What others read of the running application by HTTP. See docs/operate/metrics.md."""
     logging: LoggingSettings = LoggingSettings()
     """What is logged."""
     plugins: PluginsSettings = PluginsSettings()
@@ -367,6 +418,12 @@ class AppSettings(Section, BaseSettings):  # type: ignore[misc]  # two types of 
         found = list(self._warnings)
         if self.cluster.tls.enabled and not self.cluster.tls.verify:
             found.append("cluster.tls.verify is false: any certificate is trusted, so others can read the traffic")
+        app, takes_ms = self.app, stop_ms(self.app.drain, self.cluster.request_timeout)
+        if app.killed_after is not None and takes_ms > app.killed_after:
+            found.append(
+                f"app.drain is {to_text(app.drain)}, so a stop may take {to_text(takes_ms)}, but the process is killed "
+                f"after {to_text(app.killed_after)} (app.killed_after): give it more time, or drain less long"
+            )
         return tuple(found)
 
     def explain(self, path: tuple[str, ...], kind: type[BaseModel], error: ValidationError) -> ConfigurationMistakes:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_settings import PydanticBaseSettingsSource
 
-from framework.errors import ConfigurationError, ConfigurationMistakes, Findings, shorten
+from framework.errors import ConfigurationError, ConfigurationMistakes, Findings, retold, shorten
+from framework.mistakes import FileExposed, FileUnreadable, SettingUnclear, UnknownKey, VariableMissing
 from framework.settings import document
 from framework.settings.document import Document
 from framework.settings.fields import NAMES_A_FILE
@@ -55,7 +56,7 @@ def override(assignment: str) -> Override:
     name, separator, text = assignment.partition("=")
     path = tuple(step.strip() for step in name.split("."))
     if not separator or not all(path):
-        raise ConfigurationError(f"--set {shorten(assignment)}: write --set consumers.billing.concurrency=4")
+        raise SettingUnclear(f"--set {shorten(assignment)}: write --set consumers.billing.concurrency=4")
     return Override(path, text, f"--set {name.strip()}")
 
 
@@ -66,10 +67,15 @@ def find(config: str | None, environment: Mapping[str, str], folder: Path | None
         path = Path(named)
         if not path.is_file():
             source = "--config" if config else f"${CONFIG_VARIABLE}"
-            raise ConfigurationError(f"{source}: there is no file {shorten(named)}")
+            raise FileUnreadable(f"{source}: there is no file {shorten(named)}")
         return path
     candidates = [Path(FILE_NAME), *([folder / FILE_NAME] if folder is not None else [])]
-    return next((path for path in candidates if path.is_file()), None)
+    for path in candidates:
+        if path.is_file():
+            return path
+        if (other := path.with_suffix(".yml")).is_file():
+            raise FileUnreadable(f"{other} is not read; call it {FILE_NAME}, or write --config {other}")
+    return None
 
 
 def load(
@@ -113,7 +119,7 @@ def read_credentials(path: Path) -> Document:
     content = read_private(path)
     for key in content.values:
         if key not in _KEYS_OF_CREDENTIALS:
-            raise ConfigurationError(
+            raise UnknownKey(
                 f"unknown key {shorten(key)}; known here: {', '.join(_KEYS_OF_CREDENTIALS)}",
                 place=content.places[(key,)],
             )
@@ -123,9 +129,20 @@ def read_credentials(path: Path) -> Document:
 def read_private(path: Path) -> Document:
     """A file with secrets; refused when others may read it."""
     content = read(path)
-    if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise ConfigurationError(f"other users may read this file; run: chmod 600 {path}", place=str(path))
+    _check_private(path)
     return content
+
+
+def private_text(path: Path) -> str:
+    """A file that is one secret, in a line; refused when others may read it."""
+    text = _text(path)
+    _check_private(path)
+    return text.strip()
+
+
+def _check_private(path: Path) -> None:
+    if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise FileExposed(f"other users may read this file; run: chmod 600 {path}", place=str(path))
 
 
 def has_content(value: Any) -> bool:
@@ -137,16 +154,19 @@ def has_content(value: Any) -> bool:
 
 def read(path: Path) -> Document:
     """One settings file; ConfigurationError with the place of an error."""
+    return document.parsed(_text(path), str(path))
+
+
+def _text(path: Path) -> str:
     try:
         with open(path, "rb") as stream:
             content = stream.read(document.BYTES_MAX + 1)
     except OSError as error:
-        raise ConfigurationError(f"cannot be read: {error.strerror}", place=str(path)) from None
+        raise FileUnreadable(f"cannot be read: {error.strerror}", place=str(path)) from None
     try:
-        text = content.decode()
+        return content.decode()
     except UnicodeDecodeError as error:
-        raise ConfigurationError(f"byte {error.start} is not UTF-8", place=str(path)) from None
-    return document.parsed(text, str(path))
+        raise FileUnreadable(f"byte {error.start} is not UTF-8", place=str(path)) from None
 
 
 class _Layer(PydanticBaseSettingsSource):
@@ -192,7 +212,7 @@ class _Credentials(_Layer):
         except ConfigurationError as mistake:
             layers = (self._layers.options, self._layers.variables, self._layers.files)
             where = next((each.places[*route, "file"] for each in layers if (*route, "file") in each.places), None)
-            self._layers.findings.note(ConfigurationError(f"cluster.credentials.file: {mistake}", place=where))
+            self._layers.findings.note(retold(mistake, f"cluster.credentials.file: {mistake}", place=where))
             return
         self.values = {"cluster": {"credentials": found.values}}
         self.places = {(*route, *path): place for path, place in found.places.items()}
@@ -206,6 +226,9 @@ class _Layers:
     """The file and its overlays. A section that an overlay empties stays empty for later sources."""
     variables: _Layer = field(default_factory=_Layer)
     options: _Layer = field(default_factory=_Layer)
+    below: dict[str, Any] = field(default_factory=dict)
+    """The sources so far, the strongest last: what the next one is laid over."""
+    below_places: dict[tuple[str, ...], str] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
     """The merged values of all sources."""
     places: dict[tuple[str, ...], str] = field(default_factory=dict)
@@ -220,7 +243,7 @@ class _Layers:
         layer.values = self._expanded(layer.values, (), layer.places)
         _beside(path.parent, AppSettings, layer.values)
         _handlers_beside(path.parent, layer.values)
-        self.files.lay(layer.values, layer.places)
+        self._lay(self.files, layer.values, layer.places)
 
     def add_environment(self) -> None:
         """`FRAMEWORK_APP__CONSUMERS__BILLING__CONCURRENCY=4`; in the order of their names, so that runs are alike."""
@@ -244,7 +267,18 @@ class _Layers:
             return
         for step in reversed(path):
             value = {step: value}
-        layer.lay(value, places)
+        self._lay(layer, value, places)
+
+    def _lay(self, layer: _Layer, values: dict[str, Any], places: Mapping[tuple[str, ...], str]) -> None:
+        """Keys that are laid over a plain value hide it; so it is checked here, or nobody would ever hear of it."""
+        for path, value in _covered(self.below, values, ()):
+            alone = reduce(lambda inner, step: {step: inner}, reversed(path), value)
+            found = AppSettings.parsed(alone, self.below_places, hidden=self.hidden)
+            if isinstance(found, list):
+                self.findings.note(*found)
+        _lay(self.below, deepcopy(values))
+        self.below_places |= places
+        layer.lay(values, places)
 
     def _spelled(self, variable: str) -> tuple[str, ...]:
         """Variables are upper case and have no hyphen; keys that exist below are spelled as they are there."""
@@ -254,7 +288,7 @@ class _Layers:
             known = level if isinstance(level, dict) else {}
             names = [key for key in known if alike(key, step)]
             if len(names) > 1:
-                raise ConfigurationError(
+                raise SettingUnclear(
                     f"{'.'.join(path) or 'the settings'}: {step} may mean {' or '.join(names)}; use --set or the file",
                     place=f"${variable}",
                 )
@@ -283,11 +317,11 @@ class _Layers:
             if variable is None:
                 reason = f"{shorten(found[0])} is no reference; write ${{env:NAME}}, or $${{ for a plain ${{"
             elif variable[1] not in self.environment:
-                reason = f"the environment variable {variable[1]} is not set"
+                reason = f"the environment variable {variable[1]} is not set; set it before the start"
             else:
                 self.hidden.came_from(path, variable[1], self.environment[variable[1]])
                 return self.environment[variable[1]]
-            wrong.append(ConfigurationError(f"{'.'.join(path)}: {reason}", place=places.get(path)))
+            wrong.append(VariableMissing(f"{'.'.join(path)}: {reason}", place=places.get(path)))
             return ""
 
         text = _REFERENCE.sub(replaced, value)
@@ -329,6 +363,17 @@ def _lay(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     return below
 
 
+def _covered(below: Any, above: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Values below that are no keys, with keys above them."""
+    if not isinstance(above, dict) or below is None:
+        return
+    if not isinstance(below, dict):
+        yield path, below
+        return
+    for key, value in above.items():
+        yield from _covered(below.get(key), value, (*path, key))
+
+
 def _beside(folder: Path, model: type[BaseModel], values: dict[str, Any]) -> None:
     """Make file names relative to the settings file, wherever the process runs."""
     for name, each in model.model_fields.items():
@@ -336,8 +381,12 @@ def _beside(folder: Path, model: type[BaseModel], values: dict[str, Any]) -> Non
         if isinstance(value, dict):
             for inner in models_in(each.annotation):
                 _beside(folder, inner, value)
-        elif NAMES_A_FILE in each.metadata and isinstance(value, str) and value and not value.startswith("~"):
+        elif NAMES_A_FILE in each.metadata and isinstance(value, str) and value and not _is_elsewhere(value):
             values[name] = str(folder / value)
+
+
+def _is_elsewhere(text: str) -> bool:
+    return text.startswith("~") or text == "auto"
 
 
 def _handlers_beside(folder: Path, values: dict[str, Any]) -> None:

@@ -34,9 +34,10 @@ from framework.runtime.app import App
 from framework.runtime.build.collect import collect
 from framework.settings.schema import AppSettings
 from framework.testing.errors import Violation
+from framework.testing.letters import DeadMessage
 from framework.testing.swarm import broker_view
 from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.history import Said, Unexpected
+from framework.testing.swarm.facts import Said, Unexpected
 from framework.testing.swarm.recorder import hear_logs
 
 T = TypeVar("T")
@@ -70,6 +71,7 @@ class Harness:
         self.events: list[Event] = []
         """Every delivery that was settled, in order, as `framework-app run --json` prints it."""
         self._seen = 0
+        self._sent: set[str] = set()
         self._topics = sorted({consumer.spec.topic for consumer in consumers})
         self._cluster = Cluster(
             seed,
@@ -119,8 +121,12 @@ class Harness:
         for node in cluster.broker.broker.nodes:
             for topic in self._topics:
                 node.rules.add(Topic(name=topic, read_queues=QUEUES, write_queues=QUEUES))
-        cluster.start_app(cluster.apps[0])
         await cluster.start_producer()
+        await self._start_app()
+
+    async def _start_app(self) -> None:
+        cluster = self._cluster
+        cluster.start_app(cluster.apps[0])
         until = cluster.loop.now + START_S
         while not self._has_positions():
             self._check()
@@ -183,11 +189,14 @@ class Harness:
             )
             return await cluster.loop.spawn(cluster.producer.node, work, name="send")
 
-        return self._run(sending())
+        result = self._run(sending())
+        self._sent.add(result.message_id)
+        return result
 
     def settle(self, *, within: str = SETTLE) -> list[Event]:
         """Let time pass until everything sent is finished, retries and all; the events since the last call."""
         self._check_open()
+        assert self._cluster.apps[0].is_alive, "the application has crashed: restart() it before it can settle anything"
         self._run(self._settled(to_ms(within) / 1000))
         self._check()
         news = self.events[self._seen :]
@@ -212,6 +221,23 @@ class Harness:
         self._check_open()
         self._run(asyncio.sleep(to_ms(length) / 1000))
 
+    def crash(self) -> None:
+        """Kill the application, as SIGKILL does: what it was at is lost. The broker goes on; `restart` starts it."""
+        self._check_open()
+        self._cluster.crash(self._cluster.apps[0])
+
+    def restart(self) -> None:
+        """Stop the application in order, as a deployment does (it drains), unless it crashed; then start it again."""
+        self._check_open()
+
+        async def restarting() -> None:
+            if self._cluster.apps[0].is_alive:
+                await self._cluster.leave_all()
+            await self._start_app()
+
+        self._run(restarting())
+        self._check()
+
     # -- looking
 
     @property
@@ -219,10 +245,27 @@ class Harness:
         """Virtual seconds since the start."""
         return self._cluster.loop.now
 
-    def dead_letters(self, group: str) -> list[Message]:
-        """The group's dead letters, oldest first."""
+    def published(self, topic: str | None = None) -> list[Message]:
+        """What handlers sent, to this topic or to all, oldest first. A delayed message counts once it is due."""
         broker = self._cluster.broker.broker
-        return [] if broker is None else broker_view.dead_messages(broker, group)
+        found = [] if broker is None else broker_view.ordinary(broker)
+        return [each for each in found if topic in {None, each.topic} and each.message_id not in self._sent]
+
+    def attempts(self, message: Message | SendResult | DeadMessage | str, group: str | None = None) -> list[Event]:
+        """The deliveries of this message that were settled, in order, as in `events`; of one group, or of all.
+
+        A message id stands for its message. A delivery that a crash cut short is not among them.
+        """
+        wanted = message if isinstance(message, str) else message.message_id
+        return [each for each in self.events if each["message_id"] == wanted and group in {None, each["group"]}]
+
+    def dead_letters(self, group: str | None = None) -> list[DeadMessage]:
+        """The dead letters of a group, or of all, with their reasons; of each group the oldest first."""
+        broker = self._cluster.broker.broker
+        groups = self._cluster.history.groups if group is None else [group]
+        if broker is None:
+            return []
+        return [DeadMessage(name, each) for name in groups for each in broker_view.dead_messages(broker, name)]
 
     def snapshot(self) -> Snapshot:
         """The state of the application now."""

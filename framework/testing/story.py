@@ -25,8 +25,8 @@ from framework.testing.sim.machine import Machine
 from framework.testing.swarm.broker_view import dead_letters
 from framework.testing.swarm.checkers import ALL, Checker
 from framework.testing.swarm.cluster import Cluster
+from framework.testing.swarm.facts import Finished, Sent
 from framework.testing.swarm.faults.nemesis import Nemesis
-from framework.testing.swarm.history import Finished, Sent
 from framework.testing.swarm.timeline import lines
 
 T = TypeVar("T")

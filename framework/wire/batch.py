@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from struct import Struct
 
-from framework.errors import ConfigurationError, ProtocolError
+from framework.errors import ProtocolError
+from framework.mistakes import MessageWrong
 from framework.wire import properties as texts
 
 PARTS_MAX = (
@@ -42,12 +43,17 @@ def encode(parts: Iterable[BatchedMessage]) -> bytes:
 
 
 def _encode_part(part: BatchedMessage) -> bytes:
-    properties = texts.encode(part.properties).encode()
-    size = _SIZE_MIN + len(part.body) + len(properties)
     if not -0x8000_0000 <= part.flag <= 0x7FFF_FFFF:
-        raise ConfigurationError(f"flag={part.flag} is outside 32 bits")
-    head = _WRITTEN.pack(size, 0, 0, part.flag, len(part.body))
-    return b"".join((head, part.body, _SHORT.pack(len(properties)), properties))
+        raise MessageWrong(f"flag={part.flag} is outside 32 bits")
+    return written(part.body, texts.encode(part.properties), part.flag)
+
+
+def written(body: bytes, text: str, flag: int = 0) -> bytes:
+    """One message with its properties as `properties.encode` wrote them."""
+    properties = text.encode()
+    length = len(body)
+    head = _WRITTEN.pack(_SIZE_MIN + length + len(properties), 0, 0, flag, length)
+    return b"".join((head, body, _SHORT.pack(len(properties)), properties))
 
 
 def decode(data: bytes) -> list[BatchedMessage]:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Generic, TypeVar
 
-from framework.errors import BrokerUnreachable, ConfigurationError, ConnectionLost, ProtocolError
+from framework.errors import BrokerUnreachable, ConnectionLost, ProtocolError
+from framework.mistakes import MessageWrong
 from framework.wire import frame
 from framework.wire.codes import request_name
 from framework.wire.command import ANSWER_BIT, ONE_WAY_BIT, Excessive, RemotingCommand
@@ -75,6 +76,11 @@ class Connection(Generic[T]):
                 self._number = number
                 return number
 
+    @property
+    def last_number(self) -> int:
+        """The last one that was given out."""
+        return self._number
+
     def expect(self, number: int, token: T) -> None:
         """Remember who waits for a request whose frame was put together elsewhere (a pull's template)."""
         if self._end is not None:
@@ -102,7 +108,7 @@ class Connection(Generic[T]):
     def _encode(self, command: RemotingCommand) -> bytes:
         data = frame.encode(command, binary=self._binary)
         if len(data) - 4 > self._limits.frame_bytes_max:
-            raise ConfigurationError(
+            raise MessageWrong(
                 f"{request_name(command.code)}: frame of {len(data) - 4} bytes exceeds the limit of "
                 f"{self._limits.frame_bytes_max}; send less at once"
             )

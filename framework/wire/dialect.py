@@ -13,7 +13,8 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
-from framework.errors import ConfigurationError, ProtocolError, shorten
+from framework.errors import ProtocolError, shorten
+from framework.mistakes import MessageWrong
 
 # A body of JSON is opened whole, and small values take many times their text's room: so it is held below the frame's
 # limit. 30,000 topics with names of 127 characters still fit, and the progress of a group on 16,000 queues.
@@ -211,9 +212,7 @@ def dumps(value: Any, *, quote_integer_keys: bool = True) -> bytes:
     try:
         return "".join(parts).encode()
     except UnicodeEncodeError as error:
-        raise ConfigurationError(
-            f"{shorten(error.object[error.start - 20 : error.end])} holds a lone surrogate"
-        ) from error
+        raise MessageWrong(f"{shorten(error.object[error.start - 20 : error.end])} holds a lone surrogate") from error
 
 
 def _write(value: Any, out: Any, quote: bool) -> None:

@@ -13,13 +13,15 @@ from typing import Generic, TypeVar
 from framework.errors import ProtocolError, Refused, shorten
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
+from framework.model.reserved import AUTO_CREATE_TOPIC, RETRY_PREFIX
 from framework.wire.bodies.config import GroupConfig
-from framework.wire.bodies.route import TopicList, TopicRoute
+from framework.wire.bodies.route import ClusterInfo, TopicList, TopicRoute
 from framework.wire.bodies.shape import Body
 from framework.wire.codes import ResponseCode, request_name
 from framework.wire.command import RemotingCommand
 from framework.wire.fields import RequestHeader, command_for, from_fields
-from framework.wire.requests.admin import GroupConfigRequest
+from framework.wire.record import Record, decode_records
+from framework.wire.requests.admin import GroupConfigRequest, UpdateTopicRequest
 from framework.wire.requests.offset import (
     MaxOffsetRequest,
     MinOffsetRequest,
@@ -28,7 +30,8 @@ from framework.wire.requests.offset import (
     SearchOffsetRequest,
     UpdateOffsetRequest,
 )
-from framework.wire.requests.route import RouteRequest, SystemTopicsRequest, TopicListRequest
+from framework.wire.requests.query import QueryMessageRequest, ViewMessageRequest
+from framework.wire.requests.route import ClusterInfoRequest, RouteRequest, SystemTopicsRequest, TopicListRequest
 from framework.wire.requests.send import SendBackRequest
 
 T = TypeVar("T")
@@ -37,6 +40,7 @@ H = TypeVar("H")
 
 # No queue has ever held so many; an answer above is a lie or a torn field, and would skip everything.
 OFFSET_MAX = 1 << 56
+FOUND_MAX = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +155,26 @@ def _offset_of(header: RequestHeader, queue: MessageQueue) -> Callable[[Remoting
     return read
 
 
+# Looking messages up
+
+
+def by_key(topic: str, key: str, *, is_unique: bool) -> Exchange[list[Record]]:
+    """What a broker finds in a topic by a key, or by the producer's unique key: 64 at most, none without an index."""
+    header = QueryMessageRequest(
+        topic=topic, key=key, max_num=FOUND_MAX, begin_timestamp=0, end_timestamp=OFFSET_MAX, by_unique_key=is_unique
+    )
+    return Exchange(header, _records, ok=(ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND))
+
+
+def _records(answer: RemotingCommand) -> list[Record]:
+    return [] if answer.code == ResponseCode.QUERY_NOT_FOUND else decode_records(answer.body)
+
+
+def at_place(commit_log_offset: int) -> Exchange[list[Record]]:
+    """The message at a place in one broker's log; refused where none begins there."""
+    return Exchange(ViewMessageRequest(offset=commit_log_offset), _records)
+
+
 # Retries
 
 
@@ -173,6 +197,15 @@ def group_config(group: str) -> Exchange[GroupConfig]:
     return Exchange(GroupConfigRequest(group=group), body_of(GroupConfig))
 
 
+def make_retry_topic(group: str) -> Exchange[None]:
+    """With one queue, as a broker makes it for a group's first member."""
+    topic = f"{RETRY_PREFIX}{group}"
+    return Exchange(
+        UpdateTopicRequest(topic=topic, default_topic=AUTO_CREATE_TOPIC, read_queue_nums=1, write_queue_nums=1, perm=6),
+        nothing,
+    )
+
+
 # Where things are
 
 
@@ -190,6 +223,11 @@ def route(topic: str) -> Exchange[TopicRoute | None]:
             raise ProtocolError(f"route of {topic}: {error.reason}") from error
 
     return Exchange(header, read, ok=(ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST))
+
+
+def broker_names() -> Exchange[frozenset[str]]:
+    """Every broker that is registered now; a name server forgets one whose connection ends."""
+    return Exchange(ClusterInfoRequest(), lambda answer: frozenset(ClusterInfo.decode(answer.body).brokers))
 
 
 def topics() -> Exchange[tuple[str, ...]]:

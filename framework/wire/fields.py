@@ -59,6 +59,15 @@ def value_class(kind: type[H]) -> type[H]:
     return dataclass(slots=True, kw_only=True, eq=False, repr=False)(kind)
 
 
+@dataclass_transform(frozen_default=True)
+def plain_value(kind: type[H]) -> type[H]:
+    """As `dataclass(frozen=True, slots=True)`, at a third of what each instance of that costs, for what a send makes.
+
+    Nothing but the type checker keeps its fields from being set.
+    """
+    return dataclass(slots=True, unsafe_hash=True)(kind)
+
+
 class RequestHeader(Protocol):
     """A header of one kind of request."""
 

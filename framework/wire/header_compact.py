@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from struct import Struct
 
-from framework.errors import ConfigurationError, ProtocolError, shorten
+from framework.errors import ProtocolError, shorten
+from framework.mistakes import MessageWrong
 from framework.wire.codes import Language, request_name
 from framework.wire.command import RemotingCommand
 
@@ -29,16 +30,16 @@ _LANGUAGES = len(Language)
 def encode(command: RemotingCommand) -> bytes:
     """The header's bytes. What does not fit the layout is a ConfigurationError that says so."""
     if not INT16_MIN <= command.code <= INT16_MAX:
-        raise ConfigurationError(
+        raise MessageWrong(
             f"{request_name(command.code)} does not fit the 16 bits of the binary header; send it with a JSON header"
         )
     if not INT16_MIN <= command.version <= INT16_MAX:
-        raise ConfigurationError(f"version {command.version} does not fit the 16 bits of the binary header")
+        raise MessageWrong(f"version {command.version} does not fit the 16 bits of the binary header")
     try:
         pairs = b"".join([_pair(name, text) for name, text in command.fields.items() if text])
         remark = command.remark.encode() if command.remark else b""
     except UnicodeEncodeError as error:
-        raise ConfigurationError(
+        raise MessageWrong(
             f"{request_name(command.code)}: {shorten(error.object)} holds a lone surrogate, which UTF-8 cannot carry"
         ) from error
     language = command.language if 0 <= command.language < _LANGUAGES else Language.OTHER
@@ -49,9 +50,7 @@ def encode(command: RemotingCommand) -> bytes:
 def _pair(name: str, text: str) -> bytes:
     key, value = name.encode(), text.encode()
     if not 0 < len(key) <= INT16_MAX:
-        raise ConfigurationError(
-            f"header field {shorten(name)}: a name of {len(key)} bytes does not fit the binary header"
-        )
+        raise MessageWrong(f"header field {shorten(name)}: a name of {len(key)} bytes does not fit the binary header")
     return b"".join((_INT16.pack(len(key)), key, _INT32.pack(len(value)), value))
 
 

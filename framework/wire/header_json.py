@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 from typing import Any, NoReturn
 
-from framework.errors import ConfigurationError, ProtocolError, shorten
+from framework.errors import ProtocolError, shorten
+from framework.mistakes import MessageWrong
 from framework.wire import fastjson
 from framework.wire.codes import Language, request_name
 from framework.wire.command import RemotingCommand
@@ -35,7 +36,7 @@ def encode(command: RemotingCommand) -> bytes:
     try:
         return f"{text}}}".encode()
     except UnicodeEncodeError as error:
-        raise ConfigurationError(
+        raise MessageWrong(
             f"{request_name(command.code)}: {shorten(error.object[max(0, error.start - 20) : error.end])} holds a lone "
             "surrogate, which UTF-8 cannot carry; remove it from the names, keys or properties given"
         ) from error
@@ -115,6 +116,8 @@ def _language(value: Any) -> int:
 def _fields(value: object) -> dict[str, str]:
     if value is None or (type(value) is str and value in {"", "null"}):
         return {}
+    if type(value) is list and len(value) == 1 and type(value[0]) is dict:
+        (value,) = value  # fastjson takes a list of one object for the object
     if type(value) is not dict:
         raise ProtocolError(f"JSON header: extFields={shorten(value)} is not an object")
     for text in value.values():

@@ -14,7 +14,8 @@ from ipaddress import ip_address
 from struct import Struct
 from typing import NamedTuple
 
-from framework.errors import ConfigurationError, shorten
+from framework.errors import shorten
+from framework.mistakes import MessageWrong
 
 IPV4_HOST_BYTES = 8  # address and port
 IPV6_HOST_BYTES = 20
@@ -30,7 +31,7 @@ def pack_host(address: str, port: int) -> bytes:
     try:
         packed = ip_address(address).packed
     except ValueError as error:
-        raise ConfigurationError(f"{shorten(address)} is not an IP address") from error
+        raise MessageWrong(f"{shorten(address)} is not an IP address") from error
     return packed + _PORT.pack(port)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from framework.errors import ConfigurationError, ProtocolError, shorten
+from framework.mistakes import MessageWrong
 
 NAME_END = "\x01"
 PAIR_END = "\x02"
@@ -19,7 +20,7 @@ COUNT_MAX = 1_024
 def encode(properties: Mapping[str, str]) -> str:
     """The text; ConfigurationError for what it could not carry. Empty values are left out: no reader would see them."""
     if len(properties) > COUNT_MAX:
-        raise ConfigurationError(f"{len(properties)} properties exceed the limit of {COUNT_MAX} a message")
+        raise MessageWrong(f"{len(properties)} properties exceed the limit of {COUNT_MAX} a message")
     text = "".join([f"{name}{NAME_END}{value}{PAIR_END}" for name, value in properties.items() if name and value])
     # Each pair adds exactly one of each; more means that a name or a value holds one.
     pairs = sum(1 for name, value in properties.items() if name and value)
@@ -28,11 +29,9 @@ def encode(properties: Mapping[str, str]) -> str:
     try:
         size = len(text) if text.isascii() else len(text.encode())
     except UnicodeEncodeError as error:
-        raise ConfigurationError(
-            f"properties hold a lone surrogate after {shorten(text[: error.start][-20:])}"
-        ) from error
+        raise MessageWrong(f"properties hold a lone surrogate after {shorten(text[: error.start][-20:])}") from error
     if size > BYTES_MAX:
-        raise ConfigurationError(f"properties of {size} bytes exceed the {BYTES_MAX} that a message can carry")
+        raise MessageWrong(f"properties of {size} bytes exceed the {BYTES_MAX} that a message can carry")
     return text
 
 
@@ -52,9 +51,7 @@ def is_plain(text: str, properties: Mapping[str, str]) -> bool:
 
 def _with_separator(properties: Mapping[str, str]) -> ConfigurationError:
     name, value = next(pair for pair in properties.items() if set("".join(pair)) & {NAME_END, PAIR_END})
-    return ConfigurationError(
-        f"property {shorten(name)}={shorten(value)} holds \\x01 or \\x02, which separate properties"
-    )
+    return MessageWrong(f"property {shorten(name)}={shorten(value)} holds \\x01 or \\x02, which separate properties")
 
 
 def decode(text: str) -> dict[str, str]:

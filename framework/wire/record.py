@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from struct import Struct
 from zlib import crc32
 
-from framework.errors import ConfigurationError, RecordDamaged, shorten
+from framework.errors import RecordDamaged, shorten
+from framework.mistakes import MessageWrong
 from framework.wire import ids, properties
 
 MAGIC_V1 = -626843481
@@ -62,10 +63,10 @@ def encode_record(record: Record, texts: bytes | None = None) -> bytes:
     if texts is None:
         texts = properties.encode(record.properties).encode()
     elif len(texts) > properties.BYTES_MAX:
-        raise ConfigurationError(f"properties of {len(texts)} bytes exceed the {properties.BYTES_MAX} of a message")
+        raise MessageWrong(f"properties of {len(texts)} bytes exceed the {properties.BYTES_MAX} of a message")
     is_long = len(topic) > V1_TOPIC_BYTES_MAX
     if len(topic) > 0x7FFF:
-        raise ConfigurationError(f"topic {shorten(record.topic)} of {len(topic)} bytes does not fit a record")
+        raise MessageWrong(f"topic {shorten(record.topic)} of {len(topic)} bytes does not fit a record")
     born_host, store_host = record.born_host, record.store_host
     sys_flag = record.sys_flag & ~(BORN_HOST_V6 | STORE_HOST_V6)
     sys_flag |= BORN_HOST_V6 if len(born_host) == ids.IPV6_HOST_BYTES else 0

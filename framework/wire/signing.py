@@ -10,7 +10,7 @@ from base64 import b64encode
 from hashlib import sha1
 from hmac import HMAC, compare_digest
 
-from framework.errors import ConfigurationError
+from framework.mistakes import MessageWrong
 from framework.wire.codes import request_name
 from framework.wire.command import RemotingCommand
 
@@ -27,9 +27,7 @@ def sign(command: RemotingCommand, access_key: str, secret_key: str, token: str 
     try:
         command.fields[SIGNATURE] = signature(command, secret_key)
     except UnicodeEncodeError as error:
-        raise ConfigurationError(
-            f"{request_name(command.code)}: a field to be signed holds a lone surrogate"
-        ) from error
+        raise MessageWrong(f"{request_name(command.code)}: a field to be signed holds a lone surrogate") from error
 
 
 def verify(command: RemotingCommand, secret_key: str) -> bool:

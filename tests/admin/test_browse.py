@@ -34,6 +34,15 @@ def test_queues_are_merged_by_store_time(box: ThreadBox, admin: Admin, topic: st
     assert (12, []) == (scan.scanned, scan.gone)
 
 
+def test_whoever_stops_early_has_looked_at_what_was_handed_out(box: ThreadBox, admin: Admin, topic: str) -> None:
+    box.send(topic, texts(topic, 40), queue=0, broker="broker-a")
+
+    scan = Scan()
+    found = list(islice(messages(admin, EVERYTHING, spans(admin, topic, Moment("earliest")), scan), 3))
+
+    assert (3, 3) == (len(found), scan.scanned)
+
+
 def test_it_begins_where_it_is_told(box: ThreadBox, admin: Admin, topic: str) -> None:
     box.send(topic, texts(topic, 10), queue=0, broker="broker-a")
     stored_ms = next(messages(admin, EVERYTHING, spans(admin, topic, Moment("earliest")), Scan())).stored_ms

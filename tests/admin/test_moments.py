@@ -40,3 +40,9 @@ def test_others_are_named_with_the_forms_there_are(text: str) -> None:
 
 def test_one_that_nobody_wrote_is_named_by_its_kind() -> None:
     assert "earliest" == str(Moment("earliest"))
+
+
+def test_a_number_that_no_broker_has_is_refused() -> None:
+    for text in ("9" * 20, "-" + "9" * 20):
+        with pytest.raises(ValueError, match="is too large a number; brokers know offsets below"):
+            moment(text, 0)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from framework.admin import groups
 from framework.admin.cluster import Admin
 from framework.admin.groups import all_groups, check_known
 from framework.admin.positions import positions
@@ -12,6 +15,8 @@ from framework.client.options import ClusterOptions
 from framework.errors import BrokerUnreachable, ConfigurationError
 from framework.model.queue import MessageQueue
 from framework.reading import Reader, ReaderSettings
+from framework.wire.bodies.running import ProcessQueueInfo
+from tests.admin.members import Member, online
 from tests.reading.threads import ThreadBox, texts
 
 
@@ -59,6 +64,38 @@ def test_where_the_first_message_is_gone_the_age_is_that_of_the_first_one_left(
     (row,) = [row for row in positions(admin, f"g-{topic}").rows if row.queue == queue]
 
     assert row.lag_s is not None
+
+
+def test_a_silent_member_hides_owners_but_no_lag_and_is_asked_once(
+    box: ThreadBox, admin: Admin, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each question to it costs the whole time-out, in each group that it is in."""
+    box.send(topic, texts(topic, 9), queue=0, broker="broker-a")
+    queue, asked, ask = MessageQueue(topic, "broker-a", 0), [], groups._info
+
+    def counted(*of: Any) -> Any:
+        asked.append(of[2:])
+        return ask(*of)
+
+    monkeypatch.setattr(groups, "_info", counted)
+    one, two = f"one-{topic}", f"two-{topic}"
+    members = [Member(client_id="mute", group=group, wants={topic: "*"}, answers=False) for group in (one, two)]
+    talks = Member(client_id="talks", group=two, wants={topic: "*"}, queues=lambda: {queue: ProcessQueueInfo()})
+    with online(box.address, *members, talks):
+        for group in (one, two):
+            commit(box, group, {each: 0 if each == queue else 1 for each in queues_of(box, topic)})
+        silent: dict[str, str] = {}
+        found = [positions(admin, group, topic, silent=silent) for group in (one, two)]
+
+    assert [(one, "mute"), (two, "talks")] == asked
+    assert [9, 9] == [each.lag for each in found]
+    assert [{"mute"}, {"mute"}] == [each.unknown.keys() for each in found]
+    assert [None, "talks"] == [row.owner for each in found for row in each.rows if row.queue == queue]
+
+
+def queues_of(box: ThreadBox, topic: str) -> list[MessageQueue]:
+    with Reader(ReaderSettings((box.address,))) as reader:
+        return reader.queues(topic)
 
 
 def test_looking_makes_no_group(box: ThreadBox, admin: Admin, topic: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import report
+from benchmarks import report, turns
 from benchmarks.consume import main
 from benchmarks.report import Run, features, medians, ratios, write_json
 
@@ -42,13 +42,13 @@ def test_without_a_peer_there_is_nothing_to_compare() -> None:
 
 
 def test_the_file_has_what_others_rely_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "host", lambda: {"cpus": 2})
-    write_json(tmp_path / "out.json", RUNS, {"messages": 1000})
+    monkeypatch.setattr(turns, "host", lambda: {"cpus": 2})
+    write_json(tmp_path / "out.json", "consume", RUNS, {"messages": 1000})
 
     content = json.loads((tmp_path / "out.json").read_text())
-    assert ["schema", "host", "settings", "runs", "medians", "ratios"] == list(content)
+    assert {"schema", "benchmark", "commit", "at", "host", "settings", "runs", "medians", "ratios"} == set(content)
     assert 1 == content["schema"]
-    assert {"who", "rate", "cpu_per_message_us", "peak_memory_mb", "load"} == set(content["runs"][0])
+    assert {"who", "rate", "cpu_per_message_us", "peak_memory_mb", "load", "stolen"} == set(content["runs"][0])
 
 
 def test_a_missing_peer_has_an_exit_code_of_its_own(

@@ -10,10 +10,11 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from benchmarks.plots import STYLES
 from benchmarks.scale.__main__ import row, table
 from benchmarks.scale.drill import BACK, CALM, LEAVE, LOST, PHASES, ROLLING, START, STORM, Drill, Figures
 from benchmarks.scale.ownership import Ownership
-from benchmarks.scale.plot import STYLES, drawn
+from benchmarks.scale.plot import drawn
 from benchmarks.scale.tap import Peak
 from benchmarks.scale.world import GroupWorld
 

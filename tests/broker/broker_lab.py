@@ -19,7 +19,7 @@ from framework.broker.settings import BrokerSettings
 from framework.broker.store.database import Database, open_memory
 from framework.broker.users import Users
 from framework.model.box import BoxHandler
-from framework.model.reserved import SCHEDULE_TOPIC
+from framework.model.reserved import HALF_TOPIC, SCHEDULE_TOPIC
 from framework.ports import World
 from framework.wire.codes import RequestCode
 from framework.wire.command import ONE_WAY_BIT, RemotingCommand
@@ -82,16 +82,22 @@ class BrokerLab(Lab):
             trouble=self.troubles.append,
         )  # fmt: skip
         self.retention = Retention(
-            self.store, self.timers, self.clock, self.settings, waiting=frozenset({SCHEDULE_TOPIC, TIMER_TOPIC})
+            self.store,
+            self.timers,
+            self.clock,
+            self.settings,
+            waiting=frozenset({SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC}),
         )
         self.node = Node(
             "broker-a", world=world, timers=self.timers, store=self.store, delays=delays, retention=self.retention,
             settings=self.settings, neighbours=lambda: [self.node], wake=self.dispatch.wake,
-            users=users,
+            trouble=self.troubles.append, users=users,
         )  # fmt: skip
         self.node.address = ADDRESS
         self.store.writer.on_arrival = self.node.arrived
         delays.start()
+        self.node.transactions.start()
+        self.node.pops.start()
         self.client = FakeClient()
 
     def request(self, command: RemotingCommand) -> Request:

@@ -111,6 +111,10 @@ class _Connection:
     def in_transaction(self) -> bool:
         return self._inner.in_transaction
 
+    @property
+    def total_changes(self) -> int:
+        return self._inner.total_changes()
+
     def close(self) -> None:
         self._inner.close()
 

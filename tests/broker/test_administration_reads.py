@@ -260,10 +260,10 @@ def test_the_name_server_and_its_one_replica() -> None:
 
 @pytest.mark.parametrize(
     ("topic", "group", "mode", "code"),
-    [("t", GROUP, "PULL", 0), ("t", GROUP, "POP", 29), ("t", "x", "PULL", 26), ("x", GROUP, "PULL", 17),
-     (f"%RETRY%{GROUP}", GROUP, "PULL", 16)],
+    [("t", GROUP, "PULL", 0), ("t", GROUP, "POP", 0), ("t", GROUP, "GET", 29), ("t", "x", "PULL", 26),
+     ("x", GROUP, "PULL", 17), (f"%RETRY%{GROUP}", GROUP, "PULL", 16)],
 )  # fmt: skip
-def test_groups_pull(topic: str, group: str, mode: str, code: int) -> None:
+def test_a_group_s_way_of_taking_is_set_where_both_are_known(topic: str, group: str, mode: str, code: int) -> None:
     body = RequestMode(topic=topic, group=group, mode=mode).encode()
 
     assert ask(scene(), RequestCode.SET_MESSAGE_REQUEST_MODE, body).code == code

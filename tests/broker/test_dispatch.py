@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import framework.broker.handlers
-from framework.broker.handlers import HANDLERS
+from framework.broker.handlers import HANDLERS, Unloaded, load_rest
 from framework.broker.intercept import Interceptor, Lost
 from framework.broker.request import refuse
 from framework.wire.codes import RequestCode
@@ -18,7 +18,7 @@ from framework.wire.signing import sign, verify
 from tests.broker.broker_lab import BrokerLab, pull_command, send_command
 
 
-@pytest.mark.parametrize("code", [0, 3442, 99_999, 200_050])
+@pytest.mark.parametrize("code", [0, 3442, 99_999, 200_052])
 def test_an_unknown_code_is_answered_3_with_its_number(code: int) -> None:
     answer = BrokerLab().answer(RemotingCommand(code))
 
@@ -30,9 +30,30 @@ def test_every_file_in_the_folder_is_in_the_table_under_its_number() -> None:
     numbers = sorted(int(path.name.split("_")[1]) for path in folder.glob("rc_*.py"))
 
     assert numbers == sorted(HANDLERS)
+    for _ in load_rest():
+        pass
     for code, handle in HANDLERS.items():
+        assert not isinstance(handle, Unloaded)
         (given,) = signature(handle).parameters.values()
         assert ("Request", "Answer") == (given.annotation, signature(handle).return_annotation), code
+
+
+def test_a_handler_is_imported_by_its_first_request_and_then_in_the_table_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(HANDLERS, 310, Unloaded("rc_310_send_message_v2"))
+    lab = BrokerLab()
+
+    assert 0 == lab.answer(send_command()).code
+    assert not isinstance(HANDLERS[310], Unloaded)
+
+
+def test_one_that_was_put_in_the_place_of_another_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    late, other = Unloaded("rc_310_send_message_v2"), Unloaded("rc_010_send_message")
+    monkeypatch.setitem(HANDLERS, 310, other)
+
+    late.load()
+    assert HANDLERS[310] is other
 
 
 def test_every_handler_says_where_it_differs() -> None:

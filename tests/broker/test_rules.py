@@ -130,6 +130,7 @@ def test_what_requests_want() -> None:
 def test_the_fields_that_wants_are_read_from_are_those_of_the_requests() -> None:
     """A name written wrong would look at nothing."""
     known: dict[int, set[str]] = {RequestCode.SEND_BATCH_MESSAGE: {"b"}, RequestCode.LITE_PULL_MESSAGE: set()}
+    known |= {RequestCode.SEND_REPLY_MESSAGE: {"topic"}, RequestCode.SEND_REPLY_MESSAGE_V2: {"b"}}
     for module in pkgutil.iter_modules(framework.wire.requests.__path__):
         for kind in vars(importlib.import_module(f"framework.wire.requests.{module.name}")).values():
             if isinstance(kind, type) and hasattr(kind, "CODE"):

@@ -15,6 +15,7 @@ from framework.model.reserved import SCHEDULE_TOPIC
 from framework.wire import batch
 from framework.wire.codes import RequestCode
 from framework.wire.ids import parse_offset_message_id
+from tests.broker.administration_lab import ask
 from tests.broker.broker_lab import BrokerLab, one_way, pull_command, send_command, texts
 
 
@@ -108,14 +109,15 @@ def test_what_is_refused_with_which_code(changes: dict[str, Any], code: int) -> 
     "changes",
     [
         {"properties": texts(TRAN_MSG="true", PGROUP="p")},
-        {"properties": texts(TRAN_MSG="True"), "reconsume_times": 1},
+        {"properties": texts(TRAN_MSG="True", PGROUP="p"), "reconsume_times": 1},
         {"sys_flag": 4},
         {"sys_flag": 4, "batch": True},
     ],
 )
-def test_half_messages_are_refused_and_nobody_sees_them(changes: dict[str, Any]) -> None:
+def test_half_messages_are_refused_where_a_switch_says_so(changes: dict[str, Any]) -> None:
     """As a transaction producer of Java sends them; the words are those of rejectTransactionMessage."""
     lab = BrokerLab()
+    ask(lab, RequestCode.UPDATE_BROKER_CONFIG, b"rejectTransactionMessage=true\n")
     body = batch.encode([batch.BatchedMessage(b"half")]) if "batch" in changes else b"half"
     answer = lab.send(body=body, **changes)
 

@@ -200,11 +200,10 @@ def test_the_port_of_java_s_vip_channel_is_served_too(brokers: int) -> None:
 
 def test_a_vip_port_that_is_taken_is_named_and_keeps_nothing_from_starting() -> None:
     async def scenario() -> tuple[int, bytes]:
-        async with running() as first:
-            port = int(first.address.rpartition(":")[2])
-            async with running(port=port + 2) as second, connected(second.address) as channel:
-                await _send(channel, b"second")
-                return port, (await _bodies(channel, 0))[0]
+        port = _three_free_ports()
+        async with running(port=port), running(port=port + 2) as second, connected(second.address) as channel:
+            await _send(channel, b"second")
+            return port, (await _bodies(channel, 0))[0]
 
     with capture_logs() as lines:
         port, body = asyncio.run(scenario())

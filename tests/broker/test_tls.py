@@ -77,5 +77,5 @@ def test_the_command_speaks_tls(ca: trustme.CA, tmp_path: Path) -> None:
 
 
 def test_a_key_without_its_certificate_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
-    assert ExitCode.CONFIGURATION == main.run(["broker", "--memory", "--tls-key", "key.pem"])
+    assert ExitCode.USAGE == main.run(["broker", "--memory", "--tls-key", "key.pem"])
     assert "--tls-cert FILE" in capfd.readouterr().err

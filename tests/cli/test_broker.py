@@ -60,7 +60,8 @@ def test_a_folder_or_a_port_that_is_taken_is_73(tmp_path: Path) -> None:
         (["--bind", "fe80::1%nowhere", "--auth", "keys.yaml"], 78, "--bind 'fe80::1%nowhere'"),
         (["--bind", "192.0.2.77", "--auth", "keys.yaml"], 78, "--bind '192.0.2.77'"),
         (["--ready-file", "/nowhere/ready"], 73, "--ready-file '/nowhere/ready': No such file or directory"),
-        (["--port", "65535", "--brokers", "2"], 78, "--brokers 2"),
+        (["--ready-file", "."], 73, "--ready-file '.': it is there and is no file; name a file that may be replaced"),
+        (["--port", "65535", "--brokers", "2"], 2, "--brokers 2"),
     ],
 )
 def test_what_it_cannot_listen_on_or_write_to_is_named(
@@ -180,7 +181,7 @@ def test_a_limit_on_files_that_is_reached_at_the_start_is_73(
     monkeypatch.setattr("framework.net.real_world.RealNetwork.listen", listen)
 
     assert ExitCode.TAKEN == main.run(["broker", "--memory"])
-    assert "error: [Errno 24] Too many open files; raise the limit (ulimit -n)\n" in capsys.readouterr().err
+    assert "error: [Errno 24] Too many open files; raise the limit (ulimit -n) [FA-B003]\n" in capsys.readouterr().err
 
 
 def test_limits_are_chosen_by_name() -> None:

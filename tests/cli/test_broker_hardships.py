@@ -27,8 +27,8 @@ from tests.cli.processes import ROOT, command
 # Imported first: a process that may not read our folders any more could not do it later.
 PROGRAM = """
 import os, resource, sys
-from framework.cli import main, quick_logs
-quick_logs.import_structlog()
+from framework.cli import main, quick_start
+quick_start.import_structlog()
 import framework.broker.server, framework.net.real_world, framework.runtime.logs.setup, framework.runtime.signals
 {before}
 sys.exit(main.run({arguments!r}))
@@ -43,6 +43,13 @@ def run(folder: Path, *arguments: str, before: str = "") -> tuple[int, str]:
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     return done.returncode, done.stderr
+
+
+def the_error(said: str) -> str:
+    """All that was said is one error, and where more stands about it."""
+    line, hint = said.splitlines()
+    assert hint.startswith("hint: framework-app explain FA-")
+    return line
 
 
 class Client:
@@ -118,7 +125,7 @@ def test_a_disk_without_room_at_the_start_is_73(tmp_path: Path) -> None:
     )
 
     assert ExitCode.TAKEN == code
-    (line,) = said.splitlines()
+    line = the_error(said)
     assert re.match(r"error: .*box.*no room on the disk: make room", line)
     starts_and_ends(tmp_path)
 
@@ -131,7 +138,7 @@ def test_too_few_files_at_the_start_is_73(tmp_path: Path, limit: int) -> None:
     )
 
     assert ExitCode.TAKEN == code
-    (line,) = said.splitlines()
+    line = the_error(said)
     assert line.startswith("error: ")
     assert "Too many open files; raise the limit (ulimit -n)" in line
     starts_and_ends(tmp_path)
@@ -163,7 +170,7 @@ def test_a_read_only_folder_is_73_and_stays_as_it_was(tmp_path: Path) -> None:
         os.chown(folder, os.geteuid(), os.getegid())
 
     assert ExitCode.TAKEN == code, said
-    line = said.splitlines()[-1]
+    line = said.splitlines()[-2]
     assert re.match(r"error: data folder box: .*make this user the owner of the folder and its files", line)
     assert before == {path.name: path.read_bytes() for path in folder.iterdir()}
     starts_and_ends(tmp_path)
@@ -179,7 +186,7 @@ def test_a_folder_of_a_newer_version_is_73_and_stays_as_it_was(tmp_path: Path) -
     code, said = run(tmp_path, "--data", "box")
 
     assert ExitCode.TAKEN == code
-    (line,) = said.splitlines()
+    line = the_error(said)
     assert re.match(r"error: .*written by a newer version \(schema 99, ours is \d+\); upgrade", line)
     assert before == (tmp_path / "box" / FILE_NAME).read_bytes()
 
@@ -195,7 +202,8 @@ def test_a_second_writer_and_a_port_that_is_taken_are_73_and_harm_nobody(tmp_pat
 
         assert (ExitCode.TAKEN, ExitCode.TAKEN) == (second, third)
         assert (
-            "error: data folder box is in use by another broker; stop it or name another folder\n" == about_the_folder
+            "error: data folder box is in use by another broker; stop it or name another folder [FA-B001]\n"
+            "hint: framework-app explain FA-B001\n" == about_the_folder
         )
         (line,) = about_the_port.splitlines()
         assert "port taken" in line

@@ -35,7 +35,7 @@ def _shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_a_right_application_is_ok(capsys: Capture) -> None:
     assert ExitCode.CLEAN == main.run(["check", "checked_shop.py"])
-    assert capsys.readouterr().out.startswith("check: ok, 1 consumers, ")
+    assert capsys.readouterr().out.startswith("check: ok, 1 consumer, ")
 
 
 def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path, capsys: Capture) -> None:

@@ -154,12 +154,12 @@ def test_they_are_said_again_the_second_time_in_one_process(capsys: Capture) -> 
 
 
 def test_a_start_says_them_as_well(capsys: Capture) -> None:
-    """All that `check` finds in one kind; settings first, since all else hangs on them."""
+    """All that `check` finds: settings, handlers and plugins."""
     Path("framework-app.yaml").write_text("consumers: {bilinng: {}}\n")
 
     assert ExitCode.CONFIGURATION == main.run(["run", "all_wrong.py"])
     lines = capsys.readouterr().err.splitlines()
-    assert 9 == sum("all_wrong.py:" in line or "bilinng" in line for line in lines)
+    assert 14 == sum("all_wrong.py:" in line or "bilinng" in line for line in lines)
 
 
 def test_one_that_is_mended_leaves_the_others(capsys: Capture) -> None:
@@ -223,5 +223,5 @@ def test_what_a_plugin_with_a_wrong_setting_offers_is_not_missing(tmp_path: Path
 
     *mistakes, _ = said(capsys.readouterr().out)
     assert [
-        "framework-app.yaml:4 plugins.settings.press_shop.sheets: expected a whole number, found 'many'"
+        "framework-app.yaml:4 plugins.settings.press_shop.sheets: expected a whole number, found 'many' [FA-S002]"
     ] == mistakes

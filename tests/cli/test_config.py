@@ -118,4 +118,4 @@ def test_what_plugins_may_be_told_is_explained_with_its_default(
 
 def test_the_schema_has_nothing_that_is_written(capsys: Capture) -> None:
     assert ExitCode.USAGE == main.run(["config", "schema", "--written"])
-    assert "leave out --written\n" in capsys.readouterr().err
+    assert "leave out --written [FA-U002]\n" in capsys.readouterr().err

@@ -61,7 +61,7 @@ def test_a_worker_that_is_killed_while_it_drains_is_a_promise_that_failed(tmp_pa
 
 
 def test_the_page_says_what_each_code_means() -> None:
-    page = (ROOT / "docs" / "reliability.md").read_text()
+    page = (ROOT / "docs" / "exit-codes.md").read_text()
 
     for code in PROMISED:
         assert f"| {code} |" in page, code

@@ -101,7 +101,7 @@ def test_consuming_goes_on_and_ends_in_order(way: str, options: str, tmp_path: P
         process.wait()
 
 
-@pytest.mark.parametrize("line", ["config explain | head -1", "config schema >&-", "plugins >/dev/full", "check 2>&-"])
+@pytest.mark.parametrize("line", ["config explain | head -1", "config schema >&-", "check 2>&-"])
 def test_other_commands_end_quietly_when_nobody_reads_them(line: str, tmp_path: Path) -> None:
     name, _, rest = line.partition(" ")
     full = f"set -o pipefail; {sys.executable} -m framework {name} {rest}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -25,12 +26,12 @@ Capture = pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ([], "the following arguments are required: COMMAND"),
-        (["rum"], "there is no command 'rum'; did you mean 'run'?"),
-        (["zzz"], "there is no command 'zzz'; there are: run, dev"),
+        (["rum"], "there is no command 'rum'; did you mean 'run'?; see framework-app --help"),
+        (["zzz"], "there is no command 'zzz'; see framework-app --help"),
+        (["--hlep"], "there is no option '--hlep'; did you mean '--help'?"),
         (["run", "--worker", "3"], "there is no option '--worker'; did you mean '--workers'?"),
         (["run", "--worker=3"], "there is no option '--worker'; did you mean '--workers'?"),
-        (["run", "a", "b"], "there is no option 'b'"),
+        (["run", "a", "b"], "one word too many: 'b'; quote a value that has spaces"),
         (["run", "--workers", "0"], "'0' is not a whole number from 1 to 256"),
         (["run", "--workers", "many"], "'many' is not a whole number from 1 to 256"),
         (["run", "--for", "3"], "3 of what? Write a unit: 3s"),
@@ -63,14 +64,25 @@ def test_every_command_has_help(command: str, capsys: Capture) -> None:
     assert "--debug" in shown
 
 
-def test_help_names_the_commands_and_shows_examples(capsys: Capture) -> None:
+def test_help_is_a_screen_of_groups_and_each_line_says_whether_it_reads_or_writes(capsys: Capture) -> None:
     assert ExitCode.CLEAN == main.run(["--help"])
 
-    shown = capsys.readouterr().out
-    for name, summary in main.COMMANDS.items():
-        assert name in shown
-        assert summary in shown
-    assert "framework-app dev example_app" in shown
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 50
+    assert [*main.GROUPS] == [line for line in lines if line in main.GROUPS]
+    for name, text in main.COMMANDS.items():
+        assert f"  {name:<10}{text}" in lines
+        assert text.split()[0] in {"reads", "writes", "runs"}
+        assert len(text) <= 90
+
+
+def test_without_a_command_it_shows_its_help_on_stderr_and_is_2(capsys: Capture) -> None:
+    assert ExitCode.USAGE == main.run([])
+
+    shown = capsys.readouterr()
+    assert "" == shown.out
+    assert shown.err.startswith("usage: framework-app COMMAND [options]\n")
+    assert "\ndevelop\n  new " in shown.err
 
 
 def test_the_version_is_the_package_s(capsys: Capture) -> None:
@@ -90,14 +102,18 @@ def failing(error: BaseException) -> Callable[[str], object]:
 @pytest.mark.parametrize(
     ("error", "code", "shown"),
     [
-        (ConfigurationError("bad", place="f.yaml:1:2"), 78, "error: f.yaml:1:2: bad\n"),
-        (ConfigurationMistakes([ConfigurationError("a"), ConfigurationError("b")]), 78, "error: a\nerror: b\n"),
-        (BrokerUnreachable("nobody at 127.0.0.1:1"), 69, "error: nobody at 127.0.0.1:1\n"),
-        (RequestTimedOut("slow"), 69, "error: slow\n"),
-        (StoreError("folder is taken"), 73, "error: folder is taken\n"),
-        (OSError(98, "Address already in use"), 73, "error: [Errno 98] Address already in use\n"),
-        (FrameworkError("other"), 1, "error: other\n"),
-        (AssertionError(), 1, "error: AssertionError\n"),
+        (ConfigurationError("bad", place="f.yaml:1:2"), 78, "error: f.yaml:1:2: bad [FA-X002]\n"),
+        (
+            ConfigurationMistakes([ConfigurationError("a"), ConfigurationError("b")]),
+            78,
+            "error: a [FA-X002]\nerror: b [FA-X002]\n",
+        ),
+        (BrokerUnreachable("nobody at 127.0.0.1:1"), 69, "error: nobody at 127.0.0.1:1 [FA-C001]\n"),
+        (RequestTimedOut("slow"), 69, "error: slow [FA-C004]\n"),
+        (StoreError("folder is taken"), 73, "error: folder is taken [FA-B001]\n"),
+        (OSError(98, "Address already in use"), 73, "error: [Errno 98] Address already in use [FA-B002]\n"),
+        (FrameworkError("other"), 1, "error: other [FA-X002]\n"),
+        (AssertionError(), 1, "error: AssertionError [FA-X001]\n"),
         (KeyboardInterrupt(), 130, ""),
     ],
 )
@@ -107,7 +123,9 @@ def test_an_error_is_a_line_and_a_code(
     monkeypatch.setattr(main, "import_module", failing(error))
 
     assert code == main.run(["run"])
-    assert shown == capsys.readouterr().err
+    *errors, hint = capsys.readouterr().err.splitlines(keepends=True) or [""]
+    assert shown == "".join(errors)
+    assert hint == (f"hint: framework-app explain {shown[-9:-2]}\n" if shown else "")
 
 
 def test_a_traceback_is_for_those_who_ask(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,3 +140,13 @@ def test_the_exit_codes_are_the_contract_s() -> None:
     """HUNG is said by one worker to its parent, which starts another; no user's command ends with it."""
     assert [0, 1, 2, 69, 73, 75, 78, 130] == [code.value for code in ExitCode if code is not ExitCode.HUNG]
     assert 70 == ExitCode.HUNG.value
+
+
+@pytest.mark.parametrize("words", [("send", "orders", "x", "--delay", "-5s"), ("doctor", "--stuck-after", "-1s")])
+def test_a_negative_length_is_said_to_be_none(words: tuple[str, ...]) -> None:
+    assert f"{words[-2]}={words[-1]}" == main._joined(list(words))[-1]
+
+
+def test_top_ends_as_the_others_where_nothing_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ExitCode.UNREACHABLE == main.run(["top", "--count", "1", "--socket", str(tmp_path / "none")])
+    assert capsys.readouterr().err.startswith("framework-app top: no application listens at ")

@@ -20,16 +20,29 @@ EVENT = {
     ("event", "word"),
     [("handled", "handled"), ("retry", "retry"), ("dead_lettered", "dead-lettered"), ("dropped", "dropped")],
 )
-def test_a_tail_line_is_what_became_of_it_its_topic_and_its_key(event: str, word: str) -> None:
-    assert f"{word} orders A-17" == output.tail_line(EVENT | {"event": event})
+def test_a_tail_line_is_what_became_of_it_its_topic_its_key_and_its_group(event: str, word: str) -> None:
+    attempt = " attempt=1" if event == "retry" else ""
+    assert f"{word} orders A-17 group=billing{attempt}" == output.tail_line(EVENT | {"event": event})
+
+
+def test_a_tail_line_of_several_processes_names_the_worker_and_a_later_attempt_its_number() -> None:
+    assert "handled orders A-17 group=billing worker=1 attempt=3" == output.tail_line(
+        EVENT | {"worker": 1, "attempt": 3}
+    )
+
+
+def test_a_tail_line_ends_with_the_reason() -> None:
+    event = EVENT | {"event": "dead_lettered", "reason": "no\nsuch card"}
+
+    assert "dead-lettered orders A-17 group=billing: no?such card" == output.tail_line(event)
 
 
 def test_a_message_without_a_key_is_named_by_its_id() -> None:
-    assert "handled orders ID" == output.tail_line(EVENT | {"key": ""})
+    assert "handled orders ID group=billing" == output.tail_line(EVENT | {"key": ""})
 
 
 def test_a_key_cannot_begin_a_line_or_move_the_cursor() -> None:
-    assert "handled orders a?drained: handled=9?[2Jb" == output.tail_line(
+    assert "handled orders a?drained: handled=9?[2Jb group=billing" == output.tail_line(
         EVENT | {"key": "a\ndrained: handled=9\x1b[2Jb"}
     )
 
@@ -73,3 +86,15 @@ def test_events_are_written_once_a_turn_of_the_loop(capsys: pytest.CaptureFixtur
     asyncio.run(scenario())
 
     assert [1, 2] == [json.loads(line)["offset"] for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_json_moves_no_cursor_and_says_the_same_to_a_program(indent: int | None) -> None:
+    """Keys, client ids and error texts are others'; who looks at --json by a terminal is as safe as at a table."""
+    hostile = {"a\x9b31m\u202e": ["\x1b[2J\x85\u2028\u2066\x7f\x00", "\ud800", "\U000e0041", "ünï\ncode"]}
+
+    told = output.as_json(hostile, indent=indent)
+    assert [] == [sign for sign in told if not sign.isprintable() and sign != "\n"]
+    assert (told.count("\n") > 0) is (indent is not None)
+    assert hostile == json.loads(told)
+    assert "ünï" in told

@@ -103,3 +103,15 @@ def test_programs_get_the_rows_and_an_audit_line_is_left(
     assert f" reset group={group} to=earliest queues=4 failed=0" in said.err
     assert said.err.startswith("audit: 20")
     assert 0 == stored(box, group, queue)
+
+
+def test_a_group_that_is_mistyped_is_an_error_before_any_plan(
+    box: ThreadBox, group: str, queue: MessageQueue, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["reset", f"{group}x", "orders", "--to", "earliest", "--yes", "--name-server", box.address]
+
+    assert ExitCode.CONFIGURATION == main.run(words)
+    said = capsys.readouterr()
+    assert "" == said.out
+    assert said.err.startswith(f"error: no broker knows a group '{group}x'; did you mean ")
+    assert "audit" not in said.err

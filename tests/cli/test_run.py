@@ -146,7 +146,8 @@ def test_workers_share_the_work_and_their_totals_are_summed(tmp_path: Path, box:
         assert 0 == run.end(None)
 
     # Each of the two sends both; what the first is at when the second joins may be handled by both.
-    (line,) = run.lines
+    ready, line = run.lines
+    assert f"ready: namesrv={box}" == ready
     assert re.fullmatch(r"drained: handled=[4-8] retried=0 dead=0 left=0", line), line
 
 
@@ -169,7 +170,10 @@ def test_dev_brings_a_broker_and_drains_for_the_whole_group(tmp_path: Path, numb
         dev.signal_group(number)
         code = dev.end(None)
 
-    assert {"handled orders key-a", "dead-lettered orders key-bad: not an order"} == shown
+    assert {
+        "handled orders key-a group=billing",
+        "dead-lettered orders key-bad group=billing: not an order",
+    } == shown
     assert "drained: handled=1 retried=0 dead=1 left=0" == dev.lines[-1]
     assert 0 == code
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -79,7 +81,7 @@ def test_lines_are_messages_and_what_tail_prints_is_sent_again(
     lines = [json.dumps({"body": f"m{n}", "keys": [f"k{n}"], "properties": {"n": str(n)}}) for n in range(150)]
     stdin(monkeypatch, "\n".join([*lines, ""]).encode())
     assert ExitCode.CLEAN == main.run(["send", topic, "-", "--ndjson", "--name-server", box.address])
-    assert f"sent: 150 messages to {topic}\n" in capsys.readouterr().err
+    assert re.fullmatch(rf"sent: 150 messages to {topic}, [\d,]+ a second\n", capsys.readouterr().err)
     before = sent(box, topic, capsys)
 
     stdin(monkeypatch, "\n".join(json.dumps(each) for each in before).encode())
@@ -121,9 +123,88 @@ def test_a_line_that_is_wrong_is_named_by_its_number(
 
 @pytest.mark.parametrize("words", [[], ["a", "--file", "b"], ["a", "--ndjson"], ["a", "--property", "b"]])
 def test_what_makes_no_sense_is_an_error(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert ExitCode.CONFIGURATION == main.run(["send", "orders", *words])
+    assert ExitCode.USAGE == main.run(["send", "orders", *words])
     assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_a_file_that_cannot_be_sent_says_what_can_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "big").write_bytes(bytes(5 << 20))
+
+    for words, mistake in (
+        (["--file", str(tmp_path)], f"--file {tmp_path}: Is a directory; name a file that holds the body"),
+        (["--ndjson", "--file", str(tmp_path)], "Is a directory; name a file that holds the lines"),
+        (["--file", str(tmp_path / "big")], f"--file {tmp_path}/big: more than 4194304 bytes, which is the limit"),
+    ):
+        assert ExitCode.CONFIGURATION == main.run(["send", "orders", *words, "--name-server", "127.0.0.1:1"])
+        assert mistake in capsys.readouterr().err
 
 
 def test_a_body_may_be_any_json() -> None:
     assert b'{"id": 1}' == fields_of(b'{"body": {"id": 1}}')[0]
+
+
+def test_messages_of_one_order_key_lie_in_one_queue_in_their_order(
+    box: ThreadBox, topic: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stdin(monkeypatch, "\n".join(json.dumps({"body": f"m{n}"}) for n in range(40)).encode())
+    words = ["send", topic, "-", "--ndjson", "--order-key", "8841", "--name-server", box.address]
+    assert ExitCode.CLEAN == main.run(words)
+
+    messages = sent(box, topic, capsys)
+    assert 1 == len({message["queue"] for message in messages})
+    ordered = sorted(messages, key=lambda message: message["offset"])
+    assert [f"m{n}" for n in range(40)] == [message["body"] for message in ordered]
+
+
+@pytest.mark.parametrize("due", [("--delay", "50ms"), ("--at", "2101-01-01T00:00:00Z")])
+def test_a_delayed_message_says_by_what_it_is_recalled(
+    box: ThreadBox, topic: str, capsys: pytest.CaptureFixture[str], due: tuple[str, str]
+) -> None:
+    words = ["send", topic, "later", *due, "--json", "--name-server", box.address]
+    code = main.run(words)
+
+    said = capsys.readouterr()
+    if due[0] == "--delay":
+        assert ExitCode.CLEAN == code
+        assert json.loads(said.out)["recall_handle"]
+    else:
+        assert ExitCode.CLEAN != code
+        assert "exceeds the 3d of broker broker-a (timerMaxDelaySec)" in said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("--at", "soon"), "'soon' is no time; write 2026-12-24T18:00:00Z"),
+        (("--delay", "soon"), "'soon' is not a duration"),
+        (("--delay", "5s", "--at", "2026-12-24T18:00:00Z"), "not allowed with"),
+        (("--order-key", ""), "the word after --order-key is empty"),
+    ],
+)
+def test_an_order_or_time_that_cannot_be_is_said(
+    box: ThreadBox, topic: str, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], complaint: str
+) -> None:
+    with suppress(SystemExit):
+        assert ExitCode.CLEAN != main.run(["send", topic, "x", *words, "--name-server", box.address])
+    assert complaint in capsys.readouterr().err
+
+
+def test_on_a_terminal_a_file_has_a_bar_and_a_pipe_a_count(
+    box: ThreadBox, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = tmp_path / "lines"
+    lines.write_text('{"body": "x"}\n' * 2_000)
+
+    def drawn(*words: str) -> str:
+        terminal = io.StringIO()
+        monkeypatch.setattr(terminal, "isatty", lambda: True)
+        monkeypatch.setattr("sys.stderr", terminal)
+        assert ExitCode.CLEAN == main.run(["send", topic, *words, "--ndjson", "--name-server", box.address])
+        return terminal.getvalue()
+
+    found = drawn("--file", str(lines))
+    assert re.search(r"\rsending \[#+ *\] +\d+% 1,000 sent, [\d,]+ a second", found), found
+    assert "] 100% 2,000 sent, " in found
+    stdin(monkeypatch, lines.read_bytes())
+    found = drawn("-")
+    assert re.search(r"\rsending 2,000 sent, [\d,]+ a second *\n", found), found

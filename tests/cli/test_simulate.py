@@ -46,7 +46,7 @@ def test_all_faults_or_none(faults: str, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_an_unknown_fault_is_a_mistake_of_the_user(capsys: pytest.CaptureFixture[str]) -> None:
-    assert 78 == run(["simulate", "--faults", "crush"])
+    assert 2 == run(["simulate", "--faults", "crush"])
     assert "did you mean 'crash'?" in capsys.readouterr().err
 
 
@@ -95,10 +95,10 @@ def test_a_broken_promise_is_exit_1_and_one_line_repeats_it(capsys: pytest.Captu
 
 
 def failing_plan() -> str:
-    """One that fails with the mistake."""
+    """One that fails with the mistake, and by nothing else: such a one is soon made small."""
     for seed in range(5, 60):
         plan = draw(seed, seconds=20.0)
-        if not play(plan)[0].is_ok:
+        if {"a commit never passes a gap"} == {each.truth for each in play(plan)[0].violations}:
             return written(plan)
     raise AssertionError("no seed finds it")
 
@@ -151,18 +151,18 @@ def test_a_run_that_holds_is_not_made_small(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize(
-    ("words", "error"),
+    ("words", "code", "error"),
     [
-        (("--plan", "{}"), "--plan: kinds"),
-        (("--plan", "nowhere.json"), "neither JSON nor a file"),
-        (("--plan", "{}", "--seed", "3"), "--plan says what --seed says"),
-        (("--plan", "{}", "--for", "3s"), "--plan says what --for says"),
+        (("--plan", "{}"), 78, "--plan: kinds"),
+        (("--plan", "nowhere.json"), 2, "neither JSON nor a file"),
+        (("--plan", "{}", "--seed", "3"), 2, "--plan says what --seed says"),
+        (("--plan", "{}", "--for", "3s"), 2, "--plan says what --for says"),
     ],
 )
 def test_a_plan_that_is_none_is_an_error_of_the_user(
-    words: tuple[str, ...], error: str, capsys: pytest.CaptureFixture[str]
+    words: tuple[str, ...], code: int, error: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert 78 == run(["simulate", *words])
+    assert code == run(["simulate", *words])
     said = capsys.readouterr()
     assert "" == said.out
     assert error in said.err

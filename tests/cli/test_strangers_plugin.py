@@ -205,19 +205,22 @@ def box(tmp_path: Path) -> Iterator[str]:
         assert 0 == broker.end()
 
 
-def test_all_that_it_brings_is_used_with_no_change_to_ours(tmp_path: Path, folder: Path, box: str) -> None:
+def test_all_that_it_brings_is_used_with_no_change_to_ours(
+    tmp_path: Path, folder: Path, box: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     """A strategy and a policy by name, a hook's verdict, a command, and its settings."""
     environment = installed(tmp_path, {"acme": "acme_tools:Acme"})
 
     run = ("run", "--name-server", box, "--until-idle", "2s", "--json")
     with command(*run, folder=folder, environment=environment) as running:
         assert 0 == running.end(None)
-    assert "divided by acme_first" in running.lines
+    printed = capfd.readouterr().err.splitlines()  # with --json stdout is for events
+    assert "divided by acme_first" in printed
     events = [json.loads(line) for line in running.lines if line.startswith("{")]
     assert {
         ("handled", "a", "Ack"), ("handled", "b", "Ack"), ("dropped", "skipped", "Drop"), ("dropped", "stuck", "Drop"),
     } == {(each["event"], each["key"], each["outcome"]) for each in events[:-1]}  # fmt: skip
-    assert 2 == sum(int(line.split()[2]) for line in running.lines if line.startswith("acme counts "))
+    assert 2 == sum(int(line.split()[2]) for line in printed if line.startswith("acme counts "))
 
     with command("greet", "--times", "2", folder=folder, environment=environment) as greeting:
         assert 0 == greeting.end(None)
@@ -282,13 +285,15 @@ def test_the_box_takes_its_handlers_where_it_is_named(
     passed = [line for line in broker.lines if line.startswith("acme lets ")]
     assert len(passed) >= 4, "each message that was sent"
 
-    for options, reason in (
-        (("broker", "--memory", "--plugin", "acm"), "no plugin 'acm' is installed, and there is no such module"),
-        (("broker", "--memory", "--plugin", "audit"), "plugin 'audit' has no register_broker_handlers"),
-        (("dev", "--name-server", "127.0.0.1:1", "--box-plugin", "acme"), "--box-plugin is for the built-in broker"),
+    dev = ("dev", "--name-server", "127.0.0.1:1", "--box-plugin", "acme")
+    wrong, usage = ExitCode.CONFIGURATION, ExitCode.USAGE
+    for options, code, reason in (
+        (("broker", "--memory", "--plugin", "acm"), wrong, "no plugin 'acm' is installed, and there is no such module"),
+        (("broker", "--memory", "--plugin", "audit"), wrong, "plugin 'audit' has no register_broker_handlers"),
+        (dev, usage, "--box-plugin is for the built-in broker"),
     ):
         with command(*options, folder=folder, environment=environment) as refused:
-            assert ExitCode.CONFIGURATION == refused.end(None)
+            assert code == refused.end(None)
         assert reason in capfd.readouterr().err
 
 
@@ -303,7 +308,8 @@ def test_one_that_lacks_what_it_needs_stops_the_start_with_its_name_unless_it_is
     run = ("run", "--name-server", box, "--until-idle", "2s", "--json")
     with command(*run, folder=folder, environment=environment) as refused:
         assert ExitCode.CONFIGURATION == refused.end(None)
-    assert f"error: {cause}; fix it, or write plugins: {{block: [lacking]}}" in capfd.readouterr().err
+    (said,) = capfd.readouterr().err.splitlines()
+    assert f"{cause}; fix it, or write plugins: {{block: [lacking]}}" == json.loads(said)["error"]
 
     with command("plugins", folder=folder, environment=environment) as listing:
         assert ExitCode.CONFIGURATION == listing.end(None)

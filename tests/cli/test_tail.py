@@ -62,4 +62,7 @@ def test_a_place_that_is_none_is_a_usage_error(box: ThreadBox, capsys: pytest.Ca
 
 def test_an_unknown_topic_is_an_error(box: ThreadBox, capsys: pytest.CaptureFixture[str]) -> None:
     assert ExitCode.CONFIGURATION == main.run(["tail", "order", "--name-server", box.address])
-    assert "error: no broker has a topic 'order' that can be read; did you mean 'orders'?\n" == capsys.readouterr().err
+    assert (
+        "error: no broker has a topic 'order' that can be read; did you mean 'orders'? [FA-C008]\n"
+        in capsys.readouterr().err
+    )

@@ -68,7 +68,7 @@ def test_one_topic_goes_out_by_name(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert ExitCode.CLEAN == main.run(["broker", "export", file, "--data", str(tmp_path / "a"), "--topic", "audit"])
     assert "topics=1 messages=30" in capsys.readouterr().out
     code = main.run(["broker", "export", file, "--data", str(tmp_path / "a"), "--topic", "nobody"])
-    assert (ExitCode.CONFIGURATION, True) == (code, "there is no such topic" in capsys.readouterr().err)
+    assert (ExitCode.USAGE, True) == (code, "there is no such topic" in capsys.readouterr().err)
 
 
 def test_nothing_goes_out_of_a_topic_with_a_damaged_message_and_the_others_do(
@@ -118,15 +118,15 @@ def test_a_flipped_bit_in_the_file_is_seen(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "reason"),
     [
-        (["export", "--data", "a"], ExitCode.CONFIGURATION, "needs a FILE"),
-        (["export", "f", "--memory"], ExitCode.CONFIGURATION, "needs --data"),
+        (["export", "--data", "a"], ExitCode.USAGE, "needs a FILE"),
+        (["export", "f", "--memory"], ExitCode.USAGE, "needs --data"),
         (["export", "f", "--data", "nowhere"], ExitCode.TAKEN, "there is none"),
-        (["import", "f", "--data", "a", "--topic", "t"], ExitCode.CONFIGURATION, "whole file"),
+        (["import", "f", "--data", "a", "--topic", "t"], ExitCode.USAGE, "whole file"),
         (["import", "nowhere", "--data", "a"], ExitCode.TAKEN, "No such file"),
-        (["--data", "a", "--topic", "t"], ExitCode.CONFIGURATION, "broker export FILE"),
-        (["serve", "f", "--memory"], ExitCode.CONFIGURATION, "'f'"),
-        (["import", "f", "--data", "a", "--durability", "relaxed"], ExitCode.CONFIGURATION, "--durability"),
-        (["export", "f", "--data", "a", "--port", "9876"], ExitCode.CONFIGURATION, "--port"),
+        (["--data", "a", "--topic", "t"], ExitCode.USAGE, "broker export FILE"),
+        (["serve", "f", "--memory"], ExitCode.USAGE, "'f'"),
+        (["import", "f", "--data", "a", "--durability", "relaxed"], ExitCode.USAGE, "--durability"),
+        (["export", "f", "--data", "a", "--port", "9876"], ExitCode.USAGE, "--port"),
     ],
 )
 def test_what_makes_no_sense_is_said(

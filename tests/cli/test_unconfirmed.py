@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import time
 from pathlib import Path
 
 import pytest
 
 from framework import Producer
 from framework.cli.exit_codes import ExitCode
-from tests.cli.processes import command
+from tests.cli.processes import Command, command
 
 SHOP = """
 import asyncio
@@ -22,10 +23,10 @@ from framework import Message, consumer
 
 @consumer("orders", "billing")
 async def bill(order: Message) -> None:
-    print("began", flush=True)
+    Path("began").touch()
     while not Path("release").exists():
         await asyncio.sleep(0.02)
-    print("ended", flush=True)
+    Path("ended").touch()
 """
 SETTINGS = "app: {handlers: [shop], drain: 20s}\nconsumers: {billing: {start: first}}\n"
 
@@ -36,6 +37,12 @@ def send(name_server: str) -> None:
             await producer.send("orders", b"1")
 
     asyncio.run(sending())
+
+
+def wait_for(path: Path, running: Command) -> None:
+    while not path.exists():
+        assert running.process.poll() is None, f"ended with {running.process.returncode} before {path.name}"
+        time.sleep(0.02)  # between two looks at another process
 
 
 @pytest.mark.parametrize(
@@ -53,10 +60,10 @@ def test_a_broker_killed_beside_a_handler_makes_it_unconfirmed_and_75(
         send(box)
         name, *options = arguments
         with command(name, "--name-server", box, *options, folder=tmp_path) as running:
-            running.until("began")
+            wait_for(tmp_path / "began", running)
             broker.end(signal.SIGKILL)
             (tmp_path / "release").touch()
-            running.until("ended")
+            wait_for(tmp_path / "ended", running)
             code = running.end(None if "--for" in options else signal.SIGINT)
     last = running.lines[-1]
     if "--json" in options:

@@ -14,13 +14,15 @@ from typing import Any, cast
 import pytest
 
 from framework import Producer
-from framework.cli.children import Child, Children
 from framework.cli.exit_codes import ExitCode
-from framework.cli.recycling import memory_bytes, reason_to_recycle
-from framework.cli.supervise import _State
+from framework.cli.output import Event, mistake_event
+from framework.cli.processes.children import Child, Children
+from framework.cli.processes.recycling import memory_bytes, reason_to_recycle
+from framework.cli.processes.supervise import _State, nothing
 from framework.services.crew.run import MessageCounts
 from framework.settings.schema import WorkersSettings
 from tests.cli.processes import Command, command
+from tests.cli.test_usual_mistakes import said
 
 SHOP = """
 import asyncio
@@ -144,6 +146,29 @@ def test_what_no_other_start_would_mend_ends_all_with_its_code(
         assert code == running.end(None)
 
 
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_what_each_worker_fails_by_is_said_once(tmp_path: Path, more: tuple[str, ...]) -> None:
+    code, lines, shown = said(shop(tmp_path), "run", *WORKERS, *more, "--set", "consumers.biling.concurrency=2")
+
+    assert (ExitCode.CONFIGURATION, []) == (code, shown)
+    assert 1 == sum("no consumer is in this group; did you mean 'billing'?" in line for line in lines)
+    assert (1 if more else 2) == len(lines)
+    code, lines, _ = said(
+        shop(tmp_path), "run", *WORKERS, *more, "--name-server", "127.0.0.1:9", "--wait-broker", "300ms"
+    )
+    assert (ExitCode.UNREACHABLE, 1) == (code, sum("no broker accepted a heartbeat" in line for line in lines))
+
+
+def test_a_worker_that_fails_by_the_same_again_says_it_again(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each start of an application that cannot start is a line, however many workers it has."""
+    children = Children([], on_line=print, on_told=nothing, changed=lambda: None)
+    first, second = (Child(cast("Any", None), cast("Any", None), worker) for worker in (0, 1))
+
+    for child in (first, second, second, first):
+        children._line(child, mistake_event("error: no database\n"))
+    assert 2 * "error: no database\n" == capsys.readouterr().err
+
+
 def test_a_worker_that_has_done_enough_is_replaced_and_its_work_is_not_repeated(tmp_path: Path, box: str) -> None:
     """One process; its successor sends three more and does them, and so on."""
     limit = ("--set", "workers.max_messages=3")
@@ -238,21 +263,20 @@ class Quiet:
 
     pid, returncode = 0, 0
 
-    def __init__(self) -> None:
-        self.stdout = asyncio.StreamReader()
-
     async def wait(self) -> int:
         return 0
 
 
 def test_a_worker_that_says_ready_after_asking_to_be_recycled_is_recycled_all_the_same() -> None:
     """Where messages wait, the first ones may be enough before the start is over."""
-    children = Children([], on_line=print, changed=lambda: None)
-    child = Child(cast("Any", None))
+    told: list[Event] = []
+    children = Children([], on_line=print, on_told=told.append, changed=lambda: None)
+    child = Child(cast("Any", None), cast("Any", None))
     for line in ('{"event": "recycle", "reason": "3 messages"}', '{"event": "ready"}'):
         children._line(child, line)  # as `follow` hands it on
 
     assert ("3 messages", True) == (child.recycle_reason, child.is_ready)
+    assert ["recycle", "ready"] == [event["event"] for event in told]
 
 
 def test_the_pause_before_a_restart_grows_until_a_worker_has_run_soundly() -> None:
@@ -265,10 +289,11 @@ def test_the_pause_before_a_restart_grows_until_a_worker_has_run_soundly() -> No
 def test_how_long_a_worker_ran_is_known_when_it_has_ended() -> None:
     async def scenario() -> None:
         process: Any = Quiet()
-        child = Child(process)
+        lines = asyncio.StreamReader()
+        child = Child(process, lines)
         following = asyncio.get_running_loop().create_task(child.follow(lambda *_: None))
         await asyncio.sleep(0.02)
-        process.stdout.feed_eof()
+        lines.feed_eof()
         await following
         assert child.ran_seconds > 0.01
 

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from framework.client.outgoing import BODY_BYTES_MAX, prepare, prepare_batch
+from framework.client.outgoing import (
+    BODY_BYTES_MAX,
+    READY_BODY_BYTES_MAX,
+    Outgoing,
+    SendTemplate,
+    prepare,
+    prepare_batches,
+)
 from framework.errors import ConfigurationError
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.model.reserved import SCHEDULE_TOPIC
-from framework.wire import batch, properties
+from framework.wire import batch, frame, properties
 from framework.wire.codes import RequestCode
+from framework.wire.command import ONE_WAY_BIT
 from framework.wire.compression import Compression, decompress
+from framework.wire.fields import from_fields, to_fields
+from framework.wire.requests.send import SendRequestV2
 
 NOW = 1_700_000_000_000
 QUEUE = MessageQueue("orders", "broker-a", 3)
@@ -90,7 +100,7 @@ def test_a_dead_letter_topic_may_be_long() -> None:
 
 def test_a_batch_is_one_request_with_its_messages_inside() -> None:
     messages = [Message("orders", "one", tags="TagA"), Message("orders", "two", message_id="MINE")]
-    outgoing = prepare_batch(messages, ["K1", "K2"], NOW)
+    (outgoing,) = prepare_batches(messages, ["K1", "K2"], NOW)
     request = outgoing.request("producers", QUEUE)
 
     assert RequestCode.SEND_BATCH_MESSAGE == request.code
@@ -108,9 +118,79 @@ def test_a_batch_is_one_request_with_its_messages_inside() -> None:
         ([Message("orders", "x"), Message("other", "x")], "a message is for 'other'"),
         ([Message("%RETRY%g", "x")], "single messages only"),
         ([Message("orders", "x", properties={"DELAY": "3"})], "a batch cannot have delays"),
-        ([Message("orders", bytes(3_000_000))] * 2, "2 messages make 60000"),
+        ([Message("orders", bytes(BODY_BYTES_MAX + 1))], "a body of 4194305 bytes exceeds the limit"),
     ],
 )
 def test_what_cannot_be_a_batch_is_refused(messages: list[Message], reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason):
-        prepare_batch(messages, ["KEY"] * len(messages), NOW)
+        prepare_batches(messages, ["KEY"] * len(messages), NOW)
+
+
+def test_a_batch_is_cut_where_a_request_is_full() -> None:
+    """Sizes count with properties: six of these fit into one request of 1,000 bytes, and the large one goes alone."""
+    messages = [Message("orders", b"x" * 100) for _ in range(12)]
+    messages.insert(6, Message("orders", b"y" * 990))
+
+    parts = prepare_batches(messages, [f"K{n}" for n in range(13)], NOW, body_bytes_max=1_000)
+
+    assert [6, 1, 6] == [len(part.message_ids) for part in parts]
+    assert [f"K{n}" for n in range(13)] == [key for part in parts for key in part.message_ids]
+    assert [message.body for message in messages] == [
+        each.body for part in parts for each in batch.decode(part.request("producers", QUEUE).body)
+    ]
+
+
+def test_a_request_says_what_its_header_class_would_write() -> None:
+    """It is put together by hand, since a header's object would cost more than the rest of a small send."""
+    queue = MessageQueue("orders", "broker-a", 3)
+    one = prepare(Message("orders", b"x" * 5_000, tags="red"), "K1", 77)
+    several = prepare_batches([Message("orders", b"1"), Message("orders", b"2")], ["K1", "K2"], 77)[0]
+
+    for outgoing in (one, several):
+        request = outgoing.request("desk", queue)
+        assert request.fields == to_fields(from_fields(SendRequestV2, request.fields))
+        assert list(request.fields) == list(to_fields(from_fields(SendRequestV2, request.fields))), "in its order"
+
+
+@pytest.mark.parametrize(
+    ("message", "queue"),
+    [
+        (Message("orders", b"x"), MessageQueue("orders", "broker-a", 3)),
+        (Message("orders", b"x" * 5_000, tags="rot ü", keys='a"b', properties={"@": "{@}"}), QUEUE),
+        (Message("orders", b"x", order_key="7"), MessageQueue("orders", '@"broker"@', 12)),
+    ],
+)
+@pytest.mark.parametrize("is_one_way", [False, True])
+def test_a_frame_from_the_template_is_the_request_s_own(
+    message: Message, queue: MessageQueue, *, is_one_way: bool
+) -> None:
+    outgoing = prepare(message, "K1", 1_700_000_000_000)
+    request = outgoing.request("desk", queue)
+    request.number = 4_711
+    request.flag = ONE_WAY_BIT if is_one_way else 0
+    frame_of = outgoing.frame_of(SendTemplate("desk", queue, is_one_way=is_one_way))
+
+    assert frame_of is not None
+    assert frame.encode(request) == frame_of(4_711)
+
+
+@pytest.mark.parametrize(
+    "outgoing",
+    [
+        prepare(Message("orders", b"x" * (READY_BODY_BYTES_MAX + 1)), "K1", 77, compress_above=BODY_BYTES_MAX),
+        prepare_batches([Message("orders", b"1")], ["K1"], 77)[0],
+    ],
+)
+def test_what_needs_a_second_look_has_no_ready_frame(outgoing: Outgoing) -> None:
+    assert outgoing.frame_of(SendTemplate("desk", QUEUE)) is None
+
+
+def test_a_message_of_a_batch_is_written_alike_with_properties_and_without() -> None:
+    plain, keyed = Message("orders", b"1"), Message("orders", b"2", keys="k", order_key="o")
+    (made,) = prepare_batches([plain, keyed], ["K1", "K2"], 77, is_placed=True)
+    texts = [{"UNIQ_KEY": "K1", "WAIT": "true"}, {"UNIQ_KEY": "K2", "WAIT": "true", **keyed.properties}]
+
+    assert made.body == batch.encode(
+        [batch.BatchedMessage(each.body, text) for each, text in zip((plain, keyed), texts, strict=True)]
+    )
+    assert made.message_ids == ("K1", "K2")

@@ -291,6 +291,7 @@ def test_a_message_brings_everything_itself() -> None:
     [
         ({}, "give either name_servers or cluster"),
         ({"name_servers": NS, "compression": "rar"}, "compression 'rar': use zlib, lz4, zstd"),
+        ({"name_servers": NS, "when_away": "move"}, "when_away 'move': use wait, fail"),
         ({"name_servers": NS, "group": "a b"}, "producer group 'a b'"),
         ({"name_servers": NS, "timeout": "soon"}, "'soon' is not a duration"),
         ({"name_servers": "nonsense"}, "name server 'nonsense': write host:port"),

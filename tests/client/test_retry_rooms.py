@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from framework import marks
-from framework.errors import Refused
+from framework.errors import BrokerUnreachable, Refused
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
 from framework.wire.stored import decode
@@ -153,7 +153,7 @@ def test_without_its_safeguard_a_success_that_kept_nothing_is_believed() -> None
     virtually(story)
 
 
-def test_an_answer_that_is_lost_behind_a_success_makes_no_second_copy() -> None:
+def test_a_broker_that_has_never_said_it_makes_no_second_copy_by_its_silence() -> None:
     async def story() -> None:
         cluster = ScriptedCluster()
         cluster.both(lambda request: None if request.code == ASKS else RemotingCommand(0))
@@ -162,6 +162,34 @@ def test_an_answer_that_is_lost_behind_a_success_makes_no_second_copy() -> None:
         await cluster.client.close()
 
     virtually(story)
+
+
+@pytest.mark.parametrize("silences", [1, 2, 3])
+def test_a_broker_that_has_said_it_before_is_asked_three_times_and_then_the_copy_is_in_doubt(silences: int) -> None:
+    """A lost answer must not lose the message: the copy is asked for again where nobody can tell."""
+
+    async def story() -> int:
+        cluster = ScriptedCluster()
+        cluster.both(with_queues(1))
+        await known(cluster)
+        await cluster.client.retry_rooms.look(GROUPS)
+        before = len(cluster.asked(A, ASKS))
+        answers = iter([None] * silences + [with_queues(1)] * 3)
+
+        def falls_silent(request: RemotingCommand) -> RemotingCommand | None:
+            answer = next(answers) if request.code == ASKS else with_queues(1)
+            return None if answer is None else answer(request)
+
+        cluster.both(falls_silent)
+        if silences == 3:
+            with pytest.raises(BrokerUnreachable):
+                await send_back(cluster)
+        else:
+            await send_back(cluster)
+        await cluster.client.close()
+        return len(cluster.asked(A, ASKS)) - before
+
+    assert min(silences + 1, 3) == virtually(story)
 
 
 def test_one_reading_serves_all_that_succeeded_before_it() -> None:

@@ -28,6 +28,17 @@ def test_low_is_the_lowest_index_that_has_not_ended(order: list[int], count: int
         assert len([each for each in ended if each > lowest]) == chunk.ahead.bit_count()
 
 
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)).map(sorted), max_size=12))
+def test_a_span_ends_as_its_messages_would_one_by_one(spans: list[list[int]]) -> None:
+    whole, one_by_one = chunk_of(range(40)), chunk_of(range(40))
+
+    for begin, until in spans:
+        whole.finish_span(begin, until)
+        for index in range(begin, until):
+            one_by_one.finish(index)
+        assert (one_by_one.low, one_by_one.ahead) == (whole.low, whole.ahead)
+
+
 def test_in_order_a_worker_may_store_low_itself() -> None:
     """The crew's common path: `low = index + 1` while nothing has ended ahead, without a call."""
     chunk = chunk_of(range(3))

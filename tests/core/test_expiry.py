@@ -6,7 +6,7 @@ from framework.core.expiry import BatchSlot, Slot, due, held
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import Drop
-from tests.core.making import chunk_of
+from tests.core.making import admit, chunk_of, window_at
 
 
 def busy(index: int = 2, started: float = 100.0) -> Slot:
@@ -94,7 +94,16 @@ def test_a_delivery_that_nothing_watches_never_expires() -> None:
 
 def test_a_batch_is_one_handler_at_several_messages() -> None:
     chunk = chunk_of(range(3))
-    slot = BatchSlot([(chunk, 1), (chunk, 2)], 10.0)
+    slot = BatchSlot([(chunk, 1, 3)], 10.0)
 
-    assert ((chunk, 1), (chunk, 2)) == slot.running
+    assert [(chunk, 1), (chunk, 2)] == slot.running
     assert 70.0 == due(slot, 60.0)
+
+
+def test_a_batch_of_several_chunks_tells_the_epoch_of_each_message() -> None:
+    first, second = window_at(), window_at()
+    first.epoch, second.epoch = 3, 5
+    slot = BatchSlot([(admit(first, range(4)), 2, 4), (admit(second, range(4)), 0, 1)], 10.0)
+
+    assert [3, 3, 5] == [slot.epoch(at) for at in range(3)]
+    assert (3, [2, 3, 0]) == (slot.size, [index for _, index in slot.running])

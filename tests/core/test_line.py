@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from framework.core.line import Line
@@ -91,6 +93,68 @@ def test_the_next_message_begins_anew() -> None:
     assert line.since_ms is None
     assert line.blocked_because is None
     assert not line.is_reported
+
+
+def test_plain_success_goes_on_in_place() -> None:
+    line = line_of([7, 8, 9])
+    portion = line.first
+    assert portion is not None
+
+    following = line.went_well(portion, 40)
+    assert following is not None
+    assert (8, 40) == (following.queue_offset, line.since_ms)
+    assert 8 == portion.window.settle()
+
+
+def _left(line: Line, portion: Portion) -> None:
+    portion.window.stop_handing_out()
+
+
+def _taken_away(line: Line, portion: Portion) -> None:
+    line.clear()
+
+
+def _closed(line: Line, portion: Portion) -> None:
+    portion.window.close()
+
+
+def _failed_before(line: Line, portion: Portion) -> None:
+    line.stay(0, 10, "ValueError: x")
+
+
+def _held_before(line: Line, portion: Portion) -> None:
+    line.stay(0, 10, "codec missing", counts=False)
+
+
+def _reported(line: Line, portion: Portion) -> None:
+    line.is_reported = True
+
+
+def _by_hand(line: Line, portion: Portion) -> None:
+    line.is_manual = True
+
+
+def _one_is_gone(line: Line, portion: Portion) -> None:
+    line.end_one(portion, 1)
+
+
+def _its_last(line: Line, portion: Portion) -> None:
+    advance(line, 2)
+
+
+@pytest.mark.parametrize(
+    "happened",
+    [_left, _taken_away, _closed, _failed_before, _held_before, _reported, _by_hand, _one_is_gone, _its_last],
+)
+def test_where_there_is_more_to_look_at_nothing_ends_in_place(happened: Callable[[Line, Portion], None]) -> None:
+    line = line_of([7, 8, 9])
+    portion = line.first
+    assert portion is not None
+    happened(line, portion)
+    before = portion.next, portion.ended, portion.chunk.low, line.since_ms
+
+    assert line.went_well(portion, 40) is None
+    assert before == (portion.next, portion.ended, portion.chunk.low, line.since_ms)
 
 
 def test_nothing_of_a_queue_that_is_taken_away_is_left() -> None:

@@ -43,6 +43,8 @@ def test_the_function_stays_what_it_is() -> None:
         (lambda: publishes("in voices")(bill), "@publishes: topic 'in voices'"),
         (lambda: publishes("invoices")(consumer("orders", "billing")(bill)), "between @consumer(...) and the function"),
         (lambda: publishes("a")(publishes("b")(twice)), "is there twice"),
+        (lambda: publishes("a", order_key="id")(bill), "order_key='id': a function that says which"),  # type: ignore[arg-type]
+        (lambda: publishes("a", "b", order_key=str)(bill), "order_key=<class 'str'>: name one topic"),
         (lambda: consumer("orders", "g", batch=8)(publishes("invoices")(batched)), "@publishes and batch=8:"),
         (
             lambda: consumer("orders", "g", orderly=True, commit="manual")(publishes("invoices")(by_hand)),

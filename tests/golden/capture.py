@@ -6,6 +6,8 @@
     ipv6      messages born and stored at IPv6 addresses
     long      a topic of 200 characters
     route     route JSON in the flavour for old clients and in the one for new ones
+    dialogue  transactions and a check, a request and its reply, a message that is recalled
+    pop       members that a broker tells to pop: pops, acknowledgements, a retry, what came back
 
 A broker advertises the address it is told to, so it advertises 127.0.0.2, where the recorder stands at the same port;
 the broker itself listens on 127.0.0.1. Requests for what no Java client asks are written by hand; their answers
@@ -14,6 +16,7 @@ count.
 
 from __future__ import annotations
 
+import base64
 import sys
 import tempfile
 import time
@@ -37,6 +40,8 @@ BROKER = "broker-a"
 BINARY = {"rocketmq.serialize.type": "ROCKETMQ"}
 # Retries after one second, so that a capture takes one minute and not ten.
 QUICK_RETRIES = {"messageDelayLevel": " ".join(["1s"] * 18)}
+SOON_ASKED = {"transactionTimeOut": "1000", "transactionCheckInterval": "2000"}
+RECALLS = {"recallMessageEnable": "true"}
 TEXT = (
     "A message long enough that compressing it is worth the while, in more than one alphabet: für, 消息, ещё. " * 8
 ).encode()
@@ -175,6 +180,43 @@ def converse_route(stage: Stage) -> None:
         client.ask(GET_ROUTE, topic="nobody-made-this")
 
 
+def converse_dialogue(stage: Stage) -> None:
+    """What takes two. Nothing is noted as sent: what a half message's producer is told is no place in its topic."""
+    java = stage.java()
+    admin = Admin(java, stage.name_server)
+    for topic in ("dialogue", "dialogue-asked"):
+        admin.run("updateTopic", "-c", "DefaultCluster", "-t", topic, "-r", "1", "-w", "1")
+    words: dict[str, Any] = {"names": stage.name_server, "group": "golden-desk", "topic": "dialogue"}
+    for local in ("COMMIT", "ROLLBACK", "UNKNOW"):
+        java.call("transact", local=local, check="COMMIT", body=base64.b64encode(local.encode()).decode(), **words)
+    member = java.consume(stage.name_server, "golden-listeners", "dialogue")
+    assert 2 == len(member.received(2)), "one was committed, and one was asked about"
+    java.call("reply", names=stage.name_server, group="golden-repliers", topic="dialogue-asked")
+    body = base64.b64encode(b"tea?").decode()
+    java.call("request", names=stage.name_server, topic="dialogue-asked", timeout=30_000, body=body)
+    java.call("recall", names=stage.name_server, topic="dialogue", delay_ms=60_000)
+    java.call("hush", group="golden-repliers")
+    member.leave()
+    java.close()
+
+
+def converse_pop(stage: Stage) -> None:
+    """Java's push consumer pops where an administrator says so; its listener fails each message once."""
+    java = stage.java()
+    admin = Admin(java, stage.name_server)
+    admin.run("updateTopic", "-c", "DefaultCluster", "-t", "popped", "-r", "1", "-w", "1")
+    admin.run("updateSubGroup", "-c", "DefaultCluster", "-g", "golden-poppers")
+    admin.run("setConsumeMode", "-c", "DefaultCluster", "-t", "popped", "-g", "golden-poppers", "-m", "POP")
+    java.send(
+        stage.name_server, "popped", [Outgoing(body=b"popped %d" % i, tags="red", keys=f"p{i}") for i in range(3)]
+    )
+    member = java.consume(stage.name_server, "golden-poppers", "popped", divided_by_broker=True, failures=1)
+    assert 6 == len(member.received(6, timeout_s=180)), "each twice"
+    time.sleep(2)  # the last acknowledgements are on their way
+    member.leave()
+    java.close()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     conversation: Callable[[Stage], None]
@@ -190,6 +232,8 @@ PLANS = {
     "ipv6": Plan(conversation=converse_ipv6, settings={"brokerIP1": "::1", "bindAddress": "::1"}),
     "long": Plan(conversation=converse_long, settings=ADVERTISE),
     "route": Plan(conversation=converse_route, settings=ADVERTISE),
+    "pop": Plan(conversation=converse_pop, settings=ADVERTISE),
+    "dialogue": Plan(conversation=converse_dialogue, settings={**ADVERTISE, **SOON_ASKED, **RECALLS}),
 }
 
 

@@ -8,9 +8,16 @@ import pytest
 
 from framework.model.queue import MessageQueue
 from framework.wire import dialect, frame
-from framework.wire.bodies.config import TopicConfig
+from framework.wire.bodies.config import GroupConfig, TopicConfig
 from framework.wire.bodies.connections import ConsumerConnections, ProducerConnections
-from framework.wire.bodies.group import ConsumerList, LockBatch, LockedQueues
+from framework.wire.bodies.group import (
+    AssignmentQuery,
+    Assignments,
+    ConsumerList,
+    LockBatch,
+    LockedQueues,
+    RequestMode,
+)
 from framework.wire.bodies.heartbeat import CheckClientConfig, Heartbeat
 from framework.wire.bodies.progress import ConsumeStats, ResetOffsets, TopicStats
 from framework.wire.bodies.route import ClusterInfo, TopicRoute
@@ -37,13 +44,19 @@ KINDS: dict[tuple[int, str], type[Body]] = {
     (307, "answer"): RunningInfo,
     (351, "answer"): TopicConfig,
 }
+OF_POPS: dict[tuple[int, str], type[Body]] = {
+    (200, "request"): GroupConfig,
+    (400, "request"): AssignmentQuery,
+    (400, "answer"): Assignments,
+    (401, "request"): RequestMode,
+}
 
 
 def json_bodies(name: str) -> Iterator[tuple[type[Body], bytes]]:
     for entry in ALL[name].entries:
         body = frame.decode(ALL[name].raw(entry)[4:]).body
         if body[:1] == b"{":
-            yield KINDS[entry.request, entry.kind], body
+            yield (KINDS | OF_POPS)[entry.request, entry.kind], body
 
 
 def is_quoted(body: bytes) -> bool:
@@ -68,6 +81,7 @@ def test_typed_bodies_say_what_java_said(name: str) -> None:
 def test_every_kind_was_captured() -> None:
     for name in ("json", "binary"):
         assert set(KINDS.values()) == {kind for kind, _ in json_bodies(name)}
+    assert set(OF_POPS.values()) <= {kind for kind, _ in json_bodies("pop")}
 
 
 def test_both_flavours_of_a_route_mean_the_same() -> None:

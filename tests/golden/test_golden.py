@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterator
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from framework.client.dialogue.replies import Replies
+from framework.client.outgoing import PREPARED_BIT
+from framework.client.producing import recalls
+from framework.client.routes import RouteTable
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
+from framework.net.pool import Pool
+from framework.net.real_world import real_world
+from framework.ports import Clock
 from framework.wire import batch, frame, stored
 from framework.wire import requests as families
 from framework.wire.codes import Language, RequestCode, ResponseCode
@@ -21,20 +30,21 @@ from framework.wire.fields import from_fields, to_fields
 from framework.wire.properties import decode as decode_properties
 from framework.wire.requests.offset import OffsetAnswer
 from framework.wire.requests.pull import PullAnswer
-from framework.wire.requests.send import SendAnswer, SendRequest, SendRequestV2
+from framework.wire.requests.send import PushReplyRequest, SendAnswer, SendRequest, SendRequestV2
+from framework.wire.requests.transaction import COMMIT, ROLLBACK, CheckTransactionRequest, EndTransactionRequest
 from tests.golden import captures
 from tests.golden.captures import CaptureSet, Entry
 
-PULL, SEND, SEND_V2, SEND_BATCH = 11, 10, 310, 320
+PULL, SEND, SEND_V2, SEND_BATCH, SEND_REPLY, PUSH_REPLY = 11, 10, 310, 320, 325, 326
 ALL = {name: captures.load(name) for name in captures.names()}
 ASKED_FOR = {
     RequestCode(code)
     for code in (105, 106, 34, 35, 38, 40, 14, 15, 29, 30, 31, 310, 320, 11, 36, 41, 42, 203, 208, 307)
 }
-NO_HEADER: dict[int, set[str]] = {106: set(), 40: {"consumerGroup"}}
+NO_HEADER: dict[int, set[str]] = {106: set(), 200: set(), 400: set(), 401: set(), 40: {"consumerGroup"}}
 """Requests for which no header is made, and the fields that they have."""
-UNKNOWN_FIELDS = {"lo"}
-"""Of Java's clients, and nobody's business: a hint for static topics."""
+UNKNOWN_FIELDS = {"lo", "suspend"}
+"""Of Java's clients, and nobody's business: hints for static and for lite topics."""
 
 
 def commands(name: str) -> Iterator[tuple[Entry, RemotingCommand]]:
@@ -43,8 +53,8 @@ def commands(name: str) -> Iterator[tuple[Entry, RemotingCommand]]:
 
 
 def header_of(code: int) -> type[Any]:
-    """The class that says it is this request's header; batches share the ordinary send's."""
-    if code == SEND_BATCH:
+    """The class that says it is this request's header; batches and replies share the ordinary send's."""
+    if code in {SEND_BATCH, SEND_REPLY}:
         return SendRequestV2
     for family in pkgutil.iter_modules(families.__path__):
         module = importlib.import_module(f"{families.__name__}.{family.name}")
@@ -132,7 +142,7 @@ def pulled(capture: CaptureSet) -> list[Message]:
     return messages
 
 
-WITH_MESSAGES = ["json", "binary", "classic", "ipv6", "long"]
+WITH_MESSAGES = ["json", "binary", "classic", "ipv6", "long", "dialogue"]
 
 
 @pytest.mark.parametrize("name", WITH_MESSAGES)
@@ -203,3 +213,97 @@ def test_both_kinds_of_sends_say_the_same() -> None:
     assert ("classic", "golden") == (header.topic, letters.topic)
     assert "red" == decode_properties(header.properties or "")["colour"]
     assert "red" == decode_properties(letters.properties or "")["colour"]
+
+
+DIALOGUE = {37, 39, 324, 325, 326, 370}
+"""The end of a transaction and the question for it; a reply to a broker, either way, and on to who asked; a recall."""
+
+
+def test_what_takes_two_was_captured_with_what_was_answered() -> None:
+    entries = ALL["dialogue"].entries
+
+    assert {entry.request for entry in entries} & DIALOGUE == DIALOGUE - {324}, "Java's clients reply by 325"
+    assert {entry.code for entry in entries if entry.kind == "answer" and entry.request in DIALOGUE} == {0}
+
+
+def test_half_messages_and_their_ends_are_written_as_java_writes_them() -> None:
+    capture = ALL["dialogue"]
+    halves = [from_fields(SendRequestV2, frame.decode(raw[4:]).fields) for raw in capture.find(SEND_V2, "request")]
+    marked = [each for each in halves if "TRAN_MSG" in decode_properties(each.properties or "")]
+    ends = [frame.decode(raw[4:]) for raw in capture.find(37, "one-way")]
+
+    assert [PREPARED_BIT] * 2 == [each.sys_flag & PREPARED_BIT for each in marked]
+    assert all(decode_properties(each.properties or "")["PGROUP"] == "golden-desk" for each in marked)
+    assert [COMMIT, ROLLBACK] == [from_fields(EndTransactionRequest, end.fields).commit_or_rollback for end in ends]
+    for end in ends:
+        assert end.fields == to_fields(from_fields(EndTransactionRequest, end.fields))
+
+
+def test_a_broker_s_question_holds_the_half_message_as_it_was_meant() -> None:
+    asked = frame.decode(next(iter(ALL["dialogue"].find(39, "one-way")))[4:])
+    (record,) = stored.decode_records(asked.body)
+
+    assert record.body in {b"COMMIT", b"UNKNOWN"}, "a stock broker asks as well about one that has just ended"
+    assert "dialogue" == record.topic
+    assert asked.fields == to_fields(from_fields(CheckTransactionRequest, asked.fields))
+
+
+def test_a_recall_handle_of_a_real_broker_is_read() -> None:
+    (asked,) = [frame.decode(raw[4:]) for raw in ALL["dialogue"].find(370, "request")]
+    place = recalls.read(asked.fields["recallHandle"])
+
+    assert ("dialogue", "broker-a") == (place.topic, place.broker)
+    assert [place.message_id] == [frame.decode(raw[4:]).fields["msgId"] for raw in ALL["dialogue"].find(370, "answer")]
+
+
+def asked_by_java() -> Message:
+    """The request for a reply as a consumer pulled it."""
+    (message,) = [message for message in pulled(ALL["dialogue"]) if message.topic == "dialogue-asked"]
+    return message
+
+
+class OneBroker:
+    """Takes one request; what it was, byte for byte."""
+
+    def __init__(self) -> None:
+        self.raw = b""
+
+    async def request(self, address: str, command: RemotingCommand, *, timeout_ms: int) -> RemotingCommand:
+        self.raw = frame.encode(command)
+        return RemotingCommand(ResponseCode.SUCCESS)
+
+    async def route(self, topic: str) -> None:
+        return None
+
+    def address_of(self, broker: str) -> str:
+        return broker
+
+
+def test_our_reply_is_written_as_java_s_is() -> None:
+    """Field for field; only who replies, when, and the reply's own id are another's."""
+    world, broker = real_world(), OneBroker()
+    clock = cast("Clock", SimpleNamespace(now_ms=lambda: asked_by_java().born_ms + 5))
+    replies = Replies(cast("Pool", broker), cast("RouteTable", broker), world.chance, clock, world.identity)
+    assert asyncio.run(replies.send(asked_by_java(), b"re: tea?"))
+
+    (theirs,) = [frame.decode(raw[4:]) for raw in ALL["dialogue"].find(SEND_REPLY, "request")]
+    ours = frame.decode(broker.raw[4:])
+    assert (SEND_REPLY, theirs.body) == (ours.code, ours.body)
+    marks, our_marks = (decode_properties(each.fields["i"]) for each in (theirs, ours))
+    assert marks.keys() == our_marks.keys()
+    assert {**marks, "UNIQ_KEY": "?"} == {**our_marks, "UNIQ_KEY": "?"}
+    own = {"a", "g", "i"}
+    assert theirs.fields.keys() == ours.fields.keys()
+    assert {name: text for name, text in theirs.fields.items() if name not in own} == {
+        name: text for name, text in ours.fields.items() if name not in own
+    }
+
+
+def test_a_reply_that_a_broker_hands_on_is_read_with_what_it_answers() -> None:
+    (pushed,) = [frame.decode(raw[4:]) for raw in ALL["dialogue"].find(PUSH_REPLY, "request")]
+    header = from_fields(PushReplyRequest, pushed.fields)
+
+    assert pushed.fields == to_fields(header)
+    assert ("DefaultCluster_REPLY_TOPIC", b"re: tea?") == (header.topic, pushed.body)
+    marks = decode_properties(header.properties or "")
+    assert asked_by_java().properties["CORRELATION_ID"] == marks["CORRELATION_ID"]

@@ -82,7 +82,7 @@ def test_each_group_has_a_strategy_of_its_own(tmp_path: Path) -> None:
         ),
         (
             "{consistent_hash: {virtual_nodes: 0}}",
-            "app.yaml:3:36: consumers.billing.allocation.consistent_hash.virtual_nodes: expected greater than",
+            "app.yaml:3:36: consumers.billing.allocation.consistent_hash.virtual_nodes: expected at least 1, found",
         ),
         ("machine_room", "app.yaml:3:5: consumers.billing.allocation.machine_room.rooms: is missing"),
         ("by_config", "app.yaml:3:5: consumers.billing.allocation.by_config.members: is missing"),

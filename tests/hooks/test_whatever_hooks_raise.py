@@ -14,6 +14,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from framework import Message, consumer
+from framework.client.outgoing import prepare
+from framework.client.producing.told import SendHooks
 from framework.core.budget import Budget
 from framework.core.chunk import Chunk
 from framework.core.expiry import Slot
@@ -41,10 +43,13 @@ TOLD: dict[str, Told] = {
     "before_consume": lambda calls: [before(DELIVERY) for before in calls.before],
     "around_consume": lambda calls: [run_sync(around.enter(DELIVERY, is_async=False)) for around in calls.around],
     "after_consume": lambda calls: [after(DELIVERY, Ack(), 0.0, "success") for after in calls.after],
+    "before_send": lambda calls: SendHooks(calls).begun(DELIVERY.message),
+    "after_send": lambda calls: SendHooks(calls).ended(prepare(DELIVERY.message, "ID", 0), (), None, 0.001),
     "after_chunk": lambda calls: _heard(calls.listeners.after_chunk)(ChunkSummary("billing", QUEUE, 1, 0.1, 1)),
     "delivery_stuck": lambda calls: _heard(calls.listeners.delivery_stuck)(DELIVERY, 17),
     "assignment_changed": lambda calls: _heard(calls.listeners.assignment_changed)("billing", [QUEUE], []),
     "offsets_committed": lambda calls: _heard(calls.listeners.offsets_committed)("billing", {QUEUE: 7}),
+    "figures": lambda calls: calls.figures(),
     "queue_held": lambda calls: _heard(calls.listeners.queue_held)("billing", QUEUE, "count"),
 }
 """How each hook is told, but for those that are asked at load."""

@@ -1,4 +1,4 @@
-"""The log events that the sources write: room, event, levels and fields. `docs/logs.md` is held against them."""
+"""The log events that the sources write: room, event, levels and fields. `catalogue/events.md` is held against them."""
 
 from __future__ import annotations
 

@@ -14,20 +14,24 @@ from typing import Any, get_args
 
 from annotated_types import Ge, Le
 from framework_audit.plugin import AuditSettings
+from framework_otel.settings import OtelSettings
 from framework_outbox.settings import OutboxSettings
 from framework_spark.settings import SparkSettings
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 import framework
+from framework.catalogue.pages import content
 from framework.settings import json_schema, units
 from framework.settings.explain import spelled
 from framework.settings.fields import OnEdit, on_edit
 from framework.settings.models import models_below, one_line
 from framework.settings.schema import AppSettings, ConsumerSettings
+from tests.house.options_page import OPTIONS, options_page
 
 ROOT = Path(__file__).parents[2]
 SETTINGS, PYTHON = ROOT / "docs" / "settings.md", ROOT / "docs" / "python.md"
+LOGS, ERRORS = ROOT / "docs" / "logs.md", ROOT / "docs" / "errors.md"
 
 SETTINGS_HEAD = """\
 # Settings
@@ -62,9 +66,54 @@ PYTHON_HEAD = """\
 # Python names
 
 Every name of `from framework import ...`, generated from the sources.
-How to use them: [handlers](handlers.md), [ordering](ordering.md) and [reliability](reliability.md).
+How to use them: [handlers](handlers.md), [sending](producing.md), [ordering](ordering.md) and
+[reliability](reliability.md).
 """
-PLUGINS: dict[str, type[BaseModel]] = {"audit": AuditSettings, "outbox": OutboxSettings, "spark": SparkSettings}
+LOGS_HEAD = """\
+# Log events
+
+Every event that the framework and its plugins log: the first text of a line, such as `queue stalled`.
+Generated from `framework/catalogue/events.md`, which tests hold against the sources.
+
+- **error** needs a person, **warning** is degraded, **info** is a change or a recovery, **debug** is per message or per
+  retry.
+- Lines at warning and error have the field `id`, which never changes: `framework-app explain FA-A101` prints the row.
+- A lasting state is logged when it starts and when it ends. Repeated failures of one kind are logged three times a
+  minute (dead letters: 100 times); the rest is one line, `EVENT: more`, with `count`, `within_s` and the newest
+  example. `--debug` logs each.
+- With `--workers` each line of a worker has its number, `worker`. `dev` leaves out the info lines of a plain start and
+  stop, and those of retries: its banner and its line per message say the same. `dev --debug` logs them.
+- `queue` is `TOPIC@BROKER:NUMBER`, numbers end in their unit (`_ms`), and `reason` says why. Lines that a handler
+  writes also carry its message: see [handlers](handlers.md#what-a-handler-returns).
+"""
+ERRORS_HEAD = """\
+# Errors
+
+Every error, generated from `framework/catalogue/errors.md`. An error ends in its id: `error: ... [FA-S001]`. With
+`--json` it is an object on stderr: `error`, `id`, `place`. `framework-app explain FA-S001` prints its page,
+`framework-app explain` lists all. An id never changes, and none is used again. [Log events](logs.md) have ids, too.
+
+| letter | area |
+|---|---|
+| A | the application, and calls of `App` and `Producer` |
+| B | the built-in broker, folders and ports |
+| C | the cluster: connections, answers, topics, groups |
+| H | handlers, and what is declared beside them |
+| K | the plugin spark |
+| M | messages and their bodies |
+| N, Q | connections, consuming: log events only |
+| O | the plugin outbox |
+| P | plugins |
+| S | settings |
+| U | the command line |
+| X | what nobody foresaw |
+"""
+PLUGINS: dict[str, type[BaseModel]] = {
+    "audit": AuditSettings,
+    "otel": OtelSettings,
+    "outbox": OutboxSettings,
+    "spark": SparkSettings,
+}
 CONSTANTS = {
     name: getattr(import_module(module), name)
     for module, names in {
@@ -74,15 +123,17 @@ CONSTANTS = {
     for name in names
 }
 KINDS = {
-    "Declaring": ("consumer", "Consumer", "Retry", "publishes", "resource"),
+    "Declaring": (
+        "consumer", "Consumer", "Retry", "publishes", "replies", "resource", "transaction_check", "TransactionState",
+    ),
     "What a handler gets": ("Message", "Delivery", "MessageQueue"),
     "What a handler returns": (
         "Ack", "RetryLater", "DeadLetter", "Drop", "Suspend", "Commit", "Rollback", "BatchFailed", "Extend",
     ),
-    "Running": ("App", "Producer"),
+    "Running": ("App", "Producer", "SyncProducer", "Publisher", "Lots", "SendResult"),
     "Errors": (
         "FrameworkError", "ConfigurationError", "Forked", "BrokerUnreachable", "RequestTimedOut", "Refused",
-        "BodyUndecodable", "BodyUnavailable", "StoreError",
+        "PartlySent", "BodyUndecodable", "BodyUnavailable", "StoreError",
     ),
 }  # fmt: skip
 
@@ -142,6 +193,14 @@ def _change(field: FieldInfo) -> str:
 
 def _cell(text: str) -> str:
     return one_line(text).replace("|", "\\|").replace("<", "&lt;")
+
+
+def logs_page() -> str:
+    return f"{LOGS_HEAD}\n{content('events.md')}"
+
+
+def errors_page() -> str:
+    return f"{ERRORS_HEAD}\n{content('errors.md')}"
 
 
 # Public names
@@ -212,7 +271,10 @@ def _fields(node: ast.ClassDef) -> list[str]:
     found = [
         each.target.id + (f"={ast.unparse(_plain(each.value))}" if each.value is not None else "")
         for each in node.body
-        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name) and each.target.id[0] != "_"
+        if isinstance(each, ast.AnnAssign)
+        and isinstance(each.target, ast.Name)
+        and each.target.id[0] != "_"
+        and not ast.unparse(each.annotation).startswith("ClassVar")
     ]
     return (["*", *found] if keyword_only else found) if found else []
 
@@ -266,6 +328,9 @@ def _text(node: ast.ClassDef | ast.FunctionDef) -> str:
 def main() -> None:
     SETTINGS.write_text(settings_page())
     PYTHON.write_text(python_page())
+    LOGS.write_text(logs_page())
+    ERRORS.write_text(errors_page())
+    OPTIONS.write_text(options_page())
 
 
 if __name__ == "__main__":

@@ -101,7 +101,9 @@ def running() -> list[str]:
             broker.terminate()
 
 
-@pytest.mark.parametrize("name", ["sqlite3", "framework.cli", "framework.broker", "framework.dashboard"])
+@pytest.mark.parametrize(
+    "name", ["sqlite3", "h11", "framework.net.http", "framework.cli", "framework.broker", "framework.dashboard"]
+)
 def test_a_running_consumer_imports_none_of_it(running: list[str], name: str) -> None:
     assert {"framework.runtime.group.group", "framework.services.orderly.crew", "framework.net.channel"} <= set(running)
     assert [] == [each for each in running if each == name or each.startswith(f"{name}.")]
@@ -144,9 +146,10 @@ HEAVY = ("pydantic", "pydantic_core", "pydantic_settings", "yaml", "pluggy", "lz
          "pygments")  # fmt: skip
 CONSUMING = ("framework.settings.schema", "framework.client", "framework.core", "framework.declare", "framework.hooks",
              "framework.reading", "framework.services", "framework.testing")  # fmt: skip
+LATE = ("framework.broker.handlers.rc_011_pull_message", "framework.broker.handlers.rc_310_send_message_v2")
 
 
-@pytest.mark.parametrize("name", [*HEAVY, *CONSUMING])
+@pytest.mark.parametrize("name", [*HEAVY, *CONSUMING, *LATE])
 def test_the_box_starts_without_it(box: list[str], name: str) -> None:
     assert "framework.broker.server" in box, "or this would show nothing"
     assert [] == [each for each in box if each == name or each.startswith(f"{name}.")]

@@ -1,4 +1,4 @@
-"""docs/logs.md has a row for each log event, with its levels and fields, and no row for anything else."""
+"""catalogue/events.md has a row for each log event, with its levels and fields, and no row for anything else."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from framework.catalogue.pages import content, events_in
 from tests.house.log_events import LEVELS, ROOT, Event, events, events_of
 
-PAGE = (ROOT / "docs" / "logs.md").read_text()
+PAGE = content("events.md")
 FOUND = events()
 ORDER = ("error", "warning", "info", "debug")
 WORDS_MAX = 4
@@ -18,32 +19,28 @@ WORDS_MAX = 4
 
 def complaints(page: str, found: dict[str, dict[str, Event]]) -> Iterator[str]:
     """What the page says otherwise than the sources."""
-    rows: dict[tuple[str, str], list[str]] = {}
-    room = ""
-    for line in page.splitlines():
-        if heading := re.fullmatch(r"From `(?:framework|plugins)/(\w+)`\.", line):
-            room = heading[1]
-        elif room and line.startswith("| `"):
-            event, *cells = [cell.strip() for cell in line.strip("|").split(" | ")]
-            rows[room, event.strip("` ")] = cells
+    rows = {(row.room.partition("/")[2], row.name): row for row in events_in(page)}
     events_found = {(room, event): each for room, by_name in found.items() for event, each in by_name.items()}
+    yield from (f"events.md: {room}: no row for {event!r}" for room, event in sorted(events_found.keys() - rows.keys()))
     yield from (
-        f"docs/logs.md: {room}: no row for {event!r}" for room, event in sorted(events_found.keys() - rows.keys())
+        f"events.md: {room}: nothing logs {event!r}" for room, event in sorted(rows.keys() - events_found.keys())
     )
-    yield from (
-        f"docs/logs.md: {room}: nothing logs {event!r}" for room, event in sorted(rows.keys() - events_found.keys())
-    )
-    for (room, event), cells in rows.items():
+    ids: dict[str, str] = {}
+    for (room, event), row in rows.items():
         if (room, event) not in events_found:
             continue
-        levels, *texts, fields = cells
         each = events_found[room, event]
-        if levels.split(", ") != [level for level in ORDER if level in each.levels]:
-            yield f"docs/logs.md: {room}: {event!r} is logged as {', '.join(sorted(each.levels))}, not {levels}"
-        if missing := sorted(each.fields.keys() - set(re.findall(r"`(\w+)`", fields))):
-            yield f"docs/logs.md: {room}: {event!r} has fields that its row lacks: {', '.join(missing)}"
-        if not all(texts) or len(texts) != 2:
-            yield f"docs/logs.md: {room}: {event!r}: say when it is logged, and what to do"
+        if list(row.levels) != [level for level in ORDER if level in each.levels]:
+            found_as = ", ".join(sorted(each.levels))
+            yield f"events.md: {room}: {event!r} is logged as {found_as}, not {', '.join(row.levels)}"
+        if missing := sorted(each.fields.keys() - set(row.fields)):
+            yield f"events.md: {room}: {event!r} has fields that its row lacks: {', '.join(missing)}"
+        if not row.when or not row.remedy:
+            yield f"events.md: {room}: {event!r}: say when it is logged, and what to do"
+        if bool(row.id) != bool(each.levels & {"warning", "error"}):
+            yield f"events.md: {room}: {event!r}: warnings and errors have an id, others have none"
+        if ids.setdefault(event, row.id) != row.id:
+            yield f"events.md: {room}: {event!r} has another id in another room"
 
 
 def test_each_event_has_a_row_and_each_row_an_event() -> None:
@@ -56,7 +53,17 @@ def test_each_event_has_a_row_and_each_row_an_event() -> None:
         ("queue lost", PAGE, "services: no row for 'queue lost'"),
         ("queue stalled", re.sub(r"\| `queue stalled` .*\n", "", PAGE), "services: no row for 'queue stalled'"),
         ("queue stalled", PAGE.replace("| `queue moved` |", "| `queue gone` |"), "services: nothing logs 'queue gone'"),
-        ("queue stalled", PAGE.replace("| `queue stalled` | error", "| `queue stalled` | info"), "not info"),
+        ("queue stalled", re.sub(r"(\| `queue stalled` \| \S+ \|) error", r"\1 info", PAGE), "not info"),
+        (
+            "queue stalled",
+            re.sub(r"\| `queue stalled` \| \S+ \|", "| `queue stalled` |  |", PAGE),
+            "have an id, others",
+        ),
+        (
+            "queue stalled",
+            re.sub(r"\| `app started` \|  \|", "| `app started` | FA-A199 |", PAGE),
+            "have an id, others",
+        ),
         ("queue stalled", PAGE.replace("`pull_age_ms`", ""), "fields that its row lacks: pull_age_ms"),
     ],
 )

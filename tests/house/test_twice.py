@@ -1,4 +1,4 @@
-"""`.ci/twice`: what fails at first is named last, and only two may."""
+"""`.ci/twice`: what fails at first is named last, and only two tests and two fresh seeds may."""
 
 from __future__ import annotations
 
@@ -71,3 +71,22 @@ def test_what_fails_twice_fails_the_run(tmp_path: Path) -> None:
     code, output = twice(tmp_path, FAILING)
 
     assert (1, ["test_it.py::test_fails"]) == (code, failed_first(output))
+
+
+SEEDS = """
+import os
+
+def test_fresh():
+    with open(os.environ["FAILED_FIRST"], "a") as names:
+        names.writelines(f"fresh seed {{number}}: nothing lost\\n" for number in range({count}))
+"""
+
+
+@pytest.mark.parametrize(("count", "ends"), [(2, 0), (3, 1)])
+def test_two_fresh_seeds_that_fail_are_named_last_and_a_third_fails_the_run(
+    tmp_path: Path, count: int, ends: int
+) -> None:
+    code, output = twice(tmp_path, SEEDS.format(count=count))
+
+    assert ends == code
+    assert output.splitlines()[-1] == f"failed first: fresh seed {count - 1}: nothing lost"

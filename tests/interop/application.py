@@ -116,9 +116,8 @@ class Application:
 
     @property
     def workers(self) -> list[int]:
-        """The numbers of the processes that it has started."""
-        number = self._child.pid
-        return [int(each) for each in Path(f"/proc/{number}/task/{number}/children").read_text().split()]
+        """The numbers of its workers: what the process that forks them has started."""
+        return [worker for server in _children(self._child.pid) for worker in _children(server)]
 
     def freeze(self) -> None:
         """SIGSTOP: as a machine that hangs; its connections stay open."""
@@ -143,3 +142,10 @@ class Application:
             return []
         # A line that is being written has no end yet.
         return [line for line in self._record.read_text().splitlines(keepends=True) if line.endswith("\n")]
+
+
+def _children(number: int) -> list[int]:
+    try:
+        return [int(each) for each in Path(f"/proc/{number}/task/{number}/children").read_text().split()]
+    except FileNotFoundError:  # it has ended meanwhile
+        return []

@@ -13,6 +13,7 @@ from typing import Any
 
 from framework.errors import ProtocolError
 from framework.wire import dialect
+from framework.wire.codes import ResponseCode
 from framework.wire.command import RemotingCommand
 from framework.wire.connection import Connection
 from framework.wire.stored import Record, decode_records
@@ -40,9 +41,11 @@ class Blocking:
         host, _, port = address.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), timeout=ANSWER_S)
         self._connection: Connection[bool] = Connection()
+        self._heard: list[RemotingCommand] = []
+        """What the broker asked or said by itself."""
 
     def ask(self, command: RemotingCommand) -> RemotingCommand:
-        """The answer. What the broker asks meanwhile is not answered."""
+        """The answer. What the broker asks meanwhile is answered with 0 where it waits for that."""
         self.begin(command)
         return self.end()
 
@@ -52,12 +55,39 @@ class Blocking:
 
     def end(self) -> RemotingCommand:
         while True:
-            data = self._socket.recv(1 << 20)
-            if not data:
-                raise ProtocolError("the broker closed the connection")
-            for token, command in self._connection.receive_data(data):
-                if token:
-                    return command
+            if (answer := self._read()) is not None:
+                return answer
+
+    def say(self, command: RemotingCommand) -> None:
+        """Send what is never answered."""
+        self._socket.sendall(self._connection.one_way(command))
+
+    def hear(self, code: int, patience_s: float) -> RemotingCommand:
+        """What the broker asks by itself with this code; raises TimeoutError where it does not in that time."""
+        self._socket.settimeout(patience_s)
+        try:
+            while True:
+                for command in self._heard:
+                    if command.code == code:
+                        self._heard.remove(command)
+                        return command
+                self._read()
+        finally:
+            self._socket.settimeout(ANSWER_S)
+
+    def _read(self) -> RemotingCommand | None:
+        """What comes next: the answer to `begin` if it is there."""
+        data = self._socket.recv(1 << 20)
+        if not data:
+            raise ProtocolError("the broker closed the connection")
+        answer = None
+        for token, command in self._connection.receive_data(data):
+            if token:
+                answer = command
+            elif not command.is_answer:
+                self._heard.append(command)
+                self._socket.sendall(self._connection.answer(command, RemotingCommand(ResponseCode.SUCCESS)))
+        return answer
 
     def again(self) -> Blocking:
         """Another connection to the same broker."""

@@ -147,10 +147,11 @@ class JavaPeer:
         namespace: str | None = None,
         user: User | None = None,
         vip: bool = False,
+        traced: bool = False,
     ) -> list[Sent]:
         """By DefaultMQProducer: `one`, `async`, `ordered` by keys, `one-way` (no answer) or `batch` (one for all).
 
-        With `vip` over the broker's other port, two lower.
+        With `vip` over the broker's other port, two lower. With `traced` it writes a trace of each.
         """
         place = None if queue is None else {"broker": queue[0], "number": queue[1]}
         answer = self.call(
@@ -164,6 +165,7 @@ class JavaPeer:
             namespace=namespace,
             user=None if user is None else user._asdict(),
             vip=vip,
+            traced=traced,
             messages=[message.to_json() for message in messages],
         )
         return [Sent(**result) for result in answer["results"]]
@@ -205,6 +207,7 @@ class JavaPeer:
         divided_by_broker: bool = False,
         as_shipped: bool = False,
         vip: bool = False,
+        traced: bool = False,
     ) -> Member:
         """Start a DefaultMQPushConsumer from the first offset; it fails each message's first `failures` attempts.
 
@@ -213,7 +216,7 @@ class JavaPeer:
         """
         words: dict[str, Any] = {"tags": tags} if sql is None else {"sql": sql}
         words |= {"names": name_server, "group": group, "topic": topic, "orderly": orderly, "failures": failures}
-        words |= {"divided_by_broker": divided_by_broker, "as_shipped": as_shipped, "vip": vip}
+        words |= {"divided_by_broker": divided_by_broker, "as_shipped": as_shipped, "vip": vip, "traced": traced}
         words |= {"broadcast": broadcast, "namespace": namespace, "user": None if user is None else user._asdict()}
         if strategy is not None:
             words |= {"strategy": strategy, "queues": list(queues)}

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.interop import probe
 from tests.interop.processes import Nursery, wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -16,13 +17,27 @@ QUICK_RETRIES = " ".join(["1s"] * 18)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A name server, and names for topics that nobody had. Topics come into being when they are first sent to."""
+    """A name server, and names for topics that nobody had. Topics come into being when they are first sent to,
+    or are made."""
 
     name_server: str
     _numbers: Callable[[], str]
 
     def new_topic(self) -> str:
         return f"topic-{self._numbers()}"
+
+    def made_topic(self, *, queues: int) -> str:
+        """One that is there before anything is sent to it."""
+        topic = self.new_topic()
+        brokers = probe.known_brokers(self.name_server)
+        for broker in brokers:
+            code, body = probe.ask(
+                broker, probe.UPDATE_TOPIC, topic=topic, defaultTopic="TBW102", perm="6", readQueueNums=str(queues),
+                writeQueueNums=str(queues), topicFilterType="SINGLE_TAG", topicSysFlag="0", order="false",
+            )  # fmt: skip
+            assert 0 == code, body
+        wait_until(lambda: probe.routed_brokers(self.name_server, topic) == brokers, f"the route of {topic}", 60)
+        return topic
 
 
 def start_box(nursery: Nursery, folder: Path) -> str:

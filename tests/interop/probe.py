@@ -1,4 +1,4 @@
-"""Asks a name server whether a cluster is ready, with the fewest bytes that do it.
+"""Asks a name server whether a cluster is ready, and a broker for a topic, with the fewest bytes that do it.
 
 On purpose without `framework.wire`: the fixture must not depend on what it is there to test.
 """
@@ -10,6 +10,7 @@ import re
 import socket
 import struct
 
+UPDATE_TOPIC = 17
 GET_ROUTE = 105
 GET_CLUSTER = 106
 

@@ -176,7 +176,8 @@ def test_groups_are_made_shown_and_deleted(scene: Scene, new_name: Callable[[], 
     shown = scene.run("getConsumerConfig", "-g", two)
     assert re.search(r"retryMaxTimes += +7", shown)
     assert re.search(r"consumeTimeoutMinute += +30", shown)
-    assert "PULL" in scene.run("setConsumeMode", "-c", CLUSTER, "-t", scene.topic, "-g", one, "-m", "PULL")
+    for mode in ("POP", "PULL"):
+        assert mode in scene.run("setConsumeMode", "-c", CLUSTER, "-t", scene.topic, "-g", one, "-m", mode)
     cloned = scene.run("cloneGroupOffset", "-s", scene.group, "-d", one, "-t", scene.topic)
     assert "success" in cloned
     assert one in [row[1] for row in _rows(scene.run("statsAll", "-t", scene.topic))]

@@ -177,6 +177,7 @@ def test_the_other_group_is_divided_anew_meanwhile_and_all_is_healed_soon_after(
     async def scenario() -> None:
         async with running(shop.open(), shop.open()):
             await until(lambda: [3, 3] == shop.shares(shop.billing, topic) == shop.shares(shop.audit, topic))
+            lines.clear()  # the topic was made a moment ago, so both may have missed it
             if trouble == "a strategy that raises":
                 shop.fragile.is_broken = True
             else:
@@ -199,7 +200,7 @@ def test_the_other_group_is_divided_anew_meanwhile_and_all_is_healed_soon_after(
 
     with capture_logs() as lines:
         asyncio.run(scenario())
-    assert {shop.billing} == {group for group, _ in complaints(lines)}
+    assert {shop.billing} == {group for group, _ in complaints(lines)}, complaints(lines)
 
 
 @pytest.mark.parametrize("within_s", HEALED_S)

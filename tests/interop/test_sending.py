@@ -8,6 +8,7 @@ import pytest
 
 from framework import Message, Producer
 from framework.client.outgoing import SendResult
+from framework.errors import Refused
 from tests.interop.java_peer import JavaPeer, Outgoing
 from tests.interop.places import Place
 
@@ -140,3 +141,66 @@ def test_java_consumes_what_our_producer_sent(place: Place, java: JavaPeer) -> N
     )
     assert {"TAGS": "red", "KEYS": "k1 k2", "colour": "red", "größe": "ä😀"}.items() <= plain.properties.items()
     assert sent[1].message_id == received[b"later"].message_id
+
+
+def test_an_order_key_has_the_queue_that_java_gives_it(place: Place, java: JavaPeer) -> None:
+    """Texts, numbers as texts, and hashes below zero, the smallest int among them."""
+    topic = place.new_topic()
+    keys = ["K", "8841", "größe-消息-😀", "polygenelubricants", *(f"order-{n * 7919}" for n in range(40))]
+    by_java = java.send(place.name_server, topic, [Outgoing(body=b"x", keys=key) for key in keys], how="ordered")
+
+    async def send() -> list[SendResult]:
+        async with Producer(name_servers=place.name_server) as producer:
+            return [await producer.send(topic, b"x", order_key=key) for key in keys]
+
+    by_us = asyncio.run(send())
+    assert 1 < len({(sent.broker, sent.queue) for sent in by_java})
+    assert [(sent.broker, sent.queue) for sent in by_java] == [(each.queue.broker, each.queue.number) for each in by_us]
+
+
+def test_java_consumes_what_left_one_way_in_collected_batches_and_at_its_time(place: Place, java: JavaPeer) -> None:
+    topic = place.new_topic()
+
+    async def send() -> tuple[list[SendResult], SendResult]:
+        async with Producer(name_servers=place.name_server, linger="20ms") as producer:
+            collected = await asyncio.gather(*(producer.send(topic, b"collected %d" % n) for n in range(20)))
+            await producer.send_one_way(topic, {"one": "way"})
+            later = await producer.send(topic, b"later", delay="3s")
+        return list(collected), later
+
+    collected, later = asyncio.run(send())
+    member = java.consume(place.name_server, f"readers-of-{topic}", topic)
+    received = {message.body: message for message in member.received(22)}
+    member.leave()
+
+    assert {b"later", b'{"one":"way"}', *(b"collected %d" % n for n in range(20))} == set(received)
+    assert {each.message_id for each in collected} <= {message.message_id for message in received.values()}
+    assert 0 == later.delay_level, "by the broker's timer"
+    assert later.recall_handle
+    assert later.message_id == received[b"later"].message_id
+
+
+def test_a_recalled_message_never_comes_where_brokers_recall(place: Place, java: JavaPeer) -> None:
+    """A stock broker's recall is off until somebody turns it on; what it says then names the setting."""
+    topic = place.new_topic()
+
+    async def send() -> tuple[str, str]:
+        async with Producer(name_servers=place.name_server) as producer:
+            recalled = await producer.send(topic, b"recalled", delay="6s")
+            await producer.send(topic, b"kept", delay="6s")
+            try:
+                return recalled.message_id, await producer.recall(recalled.recall_handle)
+            except Refused as error:
+                return recalled.message_id, str(error)
+
+    sent, told = asyncio.run(send())
+    member = java.consume(place.name_server, f"readers-of-{topic}", topic)
+    if told == sent:
+        received = [message.body for message in member.received(1)] + [
+            each.body for each in member.received(1, timeout_s=3)
+        ]
+        assert [b"kept"] == received
+    else:
+        assert "set recallMessageEnable=true there" in told
+        assert {b"recalled", b"kept"} == {message.body for message in member.received(2)}
+    member.leave()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 
 import pytest
 
 from framework import App, Message, Producer, consumer
+from framework.cli import main
+from framework.cli.exit_codes import ExitCode
 from framework.hooks.host import PluginHost
 from framework.settings.schema import AppSettings
 from tests.interop.cluster import Addresses
@@ -18,8 +21,10 @@ from tests.interop.processes import wait_until
 pytestmark = pytest.mark.interop
 
 
-def test_a_trace_shows_who_sent_and_who_consumed(admin: Admin, cluster: Addresses, new_topic: NewTopic) -> None:
-    """Our records, stored by a real broker, and read by RocketMQ's own decoder."""
+def test_a_trace_shows_who_sent_and_who_consumed(
+    admin: Admin, cluster: Addresses, new_topic: NewTopic, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Our records, stored by a real broker, and read by RocketMQ's own decoder; then by our command."""
     topic, traces, seen = new_topic(), new_topic(queues=1), asyncio.Event()
     group = f"readers-of-{topic}"
 
@@ -53,3 +58,12 @@ def test_a_trace_shows_who_sent_and_who_consumed(admin: Admin, cluster: Addresse
     assert re.search(r"^Pub +makers +\S+ +[\d-]+ [\d:]+ +\d+ms +success", table, re.MULTILINE), table
     assert re.search(rf"^Sub +{group} +\S+ +[\d-]+ [\d:]+ +\d+ms +success", table, re.MULTILINE), table
     assert len(admin.run("queryMsgByKey", "-t", traces, "-k", "k1").splitlines()) > 1, "found by the sender's keys, too"
+
+    words = ("--topic", topic, "--trace-topic", traces, "--json", "--name-server", cluster.name_server)
+    capsys.readouterr()
+    assert ExitCode.CLEAN == main.run(["trace", message_id, *words])
+    events = {row["what"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert {"sent", "stored", "attempt 1", "group"} == set(events)
+    assert (group, "success") == (events["attempt 1"]["who"], events["attempt 1"]["result"])
+    assert events["sent"]["who"].startswith("makers ")
+    assert events["group"]["result"].startswith("handled by 127.0.0.1, attempt 1, in ")

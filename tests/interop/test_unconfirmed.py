@@ -43,11 +43,12 @@ def test_as_many_come_again_as_the_last_line_says(
 
     first = start("first")
     first.received(1, timeout_s=90)  # noted at its beginning
+    wait_until(lambda: '"event": "ready"' in first.said(), "it has started", 60)
     own_cluster.kill("broker-a")
     release.touch()
     ended = first.stop()
-    assert {"abandoned": 0, "unconfirmed": 1}.items() <= ended.events[-1].items()
-    assert ExitCode.ABANDONED == ended.code
+    assert {"abandoned": 0, "unconfirmed": 1}.items() <= ended.events[-1].items(), first.said()
+    assert ExitCode.ABANDONED == ended.code, first.said()
 
     own_cluster.start(timeout_s=200)
     again = start("again")

@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 
 from framework.model.message import Message
-from framework.model.pulled import Damaged, Failed, Found, NothingNew, OffsetIllegal, PullResult
+from framework.model.pulled import Damaged, Failed, Found, NothingNew, OffsetIllegal, Popped, PullResult
 
 
 def named(result: PullResult) -> tuple[str, int | None]:
     match result:
         case Found():
             return "found", result.next_offset
+        case Popped(rest=rest):
+            return "popped", rest
         case NothingNew(next_offset=offset):
             return "nothing new", offset
         case OffsetIllegal(next_offset=offset):
@@ -26,6 +28,7 @@ def named(result: PullResult) -> tuple[str, int | None]:
     ("expected", "result"),
     [
         (("found", 8), Found([Message("orders")], 10, 8, 0, 9)),
+        (("popped", 3), Popped([Message("orders")], 10, 3)),
         (("nothing new", 7), NothingNew(7, 0, 9)),
         (("illegal", 5), OffsetIllegal(5, 0, 9)),
         (("failed", None), Failed("connection lost")),

@@ -39,6 +39,7 @@ ROOMS = (
     Room("broker", ("framework/broker",), ("tests/broker",), without=("framework/broker/store",)),
     Room("broker/store", ("framework/broker/store",), ("tests/broker",)),
     Room("plugins/audit", ("plugins/audit/framework_audit",), ("plugins/audit/tests",)),
+    Room("plugins/otel", ("plugins/otel/framework_otel",), ("plugins/otel/tests",)),
     Room("plugins/outbox", ("plugins/outbox/framework_outbox",), ("plugins/outbox/tests",)),
     Room("plugins/spark", ("plugins/spark/framework_spark",), ("plugins/spark/tests",)),
 )

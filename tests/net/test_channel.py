@@ -9,7 +9,8 @@ import pytest
 
 from framework.errors import BrokerUnreachable, ConnectionLost, Refused, RequestTimedOut
 from framework.net import channel_timer as module
-from framework.net.channel import Channel
+from framework.net.channel import Channel, Ready
+from framework.wire import frame
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
 from framework.wire.connection import Limits
@@ -160,9 +161,39 @@ def test_a_cancelled_request_is_forgotten() -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.5):
                 await channel.request(ask(), timeout_ms=3000)
-        return channel.waiting
+        return channel._wire.waiting
 
     assert 0 == virtually(story)
+
+
+def test_a_cancelled_ready_made_request_is_forgotten_and_an_answered_one_is_whole() -> None:
+    def frame_of(number: int) -> bytes:
+        command = ask(topic="t")
+        command.number = number
+        return frame.encode(command)
+
+    async def story() -> tuple[int, str]:
+        ready = Ready(RequestCode.GET_MAX_OFFSET, frame_of)
+        channel, _ = linked(silent)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await channel.request(ready, timeout_ms=3000)
+        other, _ = linked(echo)
+        answer = await other.request(ready, timeout_ms=3000)
+        return channel._wire.waiting, answer.fields["topic"]
+
+    assert (0, "t") == virtually(story)
+
+
+def test_a_ready_made_request_waits_while_the_peer_does_not_read() -> None:
+    async def story() -> None:
+        channel, peer = linked(silent)
+        channel.pause_writing()
+        with pytest.raises(RequestTimedOut, match="took in no bytes for 500 ms; nothing was sent"):
+            await channel.request(Ready(RequestCode.GET_MAX_OFFSET, lambda number: b""), timeout_ms=500)
+        assert (0, []) == (channel._wire.waiting, peer.requests)
+
+    virtually(story)
 
 
 def test_whoever_waits_is_told_when_the_connection_ends() -> None:
@@ -244,7 +275,7 @@ def test_answers_that_nobody_asked_for_end_the_channel_by_the_thousand() -> None
         for number in range(1, module.STRAYS_MAX + 10):
             peer.reply(RemotingCommand(0, number=number), RemotingCommand(0))
         await asyncio.sleep(0.1)
-        return channel.close_reason, channel.waiting
+        return channel.close_reason, channel._wire.waiting
 
     assert (f"more than {module.STRAYS_MAX} answers that nobody waits for", 0) == virtually(story)
 

@@ -99,7 +99,7 @@ def swarm(seed: int) -> tuple[str, list[str]]:
         await asyncio.sleep(130)
         for link in pool._links.values():
             assert link.channel is None or not link.channel._timer.deadlines
-            assert link.channel is None or 0 == link.channel.waiting
+            assert link.channel is None or 0 == link.channel._wire.waiting
             assert link.attempt is None
         await pool.close()
         assert [] == loop.complaints

@@ -131,6 +131,22 @@ def test_what_is_left_of_a_connection_that_was_cut_is_not_served() -> None:
     assert (3, True) == virtually(story)
 
 
+def test_what_a_peer_sent_before_it_closed_is_served_and_then_it_is_closed() -> None:
+    """One-way messages of a producer that stops at once: nobody waits for their answers, and they are to be stored."""
+
+    async def story() -> tuple[bool, int, str | None, bool]:
+        lab = _Lab()
+        here, served = await lab.dial()
+        served.data_received(_requests(300))
+        keeps_open = served.eof_received()
+        await asyncio.sleep(1)
+        assert here.other.is_closing()
+        _, idle = await lab.dial()
+        return keeps_open, len(lab.served), served.close_reason, idle.eof_received()
+
+    assert (True, 300, "closed by the peer", False) == virtually(story)
+
+
 def _work(ended: list[str]) -> Generator[None, None, None]:
     try:
         yield

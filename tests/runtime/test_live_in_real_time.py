@@ -190,6 +190,7 @@ async def _everything(it: Desk) -> None:
     await until(lambda: it.running == 7)
     await _rate(it, (*billing, "rate"))
     it.pause_s = FOR_EVER_S
+    await it.act(Case(("app", "killed_after"), it.says(lambda: None, "setting unsafe"), "10s"))
     await it.act(Case(("app", "drain"), lambda: it.app.settings.app.drain == 300, "300ms"))
     await it.app.stop()  # which would take the test's time, and another hour's, under the limit before
 

@@ -165,6 +165,10 @@ CASES: dict[tuple[str, ...], Case] = {
         json.dumps({"app": {"drain": "1h"}, **json.loads(billing())}),
         json.dumps({"app": {"drain": "300ms"}, **json.loads(billing())}), stops_within_a_second, pause_s=3_600,
     ),
+    ("app", "killed_after"): Case(
+        json.dumps({"app": {"drain": "10s", "killed_after": "60s"}}),
+        json.dumps({"app": {"drain": "10s", "killed_after": "5s"}}), lambda desk: "setting unsafe" in desk.said,
+    ),
 }  # fmt: skip
 
 

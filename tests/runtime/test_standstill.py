@@ -9,6 +9,7 @@ from framework.model.queue import MessageQueue
 from framework.runtime.app import App
 from framework.runtime.group.group import ConsumerGroup
 from framework.testing import Harness
+from framework.testing.swarm.watching.sizes import sizes_of
 
 STANDS, GOES_ON = "queue stalled", "queue recovered"
 
@@ -59,6 +60,16 @@ def test_a_queue_that_is_left_while_its_broker_is_asked_is_not_restarted() -> No
         assert [] == said(desk, "loop failed")
 
 
+def test_what_was_looked_at_is_not_held_until_the_next_look() -> None:
+    """A queue that is left meanwhile would lie in memory with its messages."""
+    with Harness(bill) as desk:
+        desk.sleep("15s")
+        standstill = app_of(desk)._membership.standstill
+        assert standstill is not None
+        assert set(group_of(desk).owned.values()) <= set(standstill._seen)
+        assert not [name for name in sizes_of(standstill) if name.startswith("Window.")]
+
+
 def said(desk: Harness, event: str) -> list[dict[str, Any]]:
     return [line for line in desk.logs if line["event"] == event]
 
@@ -86,6 +97,19 @@ def test_queues_whose_loops_have_ended_are_named_once_and_go_on() -> None:
     assert len(named) == len({line["queue"] for line in named}) == len(said(desk, GOES_ON))
     assert {("billing", "flowing", "error")} == {(line["group"], line["state"], line["level"]) for line in named}
     assert all(line["pull_age_ms"] >= 60_000 for line in named)
+
+
+def test_a_quiet_queue_stands_still_from_its_first_waiting_message_on() -> None:
+    """And not since it was quiet, which may be for hours."""
+    with Harness(bill) as desk:
+        end_loops(desk)
+        desk.sleep("10m")
+        desk.send("orders", "tea")
+        desk.sleep("20s")
+        (named,) = said(desk, STANDS)
+
+    assert 0 < named["stalled_ms"] <= 20_000
+    assert named["pull_age_ms"] >= 600_000
 
 
 def test_nobody_is_named_where_nothing_waits_or_somebody_is_at_it() -> None:

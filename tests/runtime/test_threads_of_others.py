@@ -25,10 +25,13 @@ METHODS: dict[type, dict[str, str]] = {
         "member": READS, "counts": READS, "idle_ms": READS, "hanging": READS, "is_ready": READS, "snapshot": READS,
         "IS_APPLICATION": READS,
     },
-    Producer: {"start": REFUSES, "stop": REFUSES, "send": REFUSES, "send_batch": REFUSES, "cluster": READS},
+    Producer: {
+        "start": REFUSES, "stop": REFUSES, "send": REFUSES, "send_batch": REFUSES, "send_one_way": REFUSES,
+        "recall": REFUSES, "request": REFUSES, "queue_of": REFUSES, "transaction": REFUSES, "cluster": READS,
+    },
     Harness: {
-        "send": REFUSES, "settle": REFUSES, "sleep": REFUSES, "now": READS, "dead_letters": READS, "snapshot": READS,
-        "logs": READS,
+        "send": REFUSES, "settle": REFUSES, "sleep": REFUSES, "restart": REFUSES, "crash": REFUSES, "now": READS,
+        "attempts": READS, "published": READS, "dead_letters": READS, "snapshot": READS, "logs": READS,
     },
 }  # fmt: skip
 
@@ -240,6 +243,11 @@ PRODUCING: dict[str, Callable[[Producer], Awaitable[object]]] = {
     "stop": lambda producer: producer.stop(),
     "send": lambda producer: producer.send("orders", b"1"),
     "send_batch": lambda producer: producer.send_batch([Message("orders", b"1")]),
+    "send_one_way": lambda producer: producer.send_one_way("orders", b"1"),
+    "recall": lambda producer: producer.recall("handle"),
+    "request": lambda producer: producer.request("orders", b"1"),
+    "queue_of": lambda producer: producer.queue_of("orders", "key"),
+    "transaction": lambda producer: producer.transaction(Message("orders", b"1")).__aenter__(),
 }
 
 
@@ -265,8 +273,14 @@ def test_a_producer_refuses_another_loop_and_says_how_to_hand_over(name: str) ->
 
 @pytest.mark.parametrize(
     "act",
-    [lambda desk: desk.send("orders", b"1"), lambda desk: desk.settle(), lambda desk: desk.sleep("1s")],
-    ids=["send", "settle", "sleep"],
+    [
+        lambda desk: desk.send("orders", b"1"),
+        lambda desk: desk.settle(),
+        lambda desk: desk.sleep("1s"),
+        lambda desk: desk.restart(),
+        lambda desk: desk.crash(),
+    ],
+    ids=["send", "settle", "sleep", "restart", "crash"],
 )
 def test_a_harness_stays_in_its_thread(act: Callable[[Harness], object]) -> None:
     with Harness(bill) as desk:

@@ -25,7 +25,7 @@ from framework.model.queue import MessageQueue
 from framework.settings.schema import AppSettings, ConsumerSettings
 from framework.testing.story import Story, all_handled, tell
 from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.history import Copied, Finished, Started
+from framework.testing.swarm.facts import Copied, Finished, Started
 from framework.testing.swarm.workload import DELAYS_MS, GroupLoad, Workload
 from tests.core.making import admit, finish, window_at
 

@@ -19,7 +19,7 @@ from framework.testing.story import Story, all_handled, tell
 from framework.testing.swarm import broker_view
 from framework.testing.swarm.checkers import a_lasting_gap_is_kept, nothing_lost, passed_over_was_finished
 from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.history import Said, Started
+from framework.testing.swarm.facts import Said, Started
 from framework.testing.swarm.workload import GroupLoad, Workload
 from framework.wire.codes import RequestCode
 

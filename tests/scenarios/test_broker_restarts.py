@@ -11,8 +11,8 @@ from framework.testing.sim.machine import Machine
 from framework.testing.story import Story, all_handled, tell
 from framework.testing.swarm.checkers import nothing_lost, who_is_heard_counts
 from framework.testing.swarm.cluster import Cluster
+from framework.testing.swarm.facts import Reassigned, Said
 from framework.testing.swarm.faults.brokers import restart, without
-from framework.testing.swarm.history import Reassigned, Said
 from framework.testing.swarm.workload import GroupLoad, Workload
 
 PLAIN = GroupLoad(fail_rate=0.0, poison_rate=0.0, pauses_s=(0.02, 0.1))

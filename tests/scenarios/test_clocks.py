@@ -11,7 +11,7 @@ from framework.testing.sim.machine import Machine
 from framework.testing.story import Story, all_handled, tell
 from framework.testing.swarm.checkers import each_queue_has_one_owner, nothing_lost, order_kept, retries_bounded
 from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.history import Said
+from framework.testing.swarm.facts import Said
 from framework.testing.swarm.workload import GroupLoad, Workload
 
 HOUR_MS = 3_600_000

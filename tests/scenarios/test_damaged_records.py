@@ -16,7 +16,7 @@ from framework.model.message import Message
 from framework.testing.sim.transport import SimTransport
 from framework.testing.story import Story, tell
 from framework.testing.swarm.cluster import BROKER_HOST, Cluster
-from framework.testing.swarm.history import Said
+from framework.testing.swarm.facts import Said
 from framework.testing.swarm.workload import GroupLoad, Workload
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand

@@ -21,7 +21,7 @@ from framework.testing.errors import Violation
 from framework.testing.story import Story, all_handled, tell
 from framework.testing.swarm.checkers import epochs_fence, fences_hold, nothing_lost, order_kept
 from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.history import Committed, Said, Started, Unexpected
+from framework.testing.swarm.facts import Committed, Said, Started, Unexpected
 from framework.testing.swarm.workload import Workload
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand

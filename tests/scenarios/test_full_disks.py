@@ -7,7 +7,7 @@ from collections import Counter
 from framework.testing.story import Story, all_handled, tell
 from framework.testing.swarm.broker_view import stored_offset
 from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.history import Started
+from framework.testing.swarm.facts import Started
 from framework.testing.swarm.workload import GroupLoad, Workload
 
 

@@ -17,14 +17,14 @@ from framework.testing.errors import Violation
 from framework.testing.story import Story, all_handled, tell
 from framework.testing.swarm.checkers import calm_runs_do_not_repeat, nothing_lost, order_kept
 from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.history import Finished, Started
+from framework.testing.swarm.facts import Finished, Started
 from framework.testing.swarm.workload import GroupLoad, Workload
 
 
-def busy(progress: str, mutants: tuple[str, ...] = ()) -> Cluster:
+def busy(progress: str, mutants: tuple[str, ...] = (), seed: int = 0) -> Cluster:
     """Handlers that are nearly always at work, so that a queue is hardly ever let go at rest."""
     load = GroupLoad(pauses_s=(0.05, 0.2, 0.4), fail_rate=0.0, poison_rate=0.0, concurrency=8, progress=progress)
-    cluster = Cluster(apps=0, workload=Workload(queues=8, groups=(load,), drain="5s"), mutants=mutants)
+    cluster = Cluster(seed, apps=0, workload=Workload(queues=8, groups=(load,), drain="5s"), mutants=mutants)
     cluster.history.is_calm = True
     return cluster
 
@@ -65,7 +65,9 @@ def test_once_a_gap_has_lasted_members_announce_what_they_let_go_by_default() ->
 
 def test_what_is_not_awaited_is_repeated() -> None:
     with pytest.raises(Violation, match="let the queue go"):
-        tell(comings_and_goings, busy("topic", mutants=("a hand-over is awaited",)))
+        tell(
+            comings_and_goings, busy("topic", mutants=("a hand-over is awaited",), seed=1)
+        )  # three seeds of four show it
 
 
 def test_without_announcements_a_join_repeats_what_is_at_work() -> None:

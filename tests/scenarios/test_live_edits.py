@@ -25,7 +25,7 @@ from framework.testing.sim.streams import Stream
 from framework.testing.story import Story, all_handled, tell
 from framework.testing.swarm.checkers import ALL, nothing_pauses
 from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.history import Finished, Said, Started
+from framework.testing.swarm.facts import Finished, Said, Started
 from framework.testing.swarm.workload import GroupLoad, Workload
 from tests.settings.marks import marked
 
@@ -50,7 +50,11 @@ LIVE: dict[str, tuple[Any, ...]] = {
 }
 # Edits pause groups and give them rates and small bounds, so messages may wait beside a free place.
 CHECKED = tuple(checker for checker in ALL if checker is not nothing_pauses)
-LIVE_APP: dict[str, tuple[Any, ...]] = {"drain": ("5s", "7s"), "budget": ("1MiB", "64MiB")}
+LIVE_APP: dict[str, tuple[Any, ...]] = {
+    "drain": ("5s", "7s"),
+    "budget": ("1MiB", "64MiB"),
+    "killed_after": (None, "30s", "2m"),
+}
 WAITING = {"max_retries": 9, "pull_batch": 3, "start": "last", "progress": "local"}
 BAD: tuple[tuple[str, str], ...] = (
     ("consumers: {billing: {concurrency: lots}}", "consumers.billing.concurrency"),

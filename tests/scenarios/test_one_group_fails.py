@@ -21,7 +21,7 @@ from framework.settings.schema import AppSettings
 from framework.testing.sim.machine import Machine
 from framework.testing.story import Story, tell
 from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.history import Said
+from framework.testing.swarm.facts import Said
 from framework.testing.swarm.workload import Workload
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand

@@ -11,7 +11,7 @@ from framework.testing.sim.machine import Machine
 from framework.testing.story import Story, all_handled, tell
 from framework.testing.swarm.checkers import nothing_lost, order_kept
 from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.history import Said
+from framework.testing.swarm.facts import Said
 from framework.testing.swarm.workload import GroupLoad, Workload
 from framework.wire.codes import RequestCode
 

@@ -11,7 +11,7 @@ from framework.declare import Consumer, consumer
 from framework.model.message import Message
 from framework.testing.story import Story, tell
 from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.history import Said
+from framework.testing.swarm.facts import Said
 from framework.testing.swarm.workload import GroupLoad, Workload
 
 GROUPS = ("billing", "audit", "inventory")

@@ -10,7 +10,7 @@ from framework.model.snapshot import QueueSnapshot
 from framework.testing.sim.machine import Machine
 from framework.testing.story import Story, all_handled, tell
 from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.history import Finished, Said
+from framework.testing.swarm.facts import Finished, Said
 from framework.testing.swarm.workload import GroupLoad, Workload
 
 RETRY_TOPIC = "%RETRY%billing"

@@ -12,7 +12,7 @@ from framework.broker.request import Request
 from framework.broker.store.topics import Topic
 from framework.testing.story import Story, tell
 from framework.testing.swarm.cluster import BROKER_HOST, Cluster
-from framework.testing.swarm.history import Said
+from framework.testing.swarm.facts import Said
 from framework.wire.codes import RequestCode
 
 AT_ONCE = "1100ms"  # a second may be left until the next round, for rounds keep their distance

@@ -8,7 +8,7 @@ from typing import Any
 from framework.testing.sim.machine import Machine
 from framework.testing.story import Story, tell
 from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.history import Finished, Said
+from framework.testing.swarm.facts import Finished, Said
 from framework.testing.swarm.workload import GroupLoad, Workload
 
 

@@ -21,7 +21,7 @@ from framework.testing.swarm.checkers import (
 from framework.testing.swarm.checkers.no_storm import STORM
 from framework.testing.swarm.checkers.views_may_differ import SPLIT
 from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.history import Reassigned
+from framework.testing.swarm.facts import Reassigned
 from framework.testing.swarm.workload import GroupLoad, Workload
 from framework.wire.bodies.group import ConsumerList
 from framework.wire.codes import RequestCode, ResponseCode

@@ -6,8 +6,8 @@ from collections import Counter
 
 from framework.testing.story import Story, all_handled
 from framework.testing.swarm.checkers import commit_never_passes_a_gap, nothing_lost
+from framework.testing.swarm.facts import Remade, Reset, Sent
 from framework.testing.swarm.faults import topics
-from framework.testing.swarm.history import Remade, Reset, Sent
 
 
 async def test_a_reset_brings_what_was_handled_again(story: Story) -> None:
@@ -57,7 +57,8 @@ async def test_what_a_topic_made_anew_has_before_its_members_see_it_is_not_skipp
     await story.sleep("30s")
 
     remade = max(fact.at for fact in story.history.of(Remade))
-    fresh = {sent.message_id for sent in story.history.of(Sent) if sent.at > remade}
+    # The answer to one of the former life may have been on its way.
+    fresh = {sent.message_id for sent in story.history.of(Sent) if sent.at > remade + 0.1}
     assert fresh
     assert set() == fresh - set(story.handled())
 

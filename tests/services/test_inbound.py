@@ -275,6 +275,13 @@ def test_whatever_an_administrator_does_leaves_a_line_with_who_asked(command: Re
     assert [(BROKER, "billing", True)] == found
 
 
+def test_who_looks_every_few_seconds_leaves_no_line_at_info() -> None:
+    """An open dashboard asks each member every five seconds; what changes something stays at info or above."""
+    levels = {line["event"]: line["log_level"] for each in (running_info(), status(), reset()) for line in ask(each)[2]}
+
+    assert {"running info shown": "debug", "offsets shown": "info", "offsets reset": "warning"} == levels
+
+
 # Who asks too much
 
 
@@ -319,6 +326,13 @@ def test_questions_that_cost_much_are_served_more_seldom() -> None:
     codes, _ = storm(200, cost_s=0.02)
 
     assert 3 == codes.count(ResponseCode.SUCCESS)
+
+
+def test_one_slow_moment_has_no_question_refused() -> None:
+    """A busy machine or a throttled container is not what was asked: mqadmin asks a member twice in a row."""
+    codes, _ = storm(2, cost_s=0.4)
+
+    assert [ResponseCode.SUCCESS] * 2 == codes
 
 
 def test_who_asks_now_and_then_is_always_answered() -> None:

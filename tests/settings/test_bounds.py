@@ -15,15 +15,15 @@ PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 @pytest.mark.parametrize(
     ("expected", "text"),
     [
-        ("app.budget: expected greater than or equal to 1MiB, found 4KiB", "app: {budget: 4KiB}"),
+        ("app.budget: expected at least 1MiB, found 4KiB", "app: {budget: 4KiB}"),
         (
-            "consumers.a.cache_bytes: expected greater than or equal to 64KiB, found 1000B",
+            "consumers.a.cache_bytes: expected at least 64KiB, found 1000B",
             "consumers: {a: {cache_bytes: 1000B}}",
         ),
-        ("workers.max_memory: expected greater than or equal to 16MiB, found 1MiB", "workers: {max_memory: 1MiB}"),
-        ("app.grace: expected less than or equal to 10m, found 1h", "app: {grace: 1h}"),
-        ("app.start_jitter: expected less than or equal to 1m, found 2m", "app: {start_jitter: 2m}"),
-        ("consumers.a.timeout: expected greater than or equal to 1ms, found 0s", "consumers: {a: {timeout: 0s}}"),
+        ("workers.max_memory: expected at least 16MiB, found 1MiB", "workers: {max_memory: 1MiB}"),
+        ("app.grace: expected at most 10m, found 1h", "app: {grace: 1h}"),
+        ("app.start_jitter: expected at most 1m, found 2m", "app: {start_jitter: 2m}"),
+        ("consumers.a.timeout: expected at least 1ms, found 0s", "consumers: {a: {timeout: 0s}}"),
     ],
 )
 def test_what_is_out_of_range_is_said_in_units(expected: str, text: str, tmp_path: Path) -> None:

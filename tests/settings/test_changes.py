@@ -117,6 +117,7 @@ def test_what_an_edit_does_stands_at_these_fields() -> None:
     assert ["app.handlers", "plugins.block", "plugins.local", "plugins.only"] == named(OnEdit.CODE)
     assert [
         "cluster.credentials.access_key", "cluster.credentials.secret_key", "cluster.tls.enabled", "cluster.tls.verify",
+        "observe.listen", "observe.public", "observe.token",
     ] == named(OnEdit.GUARD)  # fmt: skip
     live_in_groups = [
         "cache_bytes",
@@ -130,7 +131,7 @@ def test_what_an_edit_does_stands_at_these_fields() -> None:
         "topic_count",
     ]
     assert [
-        "app.budget", "app.drain", *(f"consumers.*.{name}" for name in live_in_groups),
+        "app.budget", "app.drain", "app.killed_after", *(f"consumers.*.{name}" for name in live_in_groups),
         "logging.format", "logging.level", "logging.levels",
     ] == named(OnEdit.LIVE)  # fmt: skip
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from pydantic import ValidationError
 
@@ -69,8 +71,8 @@ def test_other_starts_are_refused(text: str) -> None:
         ({"consumers": {"g": {"max_retry": "3"}}}, "unknown key 'max_retry' in consumers.g; did you mean"),
         ({"cluster": {"tls": {"zzz": "3"}}}, "unknown key 'zzz' in cluster.tls; known here: ca_file,"),
         ({"consumers": {"g": {"concurrency": "many"}}}, "consumers.g.concurrency: expected a whole number"),
-        ({"consumers": {"g": {"concurrency": "0"}}}, "consumers.g.concurrency: expected greater than or equal to 1"),
-        ({"cluster": {"request_timeout": "0s"}}, "cluster.request_timeout: expected greater than or equal to 1"),
+        ({"consumers": {"g": {"concurrency": "0"}}}, "consumers.g.concurrency: expected at least 1"),
+        ({"cluster": {"request_timeout": "0s"}}, "cluster.request_timeout: expected at least 1"),
         ({"consumers": {"g g": {}}}, "consumers.g g: a group's name has"),
         ({"consumers": "x"}, "consumers: expected keys and values, found 'x'"),
         ({"app": ["x"]}, "app: expected keys and values, found a list"),
@@ -132,6 +134,28 @@ def test_trusting_anybody_is_said_at_each_start() -> None:
     assert isinstance(settings, AppSettings)
     assert TlsSettings(enabled=True, verify=False) == settings.cluster.tls
     assert ["cluster.tls.verify"] == [warning.partition(" ")[0] for warning in settings.warnings]
+
+
+@pytest.mark.parametrize(
+    ("app", "cluster", "takes"),
+    [
+        ({"killed_after": "30s"}, {}, "56s"),
+        ({"killed_after": "60s", "drain": "2m"}, {}, "2m26s"),
+        ({"killed_after": "60s"}, {"request_timeout": "5s"}, "1m2s"),
+        ({"killed_after": "60s"}, {}, None),
+        ({"killed_after": "56s"}, {}, None),
+        ({"drain": "2m"}, {}, None),
+    ],
+)
+def test_a_stop_that_is_cut_off_is_said_at_each_start(
+    app: dict[str, str], cluster: dict[str, str], takes: str | None
+) -> None:
+    settings = AppSettings.parsed({"app": app, "cluster": cluster}, {})
+
+    assert isinstance(settings, AppSettings)
+    assert [takes] * (takes is not None) == [
+        re.findall(r"a stop may take (\S+), but .* \(app.killed_after\)", warning)[0] for warning in settings.warnings
+    ]
 
 
 def test_an_empty_part_is_a_part_that_was_left_out() -> None:

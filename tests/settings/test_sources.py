@@ -191,13 +191,34 @@ def test_mistakes_of_all_sources_are_said_at_once(tmp_path: Path) -> None:
     shown = "\n".join(mistakes)
     for part in (
         f"{file}:2:3: unknown key 'nmae' in app; did you mean 'name'?",
-        f"{file}:3:26: cluster.name_servers.0: the environment variable GONE is not set",
+        f"{file}:3:26: cluster.name_servers.0: the environment variable GONE is not set; set it before the start",
         f"{overlay}:2:1: not YAML",
         f"{tmp_path / 'missing.yaml'}: cannot be read",
         "$FRAMEWORK_APP__APP__DRAIN: app.drain: ",
         "--set consumers.billing.concurency: unknown key 'concurency' in consumers.billing; did you mean",
     ):
         assert part in shown
+
+
+@pytest.mark.parametrize("wrong", ["cluster: hello", "cluster: [a]", "cluster: {tls: plain}"])
+def test_a_text_in_place_of_a_section_is_said_also_where_a_stronger_source_lays_keys_over_it(
+    tmp_path: Path, wrong: str
+) -> None:
+    """`dev` lays some keys over each settings file: what they cover would be wrong in production only."""
+    file = written(tmp_path, wrong)
+    overlay = written(tmp_path, "cluster: {tls: {enabled: false}}", "overlay.yaml")
+
+    for more in ({"overlays": [overlay]}, {"overrides": [override("cluster.tls.enabled=false")]}):
+        (mistake,) = mistakes_of(file, environment={}, **more)
+        assert mistake.startswith(f"{file}:1:")
+        assert "expected keys and values, found" in mistake
+
+
+def test_a_short_form_may_be_laid_over_by_the_long_one(tmp_path: Path) -> None:
+    file = written(tmp_path, "consumers: {billing: {allocation: averaging}}")
+    override_it = [override("consumers.billing.allocation={sticky: {}}")]
+
+    assert "sticky" in str(load(file, environment={}, overrides=override_it).consumer("billing").allocation)
 
 
 def test_references_are_opened_once_and_in_values_only(tmp_path: Path) -> None:
@@ -339,3 +360,9 @@ def test_a_section_that_an_overlay_empties_stays_empty_for_what_comes_after(tmp_
 
     assert (True, "") == (settings.cluster.tls.enabled, settings.cluster.tls.ca_file)
     assert None is settings.place("cluster", "tls", "ca_file")
+
+
+def test_a_section_that_a_variable_misspells_is_told_with_the_variable(tmp_path: Path) -> None:
+    (mistake,) = mistakes_of(written(tmp_path, "{}"), environment={"FRAMEWORK_APP__CONSUMRS__X__Y": "1"})
+
+    assert mistake.startswith("$FRAMEWORK_APP__CONSUMRS__X__Y: unknown key 'consumrs' in the settings; did you mean")

@@ -105,11 +105,13 @@ PLANTED: tuple[Mistake, ...] = (
     Mistake(
         "an-offset-is-read-before-its-connection-is-there",
         "framework.client.brokers",
-        '        channel = await self._pool.channel(await self._routes.master_of(queue), "pulls")\n'
+        "        address = self._routes.find(queue.broker, MASTER) or await self._routes.master_of(queue)\n"
+        '        channel = self._pool.open_channel(address, "pulls") or await self._pool.channel(address, "pulls")\n'
         '        await marks.stretched("a one-way commit has its connection")\n'
         "        offset = committable()\n",
         "        offset = committable()\n"
-        '        channel = await self._pool.channel(await self._routes.master_of(queue), "pulls")\n'
+        "        address = self._routes.find(queue.broker, MASTER) or await self._routes.master_of(queue)\n"
+        '        channel = self._pool.open_channel(address, "pulls") or await self._pool.channel(address, "pulls")\n'
         '        await marks.stretched("a one-way commit has its connection")\n',
         "a one-way commit that had to wait for its connection follows the new owner's",
         "tests/client/test_brokers.py::test_a_one_way_commit_says_what_is_committable_when_its_connection_is_there",

@@ -22,6 +22,6 @@ def test_a_leaver_of_whom_nobody_hears_is_noticed(monkeypatch: pytest.MonkeyPatc
     for plan in islice(calm, MOST):
         verdict, _ = play(plan)
         found |= {violation.truth for violation in verdict.violations}
-        if found:
+        if "covered in time" in found:
             break
-    assert {"covered in time"} & found
+    assert "covered in time" in found

@@ -13,7 +13,7 @@ from framework.testing.errors import Violation
 from framework.testing.story import Story, all_handled, tell
 from framework.testing.swarm.checkers import commit_never_passes_a_gap, nothing_lost
 from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.history import Copied, Said
+from framework.testing.swarm.facts import Copied, Said
 from framework.testing.swarm.mutants import MUTANTS, Mutant, hunt
 from framework.testing.swarm.workload import GroupLoad, Workload
 from framework.wire.codes import RequestCode, ResponseCode

@@ -8,8 +8,9 @@ import pytest
 
 from framework.model.queue import MessageQueue
 from framework.testing.swarm.__main__ import complaints, swarm
+from framework.testing.swarm.facts import Fault, Started
 from framework.testing.swarm.faults.kinds import ALL_KINDS, NAMES, kind_named
-from framework.testing.swarm.history import Fault, History, Started
+from framework.testing.swarm.history import History
 from framework.testing.swarm.plans import matrix
 from framework.testing.swarm.plans.plan import WIDE_KINDS, clashes, draw
 from framework.testing.swarm.plans.turns import FAULTS_EACH, WAYS_EACH, Shape, shape_of, turn_of
@@ -40,15 +41,20 @@ def test_a_seed_alone_tells_its_plan() -> None:
 
 
 @pytest.mark.parametrize("shape", ["wide", "narrow", "calm"])
-def test_a_cycle_of_turns_brings_each_way_to_each_fault_in_each_place(shape: Shape) -> None:
-    ways, faults = tuple("abcdefg"), tuple("0123456789")
+def test_a_cycle_of_turns_begins_once_with_each_way_and_each_fault(shape: Shape) -> None:
+    """All but the usual ways, which stand in other places."""
+    ways, faults, usual = tuple("abcdefgxy"), tuple("0123456789"), frozenset("xy")
+    rare = [way for way in ways if way not in usual]
     blocks = -(-len(faults) // FAULTS_EACH)
-    cycle = [seed for seed in range(10 * len(ways) * blocks) if shape_of(seed) == shape][: len(ways) * blocks]
-    for place in range(WAYS_EACH):
-        turns = [turn_of(seed, ways, faults) for seed in cycle]
-        pairs = Counter((turn.ways[place], fault) for turn in turns for fault in turn.faults)
-        assert {(way, fault) for way in ways for fault in faults} == set(pairs)
-        assert max(pairs.values()) <= 2
+    cycle = [seed for seed in range(10 * len(rare) * blocks) if shape_of(seed) == shape][: len(rare) * blocks]
+    turns = [turn_of(seed, ways, faults, usual) for seed in cycle]
+
+    assert {(way, fault) for way in rare for fault in faults} == {
+        (turn.ways[0], fault) for turn in turns for fault in turn.faults
+    }
+    assert len(turns) == len({(turn.ways[0], frozenset(turn.faults)) for turn in turns})
+    assert all(WAYS_EACH == len(set(turn.ways)) for turn in turns)
+    assert usual < {way for turn in turns for way in turn.ways}
 
 
 def test_each_pair_that_makes_sense_is_drawn_often_enough() -> None:

@@ -11,13 +11,14 @@ import pytest
 
 from framework.errors import ConfigurationError
 from framework.testing.errors import Violation
+from framework.testing.swarm.facts import Fault
 from framework.testing.swarm.failures import shrink as shrinking
 from framework.testing.swarm.failures.deadline import Deadline, deadline
 from framework.testing.swarm.failures.difference import Difference, Event, first_consequence, first_difference
 from framework.testing.swarm.failures.plan_text import read, replay_line, written
 from framework.testing.swarm.failures.shrink import shrink
 from framework.testing.swarm.faults.kinds import kind_named
-from framework.testing.swarm.history import Fault, History
+from framework.testing.swarm.history import History
 from framework.testing.swarm.mutants import MUTANTS, Mutant, hunt
 from framework.testing.swarm.plans.plan import Plan, draw
 from framework.testing.swarm.simulation import Verdict, play

@@ -18,6 +18,7 @@ from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.runtime.app import App
 from framework.services.crew.batches import BatchCrew
+from framework.services.crew.run import MessageCounts
 from framework.services.orderly.desk import Lane
 from framework.services.orderly.ends import OrderlyOutcomes
 from framework.services.orderly.watch import StuckWatch
@@ -26,10 +27,12 @@ from framework.testing.swarm.checkers import (
     nothing_left_behind,
     nothing_piles_up,
     one_copy_an_attempt,
+    snapshots_tell,
     stored_outlives,
 )
 from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.history import CopyAsked, Finished, Forgotten, Held, History, LeftBehind, Started
+from framework.testing.swarm.facts import CopyAsked, Finished, Forgotten, Held, LeftBehind, Pictured, Started
+from framework.testing.swarm.history import History
 from framework.testing.swarm.simulation import Plan, draw, play
 from framework.testing.swarm.watching.promises import Promises
 from framework.testing.swarm.watching.sizes import sizes_of
@@ -240,7 +243,7 @@ def test_a_copy_is_asked_for_a_few_times_and_not_in_a_loop() -> None:
     assert [] == broken(15, 0.01)
     assert [] == broken(100, 0.5)
     (said,) = broken(100, 0.01)
-    assert "app-1.1 asked 21 times within 5 s for a copy of m0 for billing" in said
+    assert "app-1.1 asked 26 times within 5 s for a copy of m0 for billing" in said
 
 
 def test_dead_letters_that_are_sent_in_a_loop_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,3 +295,61 @@ def test_everything_that_can_be_reached_is_counted_once() -> None:
     table: SavedTable[int, int] = object.__new__(SavedTable)
     table._values, table._dirty = {1: 2, 2: 3}, {1: None}
     assert {"SavedTable._values": 2, "SavedTable._dirty": 1} == dict(sizes_of(table, [table, {"a": table}]))
+
+
+# -- a snapshot tells
+
+
+def pictured(at: float, *, moved: int = 1, offset: int = 0, reasons: tuple[str, ...] = (), **owed: int) -> Pictured:
+    counts = dict.fromkeys(("handled", "retried", "dead_lettered", "dropped", "late", "repeats"), 0)
+    owing = {"running": 0, "lag": 0} | owed
+    return Pictured(at, "app-1.1", "billing", counts | {"handled": 1}, owing, {"orders@a:0": offset}, moved, reasons)
+
+
+def told(*looks: Pictured, outcome: str = "ok", is_calm: bool = True) -> list[str]:
+    queue = MessageQueue("orders", "a", 0)
+    facts = [
+        Started(1.0, "app-1.1", "billing", "m1", queue, 0, 1),
+        Finished(2.0, "app-1.1", "billing", "m1", queue, 0, 1, outcome),
+        *looks,
+    ]
+    return [str(each) for each in snapshots_tell(History(0, is_calm=is_calm, facts=facts))]
+
+
+def test_a_snapshot_that_tells_what_is_so_is_believed() -> None:
+    assert [] == told(*(pictured(at) for at in (3.0, 6.0, 9.0)))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "what"),
+    [
+        ({"running": 1}, "shows 1 running"),
+        ({"lag": 2}, "shows 2 lag"),
+        ({"offset": 2}, "shows 2 of orders@a:0, and 0 was committed"),
+        ({"moved": 3}, "counts 3 queues gained and kept, and has 1"),
+        ({"reasons": ("a queue has stalled",)}, "not ready: a queue has stalled"),
+    ],
+)
+def test_what_a_snapshot_shows_at_each_look_while_nothing_is_owed_is_wrong(wrong: dict[str, Any], what: str) -> None:
+    assert what in "".join(told(*(pictured(at, **wrong) for at in (3.0, 6.0, 9.0))))
+    assert [] == told(pictured(3.0, **wrong), pictured(6.0), pictured(9.0)), "it was just under way"
+
+
+@pytest.mark.parametrize("is_calm", [True, False])
+def test_a_failure_that_counts_as_handled_is_found(is_calm: bool) -> None:
+    assert (
+        "0 handlers ended well, and 1 messages count as handled"
+        in told(pictured(3.0), outcome="failed", is_calm=is_calm)[0]
+    )
+
+
+def test_counters_that_are_not_kept_are_found_by_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retries and dead letters are counted when their copies are durable."""
+    add = MessageCounts.add
+
+    def forgetful(self: MessageCounts, event: str) -> None:
+        if event != "retry":
+            add(self, event)
+
+    monkeypatch.setattr(MessageCounts, "add", forgetful)
+    assert "messages were counted" in found("a snapshot tells", lambda plan: plan.is_calm, 10)

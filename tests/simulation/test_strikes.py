@@ -8,9 +8,10 @@ from itertools import pairwise
 import pytest
 
 from framework.testing.sim.streams import Stream
+from framework.testing.swarm.facts import Fault
 from framework.testing.swarm.faults.kinds import ALL_KINDS, kind_named
 from framework.testing.swarm.faults.nemesis import PAUSE_MAX_S, PAUSE_MIN_S, draw_strikes
-from framework.testing.swarm.history import Fault, History
+from framework.testing.swarm.history import History
 from framework.testing.swarm.plans.plan import draw
 from framework.testing.swarm.simulation import play
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from framework import App, DeadLetter, Message, RetryLater, consumer
+from framework import App, DeadLetter, Message, RetryLater, consumer, publishes
 from framework.declare import Consumer
 from framework.settings.schema import AppSettings
 from framework.testing import Harness
@@ -186,3 +186,116 @@ def test_outside_its_with_statement_it_is_of_no_use() -> None:
     desk = Harness(recording([]))
     with pytest.raises(AssertionError, match="with"):
         desk.send("orders", b"x")
+
+
+@consumer("orders", "billing")
+@publishes("receipts")
+async def receipt(order: Message) -> Message | None:
+    if order.body == b"bad":
+        raise ValueError("no such card")
+    if order.body == b"slow":
+        await asyncio.sleep(60)
+    return Message("receipts", b"paid " + order.body, tags="paid", keys="r1", properties={"colour": "red"})
+
+
+FEW = {"consumers": {"billing": {"max_retries": 2}}}
+
+
+def test_what_handlers_sent_can_be_looked_at_and_what_the_test_sent_is_not_among_it() -> None:
+    with Harness(receipt, settings=FEW) as desk:
+        desk.send("orders", b"1")
+        desk.send("receipts", b"mine")
+        desk.send("orders", b"bad")
+        desk.settle()
+
+        (sent,) = desk.published()
+        assert ("receipts", b"paid 1", "paid", ["r1"], "red") == (
+            sent.topic, sent.body, sent.tags, sent.keys, sent.properties["colour"],
+        )  # fmt: skip
+        assert [sent.message_id] == [each.message_id for each in desk.published("receipts")]
+        assert [] == desk.published("orders")
+
+
+def test_the_attempts_at_a_message_are_told_by_what_was_sent_or_by_its_id() -> None:
+    with Harness(receipt, settings=FEW) as desk:
+        bad, good = desk.send("orders", b"bad"), desk.send("orders", b"1")
+        desk.settle()
+
+        assert [("retry", 1), ("retry", 2), ("dead_lettered", 3)] == [
+            (each["event"], each["attempt"]) for each in desk.attempts(bad)
+        ]
+        assert {"ValueError"} == {each["error"] for each in desk.attempts(bad.message_id)}
+        assert ["handled"] == [each["event"] for each in desk.attempts(good, "billing")]
+        assert [] == desk.attempts(good, "audit")
+        (dead,) = desk.dead_letters()
+        assert 3 == len(desk.attempts(dead))
+
+
+def test_a_dead_letter_says_why_it_is_one() -> None:
+    with Harness(receipt, settings=FEW) as desk:
+        desk.send("orders", b"bad", keys="k1", tags="new")
+        desk.settle()
+
+        (dead,) = desk.dead_letters()
+        assert ("billing", "ValueError: no such card", "ValueError", 3) == (
+            dead.group,
+            dead.reason,
+            dead.error,
+            dead.attempts,
+        )
+        assert (b"bad", ["k1"], "new") == (dead.body, dead.keys, dead.tags)
+        assert dead.message_id == dead.message.message_id
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+def test_a_restart_drains_and_repeats_nothing(*, orderly: bool) -> None:
+    seen: list[bytes] = []
+
+    @consumer("orders", "billing", orderly=orderly)
+    async def bill(order: Message) -> None:
+        await asyncio.sleep(5)
+        seen.append(order.body)
+
+    with Harness(bill) as desk:
+        desk.send("orders", b"1")
+        desk.sleep("2s")
+        desk.restart()
+        assert [b"1"] == seen
+        desk.send("orders", b"2")
+        desk.settle()
+
+    assert [b"1", b"2"] == seen
+
+
+def test_a_crash_loses_what_ran_and_the_message_comes_again() -> None:
+    began: list[bytes] = []
+
+    @consumer("orders", "billing")
+    async def bill(order: Message) -> None:
+        began.append(order.body)
+        await asyncio.sleep(60)
+
+    with Harness(bill) as desk:
+        sent = desk.send("orders", b"1")
+        desk.sleep("10s")
+        desk.crash()
+        with pytest.raises(AssertionError, match="restart"):
+            desk.settle()
+        desk.send("orders", b"2")
+        desk.sleep("1m")
+        assert [] == desk.attempts(sent)
+        desk.restart()
+        desk.settle()
+
+        assert ["handled"] == [each["event"] for each in desk.attempts(sent)]
+    assert b"1" == began[0]
+    assert [b"1", b"1", b"2"] == sorted(began)
+
+
+def test_a_crash_may_be_the_end_of_a_test() -> None:
+    with Harness(receipt) as desk:
+        desk.send("orders", b"slow")
+        desk.sleep("5s")
+        desk.crash()
+
+        assert [] == desk.published()

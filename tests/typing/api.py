@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from typing import Any, assert_type
+from typing import Any, Literal, assert_type
 
 from framework import (
     Ack,
@@ -22,7 +22,9 @@ from framework import (
     Suspend,
     consumer,
     publishes,
+    replies,
     resource,
+    transaction_check,
 )
 from framework.declare import ConsumerSpec, Resource
 from framework.hooks import hookimpl
@@ -94,6 +96,21 @@ async def invoice(order: bytes) -> dict[str, int]:
 
 async def announced() -> None:
     assert_type(await invoice(b"x"), dict[str, int])
+
+
+@consumer("prices", "pricing")
+@replies
+async def price(question: bytes) -> dict[str, int]:
+    return {"cents": len(question)}
+
+
+@transaction_check("desk")
+async def ended(message: Message) -> Literal["commit", "unknown"]:
+    return "commit" if message.keys else "unknown"
+
+
+async def replied() -> None:
+    assert_type(await price(b"x"), dict[str, int])
 
 
 async def kept(message: Message, delivery: Delivery) -> None:

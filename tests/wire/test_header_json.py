@@ -77,6 +77,7 @@ def test_absent_parts_take_javas_defaults() -> None:
         (b'{"code":2,"never heard of":[1,{"a":true}]} \r\n', {}),
         (b'{"code":2,"extFields":{"a":"1\x012\t3\n"}}', {"a": "1\x012\t3\n"}),
         (b'{"code":2,"extFields":"","remark":5}', {}),
+        (b'{"code":2,"extFields":[{"a":"x","b":1.50}]}', {"a": "x", "b": "1.50"}),
         (b'{"code":2,"opaque":null,"serializeTypeCurrentRPC":7,"suspended":{}}', {}),
     ],
 )
@@ -132,6 +133,8 @@ def test_languages_come_as_names_or_numbers(language: str, expected: Language) -
         (b'{"code":1,"version":2147483648}', "version=2147483648 is outside 32 bits"),
         (b'{"code":1,"flag":-2147483649}', "flag=-2147483649 is outside 32 bits"),
         (b'{"code":1,"extFields":[]}', r"extFields=\[\] is not an object"),
+        (b'{"code":1,"extFields":[{},{}]}', "is not an object"),
+        (b'{"code":1,"extFields":[[{}]]}', "is not an object"),
         (b'{"code":1,"extFields":{"a":"\\ud800"}}', "lone surrogate"),
         (b'{"code":1,"extFields":{"\\udfff":"a"}}', "lone surrogate"),
         (b'{"code":1,"remark":"\\ud800"}', "lone surrogate"),

@@ -1,7 +1,8 @@
 """SEND_MESSAGE (10): one message, stored before it is answered. Also one batch, by the header's own flag.
 
 Differences: always durable, so never 10, 11 or 12; where the store fails the answer is 14. A half message
-(TRAN_MSG, or its bit in sysFlag) is refused with 16, as by a RocketMQ with rejectTransactionMessage.
+without PGROUP, which no producer could end, is refused with 13; one in a batch, or with the bit in sysFlag alone, with
+16.
 """
 
 from __future__ import annotations

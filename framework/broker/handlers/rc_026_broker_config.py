@@ -36,8 +36,11 @@ def settings_of(node: Node) -> dict[str, str]:
         "maxTransferCountOnMessageInMemory": str(settings.pull_count_max),
         "maxTransferBytesOnMessageInMemory": str(settings.pull_bytes_max),
         "messageDelayLevel": " ".join(f"{ms // 1000}s" if ms % 1000 == 0 else f"{ms}ms" for ms in settings.delays_ms),
+        "timerWheelEnable": "true",
+        "timerMaxDelaySec": str(settings.timer_ms_max // 1000),
         "fileReservedTime": f"{settings.kept_ms / 3_600_000:g}",
         "diskMaxUsedSpaceRatio": f"{settings.disk_clean_ratio * 100:g}",
         "useServerSideResetOffset": "true",
+        "messageIndexEnable": "true",
         **node.switches.texts(),
     }

@@ -11,6 +11,8 @@ from framework.wire.bodies.config import GroupConfigTable
 from framework.wire.fields import to_fields
 from framework.wire.requests.admin import AllGroupConfigsAnswer, AllGroupConfigsRequest
 
+_MAY_NOT_READ = 1 << 2  # PermName.INDEX_PERM_READ
+
 
 def handle(request: Request) -> Answer:
     header = request.header(AllGroupConfigsRequest)
@@ -19,6 +21,9 @@ def handle(request: Request) -> Answer:
     names = page_of(list(groups), header.group_seq, header.max_group_num)
     table = GroupConfigTable(
         groups={name: group_config(groups[name]) for name in names},
+        forbidden={
+            name: dict.fromkeys(groups[name].forbidden, _MAY_NOT_READ) for name in names if groups[name].forbidden
+        },
         version=version_of(node.rules.groups, node.started_ms),
     )
     return ok(to_fields(AllGroupConfigsAnswer(total_group_num=len(groups))), table.encode())

@@ -1,13 +1,16 @@
 """DELETE_SUBSCRIPTIONGROUP (207): forget a group's settings and, where asked for, its offsets.
 
-Differences: its send-backs are forgotten too, so that a group of the same name starts without them. None other known.
+Differences: its send-backs and what it has popped are forgotten too, so that a group of the same name starts without
+them. None other known.
 """
 
 from __future__ import annotations
 
 from framework.broker.node import Node
 from framework.broker.request import AfterCommit, Answer, Request, ok
+from framework.broker.store.popped import forget_group
 from framework.broker.store.sent_back import forget
+from framework.broker.store.writer import Transaction
 from framework.wire.requests.admin import DeleteGroupRequest
 
 
@@ -20,7 +23,11 @@ def handle(request: Request) -> Answer:
         node.progress.drop_where(group=group)
     _forget_figures(node, group)
 
-    return AfterCommit(lambda transaction: forget(transaction.connection, node.name, group), lambda _: ok())
+    def change(transaction: Transaction) -> None:
+        forget(transaction.connection, node.name, group)
+        forget_group(transaction.connection, node.name, group)
+
+    return AfterCommit(change, lambda _: ok())
 
 
 def _forget_figures(node: Node, group: str) -> None:

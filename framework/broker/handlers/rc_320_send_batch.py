@@ -99,6 +99,7 @@ def _stored(request: Request, number: int, drafts: list[_Draft]) -> Answer:
 def outer_of(sent: Sent) -> dict[str, str]:
     """Properties of the batch itself, which each message has unless it says otherwise."""
     outer = texts.decode(sent.properties)
+    outer.pop("WAIT", None)  # it is about the request: RocketMQ drops it, too
     outer.pop(UNIQUE_KEY, None)
     return outer
 

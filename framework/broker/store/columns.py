@@ -65,5 +65,10 @@ LOCKS = Table(
     "queue_locks", ("broker", "consumer_group", "topic", "queue_broker", "number"), ("client_id", "seal")
 )  # fmt: skip
 NAMED_VALUES = Table("named_values", ("scope", "name"), ("value", "seal"))
+HALVES = Table(
+    "halves", ("broker", "place"),
+    ("queue_offset", "producer_group", "begun_ms", "checks", "due_ms", "state", "seal"),
+)  # fmt: skip
+POPPED = Table("popped", ("broker", "consumer_group", "message"), ("popped_ms", "due_ms", "seal"))
 PROGRESS = Table("progress", _PLACE, ("epoch", "checksum", "content"))
-SEALED = (QUEUES, LOG_END, TOPICS, GROUPS, OFFSETS, RESETS, LOCKS, NAMED_VALUES)
+SEALED = (QUEUES, LOG_END, TOPICS, GROUPS, OFFSETS, RESETS, LOCKS, NAMED_VALUES, HALVES, POPPED)

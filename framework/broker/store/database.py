@@ -26,10 +26,10 @@ log = structlog.get_logger()
 OpenDatabase = Callable[[], sqlite3.Connection]
 
 APPLICATION_ID = 0x524D_5142  # "RMQB": a SQLite file of anybody else is refused
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 8
 _SCHEMAS = {  # what each version adds
     1: "schema.sql", 2: "schema_2.sql", 3: "schema_3.sql", 4: "schema_4.sql", 5: "schema_5.sql",
-    6: "schema_6.sql",
+    6: "schema_6.sql", 7: "schema_7.sql", 8: "schema_8.sql",
 }  # fmt: skip
 _SEALED_VERSION = 5
 FILE_NAME = "broker.db"
@@ -129,7 +129,7 @@ def _check_folder(folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.lstat()
     except OSError as error:
-        raise StoreError(f"data folder {folder}: {explained(error)}; or name another folder") from error
+        raise StoreError(f"data folder {folder}: {explained(error)}; name another folder") from error
     if not stat.S_ISDIR(found.st_mode):
         raise StoreError(f"data folder {folder}: a symbolic link or no folder; name the folder itself")
     if found.st_uid != os.geteuid():

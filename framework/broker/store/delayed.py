@@ -63,6 +63,11 @@ def take_due(connection: sqlite3.Connection, now_ms: int, limit: int) -> list[Du
     return taken
 
 
+def take_back(connection: sqlite3.Connection, due_ms: int, place: int) -> None:
+    """Take a message off the schedule that is not to be delivered; nothing where it is not there any more."""
+    connection.execute("DELETE FROM delays WHERE due_ms = ? AND place = ?", (due_ms, place))
+
+
 def hold_damaged(connection: sqlite3.Connection) -> list[int]:
     """Hold whatever is not due when its plan said, so that it comes neither early nor silently never; the places.
 

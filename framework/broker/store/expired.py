@@ -41,9 +41,10 @@ def choose(
 ) -> ExpiryStep | None:
     """Raise the lowest offsets past some of the oldest messages; None where none is too old.
 
-    Messages on the schedule (in topics named `waiting`) stay, with all that came after the first of them. The first
-    message that is young ends the search, for store times never fall along the log. A row that is damaged in what it
-    says of itself raises nothing: one flipped bit must not take a queue's sound messages along.
+    Messages that wait for their time or for the end of a transaction (in topics named `waiting`) stay, with all in
+    these topics that came after the first of them. The first message that is young ends the search, for store times
+    never fall along the log. A row that is damaged in what it says of itself raises nothing: one flipped bit must not
+    take a queue's sound messages along.
     """
     connection = transaction.connection
     rows = connection.execute(
@@ -114,5 +115,8 @@ def _stored_ms(connection: sqlite3.Connection, message: int, place: int, told_ms
 
 
 def _first_waiting(connection: sqlite3.Connection) -> int:
-    (place,) = connection.execute("SELECT min(place) FROM delays").fetchone()
+    (place,) = connection.execute(
+        "SELECT min(place) FROM (SELECT min(place) AS place FROM delays"
+        " UNION ALL SELECT min(place) FROM halves WHERE state = 0)"
+    ).fetchone()
     return (1 << 62) if place is None else int(place)

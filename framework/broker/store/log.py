@@ -217,7 +217,7 @@ class Log:
         """
         rows = self._select(
             "SELECT count(*), min(CASE WHEN typeof(tag) = 'integer' AND"
-            " (checksum >> 32 = ~tag OR checksum >> 32 = 0 AND place < ?) THEN NULL ELSE id END)"
+            " (checksum >> 32 = ~tag OR checksum >> 32 = 0 AND place BETWEEN 0 AND ? - 1) THEN NULL ELSE id END)"
             " FROM messages WHERE id >= ? AND id < ?",
             (self._tags_checked_from, queue.base + start, queue.base + end), queue, start,
         )  # fmt: skip

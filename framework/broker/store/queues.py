@@ -47,7 +47,8 @@ class Queues:
         self._all: dict[tuple[str, str, int], Queue] = {}
         self._by_id: dict[int, Queue] = {}
         (dropped,) = connection.execute("SELECT max(id) FROM dropped_queues").fetchone()
-        self._next_id = 1 if dropped is None else int(dropped) + 1
+        self.next_id = 1 if dropped is None else int(dropped) + 1
+        """The id of the next new queue."""
         for number, broker, topic, queue_number, low in connection.execute(
             "SELECT id, broker, topic, number, low FROM queues ORDER BY id"
         ).fetchall():
@@ -69,7 +70,7 @@ class Queues:
         """The queue; a new one reaches the disk together with its first message."""
         queue = self._all.get((broker, topic, number))
         if queue is None:
-            queue = Queue(broker, topic, number, self._next_id << OFFSET_BITS)
+            queue = Queue(broker, topic, number, self.next_id << OFFSET_BITS)
             self._add(queue)
         return queue
 
@@ -103,4 +104,4 @@ class Queues:
         number = queue.base >> OFFSET_BITS
         self._all[queue.broker, queue.topic, queue.number] = queue
         self._by_id[number] = queue
-        self._next_id = max(self._next_id, number + 1)
+        self.next_id = max(self.next_id, number + 1)

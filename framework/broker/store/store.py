@@ -6,6 +6,9 @@ import sqlite3
 from collections.abc import Callable
 from typing import Any
 
+import structlog
+
+from framework.broker.store import ends
 from framework.broker.store.database import Database
 from framework.broker.store.log import Log
 from framework.broker.store.queues import Queues
@@ -15,6 +18,8 @@ from framework.broker.store.values import NamedValues
 from framework.broker.store.writer import Writer
 from framework.errors import StoreError
 from framework.ports import Clock, DiskUsage, Workers
+
+log = structlog.get_logger()
 
 
 class Store:
@@ -33,11 +38,17 @@ class Store:
         self._disk = disk
         try:
             self.queues = Queues(database.writing)
+            for lack in ends.settle(database.writing, self.queues):
+                log.error(
+                    "messages missing", place=database.place, queue=repr(lack.queue), offset=lack.offset,
+                    count=lack.missing, remedy=RESTORE,
+                )  # fmt: skip
             self.values = NamedValues(database.writing)
             checked_from = int(self.values.get("store", "tags_checked_from") or 0)
             self.log = Log(database.reading, self.queues, tags_checked_from=checked_from)
             self.writer = Writer(database, self.queues, clock, workers, soon)
             self.writer.attach(self.values.table)
+            self.writer.attach(ends.Ends(database.writing, self.queues))
             self.sweep = Sweep(self.writer, database.reading)
         except sqlite3.Error as error:
             database.close()

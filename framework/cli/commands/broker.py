@@ -14,13 +14,14 @@ import asyncio
 import errno
 import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from framework.cli import box_plugins, options, output, quick_logs, transfer
+from framework.cli import box_plugins, options, output, quick_start, transfer
 from framework.cli.exit_codes import ExitCode
-from framework.errors import ConfigurationError, StoreError, shorten
+from framework.errors import StoreError, shorten
+from framework.mistakes import AddressWrong, UsageWrong, UsersWrong
 from framework.model import durations
 from framework.settings import box_limits
 
@@ -35,6 +36,10 @@ KEY_BYTES = 16
 # With Python's 700 a twelfth of a send's processor time went into looking.
 GARBAGE_OBJECTS = 10_000
 _QUIET_MS = 60_000
+# Handlers that no request has asked for yet are imported one by one once the box serves: its start does not wait for
+# them, and a request that comes when files have run out does not need one.
+REST_AFTER_SECONDS = 0.5
+REST_STEP_SECONDS = 0.01
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -134,7 +139,6 @@ def _limits(text: str) -> tuple[float, ...]:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    quick_logs.import_structlog()
     from framework.runtime.logs import setup
     from framework.runtime.report import telling  # noqa: F401 - the second is used once files may have run out
 
@@ -143,17 +147,15 @@ def execute(arguments: argparse.Namespace) -> int:
     if action == "serve":
         _refuse(arguments, _add_exporting, "goes with `broker export FILE`")
         if file is not None:
-            raise ConfigurationError(
-                f"{shorten(str(file))}: a broker that serves takes no FILE; its folder is --data DIR"
-            )
+            raise UsageWrong(f"{shorten(str(file))}: a broker that serves takes no FILE; its folder is --data DIR")
         return _serve_until_asked(arguments)
     _refuse(arguments, _add_serving, f"broker {action} serves no clients; remove it")
     if action == "import":
         _refuse(arguments, _add_exporting, "chooses what is exported; an import takes the whole file")
     if folder is None:
-        raise ConfigurationError(f"broker {action}: needs --data DIR; a store in memory ends with its process")
+        raise UsageWrong(f"broker {action}: needs --data DIR; a store in memory ends with its process")
     if file is None:
-        raise ConfigurationError(f"broker {action}: needs a FILE: framework-app broker {action} FILE")
+        raise UsageWrong(f"broker {action}: needs a FILE: framework-app broker {action} FILE")
     if action == "import":
         return transfer.bring_in(file, folder)
     return transfer.take_out(file, folder, frozenset(arguments.topic or ()))
@@ -165,7 +167,7 @@ def _refuse(arguments: argparse.Namespace, add: Callable[[argparse.ArgumentParse
     add(others)
     for name, usual in vars(others.parse_args([])).items():
         if getattr(arguments, name) != usual:
-            raise ConfigurationError(f"--{name.replace('_', '-')}: {reason}")
+            raise UsageWrong(f"--{name.replace('_', '-')}: {reason}")
 
 
 def _serve_until_asked(arguments: argparse.Namespace) -> int:
@@ -173,7 +175,7 @@ def _serve_until_asked(arguments: argparse.Namespace) -> int:
 
     last = arguments.port + arguments.brokers - 1
     if last > 65_535:
-        raise ConfigurationError(f"--brokers {arguments.brokers}: the last one's port would be {last}; lower --port")
+        raise UsageWrong(f"--brokers {arguments.brokers}: the last one's port would be {last}; lower --port")
     try:
         with asyncio.Runner() as runner:
             runner.get_loop()  # before there is anything to run: it opens files
@@ -183,7 +185,7 @@ def _serve_until_asked(arguments: argparse.Namespace) -> int:
 
         if is_of_no_address(error):
             reason = "no address of this machine; 127.0.0.1 and 0.0.0.0 always are"
-            raise ConfigurationError(f"--bind {shorten(arguments.bind)}: {reason}") from error
+            raise AddressWrong(f"--bind {shorten(arguments.bind)}: {reason}") from error
         if error.errno != errno.EADDRINUSE:
             raise
         taken = f"{arguments.bind}:{arguments.port}"
@@ -192,6 +194,7 @@ def _serve_until_asked(arguments: argparse.Namespace) -> int:
 
 
 async def _serve(arguments: argparse.Namespace) -> ExitCode:
+    from framework.broker.handlers import load_rest
     from framework.broker.server import Broker
     from framework.net.real_world import real_world
     from framework.runtime.report.telling import teller
@@ -214,7 +217,7 @@ async def _serve(arguments: argparse.Namespace) -> ExitCode:
     loop.set_exception_handler(_out_of_files(world.clock))
     with draining(lambda: loop.call_soon_threadsafe(asked.set), tell=teller(loop)):
         await broker.start()
-        gc.freeze()
+        quick_start.end()
         gc.set_threshold(GARBAGE_OBJECTS)
         try:
             named = ",".join(f"{name}@{address}" for name, address in broker.brokers.items())
@@ -222,10 +225,21 @@ async def _serve(arguments: argparse.Namespace) -> ExitCode:
             if arguments.ready_file:
                 _put(arguments.ready_file, f"{line}\n")
             output.say(line)
+            loop.call_later(REST_AFTER_SECONDS, _load, loop, load_rest())
             await asked.wait()
         finally:
             await broker.stop()
     return ExitCode.CLEAN
+
+
+def _load(loop: asyncio.AbstractEventLoop, rest: Iterator[None]) -> None:
+    try:
+        next(rest)
+    except StopIteration:
+        return
+    except (ImportError, OSError):  # files have run out: the requests' own tries are answered with the reason
+        return
+    loop.call_later(REST_STEP_SECONDS, _load, loop, rest)
 
 
 def _out_of_files(clock: Clock) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
@@ -254,7 +268,7 @@ def _tls(arguments: argparse.Namespace) -> TlsOptions | None:
 
     if not arguments.tls_cert:
         if arguments.tls_key or arguments.tls_ca:
-            raise ConfigurationError("--tls-key and --tls-ca need a certificate: --tls-cert FILE")
+            raise UsageWrong("--tls-key and --tls-ca need a certificate: --tls-cert FILE")
         return None
     return TlsOptions(cert_file=arguments.tls_cert, key_file=arguments.tls_key, ca_file=arguments.tls_ca)
 
@@ -283,6 +297,10 @@ def _settings(arguments: argparse.Namespace) -> BrokerSettings:
 
 def _put(path: Path, text: str) -> None:
     """Whole or not at all: a script that polls for the file reads it the moment it is there."""
+    if path.exists() and not path.is_file():  # a device or a pipe would be replaced by a file
+        raise StoreError(
+            f"--ready-file {shorten(str(path))}: it is there and is no file; name a file that may be replaced"
+        )
     draft = path.with_name(f"{path.name}.new")
     try:
         with open(draft, "w", encoding="utf-8") as stream:
@@ -306,7 +324,7 @@ def _users(path: Path, world: World) -> tuple[User, ...]:
     document = read_credentials(path)
     access_key, secret_key = document.values.get("access_key"), document.values.get("secret_key")
     if not access_key or not secret_key:
-        raise ConfigurationError(f"--auth {shorten(str(path))}: needs access_key and secret_key", place=str(path))
+        raise UsersWrong(f"--auth {shorten(str(path))}: needs access_key and secret_key", place=str(path))
     return (User(access_key, secret_key, is_super=True),)
 
 

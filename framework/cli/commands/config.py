@@ -14,6 +14,7 @@ import sys
 from framework.cli import options, output
 from framework.cli.exit_codes import ExitCode
 from framework.errors import Findings
+from framework.mistakes import UsageWrong
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -40,8 +41,7 @@ def _schema(arguments: argparse.Namespace) -> int:
     from framework.settings.json_schema import json_schema
 
     if arguments.written:
-        sys.stderr.write("framework-app config schema: it says what may be written; leave out --written\n")
-        return ExitCode.USAGE
+        raise UsageWrong("config schema: it says what may be written; leave out --written")
     findings = Findings()  # a file that is being written is often wrong just now, and names its plugins all the same
     settings = options.gathered(arguments, findings).settings
     host = options.plugins_of(settings, is_debug=arguments.debug)

@@ -21,6 +21,7 @@ from framework.cli import changes, connect, options, output, table
 from framework.cli.commands.tail import begin, body_fields
 from framework.cli.exit_codes import ExitCode
 from framework.cli.progress import ProgressLine
+from framework.mistakes import UsageWrong
 from framework.net.real_clock import RealClock
 
 if TYPE_CHECKING:
@@ -48,12 +49,7 @@ COLUMNS = (
 )
 REASON_SHOWN = 120
 TARGETS = (table.Column("TOPIC", "topic"), table.Column("COUNT", "count", table.count, is_number=True))
-MOVES = (
-    table.Column("BROKER", "broker"),
-    table.Column("QUEUE", "queue", is_number=True),
-    table.Column("BEFORE", "before", table.count, is_number=True),
-    table.Column("AFTER", "after", table.count, is_number=True),
-)
+MOVES = (*table.PLACE[1:], *table.MOVED)
 OF_ACTION = {
     "list": {"since", "key", "reason", "limit", "all"},
     "show": set[str](),
@@ -85,8 +81,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def since(text: str) -> int:
     """A time, in Unix milliseconds."""
-    moment = begin(text)
-    if moment.kind != "time":
+    try:
+        moment = begin(text)
+    except argparse.ArgumentTypeError:
+        moment = None
+    if moment is None or moment.kind != "time":
         raise argparse.ArgumentTypeError(f"{text!r} is no time; write -2h or 2026-11-22T10:00:00Z")
     return moment.value
 
@@ -108,9 +107,9 @@ def rate(text: str) -> float:
 
 def execute(arguments: argparse.Namespace) -> int:
     if why := _misfit(arguments):
-        return changes.refuse("dlq", why)
+        raise UsageWrong(f"dlq {why}")
     if "yes" in OF_ACTION[arguments.action] and (why := changes.refusal(arguments)):
-        return changes.refuse("dlq", why)
+        return changes.refuse(arguments, "dlq", why)
     actions = {"list": _list, "show": _show, "replay": _replay, "drop": _drop}
     with connect.admin(arguments) as admin:
         return actions[arguments.action](arguments, admin)
@@ -264,13 +263,8 @@ def _replay(arguments: argparse.Namespace, admin: Admin) -> int:
         {"topic": None if topic is None else admin.unwrapped(topic), "count": count}
         for topic, count in planned.counts.items()
     ]
-    if arguments.json:
-        table.write_json(rows)
-    else:
-        output.say(summary)
-        table.write(TARGETS, rows)
-    if not _may_go_on(arguments, f"{summary}. Replay?", is_anything=bool(rows)):
-        return ExitCode.CLEAN if arguments.dry_run else ExitCode.FAILED
+    if not changes.is_agreed(arguments, "dlq replay", summary, TARGETS, rows):
+        return changes.undone(arguments)
     tally: Counter[str] = Counter()
     progress = ProgressLine("replay")
     try:
@@ -299,17 +293,6 @@ def _summary(arguments: argparse.Namespace, planned: ReplayPlan) -> str:
     told = f"{arguments.group}: {table.count(known)} {letters} to {where}"
     lost = planned.count - known
     return f"{told}; {table.count(lost)} do not say where they came from, and stay" if lost else told
-
-
-def _may_go_on(arguments: argparse.Namespace, question: str, *, is_anything: bool) -> bool:
-    """Whether somebody wants it done; where there is nothing to do nobody is asked."""
-    if arguments.dry_run:
-        sys.stderr.write("dlq: nothing was changed (--dry-run)\n")
-        return False
-    if is_anything and not changes.is_confirmed(arguments, question):
-        sys.stderr.write("dlq: nothing was changed\n")
-        return False
-    return True
 
 
 def pacer(rate: float | None) -> Callable[[], None]:
@@ -343,13 +326,8 @@ def _drop(arguments: argparse.Namespace, admin: Admin) -> int:
         {"broker": each.queue.broker, "queue": each.queue.number, "before": each.begin, "after": offset}
         for each, offset in moves.items()
     ]
-    if arguments.json:
-        table.write_json(rows)
-    else:
-        output.say(summary)
-        table.write(MOVES, rows)
-    if not _may_go_on(arguments, f"{summary}. Drop?", is_anything=bool(rows)):
-        return ExitCode.CLEAN if arguments.dry_run else ExitCode.FAILED
+    if not changes.is_agreed(arguments, "dlq drop", summary, MOVES, rows):
+        return changes.undone(arguments)
     replays.drop(admin, group, moves)
     changes.audit("dlq drop", group=group, passed_over=count)
     return ExitCode.CLEAN

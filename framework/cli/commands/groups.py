@@ -40,15 +40,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from framework.admin.groups import all_groups
-    from framework.admin.positions import positions
-
     with connect.admin(arguments) as admin:
         if arguments.group is not None:
             _one(admin, lag.of_group(admin, arguments.group), is_json=arguments.json)
             return ExitCode.CLEAN
-        names, failed = all_groups(admin)
-        found = [positions(admin, name, with_members=False) for name in names]
+        found, failed = lag.of_all(admin)
         rows = [
             {"group": admin.unwrapped(each.group), "members": len(each.members.members), "lag": each.lag}
             for each in found
@@ -56,6 +52,7 @@ def execute(arguments: argparse.Namespace) -> int:
         if arguments.json:
             table.write_json(rows)
         else:
+            output.say(lag.said_of_all(found))
             table.write(GROUPS, rows)
         connect.say_unknown({**failed, **{who: why for each in found for who, why in each.unknown.items()}})
     return ExitCode.CLEAN
@@ -102,6 +99,10 @@ def troubles(admin: Admin, found: Positions) -> list[str]:
     if len(set(wishes.values())) > 1:
         told = ", ".join(f"{member}: {wish}" for member, wish in wishes.items())
         lines.append(f"members subscribe differently, so messages are missed: {told}")
+    pauses: dict[str, list[str]] = {}
+    for member, pause in found.members.pauses.items():
+        pauses.setdefault(pause, []).append(member)
+    lines += [f"paused {pause} (in {', '.join(those)})" for pause, those in pauses.items()]
     idle = [each.client_id for each in members if each.queues == ()]
     if idle and found.rows:
         lines.append(f"{len(idle)} of {len(members)} members have no queue: {', '.join(idle)}")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from framework.cli import connect, options, output, table
 from framework.cli.exit_codes import ExitCode
+from framework.cli.progress import ProgressLine
 
 if TYPE_CHECKING:
     from framework.admin.cluster import Admin
@@ -27,9 +28,7 @@ examples:
 """
 WATCH_SECONDS = 2.0
 QUEUES = (
-    table.Column("TOPIC", "topic"),
-    table.Column("BROKER", "broker"),
-    table.Column("QUEUE", "queue", is_number=True),
+    *table.PLACE,
     table.Column("OFFSET", "offset", table.count, is_number=True),
     table.Column("END", "end", table.count, is_number=True),
     table.Column("LAG", "lag", table.count, is_number=True),
@@ -60,7 +59,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     with connect.admin(arguments) as admin:
         while True:
-            found = _look(admin, arguments.group)
+            found = _look(admin, arguments.group, with_owners=arguments.json)
             _show(admin, found, arguments)
             if not arguments.watch:
                 return _verdict(admin, found, arguments.fail_above)
@@ -69,17 +68,34 @@ def execute(arguments: argparse.Namespace) -> int:
                 return ExitCode.CLEAN
 
 
-def _look(admin: Admin, group: str | None) -> list[Positions]:
-    from framework.admin.groups import all_groups
-    from framework.admin.positions import positions
-
+def _look(admin: Admin, group: str | None, *, with_owners: bool) -> list[Positions]:
     if group is not None:
         return [of_group(admin, group)]
-    names, failed = all_groups(admin)
-    found = [positions(admin, name, with_members=False) for name in names]
+    found, failed = of_all(admin, with_owners=with_owners)
     for each in found:
         each.unknown.update(failed)
     return found
+
+
+def of_all(admin: Admin, *, with_owners: bool = False) -> tuple[list[Positions], dict[str, str]]:
+    """Where every group is, and the brokers that do not say which groups they have, with the reason.
+
+    Owners cost a question to each member of each group, so only `--json` asks. A silent member is asked once.
+    """
+    from framework.admin.groups import all_groups
+    from framework.admin.positions import positions
+
+    names, failed = all_groups(admin)
+    progress = ProgressLine("asking")
+    found: list[Positions] = []
+    silent: dict[str, str] = {}
+    try:
+        for name in names:
+            progress.advance(len(found), len(names))
+            found.append(positions(admin, name, with_members=with_owners, silent=silent))
+    finally:
+        progress.clear()
+    return found, failed
 
 
 def of_group(admin: Admin, group: str) -> Positions:
@@ -99,6 +115,7 @@ def _show(admin: Admin, found: list[Positions], arguments: argparse.Namespace) -
     if arguments.json:
         table.write_json(row for each in found for row in queue_rows(admin, each))
     elif arguments.group is None:
+        output.say(said_of_all(found))
         table.write(GROUPS, [_sum(admin, each) for each in found])
     else:
         output.say(said(admin, found[0]))
@@ -134,6 +151,15 @@ def _sum(admin: Admin, found: Positions) -> dict[str, Any]:
     }
 
 
+def said_of_all(found: list[Positions]) -> str:
+    """The verdict on several groups, in a line."""
+    lags = [each.lag for each in found if each.lag]
+    unknown = sum(each.lag is None for each in found)
+    behind = f"{len(lags)} behind, by {table.some(sum(lags), 'message')}" if lags else "none behind"
+    told = f"{table.some(len(found), 'group')}: {behind}" if found else "no group"
+    return f"{told}; of {unknown} the lag is not known in full" if unknown else told
+
+
 def said(admin: Admin, found: Positions) -> str:
     """The verdict, in a line: what matters before any number of a queue."""
     name = admin.unwrapped(found.group)
@@ -145,7 +171,7 @@ def said(admin: Admin, found: Positions) -> str:
     if not found.lag:
         return f"{name}: up to date; {who}"
     behind = f", the oldest stored {table.age(found.lag_s)} ago" if found.lag_s is not None else ""
-    return f"{name}: {table.count(found.lag)} messages behind{behind}; {who}"
+    return f"{name}: {table.some(found.lag, 'message')} behind{behind}; {who}"
 
 
 def _verdict(admin: Admin, found: list[Positions], limit: int | None) -> ExitCode:

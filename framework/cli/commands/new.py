@@ -19,6 +19,8 @@ from string import Template
 from framework import __version__
 from framework.cli import output
 from framework.cli.exit_codes import ExitCode
+from framework.errors import StoreError
+from framework.mistakes import UsageWrong
 
 _LENGTH_MAX = 64
 _STANDS_FOR_NAME = "NAME"
@@ -36,13 +38,11 @@ def execute(arguments: argparse.Namespace) -> int:
     kind, name = arguments.kind, arguments.name
     complaint = _complaint(kind, name)
     if complaint:
-        sys.stderr.write(f"framework-app new {kind}: {complaint}\n")
-        return ExitCode.USAGE
+        raise UsageWrong(f"new {kind}: {complaint}")
     folder = Path(name)
     if folder.exists() and not (folder.is_dir() and next(folder.iterdir(), None) is None):
         what = "is a folder with something in it" if folder.is_dir() else "is a file"
-        sys.stderr.write(f"framework-app new {kind}: {name} {what}; choose another name, or move it away\n")
-        return ExitCode.TAKEN
+        raise StoreError(f"new {kind}: {name} {what}; choose another name, or move it away")
     for path, text in written(kind, name):
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ import json
 
 from framework.cli import options, output
 from framework.cli.exit_codes import ExitCode
+from framework.cli.shown import explained
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -19,6 +20,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
+    if arguments.app:
+        from framework.runtime.build import collect
+
+        collect.make_sure(arguments.app)
     host = options.plugins_of(options.loaded(arguments).settings, is_debug=arguments.debug)
     width = max(len(each.name) for each in host.plugins)
     for each in host.plugins:
@@ -37,7 +42,11 @@ def execute(arguments: argparse.Namespace) -> int:
         if not arguments.json:
             output.say(f"framework-app {name}  of {plugin}: {first_line(command)}")
     for mistake in host.mistakes:
-        output.say(json.dumps({"mistake": str(mistake)}) if arguments.json else f"wrong: {mistake}")
+        output.say(
+            json.dumps({"mistake": str(mistake), "id": mistake.id})
+            if arguments.json
+            else f"wrong: {explained.with_id(mistake)}"
+        )
     return ExitCode.CONFIGURATION if host.mistakes else ExitCode.CLEAN
 
 

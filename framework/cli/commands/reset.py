@@ -10,7 +10,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from framework.cli import changes, connect, output, table
+from framework.cli import changes, connect, table
 from framework.cli.commands.tail import begin
 from framework.cli.exit_codes import ExitCode
 
@@ -26,11 +26,8 @@ examples:
   framework-app reset billing --to 2026-11-22T10:00:00Z --yes --json
 """
 COLUMNS = (
-    table.Column("TOPIC", "topic"),
-    table.Column("BROKER", "broker"),
-    table.Column("QUEUE", "queue", is_number=True),
-    table.Column("BEFORE", "before", table.count, is_number=True),
-    table.Column("AFTER", "after", table.count, is_number=True),
+    *table.PLACE,
+    *table.MOVED,
     table.Column("AGAIN", "again", table.count, is_number=True),
     table.Column("PASSED OVER", "passed_over", table.count, is_number=True),
 )
@@ -52,23 +49,14 @@ def execute(arguments: argparse.Namespace) -> int:
     from framework.admin import resets
 
     if why := changes.refusal(arguments):
-        return changes.refuse("reset", why)
+        return changes.refuse(arguments, "reset", why)
     with connect.admin(arguments) as admin:
         group = admin.wrapped(arguments.group)
         planned = resets.plan(admin, group, admin.wrapped(arguments.topic), arguments.to)
         summary = summary_of(arguments.group, planned)
         rows = [_row(admin, each) for each in planned]
-        if arguments.json:
-            table.write_json(rows)
-        else:
-            output.say(summary)
-            table.write(COLUMNS, rows)
-        if arguments.dry_run:
-            sys.stderr.write("reset: nothing was changed (--dry-run)\n")
-            return ExitCode.CLEAN
-        if not changes.is_confirmed(arguments, f"{summary}. Reset?"):
-            sys.stderr.write("reset: nothing was changed\n")
-            return ExitCode.FAILED
+        if not changes.is_agreed(arguments, "reset", summary, COLUMNS, rows):
+            return changes.undone(arguments)
         failed = resets.apply(admin, group, planned)
         done = len(planned) - len(failed)
         changes.audit("reset", group=group, to=arguments.to, queues=done, failed=len(failed))

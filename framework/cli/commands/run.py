@@ -14,20 +14,33 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from framework.cli import options, output
+from framework.cli import options, output, quick_start
 from framework.cli.embedded import embedded
 from framework.cli.exit_codes import ExitCode
-from framework.errors import ConfigurationError
+from framework.cli.greeting import banner, quiet
+from framework.cli.live.sockets import controlled, mounted, of_parent
+from framework.errors import ConfigurationError, ConfigurationMistakes, Findings
 from framework.model import durations
 from framework.model.namespaces import wrap
+from framework.runtime.logs import streams
 
 if TYPE_CHECKING:
     from framework.cli.output import Totals
-    from framework.cli.supervise import Plan
+    from framework.cli.processes.fork_server import ForkServer
+    from framework.cli.processes.supervise import Plan
     from framework.net.wakeup import Wakeup
     from framework.runtime.app import App
 
+EXAMPLES = """\
+examples:
+  framework-app run shop --name-server 10.0.0.5:9876  against a cluster
+  framework-app run shop --workers 4                  four processes
+  framework-app run shop --only billing --set consumers.billing.concurrency=2
+  framework-app run shop --until-idle --json          handle what is there, then exit; for scripts
+  framework-app run shop --wait-broker 30s            exit with 69 if no broker answers; for CI
+"""
 IDLE_LOOK_SECONDS = 0.1
+READY_LOOK_SECONDS = 0.05
 HANGING_LOOK_SECONDS = 1.0
 RECYCLING_LOOK_SECONDS = 0.5
 
@@ -37,14 +50,48 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     options.add_running(parser)
     parser.add_argument("--json", action="store_true", help="JSON events on stdout, one per line")
     parser.add_argument("--reload", action="store_true", help="restart when a file of the application changes")
-    parser.add_argument("--child-number", type=int, default=0, help=argparse.SUPPRESS)  # which of several children
+    parser.add_argument("--child-number", type=int, help=argparse.SUPPRESS)  # which of several children
+    parser.add_argument("--control", help=argparse.SUPPRESS)  # of the parent; its children's are beside it
+    parser.add_argument(
+        "--plain-errors", action="store_true", help=argparse.SUPPRESS
+    )  # its parent alone reads the JSON
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)  # a parent watches: say when ready
+    parser.add_argument("--tells", type=int, metavar="FD", help=argparse.SUPPRESS)  # where a child says it
+    parser.add_argument("--in-dev", action="store_true", help=argparse.SUPPRESS)  # the parent shows a banner
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    if arguments.workers > 1 or arguments.reload or _is_recycled(arguments):
-        return _supervised(arguments)
-    return asyncio.run(_consume(*_prepared(arguments)))
+    if arguments.tells is not None:
+        streams.send_results(arguments.tells)
+    elif arguments.json:
+        streams.reserve_stdout()
+    fork_server = _fork_server() if arguments.workers > 1 else None  # before there is anything else to inherit
+    try:
+        is_supervised = arguments.workers > 1 or arguments.reload or _is_recycled(arguments)
+        prepared = None if is_supervised else _prepared(arguments)
+    except ConfigurationError as mistake:
+        raise _with_others(arguments, mistake) from mistake
+    quick_start.end()
+    return _supervised(arguments, fork_server) if prepared is None else asyncio.run(_consume(*prepared))
+
+
+def _fork_server() -> ForkServer | None:
+    from framework.cli.processes.fork_server import ForkServer
+
+    return ForkServer.begin()
+
+
+def _with_others(arguments: argparse.Namespace, mistake: ConfigurationError) -> ConfigurationError:
+    """The mistake together with all that `check` finds: a start that says one at a time is repeated for each."""
+    import structlog
+
+    from framework.cli.commands.check import look
+
+    findings = Findings()
+    findings.note(mistake)
+    with structlog.testing.capture_logs():  # what is loaded now was logged the first time
+        settings, _, _ = look(arguments, findings)
+    return settings.hidden.masked(ConfigurationMistakes(findings.mistakes))
 
 
 def _is_recycled(arguments: argparse.Namespace) -> bool:
@@ -54,8 +101,6 @@ def _is_recycled(arguments: argparse.Namespace) -> bool:
 
 def _prepared(arguments: argparse.Namespace) -> tuple[App, argparse.Namespace]:
     """Everything that can be wrong with settings, handlers and plugins comes out here, before any connection."""
-    import structlog
-
     from framework.runtime.app import App
     from framework.runtime.logs import setup
 
@@ -63,12 +108,26 @@ def _prepared(arguments: argparse.Namespace) -> tuple[App, argparse.Namespace]:
         # By now everything is imported: the broker came up in the parent meanwhile.
         arguments.name_server = sys.stdin.readline().strip()
     application = options.loaded(arguments)
-    settings = application.settings
-    setup.configure(settings)
-    log = structlog.get_logger()
+    settings, number = controlled(application.settings, arguments), arguments.child_number
+    processors = quiet.processors(worker=number, in_dev=arguments.in_dev and not arguments.debug)
+    setup.configure(settings, first=processors)
     consumers, elsewhere = options.chosen(arguments, settings)
-    app = App(settings, consumers, worker=arguments.child_number, elsewhere=elsewhere)
-    setup.configure(settings)  # by now the plugins have said which of their settings are secret
+    app = App(settings, consumers, worker=number or 0, elsewhere=elsewhere, is_alone=not arguments.child)
+    if app.is_alone:
+        app.mounted = mounted(settings, settings.app.control)
+    app.about["config"] = str(application.file.absolute()) if application.file is not None else ""
+    setup.configure(settings, first=processors)  # by now the plugins have said which of their settings are secret
+    if arguments.child:
+        output.say(json.dumps(banner.facts(app, "configured", first_message=arguments.in_dev)))
+    if not number:  # its siblings would say the same
+        _log_settings(application, app)
+    return app, arguments
+
+
+def _log_settings(application: options.AppOptions, app: App) -> None:
+    import structlog
+
+    log, settings = structlog.get_logger(), app.settings
     for warning in settings.warnings:
         log.warning("setting unsafe", reason=warning)
     log.info("settings loaded", file=str(application.file or "none"), name_servers=list(settings.cluster.name_servers))
@@ -82,7 +141,6 @@ def _prepared(arguments: argparse.Namespace) -> tuple[App, argparse.Namespace]:
             concurrency=of_group.concurrency, max_retries=of_group.max_retries,
             dead_letters="none: dropped" if spec.broadcasting else f"%DLQ%{wrap(namespace, spec.group)}",
         )  # fmt: skip
-    return app, arguments
 
 
 async def _consume(app: App, arguments: argparse.Namespace) -> ExitCode:
@@ -102,23 +160,31 @@ async def _consume_there(app: App, arguments: argparse.Namespace) -> ExitCode:
 
     asked, tree, loop = Wakeup(), TaskTree(), asyncio.get_running_loop()
     lines = output.EventLines(_unheard)
+    is_json, number = arguments.json or arguments.child, arguments.child_number
     if arguments.json:
-        app.on_event = lines.put
-    reload = Reload(app, lambda: options.loaded(arguments).settings, options.files(arguments))
+        app.on_event = lines.put if number is None else lambda event: lines.put({**event, "worker": number})
+    reload = Reload(app, lambda: controlled(options.loaded(arguments).settings, arguments), options.files(arguments))
     with draining(
         lambda: loop.call_soon_threadsafe(asked.ring),
         reload=lambda: loop.call_soon_threadsafe(reload.ask),
         tell=teller(loop, app.snapshot),
     ):
         supervise(tree, "reload", reload.run, app.world.chance)
-        tree.start(_stop_when(asked, app), name="stop")
+        tree.start(_stop_when(asked, app, is_alone=not arguments.child), name="stop")
         if arguments.until_idle:
             idle_ms = durations.to_ms(arguments.until_idle)
             tree.start(_once(lambda: app.idle_ms() >= idle_ms, asked.ring, IDLE_LOOK_SECONDS), name="idle")
         if arguments.length:
             loop.call_later(durations.to_ms(arguments.length) / 1000, asked.ring)
+        tree.start(
+            _once(
+                lambda: app.is_ready,
+                lambda: _say_ready(app, is_child=arguments.child, is_json=arguments.json),
+                READY_LOOK_SECONDS,
+            ),
+            name="ready",
+        )
         if arguments.child:
-            tree.start(_once(lambda: app.is_ready, _say_ready, IDLE_LOOK_SECONDS / 2), name="ready")
             # Handlers that never end take its places: it is drained, and its parent starts another.
             tree.start(_once(lambda: app.hanging, asked.ring, HANGING_LOOK_SECONDS), name="hanging")
             if app.settings.workers.is_recycled:
@@ -129,7 +195,7 @@ async def _consume_there(app: App, arguments: argparse.Namespace) -> ExitCode:
         finally:
             await tree.close()
             lines.flush()
-            output.say(output.stopped_event(app.counts) if arguments.json else output.drained_line(app.counts))
+            output.say(output.stopped_event(app.counts) if is_json else output.drained_line(app.counts))
     if arguments.child and app.hanging:
         return ExitCode.HUNG
     return ExitCode.ABANDONED if app.counts.abandoned or app.counts.unconfirmed else ExitCode.CLEAN
@@ -149,23 +215,34 @@ async def _once(is_so: Callable[[], object], act: Callable[[], object], look_sec
     act()
 
 
-def _say_ready() -> None:
-    """For the parent only: handlers run from here on."""
-    output.say('{"event": "ready"}')
+def _say_ready(app: App, *, is_child: bool, is_json: bool) -> None:
+    """Every group has joined: what is sent from here on is handled."""
+    facts = banner.facts(app, "ready")
+    if is_child:
+        output.say(json.dumps(facts))  # to the parent, which waits for all of them
+    else:
+        output.say_ready(facts, banner.ready_line(facts), is_json=is_json)
 
 
 async def _watch_recycling(app: App) -> None:
     """Say it once when enough was handled, or so much memory is held; the parent asks us to end when it is our turn."""
-    from framework.cli.recycling import reason_to_recycle
+    from framework.cli.processes.recycling import reason_to_recycle
 
     while (reason := reason_to_recycle(app.counts, app.settings.workers)) is None:  # noqa: ASYNC110 - memory rings no bell
         await asyncio.sleep(RECYCLING_LOOK_SECONDS)
     output.say(json.dumps({"event": "recycle", "reason": reason}))
 
 
-async def _stop_when(asked: Wakeup, app: App) -> None:
+async def _stop_when(asked: Wakeup, app: App, *, is_alone: bool) -> None:
+    from framework.cli.shown import waiting
+
     await asked.wait()
-    await app.stop()
+    word = waiting.say_soon(asyncio.get_running_loop()) if is_alone else None
+    try:
+        await app.stop()
+    finally:
+        if word is not None:
+            word.cancel()
 
 
 async def _watch_parent(asked: Wakeup) -> None:
@@ -179,7 +256,7 @@ async def _watch_parent(asked: Wakeup) -> None:
 
 
 async def _with_broker(arguments: argparse.Namespace, plan: Plan) -> tuple[int, Totals]:
-    from framework.cli.supervise import supervise
+    from framework.cli.processes.supervise import supervise
 
     try:
         cluster = options.loaded(arguments).settings.cluster
@@ -189,19 +266,31 @@ async def _with_broker(arguments: argparse.Namespace, plan: Plan) -> tuple[int, 
         return await supervise(plan)
 
 
-def _supervised(arguments: argparse.Namespace) -> int:
-    from framework.cli.supervise import Plan
+def _supervised(arguments: argparse.Namespace, fork_server: ForkServer | None) -> int:
+    from framework.cli.processes.supervise import Plan
     from framework.cli.watch import watched_files
 
+    configured: list[output.Event] = []
+
+    def ready(facts: output.Event) -> None:
+        output.say_ready(facts, banner.ready_line(facts), is_json=arguments.json)
+
     options.set_up_logs(arguments)
+    place = of_parent(arguments)
     plan = Plan(
+        control=place,
         options=options.for_child(arguments, is_json=arguments.json),
         workers=arguments.workers,
+        fork_server=fork_server,
         length_ms=durations.to_ms(arguments.length) if arguments.length else None,
         may_end=bool(arguments.until_idle),
         files=watched_files(arguments) if arguments.reload else None,
         on_line=output.say,
+        on_configured=configured.append,
+        on_ready=ready,
     )
     code, totals = asyncio.run(_with_broker(arguments, plan))
+    if not configured and code not in {ExitCode.CLEAN, ExitCode.ABANDONED}:
+        return code  # nothing was fit to run, and the errors say why
     output.say(output.stopped_event(totals) if arguments.json else output.drained_line(totals))
     return code

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from framework.cli import options, output
 from framework.cli.exit_codes import ExitCode
-from framework.errors import ConfigurationError, StoreError, nearest, shorten
+from framework.errors import StoreError, nearest, shorten
+from framework.mistakes import UsageWrong
 from framework.model.durations import to_ms
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 LENGTH, SHRINK_FOR = "60s", "2m"
 LINES_MAX = 400
 APPS_MAX = 100
+SEED_MAX = 10**18
 
 
 DECIDED_BY_PLAN = ("seed", "length", "faults", "ways", "apps", "brokers", "policy")
@@ -34,9 +36,9 @@ DECIDED_BY_PLAN = ("seed", "length", "faults", "ways", "apps", "brokers", "polic
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seed", type=int, help="decides the whole run (default 0)")
+    parser.add_argument("--seed", type=options.number(0, SEED_MAX), help="decides the whole run (default 0)")
     parser.add_argument(
-        "--for", dest="length", metavar="TIME", type=options.duration, help="virtual time, such as 10m (default 60s)"
+        "--for", dest="length", metavar="TIME", type=options.length, help="virtual time, such as 10m (default 60s)"
     )
     parser.add_argument("--faults", metavar="all|none|a,b", help="kinds of faults (default: a few at random)")
     parser.add_argument("--ways", metavar="none|a,b", help="ways of consuming (default: a few at random)")
@@ -58,7 +60,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--shrink-for",
         metavar="TIME",
-        type=options.duration,
+        type=options.length,
         help=f"the same; end the search after this long, with the smallest plan so far (default {SHRINK_FOR})",
     )
     parser.add_argument("--html", metavar="FILE", help="write the timeline as one HTML page")
@@ -109,7 +111,7 @@ def _plan(arguments: argparse.Namespace) -> Plan:
     if arguments.plan is None:
         kinds, ways = _kinds(arguments.faults), _ways(arguments.ways)
         for clash in clashes(ways or (), kinds or ()):
-            raise ConfigurationError(f"--ways and --faults: {clash}")
+            raise UsageWrong(f"--ways and --faults: {clash}")
         return draw(
             arguments.seed or 0,
             seconds=to_ms(arguments.length or LENGTH) / 1000,
@@ -122,13 +124,13 @@ def _plan(arguments: argparse.Namespace) -> Plan:
     for name in DECIDED_BY_PLAN:
         if getattr(arguments, name) is not None:
             option = "for" if name == "length" else name
-            raise ConfigurationError(f"--plan says what --{option} says; leave one of them out")
+            raise UsageWrong(f"--plan says what --{option} says; leave one of them out")
     text: str = arguments.plan
     if not text.lstrip().startswith("{"):
         try:
             text = Path(text).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigurationError(f"--plan {shorten(arguments.plan)}: neither JSON nor a file: {error}") from None
+            raise UsageWrong(f"--plan {shorten(arguments.plan)}: neither JSON nor a file: {error}") from None
     return plan_text.read(text)
 
 
@@ -192,7 +194,7 @@ def _known(option: str, what: str, text: str, names: Sequence[str]) -> list[str]
     for name in text.split(","):
         if name not in names:
             known = nearest(name, names) or "; known: " + ", ".join(names)
-            raise ConfigurationError(f"{option}: no {what} {name!r}{known}")
+            raise UsageWrong(f"{option}: no {what} {name!r}{known}")
     return text.split(",")
 
 
@@ -224,8 +226,7 @@ def _print(report: Report, *, is_timeline: bool) -> None:
     if report.shrunk is not None:
         output.say(f"smallest: {report.plan}")
     if not verdict.is_ok or is_timeline:
-        shown = list(timeline.lines(report.history, verdict.violations))
-        for line in shown[-LINES_MAX:]:
+        for line in _around_the_first_break(list(timeline.lines(report.history, verdict.violations))):
             output.say(line)
     for violation in verdict.violations:
         output.say(f"broken: {violation}")
@@ -235,6 +236,20 @@ def _print(report: Report, *, is_timeline: bool) -> None:
     if not verdict.is_ok:
         output.say(report.replay)
     output.say(_last_line(verdict))
+
+
+def _around_the_first_break(lines: list[str]) -> Iterator[str]:
+    """As many as are worth reading, the first break in their middle; without one the last lines."""
+    from framework.testing.swarm.timeline import BREAK
+
+    first = next((i for i, line in enumerate(lines) if BREAK in line), len(lines))
+    until = min(max(first + LINES_MAX // 2, LINES_MAX), len(lines))
+    begin = max(until - LINES_MAX, 0)
+    if begin:
+        yield f"... {begin} lines before; --html FILE has them all"
+    yield from lines[begin:until]
+    if until < len(lines):
+        yield f"... {len(lines) - until} lines after; --html FILE has them all"
 
 
 def _difference(shrunk: Shrunk) -> Iterator[str]:

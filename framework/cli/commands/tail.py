@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import base64
-import json
 import sys
 from collections import deque
 from collections.abc import Iterator
@@ -66,9 +65,7 @@ def execute(arguments: argparse.Namespace) -> int:
             for message in _found(admin, arguments, start, scan):
                 if arguments.key is not None and arguments.key not in message.keys:
                     continue
-                output.say(
-                    json.dumps(row_of(admin, message), ensure_ascii=False) if arguments.json else line_of(message)
-                )
+                output.say(output.as_json(row_of(admin, message)) if arguments.json else line_of(message))
                 shown += 1
                 if shown == arguments.limit or output.is_unheard():
                     break
@@ -77,7 +74,7 @@ def execute(arguments: argparse.Namespace) -> int:
     for range_ in scan.gone:
         sys.stderr.write(f"gone: {range_}: deleted by the broker\n")
     if not arguments.json:
-        sys.stderr.write(f"tail: {table.count(shown)} shown of {table.count(scan.scanned)} messages\n")
+        sys.stderr.write(f"tail: {table.count(shown)} shown of {table.count(scan.scanned)} looked at\n")
     return ExitCode.CLEAN
 
 

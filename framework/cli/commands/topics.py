@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
-from framework.cli import connect, table
+from framework.cli import connect, output, table
 from framework.cli.exit_codes import ExitCode
 
 EXAMPLES = """\
@@ -36,6 +37,15 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.json:
         table.write_json(rows)
     else:
+        output.say(said(rows))
         table.write(COLUMNS, rows)
     connect.say_unknown({each.name: each.trouble for each in found if each.trouble})
     return ExitCode.CLEAN
+
+
+def said(rows: list[dict[str, Any]]) -> str:
+    """The verdict, in a line."""
+    brokers = {broker for row in rows for broker in row["brokers"]}
+    unknown = sum(row["queues"] is None for row in rows)
+    told = f"{table.some(len(rows), 'topic')} on {table.some(len(brokers), 'broker')}"
+    return f"{told}; where {unknown} of them are is not known" if unknown else told

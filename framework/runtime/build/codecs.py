@@ -15,6 +15,7 @@ from framework.declare.arguments import Argument
 from framework.declare.decoding import Decoder, shown
 from framework.errors import BodyUndecodable, ConfigurationError, nearest, shorten
 from framework.hooks.failures import discard, plugin_failure, reject_coroutine
+from framework.mistakes import NameUnknown, OfferWrong
 from framework.model.contracts import Codec, Encodes
 
 T = TypeVar("T")
@@ -35,7 +36,7 @@ def _named(name: str, spec: ConsumerSpec, codecs: Mapping[str, Codec]) -> Codec:
     if codec is None:
         known = ", ".join(sorted(codecs))
         hint = nearest(name, codecs) or f"; install and load the plugin that offers it (there are: {known})"
-        raise ConfigurationError(f"consumer {spec.name!r}: no codec {name!r}{hint}", place=spec.place)
+        raise NameUnknown(f"consumer {spec.name!r}: no codec {name!r}{hint}", place=spec.place)
     return codec
 
 
@@ -44,7 +45,7 @@ def _encode(spec: ConsumerSpec, codec: Codec) -> Callable[[object], bytes]:
     name, (topic, *_) = spec.publish_codec, spec.publishes
     where = f"consumer {spec.name!r}: codec {name!r}"
     if not isinstance(codec, Encodes):
-        raise ConfigurationError(
+        raise OfferWrong(
             f"{where} has no encoder(), which @publishes needs; remove codec there, or use another", place=spec.place
         )
     convert = _function(lambda: codec.encoder(topic), "encoder()", f"{where}, @publishes({topic!r})", spec)
@@ -70,11 +71,11 @@ def _function(make: Callable[[], T], method: str, where: str, spec: ConsumerSpec
         convert = make()
         discard(convert)
         if not callable(convert) or inspect.iscoroutinefunction(convert):
-            raise ConfigurationError(f"{method} returned {shorten(convert)}; return a plain function")
+            raise OfferWrong(f"{method} returned {shorten(convert)}; return a plain function")
     except BaseException as error:
         plugin_failure(error)
         reason = str(error) if isinstance(error, ConfigurationError) else f"{type(error).__name__}: {error}"
-        raise ConfigurationError(f"{where}: {reason}", place=spec.place) from error
+        raise OfferWrong(f"{where}: {reason}", place=spec.place) from error
     return convert
 
 

@@ -20,14 +20,35 @@ from types import ModuleType
 from typing import Any
 
 from framework.core import limits
-from framework.declare import Consumer, ConsumerSpec
+from framework.declare import Consumer, ConsumerSpec, TransactionCheck
 from framework.declare.gathering import Mistaken, gathering
-from framework.errors import ConfigurationError, ConfigurationMistakes, Findings, FrameworkError, nearest, shorten
+from framework.errors import (
+    ConfigurationError,
+    ConfigurationMistakes,
+    Findings,
+    FrameworkError,
+    nearest,
+    retold,
+    shorten,
+)
 from framework.hooks.failures import plugin_failure
+from framework.mistakes import (
+    GroupClash,
+    GroupUnknown,
+    ImportFailed,
+    ModuleMissing,
+    NothingToRun,
+    RetryWrong,
+    SettingUnclear,
+    SettingUseless,
+    SyntaxWrong,
+)
 from framework.model.namespaces import unwrap
 from framework.settings.schema import AppSettings, ConsumerSettings, alike
 
 AnyConsumer = Consumer[..., Any]
+_OUR_OTHER_NAMES = frozenset({"framework_app", "frameworkapp"})
+"""What the package is called where it is installed, and the command."""
 _RUNS_AGAIN = "not for orderly groups, as no message may run twice at once; remove it (stuck_after reports slow ones)"
 
 
@@ -49,14 +70,30 @@ def target(app: str) -> Target:
     path = Path(name)
     if path.suffix == ".py":
         if not path.is_file():
-            raise ConfigurationError(f"APP {app!r}: there is no file {name}{_near_file(path)}")
+            raise ModuleMissing(f"APP {app!r}: there is no file {name}{_near_file(path)}")
+        if _is_taken(path.resolve()):
+            raise ModuleMissing(f"APP {app!r}: Python has a module {path.stem!r} already; choose another name")
         return Target(_module_of(path.resolve()), attribute)
+    if path.suffix in {".yaml", ".yml"}:
+        raise ModuleMissing(f"APP {app!r}: this is a settings file; write --config {name}")
     if path.is_dir() and ("/" in name or name == "."):
         return Target(_module_of(path.resolve()), attribute, path)
     importable(Path.cwd())
-    if not all(part.isidentifier() for part in name.split(".")):
-        raise ConfigurationError(f"APP {app!r}: write a .py file, a module such as shop.orders, or module:name")
+    is_other_file = path.suffix != "" and path.is_file()
+    if is_other_file or not all(part.isidentifier() for part in name.split(".")):
+        raise ModuleMissing(f"APP {app!r}: write a .py file, a module such as shop.orders, or module:name")
     return Target(name, attribute, _folder(name))
+
+
+def make_sure(app: str) -> None:
+    """That APP names a module which is there; for whoever needs its folder alone. Imports nothing of it."""
+    name = target(app).module
+    try:
+        found = find_spec(name.partition(".")[0])
+    except (ImportError, ValueError):
+        found = None
+    if found is None:
+        raise _no_module(name)
 
 
 def collect(settings: AppSettings, app: str | None = None) -> list[AnyConsumer]:
@@ -83,7 +120,7 @@ def gather(settings: AppSettings, app: str | None, findings: Findings) -> list[A
     said.note(*(mistake for each in broken for mistake in each.findings.mistakes))
     own.note(*said.mistakes)
     if not found and not own and not (findings and not sources):  # what names them may be what is wrong in the settings
-        own.note(ConfigurationError(_nothing([app] if app else [name for name, _ in sources])))
+        own.note(NothingToRun(_nothing([app] if app else [name for name, _ in sources])))
     consumers = [each for each in found if isinstance(each, Consumer)]
     is_complete = bool(found) and len(own) == len(said) and all(each.group is not None for each in broken)
     own.note(*check(consumers, settings))
@@ -115,28 +152,30 @@ def check(found: Sequence[AnyConsumer], settings: AppSettings) -> list[Configura
 
 def unknown_groups(settings: AppSettings, groups: Iterable[str]) -> list[ConfigurationError]:
     """Settings of groups that nobody is in: they would silently be without effect."""
-    groups, mistakes = sorted({unwrap(settings.cluster.namespace, group) for group in groups}), []
+    groups = sorted({unwrap(settings.cluster.namespace, group) for group in groups})
+    mistakes: list[ConfigurationError] = []
     by_variables = settings.spelled_by_variables
     for group in settings.consumers:
         meant = [each for each in groups if alike(each, group)] if group in by_variables else []
         if len(meant) > 1:
             message = f"consumers.{group}: may mean group {' or '.join(meant)}; use --set or the settings file"
-            mistakes.append(ConfigurationError(message, place=settings.place("consumers", group)))
+            mistakes.append(SettingUnclear(message, place=settings.place("consumers", group)))
         elif not meant and group not in groups:
             known = nearest(group, groups) or f"; groups: {', '.join(groups)}"
             message = f"consumers.{group}: no consumer is in this group{known}"
-            mistakes.append(ConfigurationError(message, place=settings.place("consumers", group)))
+            mistakes.append(GroupUnknown(message, place=settings.place("consumers", group)))
     return mistakes
 
 
 def same_topic(specs: Iterable[ConsumerSpec], namespace: str = "") -> list[ConfigurationError]:
     """Consumers of one group whose topic another one of it has: a message would have two fates."""
-    mistakes, first = [], dict[str, ConsumerSpec]()
+    mistakes: list[ConfigurationError] = []
+    first: dict[str, ConsumerSpec] = {}
     for spec in specs:
         other = first.setdefault(unwrap(namespace, spec.topic), spec)
         if other is not spec:
             mistakes.append(
-                ConfigurationError(
+                GroupClash(
                     f"consumer {spec.name!r}: topic {spec.topic!r} in group {spec.group!r} already has a consumer, "
                     f"{other.name!r} at {other.place}; give one of them a group of its own",
                     place=spec.place,
@@ -154,7 +193,7 @@ def mixture(specs: Sequence[ConsumerSpec]) -> ConfigurationError | None:
         one = next((spec for spec in specs if is_of_kind(spec)), None)
         other = next((spec for spec in specs if not is_of_kind(spec)), None)
         if one is not None and other is not None:
-            return ConfigurationError(
+            return GroupClash(
                 f"group {one.group!r} is {kind} for {one.name!r} ({one.place}) and {other_kind} for {other.name!r} "
                 f"({other.place}); a group must be one of both; give one consumer its own group",
                 place=other.place,
@@ -165,7 +204,22 @@ def mixture(specs: Sequence[ConsumerSpec]) -> ConfigurationError | None:
 def without_meaning(group: str, spec: ConsumerSpec, settings: AppSettings) -> Iterator[ConfigurationError]:
     """Settings of a group whose kind of consumers they are not for; `spec` is one of them."""
     orderly, broadcasting = spec.orderly, spec.broadcasting
+    chosen = settings.consumer(group)
+    pops, may_pop = chosen.delivery == "pop", chosen.delivery != "pull"
+    is_by_time = pops and chosen.start.policy not in {"first", "last"}
     for name, is_wrong, why in (
+        ("delivery", may_pop and orderly, "orderly groups cannot pop, since pops keep no order; write pull"),
+        (
+            "delivery",
+            may_pop and broadcasting,
+            "broadcasting groups cannot pop, since one member gets a pop; write pull",
+        ),
+        ("invisible", not may_pop, "only groups that pop have it; write delivery: pop, or remove it"),
+        ("start", is_by_time, "groups that pop start at first or last; write one of them"),
+        ("progress", pops, "brokers keep which popped messages are done; remove it"),
+        ("skip_older_than", pops, "popped messages are not skipped; remove it, or write delivery: pull"),
+        ("skip_backlog_over", pops, "popped messages are not skipped; remove it, or write delivery: pull"),
+        ("allocation", pops, "members that pop do not divide queues; remove it"),
         ("stuck_after", not orderly, "only orderly groups have it; remove it"),
         ("timeout", orderly, _RUNS_AGAIN),
         ("expiry", orderly, _RUNS_AGAIN),
@@ -173,7 +227,7 @@ def without_meaning(group: str, spec: ConsumerSpec, settings: AppSettings) -> It
     ):
         if is_wrong and name in settings.consumer(group).model_fields_set:
             place = settings.place("consumers", group, name)
-            yield ConfigurationError(f"consumers.{group}.{name}: {why}", place=place)
+            yield SettingUseless(f"consumers.{group}.{name}: {why}", place=place)
 
 
 def max_retries_of(chosen: ConsumerSettings, spec: ConsumerSpec) -> int:
@@ -187,14 +241,12 @@ def max_retries_of(chosen: ConsumerSettings, spec: ConsumerSpec) -> int:
 
 def over_maximum(specs: Sequence[ConsumerSpec], settings: AppSettings) -> list[ConfigurationError]:
     """Declared retries over their group's maximum: there the broker makes a dead letter, whatever was declared."""
-    mistakes = []
+    mistakes: list[ConfigurationError] = []
     for spec in specs:
         most = max_retries_of(settings.consumer(spec.group), spec)
         if spec.retry is not None and spec.retry.max is not None and spec.retry.max > most:
             what = f"Retry: max={spec.retry.max} is above consumers.{spec.group}.max_retries, which is {most}"
-            mistakes.append(
-                ConfigurationError(f"consumer {spec.name!r}: {what}; raise it, or lower max", place=spec.place)
-            )
+            mistakes.append(RetryWrong(f"consumer {spec.name!r}: {what}; raise it, or lower max", place=spec.place))
     return mistakes
 
 
@@ -216,7 +268,7 @@ def _found_in(app: str, findings: Findings) -> list[AnyConsumer | Mistaken]:
             names = [name for name, each in vars(module).items() if isinstance(each, Consumer)]
             what = f"{shorten(value)} is not a consumer" if value is not None else "there is no such name"
             close = nearest(wanted.attribute, names) or (f"; consumers there: {', '.join(names)}" if names else "")
-            raise ConfigurationError(f"{wanted.module}:{wanted.attribute}: {what}{close}")
+            raise ModuleMissing(f"{wanted.module}:{wanted.attribute}: {what}{close}")
         return [value]
     found = list(_in_module(module))
     for info in pkgutil.walk_packages(getattr(module, "__path__", ()), f"{wanted.module}."):
@@ -237,6 +289,15 @@ def _in_module(module: ModuleType) -> Iterator[AnyConsumer | Mistaken]:
                 yield value
         elif isinstance(value, Mistaken):
             yield value
+        elif isinstance(value, type) and value.__module__ == module.__name__:
+            yield from (each for each in vars(value).values() if isinstance(each, Mistaken))
+
+
+def checks_beside(consumers: Iterable[AnyConsumer]) -> list[TransactionCheck]:
+    """The check functions that stand in the modules of these consumers, each once."""
+    modules = dict.fromkeys(each.spec.module for each in consumers)
+    found = [value for name in modules if name in sys.modules for value in vars(sys.modules[name]).values()]
+    return list(dict.fromkeys(value for value in found if isinstance(value, TransactionCheck)))
 
 
 def _imported(name: str) -> ModuleType:
@@ -247,15 +308,23 @@ def _imported(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         missing = error.name or ""
         if name == missing or name.startswith(f"{missing}."):
-            raise ConfigurationError(f"there is no module {name!r}{_near_module(name)}") from None
-        raise ConfigurationError(f"importing {name}: no module named {missing!r}", place=_line_of(error)) from error
+            raise _no_module(name) from None
+        remedy = (
+            "write: from framework import ..." if missing in _OUR_OTHER_NAMES else "install it, or correct the name"
+        )
+        raise ImportFailed(f"importing {name}: no module named {missing!r}; {remedy}", place=_line_of(error)) from error
     except SyntaxError as error:
         place = f"{error.filename}:{error.lineno}" if error.filename else None
-        raise ConfigurationError(f"importing {name}: {error.msg}", place=place) from error
+        line = f" in {shorten(error.text.strip())}" if error.text else ""
+        raise SyntaxWrong(f"importing {name}: {error.msg}{line}; correct it", place=place) from error
     except BaseException as error:  # border: the user's module
         plugin_failure(error)
         message = f"importing {name}: {type(error).__name__}: {error}"
-        raise ConfigurationError(message, place=_line_of(error)) from error
+        raise ImportFailed(message, place=_line_of(error)) from error
+
+
+def _no_module(name: str) -> ModuleMissing:
+    return ModuleMissing(f"there is no module {name!r}{_near_module(name)}")
 
 
 def _line_of(error: BaseException) -> str | None:
@@ -267,7 +336,7 @@ def _line_of(error: BaseException) -> str | None:
 
 
 def _placed(error: ConfigurationError, place: str | None) -> ConfigurationError:
-    return error if error.place or place is None else ConfigurationError(str(error), place=place)
+    return error if error.place or place is None else retold(error, str(error), place=place)
 
 
 def importable(folder: Path) -> None:
@@ -285,6 +354,15 @@ def _module_of(path: Path) -> str:
         folder = folder.parent
     importable(folder)
     return ".".join(parts)
+
+
+def _is_taken(path: Path) -> bool:
+    """Whether a file of this name hides a module of Python's or of ours, or an installed one hides it."""
+    if (path.parent / "__init__.py").is_file():
+        return False
+    place = str(getattr(sys.modules.get(path.stem), "__file__", ""))
+    is_installed = "site-packages" in place and Path(place).resolve() != path
+    return path.stem == "framework" or path.stem in sys.stdlib_module_names or is_installed
 
 
 def _folder(name: str) -> Path | None:

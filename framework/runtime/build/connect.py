@@ -13,7 +13,8 @@ import structlog
 from framework.client.cluster import Cluster
 from framework.client.options import ClusterOptions
 from framework.core.census import Profile
-from framework.errors import BrokerUnreachable, ConfigurationError, FrameworkError
+from framework.errors import BrokerUnreachable, ConfigurationError, FrameworkError, is_said, retold
+from framework.mistakes import CredentialsWrong
 from framework.model.durations import to_text
 from framework.model.reserved import AUTO_CREATE_TOPIC
 from framework.net.credentials import Credentials
@@ -60,9 +61,7 @@ def _credentials(settings: AppSettings) -> Credentials | None:
     if not given.access_key or not given.secret_key:
         there, missing = ("access_key", "secret_key") if given.access_key else ("secret_key", "access_key")
         place = settings.place("cluster", "credentials", there)
-        raise ConfigurationError(
-            f"cluster.credentials: {missing} is missing; requests are signed with both", place=place
-        )
+        raise CredentialsWrong(f"cluster.credentials: {missing} is missing; requests are signed with both", place=place)
     return Credentials(given.access_key, given.secret_key.reveal(), given.security_token.reveal() or None)
 
 
@@ -93,14 +92,14 @@ def check_tls(settings: AppSettings) -> None:
         check_files(options)
     except ConfigurationError as error:
         name = str(error).partition(" ")[0].removeprefix("tls.")
-        raise ConfigurationError(f"cluster.{error}", place=settings.place("cluster", "tls", name)) from None
+        raise retold(error, f"cluster.{error}", place=settings.place("cluster", "tls", name)) from None
 
 
-def heartbeat_of(client_id: str, plans: Sequence[GroupPlan]) -> Heartbeat:
-    """Everything that brokers know of this process: its groups and what each of them wants."""
+def heartbeat_of(client_id: str, plans: Sequence[GroupPlan], producers: Sequence[ProducerData] = ()) -> Heartbeat:
+    """Everything that brokers know of this process: its groups, what each of them wants, and producer groups."""
     return Heartbeat(
         client_id=client_id,
-        producers=(ProducerData(INNER_PRODUCER),),
+        producers=(ProducerData(INNER_PRODUCER), *producers),
         consumers=tuple(_consumer_data(plan) for plan in plans),
     )
 
@@ -143,7 +142,8 @@ async def find_brokers(cluster: Cluster, plans: Sequence[GroupPlan], more: Itera
         try:
             await cluster.routes.queues(topic)
         except FrameworkError as error:
-            log.warning("route not found", topic=topic, reason=str(error))
+            told = log.debug if is_said(error) else log.warning
+            told("route not found", topic=topic, reason=str(error))
             break  # no name server answers; each further topic would wait as long
 
 

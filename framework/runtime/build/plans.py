@@ -12,6 +12,7 @@ from framework.declare.arguments import Argument
 from framework.errors import ConfigurationError, Findings, nearest
 from framework.hooks.host import PluginHost
 from framework.hooks.strategies import choose, named
+from framework.mistakes import FolderUnusable, NameUnknown, SettingUseless
 from framework.model.contracts import ProgressStore
 from framework.model.message import Message
 from framework.model.namespaces import unwrap, unwrapping, wrap
@@ -142,6 +143,7 @@ def _plan(group: str, specs: list[ConsumerSpec], parts: _Parts, findings: Findin
         trace=trace,
         listeners=host.calls.listeners,
         namespace=namespace,
+        keeps_times=bool(settings.observe.listen),
     )
 
 
@@ -152,8 +154,10 @@ def _keeping(
     name, place = settings.consumer(group).progress, settings.place("consumers", group, "progress")
     if name == "none" or (name == AUTO and (spec.orderly or spec.broadcasting)):
         return None  # in order there is no gap, and broadcasting members take nothing over
+    if settings.consumer(group).delivery == "pop":
+        return None  # brokers keep it
     if spec.broadcasting:
-        raise ConfigurationError(
+        raise SettingUseless(
             f"consumers.{group}.progress: broadcasting groups keep their own offsets and need no progress; remove it",
             place=place,
         )
@@ -178,7 +182,7 @@ def _keeping(
 def _gates(group: str, specs: Sequence[ConsumerSpec], settings: AppSettings) -> tuple[AnyResource, ...]:
     gates = tuple(spec.ready for spec in specs if spec.ready is not None)
     if gates and not settings.consumer(group).autostart:
-        raise ConfigurationError(
+        raise SettingUseless(
             f"consumers.{group}.autostart: false and ready_when ({gates[0].place}) both decide when the group starts; "
             "remove one of them",
             place=settings.place("consumers", group, "autostart"),
@@ -191,7 +195,7 @@ def _place(group: str, settings: AppSettings, worker: int) -> OffsetFiles:
     given = settings.broadcasting
     name = given.name or settings.app.name
     if "/" in name or name.startswith("."):
-        raise ConfigurationError(
+        raise FolderUnusable(
             f"app.name {name!r} cannot name a folder, as broadcasting group {group!r} needs; set broadcasting.name",
             place=settings.place("app", "name"),
         )
@@ -245,7 +249,7 @@ def _prepared(spec: ConsumerSpec, settings: AppSettings, host: PluginHost) -> Co
     runner = host.runners.get(spec.engine)
     if runner is None:
         offered = nearest(spec.engine, list(host.runners)) or "; install and load the plugin that offers it"
-        raise ConfigurationError(f"consumer {spec.name!r}: no engine {spec.engine!r}{offered}", place=spec.place)
+        raise NameUnknown(f"consumer {spec.name!r}: no engine {spec.engine!r}{offered}", place=spec.place)
     arguments = (Argument("messages", "message", many=list),)
     group = unwrap(settings.cluster.namespace, spec.group)
     function = engine_answer(spec, "prepared", lambda: runner.prepared(spec.function, spec.name, group))

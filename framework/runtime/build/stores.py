@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from framework.declare import ConsumerSpec
-from framework.errors import ConfigurationError
 from framework.hooks.failures import plugin_failure, reject_coroutine
 from framework.hooks.strategies import named
+from framework.mistakes import FolderUnusable, SettingUseless
 from framework.model.contracts import DedupStore
 from framework.ports import Workers, World
 from framework.services.call.once import Once
@@ -58,14 +58,14 @@ def once_for(
     if not wanting:
         was_wanted = any(name == group for name, _ in running)  # by a topic that was unsubscribed since
         if "once_store" in chosen.model_fields_set and not was_wanted:
-            raise ConfigurationError(
+            raise SettingUseless(
                 f'{here}: no handler of this group drops duplicates; write @consumer(..., once="30m"), or remove it',
                 place=place,
             )
         return {}
     store = named("store", name, stores, ("consumers", group, "once_store"), settings)
     if wanting[0].broadcasting and name != "memory":
-        raise ConfigurationError(
+        raise SettingUseless(
             f"{here}: each process of a broadcasting group handles every message, so processes cannot share keys; "
             "write memory, or remove it",
             place=place,
@@ -90,7 +90,7 @@ def opened_store(
     except BaseException as error:  # border: a plugin's
         plugin_failure(error)
         reason = f"{type(error).__name__}: {error}"
-        raise ConfigurationError(f"{here}: the store {store.name!r} cannot be opened: {reason}", place=place) from error
+        raise FolderUnusable(f"{here}: the store {store.name!r} cannot be opened: {reason}", place=place) from error
     return opened
 
 
@@ -106,7 +106,7 @@ def folder_of(settings: AppSettings, *path: str) -> Path:
     try:
         return Path(name).expanduser()
     except RuntimeError:
-        raise ConfigurationError(
+        raise FolderUnusable(
             f"{'.'.join(path)}: {name} is in the home directory, and this process has none (HOME is not set); write an "
             "absolute path",
             place=settings.place(*path),

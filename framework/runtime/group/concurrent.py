@@ -12,19 +12,22 @@ from functools import partial
 import structlog
 
 from framework.core.expiry import Slot
+from framework.model.outcome import Extend, Outcome
 from framework.model.queue import MessageQueue
 from framework.runtime.group.broadcasting import NoLeases
 from framework.runtime.group.parts import GroupParts
 from framework.runtime.group.plan import GroupPlan, Handling
+from framework.runtime.group.popping import PopCopies
 from framework.runtime.report.stacks import place_of
 from framework.services.call.batch_calls import Batching
 from framework.services.crew.batches import BatchCrew
 from framework.services.crew.expiry import Expiry, WatchedCrew
+from framework.services.crew.run import AtWork, at_work
 from framework.services.crew.tasks import Crew
 from framework.services.crew.threads import ThreadCrew
 from framework.services.outcome.outcomes import Decide, Outcomes
 from framework.services.outcome.retry_in_place import RetryInPlace
-from framework.services.outcome.settle import Settler
+from framework.services.outcome.settle import SendsBack, Settler
 from framework.services.outcome.unopened import Unopened
 from framework.services.queue.pull import PullLoop, TakesChunks
 from framework.services.supervise import supervise
@@ -55,7 +58,10 @@ class Concurrent:
             plan.name, self._watched, world.clock, plan.expiry, plan.settings.timeout, self._looked, plan.listeners,
             parts.reports.lines,
         )  # fmt: skip
-        self._settler = Settler(plan.name, plan.max_retries, parts.cluster.retry_copies, tree, world.chance)
+        copies: SendsBack = parts.cluster.retry_copies
+        if plan.settings.delivery != "pull":
+            copies = PopCopies(copies, lambda: [each.popped for each in parts.owned.values() if each.popped])
+        self._settler = Settler(plan.name, plan.max_retries, copies, tree, world.chance)
         self._retries = RetryInPlace(plan.settings.concurrency, tree, world.clock, world.workers)
         self.not_success = Outcomes(
             plan.name, plan.max_retries, decide, counts=parts.counts, settler=self._settler, retries=self._retries,
@@ -102,6 +108,10 @@ class Concurrent:
             self._employ(self._tasks.slots)
             self._employ(self._tasks.resize(self._size))  # who is one too many by now leaves at his first step
 
+    def intervene(self, queue: MessageQueue, offset: int, answer: Extend | Outcome) -> str:
+        """What an operator decides about a handler that runs; comes back with why nothing was done."""
+        return self._expiry.intervene(queue, offset, answer)
+
     def own(self, pull: PullLoop, handling: Handling) -> None:
         """A queue is ours."""
 
@@ -129,6 +139,11 @@ class Concurrent:
         return self._settler.pending + self._retries.pending
 
     @property
+    def retrying(self) -> int:
+        """The same: what waits at a broker until its delay is over is not known here."""
+        return self.pending
+
+    @property
     def unsent(self) -> int:
         """Failed messages of which no broker keeps a copy yet, though each way was tried."""
         return self._settler.stuck
@@ -137,6 +152,12 @@ class Concurrent:
     def hanging(self) -> int:
         """Places that are empty because handlers that were given up do not end; nothing starts in them."""
         return sum(crew.missing for crew in self._watched)
+
+    def at_work(self) -> list[AtWork]:
+        """The handlers that run, those that were given up included."""
+        crews = tuple(self._watched)
+        own = [each for crew in crews for each in at_work(tuple(crew.slots))]
+        return own + [each for crew in crews for each in at_work(tuple(crew.fenced), given_up=True)]
 
     def blocked_because(self, pull: PullLoop) -> str | None:
         if hanging := self.hanging:

@@ -11,12 +11,14 @@ import structlog
 
 from framework.client.cluster import Cluster
 from framework.core import limits
-from framework.core.assignment import Assignment, AssignmentChange
+from framework.core.assignment import Assignment, AssignmentChange, Moves
 from framework.core.budget import Budget
+from framework.core.histogram import Histogram
 from framework.core.offsets import OffsetTable
 from framework.core.queue_flow import QueueFlow, QueueState
 from framework.core.skipping import Skipping
 from framework.core.statistics import Rates
+from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.model.reserved import retry_topic
 from framework.net.task_tree import TaskTree
@@ -25,6 +27,7 @@ from framework.ports import World
 from framework.runtime.group.kind import kind_of
 from framework.runtime.group.parts import GroupParts
 from framework.runtime.group.plan import GroupPlan, Handling, retry_handling
+from framework.runtime.group.popping import is_any
 from framework.runtime.group.progressing import Progressing
 from framework.runtime.reports import GroupReports, Reports
 from framework.services.crew.run import MessageCounts
@@ -33,6 +36,7 @@ from framework.services.offsets.nothing_kept import NOTHING_KEPT
 from framework.services.queue.intake import Part, Skips
 from framework.services.queue.leaving import Leaving
 from framework.services.queue.pacing import Paced, Pacing
+from framework.services.queue.popped import PopQueue
 from framework.services.queue.position import Arrivals, StartingPoint, find_start
 from framework.services.queue.pull import PullLoop, divide_bounds
 from framework.services.rebalance import RebalanceLoop
@@ -69,6 +73,7 @@ class ConsumerGroup:
         self.rates: dict[str, Rates] = {}
         """Topic -> how it goes; kept when its queues go elsewhere, for what happened in the last hour."""
         self.last_activity = world.clock.monotonic()
+        self.moves = Moves()
         self.retry_topic = retry_topic(plan.name)
         self.subscriptions = plan.wanted
         self.handlings = {**plan.handling, self.retry_topic: retry_handling(plan, world.workers)}
@@ -76,6 +81,8 @@ class ConsumerGroup:
         self._world, self._cluster, self._budget, self._tree = world, cluster, budget, tree
         self._reports = GroupReports(reports, world.clock, member, keeps_copies=plan.broadcasting is None)
         self._tasks: dict[MessageQueue, asyncio.Task[None]] = {}
+        self._holding: dict[MessageQueue, asyncio.Task[None]] = {}
+        """Of popped queues: renews and acknowledges what they hold."""
         self._resets: dict[MessageQueue, asyncio.Task[None]] = {}  # on their way to be stored; nobody begins before
         self._arrivals = Arrivals(plan.name)
         self._heartbeat_now, self._released = heartbeat_now, Wakeup()
@@ -91,8 +98,8 @@ class ConsumerGroup:
         self._leaving = Leaving(plan.name, self.kind.crew, self._commits, self.offsets, self.counts, world.clock)
         self._rebalancing: asyncio.Task[None] | None = None
         self.rebalance = RebalanceLoop(
-            plan.name, member, tuple(self.subscriptions), plan.strategy, self.assignment,
-            routes=cluster.routes, brokers=self.kind.members, clock=world.clock, chance=world.chance,
+            plan.name, member, tuple(self.subscriptions), self.kind.strategy, self.assignment,
+            routes=self.kind.routes, brokers=self.kind.members, clock=world.clock, chance=world.chance,
             changed=self._assignment_changed, not_a_member=heartbeat_now, doubled=lambda: doubled(self),
             offered=lambda topic, queues: self._arrivals.seen(topic, queues, world.clock.now_ms()),
         )  # fmt: skip
@@ -182,6 +189,7 @@ class ConsumerGroup:
     # Queues come and go
 
     def _assignment_changed(self, topic: str, change: AssignmentChange) -> None:
+        self.moves.add(change)
         self._leave_all(change.lost)
         for queue in change.gained:
             self._take(queue)
@@ -198,12 +206,15 @@ class ConsumerGroup:
 
     def _take(self, queue: MessageQueue) -> None:
         """Begin with a queue that is ours. One that is still being left is taken when that has ended."""
-        if queue in self.owned or self._leaving.is_stopping:
+        if queue in self.owned or self._leaving.is_stopping or self._is_switching(queue):
             return
         plan, world, crew, handling = self.plan, self._world, self.kind.crew, self.handlings[queue.topic]
         jitter = world.chance.random()
         flow = QueueFlow(queue, self._budget, plan.flow_limits, jitter=jitter, needs_lease=plan.needs_locks)
-        pulls = self._cluster.puller(plan.name, self.subscriptions[queue.topic], queue, batch=plan.settings.pull_batch)
+        popped = self._pops(queue) if is_any(queue) else None
+        pulls = popped or self._cluster.puller(
+            plan.name, self.subscriptions[queue.topic], queue, batch=plan.settings.pull_batch
+        )
         pull = PullLoop(
             flow,
             pulls=self.kind.pulls(pulls),
@@ -211,9 +222,10 @@ class ConsumerGroup:
             call=handling.call,
             find_start=lambda: self._find_start(flow),
             group=self,
-            rates=self.rates.setdefault(queue.topic, Rates(world.clock.monotonic_ms())),
+            rates=self.rates.setdefault(queue.topic, self._rates()),
             parts=self._intake_of(queue, handling),
-            progress=self.progress.of(queue),
+            progress=NOTHING_KEPT if popped is not None else self.progress.of(queue),
+            popped=popped,
         )
         flow.run = pull
         flow.is_paused, flow.damage.skips = plan.settings.paused, plan.settings.damaged == "skip"
@@ -222,6 +234,29 @@ class ConsumerGroup:
             divide_bounds(self.owned, plan.flow_limits)
         crew.own(pull, handling)
         self._run(pull)
+        if popped is not None:
+            popped.begin(lambda: flow.window.chunks)
+            self._holding[queue] = supervise(self._tree, f"hold {queue}", popped.run, world.chance)
+
+    def _pops(self, queue: MessageQueue) -> PopQueue:
+        plan, subscription = self.plan, self.subscriptions[queue.topic]
+        popper = self._cluster.popper(
+            plan.name, subscription, queue, plan.settings.start, batch=min(plan.settings.pull_batch, limits.POP_BATCH),
+            invisible_ms=plan.settings.invisible,
+        )  # fmt: skip
+        tags = frozenset(subscription.tags)
+
+        def is_wanted(message: Message) -> bool:
+            return not tags or message.tags in tags
+
+        return PopQueue(plan.name, queue, popper, self.clock, self.pacing, is_wanted, self._tree)
+
+    def _is_switching(self, queue: MessageQueue) -> bool:
+        """Whether queues of the topic are still to be left that were taken the other way, by pulls or by pops."""
+        return any(each.topic == queue.topic and is_any(each) is not is_any(queue) for each in self.owned)
+
+    def _rates(self) -> Rates:
+        return Rates(self._world.clock.monotonic_ms(), Histogram() if self.plan.keeps_times else None)
 
     def _intake_of(self, queue: MessageQueue, handling: Handling) -> list[Part]:
         paced = Paced(self.pacing, handling.batching.count if handling.batching is not None else 1)
@@ -265,12 +300,14 @@ class ConsumerGroup:
         if pull.flow.state is not QueueState.RETIRING:
             self._begin_leaving(pull)
         await self._leaving.finish(pull, deadline)
+        if (holding := self._holding.pop(pull.queue, None)) is not None:
+            holding.cancel()
         del self.owned[pull.queue]
         if self.plan.flow_limits.is_shared:
             divide_bounds(self.owned, self.plan.flow_limits)
         self._released.ring()
-        if pull.queue in self.assignment.of(pull.queue.topic):
-            self._take(pull.queue)
+        for queue in self.assignment.of(pull.queue.topic):
+            self._take(queue)
 
     # As what its queues need of their group
 

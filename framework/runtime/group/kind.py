@@ -10,17 +10,19 @@ from functools import partial
 from typing import Protocol
 
 from framework.core.retry import decide, decide_broadcasting, decide_in_order
+from framework.model.contracts import AllocationStrategy
 from framework.model.queue import MessageQueue
 from framework.runtime.group.broadcasting import OnlyMember, WithoutOffsets
 from framework.runtime.group.concurrent import Concurrent
 from framework.runtime.group.ordering import Ordering
 from framework.runtime.group.parts import GroupParts
+from framework.runtime.group.popping import EachAll, PopOffsets, PopRoutes
 from framework.services.offsets.commit import Commits
 from framework.services.offsets.local_offsets import LocalOffsets
 from framework.services.outcome.outcomes import Decide
 from framework.services.queue.position import KnowsOffsets
 from framework.services.queue.pull import GroupSide, PullLoop, QueuePulls
-from framework.services.rebalance import KnowsMembers
+from framework.services.rebalance import KnowsMembers, KnowsRoutes
 
 
 class KeepsOffsets(KnowsOffsets, Commits, Protocol):
@@ -39,6 +41,9 @@ class GroupKind:
     members: KnowsMembers
     pulls: Callable[[QueuePulls], QueuePulls]
     """What stands between a queue and its pulls."""
+    routes: KnowsRoutes
+    """Which queues there are to divide."""
+    strategy: AllocationStrategy
     files: LocalOffsets | None = None
     """Of a broadcasting group."""
 
@@ -61,7 +66,24 @@ def kind_of(parts: GroupParts, side: GroupSide, restart: Callable[[PullLoop], No
 
     if plan.broadcasting is None:
         stored = partial(cluster.fences.stored, plan.name)
-        return GroupKind(crew(decide, decide_in_order), cluster.brokers, stored, cluster.brokers, lambda pulls: pulls)
+        routes, strategy, offsets = cluster.routes, plan.strategy, cluster.brokers
+        if plan.settings.delivery == "pull":
+            return GroupKind(
+                crew(decide, decide_in_order), offsets, stored, offsets, lambda pulls: pulls, routes, strategy
+            )
+        return GroupKind(
+            crew(decide, decide_in_order), PopOffsets(offsets), stored, offsets, lambda pulls: pulls,
+            PopRoutes(plan, cluster, parts.member), EachAll(strategy),
+        )  # fmt: skip
     local = LocalOffsets(plan.broadcasting, cluster.brokers, parts.world, parts.tree)
     only = OnlyMember(parts.member)
-    return GroupKind(crew(decide_broadcasting, decide_broadcasting), local, local.stored, only, WithoutOffsets, local)
+    return GroupKind(
+        crew(decide_broadcasting, decide_broadcasting),
+        local,
+        local.stored,
+        only,
+        WithoutOffsets,
+        cluster.routes,
+        plan.strategy,
+        local,
+    )

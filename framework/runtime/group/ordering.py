@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from framework.core.queue_flow import QueueState
+from framework.model.outcome import Extend, Outcome
 from framework.model.queue import MessageQueue
 from framework.runtime.group.broadcasting import NoLeases
 from framework.runtime.group.parts import GroupParts
 from framework.runtime.group.plan import GroupPlan, Handling
+from framework.services.crew.run import AtWork
 from framework.services.orderly.crew import Orderly
 from framework.services.orderly.ends import OrderlyOutcomes
 from framework.services.orderly.lease import LeaseLoop
+from framework.services.orderly.watch import lanes_at_work, retrying
 from framework.services.outcome.outcomes import Decide
 from framework.services.queue.pull import GroupSide, PullLoop, TakesChunks
 from framework.services.supervise import supervise
@@ -58,6 +61,10 @@ class Ordering:
         """The crew that runs this handler."""
         return self._crew
 
+    def intervene(self, queue: MessageQueue, offset: int, answer: Extend | Outcome) -> str:
+        """Of a line nothing is taken out: what stands behind it would overtake it."""
+        return "the group works in order: what is behind this message would overtake it"
+
     def own(self, pull: PullLoop, handling: Handling) -> None:
         """A queue is ours to claim; its flow begins once it is locked."""
         self._crew.take(pull, self.leases.claim(pull.queue), handling.in_order)
@@ -83,6 +90,15 @@ class Ordering:
         self._crew.leave(queue)
 
     # What holds messages up
+
+    @property
+    def retrying(self) -> int:
+        """Lines whose first message has failed: it stays, and is tried again."""
+        return retrying(self._crew.lanes())
+
+    def at_work(self) -> list[AtWork]:
+        """The handlers that run."""
+        return lanes_at_work(self._crew.lanes())
 
     @property
     def unsent(self) -> int:

@@ -91,6 +91,8 @@ class GroupPlan:
     """Which plugins are told what happens beside deliveries."""
     namespace: str
     """What the names in here begin with, which settings and handlers leave out."""
+    keeps_times: bool = False
+    """How long handlers take is counted: somebody may read it at `observe.listen`."""
 
     @property
     def wanted(self) -> dict[str, Subscription]:
@@ -113,12 +115,20 @@ class GroupPlan:
         """The span bounds the duplicates that one stuck message costs; in a queue's order nothing runs ahead of it."""
         in_queue_order = self.orderly and all(each.key_of is None for each in self.handling.values())
         return FlowLimits(
-            messages_max=self.settings.cache_count,
+            messages_max=self._messages_max,
             bytes_max=self.settings.cache_bytes,
             span_max=limits.NO_SPAN if in_queue_order else limits.SPAN_MAX,
             topic_messages_max=self.settings.topic_count,
             topic_bytes_max=self.settings.topic_bytes,
         )
+
+    @property
+    def _messages_max(self) -> int:
+        """Of popped messages few: what one member holds, no other can handle."""
+        chosen = self.settings
+        if chosen.delivery == "pull":
+            return chosen.cache_count
+        return min(chosen.cache_count, max(limits.POP_HELD_MAX, 2 * chosen.concurrency))
 
     def with_settings(self, changed: Mapping[str, Any], expiry: ExpiryPolicy) -> GroupPlan:
         """The plan with other values of live settings; `expiry` is the policy that they name."""

@@ -113,7 +113,8 @@ class _Means:
 
     async def send(self, message: Message, queue: MessageQueue) -> int:
         if self._producer is None:
-            self._producer = Producer(cluster=self._cluster, namespace="")  # names are the cluster's already
+            # Names are the cluster's already, and its records are no messages of the application's.
+            self._producer = Producer(cluster=self._cluster, namespace="", hooks=False)
         return (await self._producer.send(message, queue=queue)).queue_offset
 
 

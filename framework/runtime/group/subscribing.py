@@ -8,7 +8,8 @@ from typing import Any
 
 from framework.declare import Consumer
 from framework.declare.resources import Resource, in_order
-from framework.errors import ConfigurationError, nearest
+from framework.errors import nearest
+from framework.mistakes import ArgumentWrong, GroupNotHere, WrongMoment
 from framework.model.namespaces import wrap
 from framework.runtime.group.plan import GroupPlan
 from framework.services.call.resources import AnyResource, Values
@@ -26,13 +27,13 @@ def asked_by(consumer: Consumer[..., Any]) -> list[AnyResource]:
 def check_open(consumer: Consumer[..., Any], values: Values) -> None:
     """Resources of the application are opened before anything is consumed, so none can come with a late handler."""
     if consumer.spec.ready is not None:
-        raise ConfigurationError(
+        raise WrongMoment(
             f"subscribe({consumer.spec.name}): ready_when has no effect, because the group already runs; remove it",
             place=consumer.spec.place,
         )
     for each in in_order(asked_by(consumer)):
         if each.scope == "app" and each not in values:
-            raise ConfigurationError(
+            raise WrongMoment(
                 f"subscribe({consumer.spec.name}): resource {each.name!r} is opened at startup only, and no handler "
                 "needed it then",
                 place=consumer.spec.place,
@@ -50,9 +51,9 @@ def without_topic(consumers: Consumers, group: str, topic: str) -> Consumers:
     topics = [each.spec.topic for each in consumers if each.spec.group == group]
     if topic not in topics:
         hint = nearest(topic, topics) or f"; it has {', '.join(topics)}"
-        raise ConfigurationError(f"unsubscribe({group!r}, {topic!r}): the group has no such topic{hint}")
+        raise GroupNotHere(f"unsubscribe({group!r}, {topic!r}): the group has no such topic{hint}")
     if len(topics) == 1:
-        raise ConfigurationError(f"unsubscribe({group!r}, {topic!r}): a group needs a topic; pause the group instead")
+        raise ArgumentWrong(f"unsubscribe({group!r}, {topic!r}): a group needs a topic; pause the group instead")
     return tuple(each for each in consumers if (each.spec.topic, each.spec.group) != (topic, group))
 
 

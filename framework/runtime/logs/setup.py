@@ -16,6 +16,8 @@ from structlog.typing import Processor
 
 from framework.runtime.logs.bridge import route
 from framework.runtime.logs.failures import with_short_failure
+from framework.runtime.logs.harmless import harmless
+from framework.runtime.logs.ids import read_ids, with_id
 from framework.runtime.logs.lines import Lines
 from framework.settings.secret_words import MASK, SECRET_WORDS
 
@@ -28,14 +30,14 @@ SECRET_LENGTH_MIN = 4  # a shorter secret would mask half of every line
 _ACCESS_KEY_SHOWN = 4
 
 
-def configure(settings: AppSettings, *, stream: Any = None) -> None:
-    """Log as the settings say, from here on."""
+def configure(settings: AppSettings, *, stream: Any = None, first: Iterable[Processor] = ()) -> None:
+    """Log as the settings say, from here on. `first` are a command's own processors."""
     from framework.runtime.logs.places import with_place  # what consumes; the box does without
 
     as_json = settings.logging.format == "json"
     begin(
-        settings.logging.level, as_json=as_json, secrets=secrets_of(settings), stream=stream, first=(with_place,),
-        levels=settings.logging.levels,
+        settings.logging.level, as_json=as_json, secrets=secrets_of(settings), stream=stream,
+        first=(*first, with_place), levels=settings.logging.levels,
     )  # fmt: skip
 
 
@@ -50,17 +52,17 @@ def begin(
 ) -> None:
     """Log from here on, without settings: the box has none. Colours only where a person is looking."""
     target = stream if stream is not None else sys.stderr
+    read_ids()
     processors: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         *first,
         structlog.processors.add_log_level,
+        with_id,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         # As text before the redaction: a traceback may quote a secret. Locals are never shown.
         structlog.processors.format_exc_info if level == "debug" else with_short_failure,
         Redaction(secrets),
-        structlog.processors.JSONRenderer(default=str)
-        if as_json
-        else structlog.dev.ConsoleRenderer(colors=target.isatty()),
+        *_rendered(as_json=as_json, has_colours=target.isatty()),
     ]
     structlog.configure(
         processors=processors,
@@ -69,6 +71,12 @@ def begin(
         cache_logger_on_first_use=False,
     )
     route(LEVELS[level], processors, target, {name: LEVELS[each] for name, each in (levels or {}).items()})
+
+
+def _rendered(*, as_json: bool, has_colours: bool) -> list[Processor]:
+    if as_json:
+        return [structlog.processors.JSONRenderer(default=str)]
+    return [harmless, structlog.dev.ConsoleRenderer(colors=has_colours)]
 
 
 class Redaction:
@@ -107,6 +115,8 @@ class Redaction:
 def secrets_of(settings: AppSettings) -> list[str]:
     """Every Secret's text in these settings, and what plugins' settings hide."""
     credentials, tls = settings.cluster.credentials, settings.cluster.tls
-    secrets: tuple[Secret, ...] = (credentials.secret_key, credentials.security_token, tls.key_password)
+    secrets: tuple[Secret, ...] = (
+        credentials.secret_key, credentials.security_token, tls.key_password, settings.observe.token,
+    )  # fmt: skip
     of_plugins = settings.hidden.texts(settings.plugins.settings)
     return [*(secret.reveal() for secret in secrets if secret), *of_plugins]

@@ -1,8 +1,8 @@
 """Streams: stdout and stderr of a command, which never fail and never block for long, whatever they lead to.
 
 A reader that went away, a full disk, a closed descriptor: the line is lost and counted, and consuming goes on. A reader
-that stays and stops reading is waited for once, within a limit; from then on lines are lost until it reads again. It
-knows nothing of what the lines say.
+that stays and stops reading is waited for once, within a limit; from then on lines are lost until it reads again. A
+command that consumes nothing waits for its reader for ever, as any tool does. It knows nothing of what the lines say.
 """
 
 from __future__ import annotations
@@ -38,6 +38,10 @@ class Loss:
         self._untold += lines
         self.reason = self._of_untold = reason
 
+    @property
+    def last_reason(self) -> str:
+        return self._of_untold
+
     def written(self) -> None:
         self.reason = None
 
@@ -67,7 +71,7 @@ def news() -> Iterator[tuple[str, int, str]]:
 class SureRaw(io.RawIOBase):
     """The lowest layer of a stream: says of everything that it was written."""
 
-    def __init__(self, descriptor: int, name: str, patience_seconds: float, *, is_closed: bool = False) -> None:
+    def __init__(self, descriptor: int, name: str, patience_seconds: float | None, *, is_closed: bool = False) -> None:
         super().__init__()
         self.name = name
         self.loss = Loss(name)
@@ -95,7 +99,8 @@ class SureRaw(io.RawIOBase):
         at, tries = 0, 0
         try:
             while at < len(data):
-                if tries == TRIES or not self._is_ready(0.0 if self._is_stuck else self._patience):
+                is_over = tries == TRIES and self._patience is not None
+                if is_over or not self._is_ready(0.0 if self._is_stuck else self._patience):
                     self._is_stuck, self._is_torn = True, at > 0 or self._is_torn
                     return "nobody reads it"
                 try:
@@ -112,11 +117,25 @@ class SureRaw(io.RawIOBase):
         self._is_torn = False
         return None
 
-    def _is_ready(self, seconds: float) -> bool:
+    def _is_ready(self, seconds: float | None) -> bool:
         """Whether it takes something now; files always do."""
         poll = select.poll()
         poll.register(self._out, select.POLLOUT)
-        return bool(poll.poll(seconds * 1000))
+        return bool(poll.poll(None if seconds is None else seconds * 1000))
+
+    def move(self, descriptor: int) -> None:
+        """Write there from here on, to what is the same thing by another number."""
+        with self._turn:
+            if self._out == self._descriptor:
+                self._out = descriptor
+            self._descriptor = descriptor
+
+    def leave(self) -> None:
+        """Close it here, where it is another process's."""
+        with self._turn:
+            self.is_unheard = True
+            for descriptor in {self._out, self._descriptor}:
+                os.close(descriptor)
 
     def writable(self) -> bool:
         return True
@@ -152,17 +171,22 @@ def open_standard() -> frozenset[int]:
     return frozenset(closed)
 
 
-def make_sure() -> None:
-    """Put such streams in place of this process's own. Those that somebody has put there already stay."""
+def make_sure(*, is_patient: bool = False) -> None:
+    """Put such streams in place of this process's own. Those that somebody has put there already stay.
+
+    A patient one waits for the reader of its stdout, however long that takes: nothing else is to be done meanwhile.
+    """
     closed = open_standard()
+    patience = None if is_patient else PATIENCE_SECONDS["stdout"]
     if sys.stdout is sys.__stdout__:
-        sys.stdout = _sure(sys.stdout, 1, "stdout", is_closed=1 in closed)
+        sys.stdout = _sure(sys.stdout, 1, "stdout", patience, is_closed=1 in closed or sys.stdout is None)
     if sys.stderr is sys.__stderr__:
-        sys.stderr = _sure(sys.stderr, 2, "stderr", is_closed=2 in closed)
+        is_closed = 2 in closed or sys.stderr is None
+        sys.stderr = _sure(sys.stderr, 2, "stderr", PATIENCE_SECONDS["stderr"], is_closed=is_closed)
 
 
-def _sure(stream: TextIO | None, descriptor: int, name: str, *, is_closed: bool) -> TextIO:
-    raw = SureRaw(descriptor, name, PATIENCE_SECONDS[name], is_closed=is_closed or stream is None)
+def _sure(stream: TextIO | None, descriptor: int, name: str, patience: float | None, *, is_closed: bool) -> TextIO:
+    raw = SureRaw(descriptor, name, patience, is_closed=is_closed)
     if stream is not None:
         stream.flush()
     return io.TextIOWrapper(
@@ -176,5 +200,63 @@ def _sure(stream: TextIO | None, descriptor: int, name: str, *, is_closed: bool)
 
 def is_unheard(stream: TextIO) -> bool:
     """Whether its reader has gone for good."""
+    raw = _raw(stream)
+    return raw is not None and raw.is_unheard
+
+
+def _raw(stream: TextIO) -> SureRaw | None:
     raw = getattr(getattr(stream, "buffer", None), "raw", None)
-    return isinstance(raw, SureRaw) and raw.is_unheard
+    return raw if isinstance(raw, SureRaw) else None
+
+
+# Results: lines for programs, which nothing that a handler prints may come between.
+
+
+class _Reserved:
+    """What results go to instead of stdout; one per process, as stdout is."""
+
+    stream: TextIO | None = None
+
+
+_reserved = _Reserved()
+
+
+def results() -> TextIO:
+    """Where a command's results go."""
+    return _reserved.stream or sys.stdout
+
+
+def not_written() -> str | None:
+    """Why results were lost though their reader is there, such as a full disk; None where none were."""
+    stream = results()
+    stream.flush()
+    raw = _raw(stream)
+    return raw.loss.last_reason if raw is not None and raw.loss.total and not raw.is_unheard else None
+
+
+def reserve_stdout() -> None:
+    """Have stdout carry results alone: whatever else is printed goes to stderr from here on.
+
+    Descriptor 1 itself leads there, so C code and other processes that inherit it print there, too. Streams that are
+    somebody else's stay as they are.
+    """
+    raw = _raw(sys.stdout)
+    if raw is None or _reserved.stream is not None:
+        return
+    sys.stdout.flush()
+    raw.move(os.dup(1))
+    os.dup2(2, 1)
+    _reserved.stream, sys.stdout = sys.stdout, sys.stderr
+
+
+def leave_results() -> None:
+    """In a forked process: results are its parent's. Their reader would wait for this process's end, too."""
+    stream, _reserved.stream = _reserved.stream, None
+    if stream is not None and (raw := _raw(stream)) is not None:
+        raw.leave()
+
+
+def send_results(descriptor: int) -> None:
+    """Send results to a parent by this descriptor; stdout is then for what handlers print."""
+    os.set_inheritable(descriptor, False)  # noqa: FBT003 - its only form
+    _reserved.stream = _sure(None, descriptor, "stdout", PATIENCE_SECONDS["stdout"], is_closed=False)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from framework.core.queue_flow import QueueState
+from framework.core.window import Window
 from framework.model.allocation import Allocation
 from framework.model.rate import Rate
-from framework.model.snapshot import GroupSnapshot, QueueSnapshot
+from framework.model.snapshot import GroupSnapshot, PauseSnapshot, QueueSnapshot
 from framework.model.subscription import Start
 from framework.ports import Clock
 from framework.runtime.build.connect import consume_from
@@ -42,14 +43,22 @@ def _is_caught_up(group: ConsumerGroup) -> bool:
 
 
 def group_picture(
-    group: ConsumerGroup, settings: ConsumerSettings, clock: Clock, figures: Mapping[str, float]
+    group: ConsumerGroup,
+    settings: ConsumerSettings,
+    clock: Clock,
+    figures: Mapping[str, float],
+    pause: PauseSnapshot | None,
 ) -> GroupSnapshot:
-    counts, now_ms = group.counts, clock.monotonic_ms()
+    counts, now_ms, plan, crew = group.counts, clock.monotonic_ms(), group.plan, group.kind.crew
+    queues = tuple(_queue(pull, group, clock) for _, pull in sorted(group.owned.items()))
+    at_work = crew.at_work()
+    lags = [queue.lag for queue in queues if queue.lag is not None]
+    behind = [queue.behind_ms for queue in queues if queue.behind_ms is not None]
     onces = [handling.once for handling in group.plan.handling.values() if handling.once is not None]
     return GroupSnapshot(
         group=group.plan.name,
         topics=tuple(subscription.topic for subscription in group.plan.subscriptions),
-        queues=tuple(_queue(pull, group, clock) for _, pull in sorted(group.owned.items())),
+        queues=queues,
         handled=counts.handled,
         retried=counts.retried,
         dead_lettered=counts.dead_lettered,
@@ -77,6 +86,22 @@ def group_picture(
         once_failures=sum(once.failures for once in onces),
         skipped=group.skipping.total if group.skipping is not None else 0,
         figures=figures,
+        own_name=plan.own_name,
+        concurrency=plan.settings.concurrency,
+        is_paused=plan.settings.paused,
+        pause=pause,
+        running=len(at_work),
+        oldest_ms=max([max(now_ms - int(each.started * 1000), 0) for each in at_work], default=None),
+        hanging=crew.hanging,
+        retries_waiting=crew.retrying,
+        lag=sum(lags) if lags else None,
+        is_lag_least=len(lags) < len(queues) or any(queue.is_lag_least for queue in queues),
+        behind_ms=max(behind, default=None),
+        rebalances=group.moves.rebalances,
+        queues_gained=group.moves.gained,
+        queues_lost=group.moves.lost,
+        times={topic: rates.times.picture() for topic, rates in sorted(group.rates.items()) if rates.times is not None},
+        pulls={topic: rates.pulls.picture() for topic, rates in sorted(group.rates.items()) if rates.pulls is not None},
     )
 
 
@@ -106,7 +131,9 @@ def _queue(pull: PullLoop, group: ConsumerGroup, clock: Clock) -> QueueSnapshot:
     flow, blocked, lease = pull.flow, group.blocked_because(pull), group.kind.crew.leases.of(pull.queue)
     window = flow.window
     held = [chunk.messages for chunk in window.chunks if chunk.count]
-    behind_ms = clock.now_ms() - clock.monotonic() * 1000
+    began_ms, now_ms = clock.now_ms() - clock.monotonic() * 1000, clock.now_ms()
+    lag = None if window.is_closed or flow.max_offset < 0 else max(flow.max_offset - window.committable, 0)
+    is_least = lag is not None and (flow.state is not QueueState.FLOWING or flow.failure is not None)
     return QueueSnapshot(
         queue=str(pull.queue),
         state=flow.state.value,
@@ -120,9 +147,20 @@ def _queue(pull: PullLoop, group: ConsumerGroup, clock: Clock) -> QueueSnapshot:
         place=pull.queue,
         offset_min=held[0][0].queue_offset if held else -1,
         offset_max=held[-1][-1].queue_offset if held else -1,
-        pulled_ms=int(behind_ms + pull.pulled_at * 1000),
-        handled_ms=int(behind_ms + pull.left_at * 1000),
+        pulled_ms=int(began_ms + pull.pulled_at * 1000),
+        handled_ms=int(began_ms + pull.left_at * 1000),
         is_retiring=flow.state is QueueState.RETIRING,
         is_locked=lease is not None and lease.holds(clock.monotonic_ms()),
-        locked_ms=int(behind_ms + lease.granted_ms) if lease is not None and lease.granted_ms else 0,
+        locked_ms=int(began_ms + lease.granted_ms) if lease is not None and lease.granted_ms else 0,
+        lag=lag,
+        is_lag_least=is_least,
+        behind_ms=0 if lag == 0 and not is_least else _behind_ms(window, now_ms),
     )
+
+
+def _behind_ms(window: Window, now_ms: int) -> int | None:
+    """How long ago the lowest message that has not ended was stored; None where none is held."""
+    for chunk in window.chunks:
+        if chunk.low < chunk.count:
+            return max(now_ms - chunk.messages[chunk.low].stored_ms, 0)
+    return None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from framework.model.snapshot import ClockSnapshot, GroupSnapshot, Pace, QueueSnapshot, Snapshot
 from framework.runtime.joining import attendance_text
+from framework.runtime.pauses import pause_text
 from framework.wire.bodies.heartbeat import BROADCASTING, CLUSTERING, PASSIVELY, SubscriptionData
 from framework.wire.bodies.running import (
     ATTENDANCE,
@@ -15,6 +16,7 @@ from framework.wire.bodies.running import (
     HOST,
     IS_ORDERLY,
     NAME_SERVERS,
+    PAUSED,
     SESSION,
     STARTED_AT,
     THREADS,
@@ -75,6 +77,7 @@ def _properties(picture: Snapshot, group: GroupSnapshot) -> dict[str, str]:
         HOST: picture.host,
         SESSION: picture.session,
         ATTENDANCE: attendance_text(group.absent, group.flaps),
+        **({PAUSED: pause_text(group.pause)} if group.is_paused else {}),
         "group.balanced": str(group.is_balanced).lower(),
         **{f"group.{name}": str(getattr(group, name)) for name in _COUNTS},
     }

@@ -67,11 +67,14 @@ def _awaited(coro: Any) -> Iterator[str]:
 
 def place_of(worker: Any) -> str:
     """Where a task, or the thread of this number, is now: the innermost frames, one after the other."""
+    return " < ".join(frames_of(worker)[:PLACE_MAX]) or "nowhere any more"
+
+
+def frames_of(worker: Any) -> list[str]:
+    """The same a line a frame, the innermost first."""
     if isinstance(worker, asyncio.Task):
-        lines = list(_awaited(worker.get_coro()))[::-1]
-    else:
-        lines = list(_frames(sys._current_frames().get(worker)))  # noqa: SLF001 - as below
-    return " < ".join(lines[:PLACE_MAX]) or "nowhere any more"
+        return list(_awaited(worker.get_coro()))[::-1]
+    return list(_frames(sys._current_frames().get(worker)))  # noqa: SLF001 - as below
 
 
 def _frames(frame: FrameType | None) -> Iterator[str]:

@@ -12,6 +12,7 @@ import threading
 import structlog
 
 from framework.core import limits
+from framework.model.snapshot import StallSnapshot
 from framework.ports import Clock, Watchman
 from framework.runtime.report.stacks import place_of
 
@@ -26,8 +27,10 @@ class StallWatch:
     def __init__(self, clock: Clock, stall_seconds: float = limits.STALL_MS / 1000) -> None:
         self._clock, self._stall_seconds = clock, stall_seconds
         self._thread = 0
-        self._beat_at = self._looked_at = 0.0
+        self._beat_at = self._looked_at = self._late = 0.0
         self._is_stalled = False
+        self._count = self._longest_ms = 0
+        self._place = ""
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -40,11 +43,38 @@ class StallWatch:
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
             self._leave()
 
     def _beat(self) -> None:
-        self._beat_at = self._clock.monotonic()
+        now = self._clock.monotonic()
+        if self._timer is not None:
+            self._late = max(now - self._beat_at - BEAT_SECONDS, 0.0)
+        self._beat_at = now
         self._timer = asyncio.get_running_loop().call_later(BEAT_SECONDS, self._beat)
+
+    # From any thread
+
+    def picture(self) -> StallSnapshot:
+        """How the loop turns; while it does not begin, and where nobody watches it, nothing is known to be wrong."""
+        blocked_ms = self._blocked_ms(self._clock.monotonic())
+        late_ms = round(self._late * 1000)
+        return StallSnapshot(self._count, max(self._longest_ms, blocked_ms), blocked_ms, late_ms, self._place)
+
+    def _blocked_ms(self, now: float) -> int:
+        """For how long the loop is blocked; 0 where a beat is not late enough to say so."""
+        late = now - self._beat_at
+        return round(late * 1000) if self._timer is not None and late > self._stall_seconds else 0
+
+    @property
+    def current_place(self) -> str:
+        """Where the loop's thread is now."""
+        return place_of(self._thread)
+
+    @property
+    def current_step(self) -> dict[object, int]:
+        """The task whose step the loop's thread is in, with the number of that thread."""
+        return {asyncio.current_task(self._loop): self._thread}
 
     # On the watchman's thread
 
@@ -53,14 +83,18 @@ class StallWatch:
         was_away = now - self._looked_at > self._stall_seconds  # the whole process stood still, and not its loop alone
         self._looked_at = now
         is_stalled = now - self._beat_at > self._stall_seconds
+        if self._is_stalled:
+            self._longest_ms = max(self._longest_ms, self._blocked_ms(now))
         if is_stalled and not self._is_stalled and not was_away:
             self._is_stalled = True
+            self._count += 1
+            self._place = self.current_place
             task = asyncio.current_task(self._loop)
             log.warning(
                 "event loop blocked",
                 blocked_ms=round((now - self._beat_at) * 1000),
                 task=None if task is None else task.get_name(),
-                place=place_of(self._thread),
+                place=self._place,
                 reason="no other handler runs, and no heartbeat is sent",
             )
         elif self._is_stalled and not is_stalled:

@@ -1,14 +1,15 @@
 """The call of a batch handler: lists side by side go in, one result per message comes out.
 
 A message that a hook decides on, or whose body cannot be read, is settled alone; the handler gets the rest. What its
-answer means for each of them, `core/batch.py` says.
+answer means for each of them, `core/batch.py` says. Where no hook asks for deliveries, none are made: a batch that goes
+well costs one call, and one for each body that is decoded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 from framework.core.batch import spread
 from framework.core.results import HOLDS, result_of
@@ -23,9 +24,11 @@ from framework.services.call.around import OpenContexts
 from framework.services.call.deliver import DeliveryHooks, Judge, Rules
 from framework.services.call.publishing import Means
 from framework.services.call.resources import Values
-from framework.services.call.run_once import awaited, failure_at_once, failure_awaited
+from framework.services.call.run_once import ENDS, awaited, failure_at_once, failure_awaited
 
-InThread = Callable[[Callable[[], list[object]]], Awaitable[list[object]]]
+Results: TypeAlias = list[object] | None
+"""One a message; None where all is well."""
+InThread = Callable[[Callable[[], Results]], Awaitable[Results]]
 Many = Callable[[Sequence[Message]], Any]
 
 
@@ -34,7 +37,7 @@ class Batching:
     """How a handler is run that takes several messages at once."""
 
     call: Many
-    """Answers a list, one result a message, and never raises: a coroutine function for an async handler.
+    """Answers Results, and never raises: a coroutine function for an async handler.
 
     In order it stops at a message that comes again before the handler has seen it: there is no result for those behind.
     """
@@ -48,7 +51,7 @@ def batching_for(
 ) -> Batching:
     shape = _Shape(spec, hooks, clock, rules, (means or Means()).values)
 
-    async def call(messages: Sequence[Message]) -> list[object]:
+    async def call(messages: Sequence[Message]) -> Results:
         batch = _Batch(shape, messages)
         answer: object = None
         try:
@@ -65,6 +68,8 @@ def batching_for(
         return batch.settle(await batch.leave(answer))
 
     many: Many = call if spec.is_async else lambda messages: run_sync(call(messages))
+    if not hooks and not rules.explicit_ack and not shape.scope and all(e.wants != "delivery" for e in spec.arguments):
+        many = _plain(shape, many)
     return Batching(many, spec.is_async, spec.batch, spec.linger_ms)
 
 
@@ -72,19 +77,63 @@ def one_of(batching: Batching) -> Callable[[Message], Any]:
     """The same for one message that comes alone: handed over by an administrator, or tried again where it is."""
     many = batching.call
 
+    def the_only(results: Results) -> object:
+        return None if results is None else results[0]
+
     async def call(message: Message) -> object:
-        return (await many((message,)))[0]
+        return the_only(await many((message,)))
 
-    return call if batching.is_async else lambda message: many((message,))[0]
+    return call if batching.is_async else lambda message: the_only(many((message,)))
 
 
-async def results_of(batching: Batching, messages: Sequence[Message], in_thread: InThread) -> list[object]:
-    """Run it where it runs: one result a message."""
+async def results_of(batching: Batching, messages: Sequence[Message], in_thread: InThread) -> Results:
+    """Run it where it runs."""
     if batching.is_async:
         results = await awaited(batching.call, messages)
     else:
         results = await awaited(in_thread, lambda: batching.call(messages))
-    return results if isinstance(results, list) else [results] * len(messages)
+    return results if results is None or isinstance(results, list) else [results] * len(messages)
+
+
+def _plain(shape: _Shape, otherwise: Many) -> Many:
+    """The call where nobody asks for deliveries; `otherwise` is for a batch with a body that cannot be read."""
+    spec, judge = shape.spec, shape.judge
+
+    async def call(messages: Sequence[Message]) -> Results:
+        columns = shape.columns(messages)
+        if columns is None:
+            return cast("Results", await otherwise(messages))
+        try:
+            answer = await called_with(spec, columns, shape.shared)
+        except BaseException as error:  # noqa: BLE001 - border: the handler's
+            answer = failure_awaited(error)
+        return None if answer is None else _settled(judge, messages, spread(answer, len(messages)))
+
+    def call_at_once(messages: Sequence[Message]) -> Results:
+        columns = shape.columns(messages)
+        if columns is None:
+            return cast("Results", otherwise(messages))
+        try:
+            answer = called_with(spec, columns, shape.shared)
+        except BaseException as error:  # noqa: BLE001 - border: the handler's
+            answer = failure_at_once(error)
+        return None if answer is None else _settled(judge, messages, spread(answer, len(messages)))
+
+    return call if spec.is_async else call_at_once
+
+
+def _settled(judge: Judge, messages: Sequence[Message], values: Sequence[object]) -> list[object]:
+    """What the values mean; of one failure that is several messages', the first has the traceback."""
+    results, shown = [], None
+    for message, value in zip(messages, values, strict=True):
+        result = judge.judged(message, value)
+        if result is not None and not isinstance(result, HOLDS):
+            judged = result_of(result)
+            if judged.error is not None and judged.error is shown:
+                result = judged.without_error()
+            shown = judged.error or shown
+        results.append(result)
+    return results
 
 
 class _Shape:
@@ -97,6 +146,30 @@ class _Shape:
         self.judge = Judge(spec, hooks, clock, rules)
         self.arguments = spec.arguments
         self.values = [value_of(each, rules.undecodable, values) for each in spec.arguments]
+        self.undecodable = rules.undecodable
+
+    def columns(self, messages: Sequence[Message]) -> list[object] | None:
+        """What the function takes: lists, or tuples where it asks for those, are its own to do with as it likes. None
+        where a body cannot be read.
+        """
+        columns: list[object] = []
+        try:
+            for argument in self.arguments:
+                if argument.resource is not None:
+                    columns.append(None)  # filled in where the function is called
+                elif argument.wants == "message":
+                    columns.append((argument.many or list)(messages))
+                elif argument.decode is None:
+                    columns.append((argument.many or list)([message.body for message in messages]))
+                else:
+                    convert = argument.decode.convert
+                    columns.append((argument.many or list)([convert(message.body) for message in messages]))
+                    self.undecodable.row = 0
+        except ENDS:
+            raise
+        except BaseException:  # noqa: BLE001 - border: the handler's models; whose body it is, the longer way finds out
+            return None
+        return columns
 
 
 def _comes_again(result: object) -> bool:
@@ -116,7 +189,7 @@ class _Batch:
         """Indexes of the messages that the handler takes."""
         self._rows: list[list[object]] = []
         for index, message in enumerate(messages):
-            delivery = judge.begin(message, index)
+            delivery = judge.begin_in_batch(message, index)
             self._deliveries.append(delivery)
             result: object = judge.verdict(delivery)
             if result is None:
@@ -165,16 +238,13 @@ class _Batch:
         await self._contexts.leave(values, cut_off)
         return values
 
-    def settle(self, values: Sequence[object]) -> list[object]:
-        judge, shown = self._shape.judge, None
-        for index, each in zip(self.taken, values, strict=True):
-            result = judge.judged(self._deliveries[index].message, each)
-            if result is not None and not isinstance(result, HOLDS):
-                judged = result_of(result)
-                if judged.error is not None and judged.error is shown:
-                    result = judged.without_error()  # one traceback a failure, not one a message
-                shown = judged.error or shown
+    def settle(self, values: Sequence[object]) -> Results:
+        judge = self._shape.judge
+        messages = [self._deliveries[index].message for index in self.taken]
+        for index, result in zip(self.taken, _settled(judge, messages, values), strict=True):
             self._results[index] = result
+        is_well = True
         for delivery, result in zip(self._deliveries, self._results, strict=True):
             judge.report(delivery, result)
-        return self._results
+            is_well = is_well and result is None
+        return None if is_well else self._results

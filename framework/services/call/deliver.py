@@ -18,7 +18,7 @@ from framework.declare import ConsumerSpec
 from framework.errors import BodyUndecodable
 from framework.hooks.calls import Calls
 from framework.hooks.contexts import Around
-from framework.model.delivery import Delivery
+from framework.model.delivery import BatchDelivery, Delivery
 from framework.model.message import Message
 from framework.model.outcome import Ack, Drop, Kind, Outcome, RetryLater
 from framework.model.retrying import Retry
@@ -28,6 +28,7 @@ from framework.services.call.around import surrounded
 from framework.services.call.in_place import hooked_in_place
 from framework.services.call.once import Once
 from framework.services.call.publishing import InThread, Means, published
+from framework.services.call.replying import replied
 from framework.services.call.run_once import failure_at_once, failure_awaited
 from framework.services.call.undecodable import Undecodable
 from framework.services.crew.run import RUNNING
@@ -75,8 +76,8 @@ def call_for(
     is_async = is_awaited(spec)
     if is_async and not spec.is_async:
         invoke = _in_thread(invoke, means.in_thread)
-    if spec.publishes:
-        invoke = _publishing(spec, invoke, means, is_explicit=rules.explicit_ack)
+    if spec.gives_on:
+        invoke = _giving_on(spec, invoke, means, is_explicit=rules.explicit_ack)
     if hooks.around:  # within `once`, since a repeat is not run; around publishing, so that what is sent is part of it
         invoke = surrounded(invoke, hooks.around, is_async=is_async, is_explicit=rules.explicit_ack)
     judge = Judge(spec, hooks, clock, rules)
@@ -88,37 +89,43 @@ def call_for(
         if not is_async:
             return _sync_with_hooks(invoke, judge)
         call = _async_with_hooks(invoke, judge)
-        if hooks.calls is None or hooks.around or spec.publishes:
+        if hooks.calls is None or hooks.around or spec.gives_on:
             return call
         return hooked_in_place(arguments, invoke, call, judge, hooks.calls)
     begin = judge.begin if any(each.wants in {"delivery", "resource"} for each in spec.arguments) else None
     if rules.explicit_ack or spec.retry is not None:
         return _async_judged(invoke, begin, judge) if is_async else _sync_judged(invoke, begin, judge)
-    if arguments.takes == "message" and arguments.convert is None and not spec.publishes:
+    if arguments.takes == "message" and arguments.convert is None and not spec.gives_on:
         return spec.function
     # For an async handler, too: the caller awaits what it returns.
     if begin is not None:
         return lambda message: invoke(message, begin(message))
-    if arguments.takes is not None and not spec.publishes:
+    if arguments.takes is not None and not spec.gives_on:
         return invoke
     return lambda message: invoke(message, None)
 
 
 def is_awaited(spec: ConsumerSpec) -> bool:
-    """Whether the call is a coroutine function: a plain handler that publishes, or has its repeats
-    dropped, is awaited in its thread.
+    """Whether the call is a coroutine function: a plain handler that publishes or replies, or has its
+    repeats dropped, is awaited in its thread.
     """
-    return spec.is_async or bool(spec.publishes or spec.once_ms)
+    return spec.is_async or bool(spec.gives_on or spec.once_ms)
 
 
-def _publishing(
+def _giving_on(
     spec: ConsumerSpec, invoke: Callable[..., Any], means: Means, *, is_explicit: bool
 ) -> Callable[[Message, Delivery | None], Any]:
-    async def publish(message: Message, delivery: Delivery | None) -> object:
-        result = await published(await invoke(message, delivery), spec.publishes, means.send, spec.encode)
+    """What is returned is published, or the reply to the message."""
+
+    async def give_on(message: Message, delivery: Delivery | None) -> object:
+        answer = await invoke(message, delivery)
+        if spec.replies:
+            result = await replied(answer, message, means.reply)
+        else:
+            result = await published(answer, spec.publishes, means.send, spec.encode, spec.publish_order_key)
         return None if isinstance(result, Ack) and not is_explicit else result
 
-    return publish
+    return give_on
 
 
 def _in_thread(invoke: Callable[..., Any], in_thread: InThread) -> Callable[[Message, Delivery | None], Any]:
@@ -271,10 +278,15 @@ class Judge:
         """Returning nothing is success, and reported as such however long it took."""
         self._retry: Retry | None = spec.retry
 
-    def begin(self, message: Message, at: int = 0) -> Delivery:
-        """Of the message that is run, or of number `at` of several."""
+    def begin(self, message: Message) -> Delivery:
+        """Of the message that is run."""
         now, slot = self.now, RUNNING.get()
-        return Delivery(self.group, message, now(), held(slot, now), None if slot is None else slot.epoch(at))
+        return Delivery(self.group, message, now(), held(slot, now), None if slot is None else slot.epoch(0))
+
+    def begin_in_batch(self, message: Message, at: int) -> BatchDelivery:
+        """Of number `at` of those that are run together."""
+        now, slot = self.now, RUNNING.get()
+        return BatchDelivery(self.group, message, now(), held(slot, now), None if slot is None else slot.epoch(at))
 
     def verdict(self, delivery: Delivery) -> Drop | RetryLater | None:
         """The first verdict of a hook that has one; the handler is then not called."""

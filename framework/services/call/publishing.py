@@ -13,17 +13,24 @@ from typing import Any
 from framework.core.results import OUTCOMES
 from framework.declare.encoding import json_of
 from framework.errors import ConfigurationError, FrameworkError
+from framework.mistakes import WrongMoment
 from framework.model.message import Message
 from framework.model.outcome import Ack, RetryLater
+from framework.services.call.replying import Reply
 from framework.services.call.resources import Values
 
 Send = Callable[[Message], Awaitable[object]]
 Encode = Callable[[object], bytes]
+OrderKey = Callable[[Any], str]
 InThread = Callable[[Callable[[], object]], Awaitable[object]]
 
 
 async def _nowhere(message: Message) -> None:
-    raise ConfigurationError(f"no producer for {message.topic} here")
+    raise WrongMoment(f"no producer for {message.topic} here")
+
+
+async def _nobody(request: Message, body: bytes) -> None:
+    raise WrongMoment(f"nobody to reply to {request.message_id} here")
 
 
 async def _here(job: Callable[[], object]) -> object:
@@ -38,13 +45,16 @@ class Means:
     """Its own resources, while they are open."""
     send: Send = _nowhere
     in_thread: InThread = _here
+    reply: Reply = _nobody
 
 
-async def published(answer: object, topics: Sequence[str], send: Send, encode: Encode | None = None) -> object:
+async def published(
+    answer: object, topics: Sequence[str], send: Send, encode: Encode | None = None, order_key: OrderKey | None = None
+) -> object:
     """What the handler's answer comes to: itself, or success once all that it returned is stored."""
     if answer is None or isinstance(answer, (*OUTCOMES, Exception)):
         return answer
-    for message in messages_of(answer, topics, encode):
+    for message in messages_of(answer, topics, encode, order_key):
         try:
             await send(message)
         except ConfigurationError:
@@ -54,13 +64,15 @@ async def published(answer: object, topics: Sequence[str], send: Send, encode: E
     return Ack()
 
 
-def messages_of(answer: object, topics: Sequence[str], encode: Encode | None = None) -> list[Message]:
+def messages_of(
+    answer: object, topics: Sequence[str], encode: Encode | None = None, order_key: OrderKey | None = None
+) -> list[Message]:
     """The messages that an answer is. Raises ValueError or TypeError for what is none; `encode` is a codec's."""
     many = answer if isinstance(answer, list | tuple) and not hasattr(answer, "_fields") else [answer]
-    return [_message(each, topics, encode) for each in many]
+    return [_message(each, topics, encode, order_key) for each in many]
 
 
-def _message(value: object, topics: Sequence[str], encode: Encode | None) -> Message:
+def _message(value: object, topics: Sequence[str], encode: Encode | None, order_key: OrderKey | None) -> Message:
     if isinstance(value, Message):
         if value.topic not in topics:
             raise ValueError(f"a message for {value.topic!r} was returned, but @publishes names {', '.join(topics)}")
@@ -70,6 +82,6 @@ def _message(value: object, topics: Sequence[str], encode: Encode | None) -> Mes
             f"a {type(value).__name__} was returned, but @publishes names {', '.join(topics)}: "
             "return Message(topic, body), so that it is one of them"
         )
-    if isinstance(value, bytes) or (encode is None and isinstance(value, str)):
-        return Message(topics[0], value)
-    return Message(topics[0], (encode or json_of)(value))
+    is_body = isinstance(value, bytes) or (encode is None and isinstance(value, str))
+    body: Any = value if is_body else (encode or json_of)(value)
+    return Message(topics[0], body, order_key=None if order_key is None else order_key(value))

@@ -13,10 +13,10 @@ from typing import Any, TypeAlias, cast
 
 import structlog
 
-from framework.declare.resources import APPLICATION, Resource, in_order
-from framework.errors import ConfigurationError
+from framework.declare.resources import APPLICATION, GIVEN, PUBLISHER, Resource, in_order
 from framework.hooks.failures import plugin_failure, plugin_failure_awaited
 from framework.hooks.run_sync import run_sync
+from framework.mistakes import ResourceFailed
 
 log = structlog.get_logger()
 
@@ -29,9 +29,9 @@ class Resources:
     """The application's own resources, and their values while it runs."""
 
     def __init__(self, wanted: Iterable[AnyResource], app: object = None) -> None:
-        self._order = [each for each in in_order(wanted) if each.scope == "app" and each is not APPLICATION]
+        self._order = [each for each in in_order(wanted) if each.scope == "app" and each not in GIVEN]
         self._open: list[tuple[AnyResource, AsyncExitStack]] = []
-        self.values: dict[AnyResource, object] = {APPLICATION: app}
+        self.values: dict[AnyResource, object] = {APPLICATION: app, PUBLISHER: getattr(app, "publisher", None)}
 
     async def open(self) -> None:
         """Open all, each behind what it needs. Raises ConfigurationError for the first that cannot be opened."""
@@ -40,7 +40,7 @@ class Resources:
             try:
                 self.values[each] = await _enter(stack, each, self.values, {})
             except Exception as error:
-                raise ConfigurationError(
+                raise ResourceFailed(
                     f"resource {each.name!r} could not be opened: {type(error).__name__}: {error}", place=each.place
                 ) from error
             self._open.append((each, stack))

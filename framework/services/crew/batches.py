@@ -1,7 +1,8 @@
 """A worker pool for handlers that take several messages at once.
 
 A batch starts when it is full, or when its oldest message has waited long enough. It may hold messages of several
-chunks and queues. Each message has its own result, so that offsets and retries stay per message.
+chunks and queues: it is a list of spans. Each message has its own result, so that offsets and retries stay per message;
+where all is well, a span ends at once.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from typing import Any
 
 from framework import marks
 from framework.core.chunk import Chunk
-from framework.core.expiry import BatchSlot, Member, Slot
+from framework.core.expiry import BatchSlot, Slot, Span
 from framework.core.window import Window
+from framework.model.message import Message
 from framework.net.task_tree import TaskTree
 from framework.ports import Clock, Workers
-from framework.services.call.batch_calls import Batching, results_of
+from framework.services.call.batch_calls import Batching, Results, results_of
 from framework.services.crew.run import RUNNING, run_in
 
 
@@ -32,6 +34,8 @@ class BatchCrew:
         self._clock, self._workers, self._tree = clock, workers, tree
         self._ready: deque[tuple[Chunk, float]] = deque()
         """Chunks with the time they came, the oldest first."""
+        self._put_back: deque[list[Span]] = deque()
+        """Batches that were drawn, and whose crew was made smaller before they began."""
         self._working = 0
         self._tasks: dict[Slot, asyncio.Task[Any] | None] = {}
         """One a batch that runs."""
@@ -98,27 +102,38 @@ class BatchCrew:
         self._timer = None
         self._look()
 
-    def _draw(self) -> list[Member]:
+    def _draw(self) -> list[Span]:
         """The next batch, begun; empty where it is worth waiting for more."""
+        while self._put_back:
+            if kept := [span for span in self._put_back.popleft() if _is_wanted(span[0].window)]:
+                return kept
         ready, most = self._ready, self._batching.count
         while ready and ready[0][0].next >= ready[0][0].count:  # used up, or taken away with its queue
             ready.popleft()
         if not ready:
             return []
-        waiting = sum(max(chunk.count - chunk.next, 0) for chunk, _ in ready)
-        if waiting < most and self._clock.monotonic() < ready[0][1] + self._batching.linger_ms / 1000:
-            return []
-        batch: list[Member] = []
+        first, came = ready[0]
+        if first.count - first.next < most and self._clock.monotonic() < came + self._batching.linger_ms / 1000:
+            waiting = sum([max(chunk.count - chunk.next, 0) for chunk, _ in ready])
+            if waiting < most:
+                return []
+        batch: list[Span] = []
         for chunk, _ in ready:
-            until = min(chunk.count, chunk.next + most - len(batch))
-            batch += [(chunk, index) for index in range(chunk.next, until)]
-            chunk.next = max(chunk.next, until)
-            if len(batch) == most:
+            begin = chunk.next
+            until = min(chunk.count, begin + most)
+            if begin < until:
+                batch.append((chunk, begin, until))
+                chunk.next = until
+                most -= until - begin
+            if not most:
                 break
         return batch
 
-    async def _work(self, batch: list[Member]) -> None:
+    async def _work(self, batch: list[Span]) -> None:
         slot: Slot | None = None
+        if self._working > self._places:
+            self._put_back.append(batch)
+            batch = []
         try:
             while batch:
                 slot = BatchSlot(batch, self._clock.monotonic())
@@ -132,49 +147,56 @@ class BatchCrew:
                 self._working -= 1
         self._look()
 
-    async def _run(self, slot: Slot, batch: list[Member]) -> None:
+    async def _run(self, slot: BatchSlot, batch: list[Span]) -> None:
         self._tasks[slot] = slot.worker = asyncio.current_task()
-        for window, count in _windows(slot).items():
-            self._running[window] = self._running.get(window, 0) + count
-        results: list[object] | None = None
+        for chunk, begin, until in batch:
+            self._running[chunk.window] = self._running.get(chunk.window, 0) + until - begin
+        results, has_ended = None, False
         try:
-            messages = [chunk.messages[index] for chunk, index in batch]
             RUNNING.set(slot)
-            results = await results_of(self._batching, messages, lambda call: self._on_a_thread(slot, call))
+            results = await results_of(self._batching, _messages(batch), lambda call: self._on_a_thread(slot, call))
+            has_ended = True
         except asyncio.CancelledError:
             if slot.verdicts is None:
                 raise
         finally:
             if slot.verdicts is None:
                 self._leave(slot)
-        if slot.verdicts is not None:
-            if self._batching.is_async:  # a thread says itself when it has ended
-                self._ended_late(slot, has_result=results is not None)
-            return
-        assert results is not None, "whoever was not given up has results"
-        self._bring_home(slot, batch, results)
+        if slot.verdicts is None:
+            self._bring_home(slot, results)
+        elif self._batching.is_async:  # a thread says itself when it has ended
+            self._ended_late(slot, has_result=has_ended)
 
     def _leave(self, slot: Slot) -> None:
+        assert isinstance(slot, BatchSlot), "this crew makes its slots itself"
         del self._tasks[slot]
-        for window, count in _windows(slot).items():
-            left = self._running.pop(window) - count
+        for chunk, begin, until in slot.spans:
+            left = self._running.pop(chunk.window) - (until - begin)
             if left:
-                self._running[window] = left
+                self._running[chunk.window] = left
 
-    def _bring_home(self, slot: Slot, batch: list[Member], results: list[object]) -> None:
-        share = (self._clock.monotonic() - slot.started) / len(batch)
-        ended: dict[Chunk, int] = {}
-        for (chunk, index), result in zip(batch, results, strict=True):
-            chunk.spent += share
-            ended.setdefault(chunk, 0)
-            if result is None:
-                chunk.finish(index)
-                ended[chunk] += 1
-        for chunk, count in ended.items():
-            chunk.run.left(chunk, count)
-        for (chunk, index), result in zip(batch, results, strict=True):
-            if result is not None:
-                chunk.run.not_success(chunk, index, result, slot.started)
+    def _bring_home(self, slot: BatchSlot, results: Results) -> None:
+        share = (self._clock.monotonic() - slot.started) / slot.size
+        if results is None:
+            for chunk, begin, until in slot.spans:
+                chunk.spent += share * (until - begin)
+                chunk.finish_span(begin, until)
+                chunk.run.left(chunk, until - begin)
+            return
+        at, others = 0, []
+        for chunk, begin, until in slot.spans:
+            well = 0
+            for index, result in enumerate(results[at : at + until - begin], begin):
+                if result is None:
+                    chunk.finish(index)
+                    well += 1
+                else:
+                    others.append((chunk, index, result))
+            at += until - begin
+            chunk.spent += share * (until - begin)
+            chunk.run.left(chunk, well)
+        for chunk, index, result in others:
+            chunk.run.not_success(chunk, index, result, slot.started)
 
     def _ended_late(self, slot: Slot, *, has_result: bool) -> None:
         """A handler that was given up has ended: nothing changes but the counts, and there is a place again."""
@@ -185,14 +207,14 @@ class BatchCrew:
                 chunk.run.late(chunk, count)
         self._look()
 
-    def _on_a_thread(self, slot: Slot, call: Callable[[], list[object]]) -> Awaitable[list[object]]:
-        home: asyncio.Future[list[object]] = asyncio.get_running_loop().create_future()
+    def _on_a_thread(self, slot: Slot, call: Callable[[], Results]) -> Awaitable[Results]:
+        home: asyncio.Future[Results] = asyncio.get_running_loop().create_future()
 
-        def job() -> list[object]:
+        def job() -> Results:
             slot.worker = threading.get_ident()
             return run_in(slot, call)
 
-        def done(results: list[object] | None, error: BaseException | None) -> None:
+        def done(results: Results, error: BaseException | None) -> None:
             if slot.verdicts is not None:
                 self._ended_late(slot, has_result=True)
             elif home.done():
@@ -200,7 +222,6 @@ class BatchCrew:
             elif error is not None:
                 home.set_exception(error)
             else:
-                assert results is not None, "a batch's call answers a list"
                 home.set_result(results)
 
         self._workers.submit(job, done)
@@ -210,5 +231,14 @@ class BatchCrew:
         return f"<BatchCrew {self._name}: {self._working} of {self._size} run, {len(self._ready)} chunks ready>"
 
 
-def _windows(slot: Slot) -> Counter[Window]:
-    return Counter(chunk.window for chunk, _ in slot.running)
+def _is_wanted(window: Window) -> bool:
+    """Whether what nobody has started yet may be started: its queue was neither taken away nor moved."""
+    return not (window.is_draining or window.is_closed)
+
+
+def _messages(batch: list[Span]) -> list[Message]:
+    chunk, begin, until = batch[0]
+    messages = list(chunk.messages[begin:until])
+    for chunk, begin, until in batch[1:]:
+        messages += chunk.messages[begin:until]
+    return messages

@@ -25,6 +25,7 @@ from framework.model.contracts import ExpiryPolicy
 from framework.model.delivery import Delivery
 from framework.model.durations import to_ms
 from framework.model.outcome import Extend, Outcome, RetryLater
+from framework.model.queue import MessageQueue
 from framework.net.wakeup import Wakeup
 from framework.ports import Clock
 from framework.services.recurring import Recurring
@@ -117,6 +118,29 @@ class Expiry:
             self._name(expired, limit)
         return earliest + GRAIN_SECONDS
 
+    def intervene(self, queue: MessageQueue, offset: int, answer: Extend | Outcome) -> str:
+        """What an operator decides about the handler that runs with this message, before its time is over or after.
+
+        The handler of a batch is one: what is decided is decided for all that is left of it. Comes back with why
+        nothing was done; empty where it was.
+        """
+        now = self._clock.monotonic()
+        for crew in self._crews:
+            for slot in crew.slots:
+                waiting = [(chunk, index) for chunk, index in slot.running if not chunk.has_ended(index)]
+                if not any(_is_at(member, queue, offset) for member in waiting):
+                    continue
+                if isinstance(answer, Extend):
+                    if self._limit is None:
+                        return "the group has no timeout, so nothing ends this handler"
+                    by = self._limit if answer.by is None else to_ms(answer.by) / 1000
+                    slot.extended = (slot.running[0], now + by)
+                else:
+                    self._give_up(crew, slot, dict.fromkeys(waiting, answer))
+                self._bell.ring()
+                return ""
+        return "no handler runs with this message any more"
+
     @property
     def _limit(self) -> float | None:
         return None if self._timeout_ms is None else self._timeout_ms / 1000
@@ -143,11 +167,14 @@ class Expiry:
         if not decided:
             return False
         marks.sometimes("a handler expired")
+        self._give_up(crew, slot, decided)
+        return True
+
+    def _give_up(self, crew: WatchedCrew, slot: Slot, decided: dict[Member, Outcome]) -> None:
         slot.verdicts = {**(slot.verdicts or {}), **decided}
         started = slot.started
         crew.fence(slot)
         self._decided.append((decided, started))
-        return True
 
     def _carry_out(self, most: int) -> None:
         """Do what was decided. It takes longer than deciding, so it comes after all that are over their limit together
@@ -198,6 +225,11 @@ class Expiry:
 
     def __repr__(self) -> str:
         return f"<Expiry {self._group} after {self._timeout_ms} ms: {self._policy.name}>"
+
+
+def _is_at(member: Member, queue: MessageQueue, offset: int) -> bool:
+    chunk, index = member
+    return chunk.run.queue == queue and chunk.messages[index].queue_offset == offset
 
 
 def _due_from_the_pull(slot: Slot, limit: float) -> float | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from framework.core.expiry import Slot
 from framework.model.message import Message
 from framework.model.outcome import Kind
+from framework.model.queue import MessageQueue
 
 T = TypeVar("T")
 SyncCall = Callable[[Message], object]
@@ -54,6 +55,32 @@ class MessageCounts:
     def __repr__(self) -> str:
         values = " ".join(f"{name}={getattr(self, name)}" for name in self.__slots__)
         return f"<Counts {values}>"
+
+
+class AtWork(NamedTuple):
+    """One running handler, for pictures. Its messages may have ended by the time that somebody looks at them."""
+
+    queue: MessageQueue
+    messages: Sequence[Message]
+    started: float
+    """Seconds on the monotonic clock."""
+    worker: Any
+    """The task, or the number of the thread, that runs it; None where it has only just begun."""
+    is_given_up: bool = False
+    """Its time was over, and its messages were settled without it."""
+
+
+def at_work(slots: Iterable[Slot], *, given_up: bool = False) -> Iterator[AtWork]:
+    """What the handlers in these slots are at. Threads may move on meanwhile, so that each is looked at once."""
+    for slot in slots:
+        started, members = slot.started, slot.running
+        messages = [
+            chunk.messages[index]
+            for chunk, index in members
+            if index < len(chunk.messages) and (given_up or not chunk.has_ended(index))
+        ]
+        if messages:
+            yield AtWork(members[0][0].run.queue, messages, started, slot.worker, given_up)
 
 
 RUNNING: ContextVar[Slot | None] = ContextVar("framework_running_slot", default=None)

@@ -1,6 +1,7 @@
 """CommitLoop: commits a group's offsets to its brokers.
 
-The committable offset is sent with each pull; this loop is for queues whose traffic has just ended. It commits one-way
+The committable offset is sent with each pull; this loop is for what ended since. It leaves no queue to its next pull,
+which may be seconds away: a crash would repeat more than the last second's work. It commits one-way
 while the group runs, and with an answer on handover and stop. Now and then each owner commits an unchanged offset
 again: a broker believes the last commit, and a previous owner's may have come late.
 """
@@ -68,14 +69,21 @@ class CommitLoop:
 
     def _pass_on(self) -> None:
         """Those that rode on pulls are among them."""
-        if self._committed is not None and (news := self._offsets.news()):
+        if self._committed is None:
+            return
+        # A popped queue stands for all of a broker, by the number -1: what is counted of it is no offset.
+        news = {queue: offset for queue, offset in self._offsets.news().items() if queue.number >= 0}
+        if news:
             self._committed(self._group, news)
 
     def gather(self) -> None:
         """Read the windows: an offset may have moved inside a chunk that is still at work."""
         for pull in self._owned():
-            self._offsets.advance(pull.queue, pull.flow.window.settle())
-            self._note_confirmed(pull)
+            window = pull.flow.window
+            if window.has_news:  # most of a thousand queues have none in a second
+                window.gathered = window.settle()
+                self._offsets.advance(pull.queue, window.gathered)
+                self._note_confirmed(pull)
 
     def _note_confirmed(self, pull: PullLoop) -> None:
         pull.flow.window.confirmed(max(self._offsets.held(pull.queue), self._stored(pull.queue)))

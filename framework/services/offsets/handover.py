@@ -71,6 +71,8 @@ class Handover:
         """The previous owner has let the queue go, or was waited for long enough."""
         self._since_ms: int | None = None
         """Since when its word is waited for."""
+        self._seen: ProgressRecord | None = None
+        """What the store had of the queue when it was last asked whose word to wait for."""
 
     async def awaited(self) -> None:
         """Return when the previous owner has said that it is done, need not, or was waited for long enough."""
@@ -95,10 +97,10 @@ class Handover:
 
     async def _still_owned_by(self) -> str | None:
         try:
-            last = await self._shared.last(self._queue)
+            self._seen = await self._shared.last(self._queue)
         except FrameworkError:
             return None  # reading it once more will say what is wrong
-        return self._shared.owner_awaited(last)
+        return self._shared.owner_awaited(self._seen)
 
     def is_taken_by_another(self, last: ProgressRecord | None) -> bool:
         """Whether another member has begun with the queue since it was handed over, so that its word is awaited too."""
@@ -107,3 +109,15 @@ class Handover:
             return False
         self._is_over = self._shared.owner_awaited(last) is None
         return not self._is_over and marks.safeguard("who comes second waits again")
+
+    def has_spoken_late(self, last: ProgressRecord | None) -> bool:
+        """Whether another member has let the queue go since it was asked whose word to wait for: it has committed once
+        more, and its ranges went with that, so where to begin is asked anew. Said once for each such word.
+
+        Its word may not have come in time, or was not waited for: it had begun to keep progress only then.
+        """
+        shared = self._shared
+        if last is None or not last.is_released or last.owner == shared.member or last == self._seen:
+            return False
+        self._seen = last
+        return any(member != shared.member for member in shared.members())

@@ -17,7 +17,8 @@ from framework import marks
 from framework.core import limits
 from framework.core.backoff import Backoff
 from framework.core.offset_file import SavedOffsets, encode, newest
-from framework.errors import ConfigurationError, ProtocolError, StoreError
+from framework.errors import ProtocolError, StoreError
+from framework.mistakes import FolderUnusable
 from framework.model.queue import MessageQueue
 from framework.net.task_tree import TaskTree
 from framework.ports import World
@@ -75,13 +76,13 @@ class LocalOffsets:
         try:
             self._release = files.lock(place.lock)
             if self._release is None:
-                raise ConfigurationError(
+                raise FolderUnusable(
                     f"broadcasting group {place.group!r}: another process keeps its offsets in {place.folder}; end "
                     "it, or give this one a `broadcasting.name` of its own"
                 )
             saved, damaged = newest({path: files.read(path) for path in place.files}, place.group)
         except OSError as error:
-            raise ConfigurationError(
+            raise FolderUnusable(
                 f"broadcasting group {place.group!r}: its offsets cannot be kept in {place.folder}: "
                 f"{error.strerror or error}; make it writable, or name another folder with `broadcasting.folder`"
             ) from None

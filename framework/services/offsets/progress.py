@@ -124,7 +124,8 @@ class QueueProgress:
         """Read what was kept, compare, and write a first record; raises what a queue cannot be begun without.
 
         False where somebody else has begun with it since it was handed over: two whose lists differ may have waited
-        for the same word. Wait again, and then ask anew where to begin.
+        for the same word. Wait again, and then ask anew where to begin. The same where the former owner's word came
+        behind the wait for it: `offset` may be older than its last commit.
         """
         self.passing = self._inherited = self._window = None
         self._may_stand = True
@@ -142,7 +143,7 @@ class QueueProgress:
             last = await self._shared.last(self.queue)
         except StoreError as error:
             reason = str(error)
-        if self._handover.is_taken_by_another(last):
+        if self._handover.is_taken_by_another(last) or self._handover.has_spoken_late(last):
             return False
         if last is not None:
             found, reason = await compared(self._shared.looks, self.group, self.queue, last.finished, offset, stored)

@@ -35,6 +35,8 @@ from framework.services.queue.pull import PullLoop
 
 log = structlog.get_logger()
 
+BREATH_MS = 20  # how long handlers that never suspend keep the loop to themselves, beside the one that runs
+
 
 class Orderly:
     """All queues of one orderly group. It takes chunks as a crew does."""
@@ -55,11 +57,11 @@ class Orderly:
         self._desks: dict[MessageQueue, Desk] = {}
         self._ready: deque[Lane] = deque()
         self._working, self._turn_ms = 0, marks.limit("turn", limits.TURN_MS)
-        self._calls = OrderCalls(clock, workers)
+        self._calls = OrderCalls(clock, workers, ends.tell)
         self._ends = ends
         self._alarms = Alarms(clock, self._stand_in_line)
         self._pulse = Pulse(clock, lambda: bool(self._desks))
-        self._watch = StuckWatch(group, clock, stuck_after_ms, self._lanes, listeners)
+        self._watch = StuckWatch(group, clock, stuck_after_ms, self.lanes, listeners)
 
     # Queues come and go
 
@@ -166,13 +168,13 @@ class Orderly:
     @property
     def unsent(self) -> int:
         """Lanes whose dead letter no broker has taken yet, though it was tried."""
-        return sum(lane.is_unsent and bool(lane.line.copies) for lane in self._lanes())
+        return sum(lane.is_unsent and bool(lane.line.copies) for lane in self.lanes())
 
     def _new_lane(self, desk: Desk, line: Line) -> Lane:
         lane = line.run = Lane(desk, line)
         return lane
 
-    def _lanes(self) -> Iterator[Lane]:
+    def lanes(self) -> Iterator[Lane]:
         for desk in self._desks.values():
             for line in desk.lanes:
                 yield line.run
@@ -221,7 +223,8 @@ class Orderly:
 
     async def _turn(self, lane: Lane) -> None:
         """Run the line's messages, one after the other."""
-        over_ms = self._clock.monotonic_ms() + self._turn_ms
+        began_ms = self._clock.monotonic_ms()
+        over_ms, breathes_ms = began_ms + self._turn_ms, began_ms + BREATH_MS
         portion: Portion | None = None
         line = lane.line
         while True:
@@ -233,9 +236,9 @@ class Orderly:
                 marks.sometimes("a process that had been stopped looked around before it started anything")
                 await asyncio.sleep(LOOK_AROUND_MS / 1000)
                 continue
-            if portion is not None and portion is not first:
+            if (portion is not None and portion is not first) or now_ms >= breathes_ms:
                 await asyncio.sleep(0)  # a turn of the loop a chunk, or handlers that never suspend would starve pulls
-                portion = None
+                portion, breathes_ms = None, self._clock.monotonic_ms() + BREATH_MS
                 continue
             portion = first
             if line.copies:
@@ -249,12 +252,13 @@ class Orderly:
             if batching is not None:
                 places = line.take(batching.count)
                 results = await self._calls.run_batch(lane, places, batching)
-                if results:
+                if results is None:
+                    self._ends.batch_went_well(lane, places)
+                elif results:
                     self._ends.batch_came_home(lane, places, results)
                 continue
-            index = portion.next
             ended, result = await self._calls.run(lane, portion, line.message)
-            self._ends.came_home(lane, portion, index, ended, result)
+            self._ends.came_home(lane, portion, ended, result)
 
     def _lingers(self, lane: Lane, now_ms: int) -> bool:
         """Whether its batch may still fill. What is tried again waits for nobody."""

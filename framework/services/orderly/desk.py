@@ -11,6 +11,7 @@ from framework.core.expiry import LineSlot
 from framework.core.lanes import Lanes
 from framework.core.line import Line
 from framework.core.order_lease import OrderLease
+from framework.core.portion import Portion
 from framework.model.message import Message
 from framework.model.outcome import Ack, Outcome
 from framework.services.call.batch_calls import Batching
@@ -64,6 +65,10 @@ class Lane:
     """When it stands in line again; 0 where it does not wait."""
     lingers_ms: int = 0
     """Until when its batch may fill; 0 where nobody waits for that."""
+    at: Portion | None = None
+    """What its worker goes along."""
+    unsaid: int = 0
+    """Messages of that portion that have ended since the pull loop was last told."""
     failed_leaving: int = 0
     """Tries that have failed since its queue is being given back."""
     slot: LineSlot | None = None

@@ -60,18 +60,35 @@ class OrderlyOutcomes:
         self._brokers, self._reports, self._side, self._counts = brokers, reports, side, side.counts
         self._clock, self._chance = side.clock, chance
 
-    def came_home(self, lane: Lane, portion: Portion, index: int, ended: int, result: object) -> None:
-        """So many messages from `index` on were plain success, and then `result` if that is not None."""
-        now_ms, pull = self._clock.monotonic_ms(), lane.desk.pull
+    def came_home(self, lane: Lane, portion: Portion, ended: int, result: object) -> None:
+        """So many messages from the portion's next on were plain success, and then `result` if that is not None."""
+        now_ms, pull, index = self._clock.monotonic_ms(), lane.desk.pull, portion.next
+        unsaid, lane.unsaid = lane.unsaid, 0
+        lane.at = None  # a lane at rest must not keep a pull's bytes alive
         if self._is_late(lane, portion, now_ms):
-            pull.lost += ended
-            self._side.left(pull, ended + (result is not None), is_late=True)
+            pull.lost += unsaid + ended
+            self._side.left(pull, unsaid + ended + (result is not None), is_late=True)
             return
         if ended:
             self._advance(lane, portion, ended)
-            pull.left(portion.chunk, ended)
+        if unsaid or ended:
+            pull.left(portion.chunk, unsaid + ended)
         if result is not None:
             self._not_success(lane, portion, index + ended, result, now_ms)
+
+    def tell(self, lane: Lane) -> None:
+        """What has ended while its worker goes on: a handler that hangs keeps no offset back."""
+        unsaid, lane.unsaid = lane.unsaid, 0
+        if not unsaid:
+            return
+        portion, pull = lane.at, lane.desk.pull
+        assert portion is not None, "a worker goes along it"
+        if self._is_late(lane, portion, self._clock.monotonic_ms()):
+            pull.lost += unsaid
+            self._side.left(pull, unsaid, is_late=True)
+        else:
+            lane.backoff.succeeded()
+            pull.left(portion.chunk, unsaid)
 
     def _is_late(self, lane: Lane, portion: Portion, now_ms: int) -> bool:
         is_late = portion.window.is_closed or not lane.desk.lease.holds(now_ms)
@@ -123,6 +140,14 @@ class OrderlyOutcomes:
                     line.last_error = copy.reason
 
     # Batches
+
+    def batch_went_well(self, lane: Lane, places: list[Place]) -> None:
+        """All of it was plain success."""
+        if self._is_late(lane, places[0][0], self._clock.monotonic_ms()):
+            lane.desk.pull.lost += len(places)
+            self._side.left(lane.desk.pull, len(places), is_late=True)
+            return
+        self._handled(lane, places)
 
     def batch_came_home(self, lane: Lane, places: list[Place], results: list[object]) -> None:
         """One result per message, as the batch's call made them; fewer where one is to come again unseen."""
@@ -179,14 +204,18 @@ class OrderlyOutcomes:
         # As far as nothing stays: a copy may stand behind what is tried again.
         until = min(ends.copies[0][0], ends.done) if ends.copies else ends.done
         handled = [place for index, place in enumerate(places[:until]) if index not in dropped]
-        if handled and line.is_reported:
-            log.info("queue no longer stuck", group=self._group, queue=str(pull.queue))
-        line.advance_over(handled)
-        lane.backoff.succeeded()
-        for chunk, ended in Counter(portion.chunk for portion, _ in handled).items():
-            pull.left(chunk, ended)
+        self._handled(lane, handled)
         if not handled:
             pull.left(places[0][0].chunk, 0)
+
+    def _handled(self, lane: Lane, places: list[Place]) -> None:
+        """These are past, in the order in which they stand."""
+        if places and lane.line.is_reported:
+            log.info("queue no longer stuck", group=self._group, queue=str(lane.desk.pull.queue))
+        lane.line.advance_over(places)
+        lane.backoff.succeeded()
+        for chunk, ended in Counter(portion.chunk for portion, _ in places).items():
+            lane.desk.pull.left(chunk, ended)
 
     def _batch_stays(
         self, lane: Lane, places: list[Place], messages: list[Message], outcomes: list[Outcome], errors: list[str],

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 
 import structlog
@@ -15,6 +15,7 @@ import structlog
 from framework.hooks.listeners import NO_LISTENERS, Listeners
 from framework.model.delivery import Delivery
 from framework.ports import Clock
+from framework.services.crew.run import AtWork
 from framework.services.orderly.desk import Desk, Lane
 
 log = structlog.get_logger()
@@ -161,6 +162,24 @@ class StuckWatch:
         if self._stuck is not None:
             began, flow = line.since_ms / 1000, lane.desk.pull.flow
             self._stuck(Delivery(self._group, message, began, epoch=flow.window.epoch), now_ms - line.since_ms)
+
+
+def retrying(lanes: Iterable[Lane]) -> int:
+    """How many have a first message that has failed, and is tried again where it is."""
+    return sum(lane.line.attempt > 0 or bool(lane.line.copies) for lane in lanes)
+
+
+def lanes_at_work(lanes: Iterable[Lane]) -> list[AtWork]:
+    """The handlers that run, for pictures."""
+    found: list[AtWork] = []
+    for lane in list(lanes):
+        slot = lane.slot
+        if lane.is_running and slot is not None:
+            batch = [portion.messages[index] for portion, index in lane.line.take(slot.batch)] if slot.batch else []
+            messages = batch or ([slot.message] if slot.message is not None else [])
+            if messages:
+                found.append(AtWork(lane.desk.pull.queue, messages, lane.started, slot.worker))
+    return found
 
 
 def why_full(desk: Desk) -> str | None:

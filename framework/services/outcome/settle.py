@@ -78,6 +78,8 @@ class Settler:
         self._of_window: dict[Window, int] = {}
         self._stuck: dict[Window, tuple[int, str]] = {}
         """How many messages of a queue cannot be sent anywhere for now, and why the last of them cannot."""
+        self._hurried = 0
+        """How often all were to be tried at once. What was under way then may fail of what was before."""
         self._round: set[str] = set()
         """Brokers whose messages take the other road."""
 
@@ -119,8 +121,12 @@ class Settler:
         self._enqueue(job)
 
     def hurry(self, window: Window | None = None) -> None:
-        """Try what is parked at once: its queue is being left, or (for all) a broker is there again."""
-        for job in [job for job in self._parked if window is None or job.chunk.window is window]:
+        """Try what is parked at once: its queue is being left, or (for all) a broker is there again.
+
+        What was pulled before a queue was moved is nobody's any more, and is forgotten on the way.
+        """
+        self._hurried += window is None
+        for job in [job for job in self._parked if window in {None, job.chunk.window} or job.chunk.window.is_closed]:
             self._unpark(job)
 
     def _done_with(self, job: Parked) -> None:
@@ -153,11 +159,12 @@ class Settler:
 
     async def _settle(self, job: Parked) -> None:
         self._sending += 1
+        hurried = self._hurried
         try:
             await self._copy(job)
             await marks.stretched("a copy is durable")
         except FrameworkError as error:
-            self._park(job, error)
+            self._park(job, error, is_hurried=hurried != self._hurried)
             return
         except Exception as error:  # border: whatever it is, the message has no copy, and waits for one as any other
             log.exception("settling failed", group=self._group, queue=str(job.message.queue))
@@ -202,8 +209,11 @@ class Settler:
                 group=group, broker=broker, to=taker, reason=str(refusal),
             )  # fmt: skip
 
-    def _park(self, job: Parked, error: Exception) -> None:
-        """Try the sending again later. The message stays unfinished, so no commit passes it."""
+    def _park(self, job: Parked, error: Exception, *, is_hurried: bool = False) -> None:
+        """Try the sending again later; at once where a broker came back while it was tried.
+
+        The message stays unfinished, so no commit passes it.
+        """
         marks.sometimes("a message was parked")
         window, queue = job.chunk.window, str(job.message.queue)
         count, _ = self._stuck.get(window, (0, ""))
@@ -215,6 +225,9 @@ class Settler:
         delay_ms = job.backoff.failed(self._chance.random())
         if window.is_draining:  # its next owner is given the message again, and the handler runs once more
             self._give_up(job)
+            return
+        if is_hurried:
+            self._enqueue(job)
             return
         self._parked[job] = None
         job.timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._unpark, job)

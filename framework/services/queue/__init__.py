@@ -1,4 +1,4 @@
 """One owned queue, from the first question to the last commit: where it begins, its pull loop, its pace.
 
-Open to other rooms: `intake`, `leaving`, `pacing`, `position`, `pull`.
+Open to other rooms: `intake`, `leaving`, `pacing`, `popped`, `position`, `pull`.
 """

@@ -90,6 +90,8 @@ class Leaving:
         self._offsets.advance(pull.queue, pull.flow.window.settle())
         if marks.safeguard("the last offset is confirmed"):
             await self._commits.flush(pull.queue)
+        if pull.popped is not None:
+            await pull.popped.release()
         await marks.stretched("a queue that is left is confirmed")
         has_kept = await pull.progress.release(pull.flow.window)
         await marks.stretched("a queue that is left is recorded")

@@ -33,7 +33,9 @@ from framework.ports import Clock
 from framework.services.crew.run import MessageCounts
 from framework.services.offsets.nothing_kept import NOTHING_KEPT, NothingKept
 from framework.services.offsets.progress import QueueProgress
+from framework.services.queue.examples import show_example
 from framework.services.queue.intake import Further, Part
+from framework.services.queue.popped import PopQueue
 from framework.services.queue.position import StartingPoint, doubt_settled
 from framework.wire.codes import ResponseCode
 
@@ -104,8 +106,11 @@ class PullLoop:
         rates: Rates | None = None,
         parts: Sequence[Part] = (),
         progress: QueueProgress | NothingKept = NOTHING_KEPT,
+        popped: PopQueue | None = None,
     ) -> None:
         self.flow = flow
+        self.popped = popped
+        """Of a queue whose messages are popped: holds and acknowledges them."""
         self.queue = flow.queue
         self.call = call
         self.crew = crew
@@ -307,6 +312,8 @@ class PullLoop:
     def left(self, chunk: Chunk, ended: int) -> None:
         """A worker leaves a chunk. Once a chunk, not once a message."""
         window: Window = chunk.window
+        if self.popped is not None:
+            self.popped.left(chunk)
         if window.is_closed:
             self._group.left(self, ended, is_late=True)
             return
@@ -321,7 +328,9 @@ class PullLoop:
             if self.flow.held_because is not None:
                 self.bell.ring()
         now = self.left_at = self._clock.monotonic()
-        self.rates.handled(int(now * 1000), ended, chunk.spent * 1000)
+        place = self.rates.handled(int(now * 1000), ended, chunk.spent * 1000)
+        if place is not None and self.rates.times is not None:
+            show_example(self.rates.times, place, chunk, chunk.spent / max(ended, 1), self._clock)
         chunk.spent = 0.0
         self._group.left(self, ended)
 

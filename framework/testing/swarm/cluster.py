@@ -34,12 +34,15 @@ from framework.testing.sim.world import sim_world
 from framework.testing.swarm import broker_view, disk_view, expectations, ownership
 from framework.testing.swarm.checkers.each_queue_has_one_owner import each_queue_has_one_owner
 from framework.testing.swarm.checkers.only_who_is_named import only_who_is_named
+from framework.testing.swarm.facts import Strange
 from framework.testing.swarm.handling import handlers
-from framework.testing.swarm.history import Strange, machine_of, place_of
+from framework.testing.swarm.history import machine_of, place_of
 from framework.testing.swarm.rare.bends import RunBends, small_broker, small_settings
 from framework.testing.swarm.recorder import Recorder, hear_logs, quiet
 from framework.testing.swarm.watching.watch import Watch
-from framework.testing.swarm.ways import equipment
+from framework.testing.swarm.ways import equipment, popping, tags
+from framework.testing.swarm.ways.desks import Desks
+from framework.testing.swarm.ways.pop_tap import PopTap
 from framework.testing.swarm.wiretap import Wiretap
 from framework.testing.swarm.workload import DELAYS_MS, Workload
 
@@ -106,8 +109,10 @@ class Cluster:
         self.on_app: Callable[[App], None] = _leave_alone
         """Told of each application before it runs."""
         self.producing: Producer | None = None
+        self.desks = Desks(self)
         self.watch = Watch(self)
         self.wiretap.on_commit = self._answered
+        self.recorder.on_fall = self.watch.promises.fell
         self.wiretap.on_ask = self.recorder.copy_asked
         self.is_healed = False
         """The fault phase is over; handlers behave from here on."""
@@ -129,7 +134,7 @@ class Cluster:
 
     @property
     def machines(self) -> list[Machine]:
-        return [self.broker, *self.apps, self.producer]
+        return [self.broker, *self.apps, self.producer, *self.desks.machines]
 
     def add_app(self) -> Machine:
         """One machine more for an application; nothing runs on it yet."""
@@ -143,6 +148,8 @@ class Cluster:
     def run(self, scenario: Callable[[Cluster], Coroutine[Any, Any, T]]) -> T:
         """Play the scenario to its end. Marks and safeguards are the whole process's, so one cluster runs at a time."""
         hear_logs()
+        if self.history.popping:
+            self.wiretap.pops = PopTap(self.recorder, lambda: self.broker.skew_ms)
         bends = RunBends(self.workload, self.loop.streams.named, lambda: self.is_healed, self.recorder.rarely)
         marks.install(self.recorder.reached, lambda name: name not in self._mutants, bends)
         try:
@@ -167,6 +174,7 @@ class Cluster:
             facts.append(Strange(at, who, what))
         if self.broker.broker is not None and self.broker.is_alive:
             broker_view.look_back(self.broker.broker, self.history, self.workload.topics, self.broker.skew_ms)
+        self.desks.look_back()
         for complaint in self.loop.complaints:
             self.recorder.unexpected("the event loop", f"{complaint.get('message')}: {complaint.get('exception')!r}")
 
@@ -178,6 +186,7 @@ class Cluster:
         for machine in self.apps:
             self.start_app(machine)
         await self.start_producer()
+        self.desks.start()
 
     async def start_broker(self) -> None:
         """One process with all logical brokers; what its disk has is there again."""
@@ -195,6 +204,8 @@ class Cluster:
         self.recorder.watch(machine.broker)
         machine.task = self.loop.spawn(node, machine.broker.start(), name=f"{node.name} start")
         await machine.task
+        self.desks.ready(machine.broker)
+        popping.prepare(machine.broker.nodes, self.workload)
         self.watch.broker_began(machine)
 
     def start_app(self, machine: Machine) -> None:
@@ -371,7 +382,8 @@ class Cluster:
         assert self.producing is not None
         try:
             key = number % self.workload.keys if self.workload.keys else number
-            result = await self.producing.send(topic, f"message {number}", keys=f"key-{key}")
+            marked = tags.marked(self.workload, number)
+            result = await self.producing.send(topic, f"message {number}", keys=f"key-{key}", **marked)
         except FrameworkError:
             await asyncio.sleep(SEND_AGAIN_S)
             return False
@@ -388,6 +400,7 @@ class Cluster:
             and broker is not None
             and not broker_view.left(broker, self.history)
             and not any(disk_view.left(self))
+            and not self.desks.left()
         )
 
     async def drain(self, seconds: float) -> None:
@@ -396,7 +409,11 @@ class Cluster:
         while not self.is_drained():
             if self.loop.now > until:
                 broker = self.broker.broker
-                left = [*broker_view.left(broker, self.history), *disk_view.left(self)] if broker else ["no broker"]
+                left = (
+                    [*broker_view.left(broker, self.history), *disk_view.left(self), *self.desks.left()]
+                    if broker
+                    else ["no broker"]
+                )
                 raise Violation("progress", f"not drained {seconds:g}s after healing: {'; '.join(left)}", self.loop.now)
             await asyncio.sleep(0.25)
         self.history.is_drained = True

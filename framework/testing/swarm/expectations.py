@@ -9,7 +9,7 @@ from framework.broker.settings import BrokerSettings
 from framework.testing.sim.machine import Machine
 from framework.testing.swarm import allotment
 from framework.testing.swarm.history import History
-from framework.testing.swarm.ways import results
+from framework.testing.swarm.ways import popping, rated, results
 from framework.testing.swarm.workload import KEYS, UNEVEN, GroupLoad, Workload
 
 REACHES = {"sim-memory": "process", "sim-sqlite": "machine"}
@@ -34,11 +34,15 @@ def consumer_settings(
         "start": "first",
         "explicit_ack": load.explicit_ack,
     }
-    if not load.broadcasting:  # there nothing is divided, and each keeps its own offsets
+    if load.pops:
+        chosen |= {"delivery": load.pops, "invisible": f"{popping.INVISIBLE_S:g}s"}
+    elif not load.broadcasting:  # there nothing is divided, and each keeps its own offsets
         chosen["progress"] = load.progress
         chosen["allocation"] = allotment.options(load.allocation, workload.topic, brokers, members)
     if load.timeout_s:
         chosen["timeout"] = f"{load.timeout_s:g}s"
+    if load.rate:
+        chosen["rate"] = f"{rated.rate_of(workload, load)}/s"
     if load.skip_older_s:
         chosen["skip_older_than"] = f"{load.skip_older_s:g}s"
     if load.skip_backlog:
@@ -56,11 +60,13 @@ def describe(
     machines: Sequence[Machine],
 ) -> None:
     """Tell the checkers what this run is like."""
-    loads = workload.groups
+    loads = [load for load in workload.groups if not load.pops]
     names = [machine.name for machine in machines]
     history.groups = [load.name for load in loads]
     if workload.second_topic or any(load.publishes for load in loads):
-        history.topics = {load.name: set(load.topics(workload)) for load in loads}
+        history.topics = {load.name: set(load.topics(workload)) for load in workload.groups}
+    history.popping = {load.name for load in workload.groups if load.pops}
+    history.switched = {load.name for load in workload.groups if load.pops == "broker"}
     history.limited = {load.name for load in loads if load.timeout_s}
     history.orderly = {load.name: KEYS if load.orderly == "key" else 1 for load in loads if load.orderly}
     history.batched = {load.name for load in loads if load.batch}
@@ -76,6 +82,14 @@ def describe(
     history.keeping_local = {load.name for load in loads if load.progress == "local"}
     history.announcing = {load.name for load in loads if load.progress not in {"none", "auto", "local"}}
     history.uneven = {load.name for load in loads if load.allocation in UNEVEN}
+    history.is_heard = workload.is_heard
+    history.plain = {
+        load.name for load in loads
+        if not (load.explicit_ack or load.by_hand or load.results or load.is_witnessed or load.timeout_s
+                or load.broadcasting or load.batch)
+    }  # fmt: skip
+    history.rates = {load.name: rated.rate_of(workload, load) for load in loads if rated.goes(workload, load)}
+    history.wanted = {load.name: load.tags for load in loads if load.tags}
     history.broadcasting = {load.name for load in loads if load.broadcasting}
     history.skips = {
         load.name: (load.skip_older_s, load.skip_backlog) for load in loads if load.skip_older_s or load.skip_backlog
@@ -88,6 +102,6 @@ def describe(
     history.delays_ms = tuple(broker_settings.delays_ms)
     history.max_retries = workload.max_retries
     history.sync_s = workload.sync_s
-    history.places = {load.name: load.concurrency for load in loads}
+    history.places = {load.name: load.concurrency for load in workload.groups}
     history.is_protected = workload.is_named or bool(workload.app.get("protect"))
     history.limits = {load.name: load.timeout_s for load in loads if load.timeout_s}

@@ -9,13 +9,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from framework.declare import Consumer, consumer, publishes
+from framework.declare import Consumer, consumer, publishes, replies
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import Ack, BatchFailed, Commit, RetryLater, Rollback
 from framework.testing.sim.streams import Stream
 from framework.testing.swarm.recorder import Recorder
-from framework.testing.swarm.ways import once
+from framework.testing.swarm.ways import once, tags
+from framework.testing.swarm.ways.dialogue import Replying
 from framework.testing.swarm.ways.publishing import Receipts
 from framework.testing.swarm.ways.results import Results
 from framework.testing.swarm.workload import KEYS, GroupLoad, Workload
@@ -42,7 +43,7 @@ def handlers(
         consumer(
             topic=topic, group=load.name, orderly=load.orderly, key=_key_of(load),
             commit="manual" if load.by_hand else "auto", batch=load.batch, linger=load.linger,
-            broadcasting=load.broadcasting, once=load.once_s or None,
+            broadcasting=load.broadcasting, once=load.once_s or None, **tags.filters(load),
         )(_handler(load, _Behaviour(load, recorder, chance, is_healed, is_last)))
         for load in workload.groups
         for topic in load.topics(workload)
@@ -62,7 +63,7 @@ def _key(message: Message) -> int:
 
 def _handler(load: GroupLoad, does: _Behaviour) -> Callable[..., Any]:
     """In the shape that the group's load asks for: plain ones ask for nothing but messages."""
-    is_plain = load.progress in {"none", "auto"} and not load.timeout_s
+    is_plain = load.progress in {"", "none", "auto"} and not load.timeout_s
 
     async def handle(message: Message) -> object:
         does.start((message,))
@@ -101,6 +102,8 @@ def _handler(load: GroupLoad, does: _Behaviour) -> Callable[..., Any]:
         return plain_batch if is_plain else handle_deliveries if load.is_async else handle_deliveries_at_once
     plain = handle if load.is_async else handle_at_once
     chosen = plain if is_plain else handle_delivery if load.is_async else handle_delivery_at_once
+    if load.replies:
+        return replies(chosen)
     return publishes(load.publishes)(chosen) if load.publishes else chosen
 
 
@@ -118,6 +121,7 @@ class _Behaviour:
         self.load, self.recorder, self.chance = load, recorder, chance
         self.is_healed, self.is_last = is_healed, is_last
         self.receipts = Receipts(load.name, recorder, chance) if load.publishes else None
+        self.replying = Replying(load.name, recorder) if load.replies else None
         self.results = Results(load, chance) if load.results and not load.by_hand else None
 
     def start(self, messages: Sequence[Message], deliveries: Sequence[Delivery] = ()) -> None:
@@ -160,6 +164,8 @@ class _Behaviour:
             answer, meaning = self.results.one()
             self._ended(message, meaning)
             return answer
+        if self.replying is not None:
+            return self.replying.of(message)
         receipts = None if self.receipts is None else self.receipts.of(message)
         if receipts is None and self.load.explicit_ack:
             return self._end_explicitly((message,))

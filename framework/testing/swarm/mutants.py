@@ -32,6 +32,12 @@ class Mutant:
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
+        "what is held is renewed",
+        "a popped message comes to another member while its handler still runs",
+        (),
+        test="tests/scenarios/test_popping.py",
+    ),
+    Mutant(
         "commits stop at the first gap",
         "the highest finished offset is committed, past messages that are still at work",
         ("a commit never passes a gap",),

@@ -22,7 +22,7 @@ from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.testing.sim.node import CURRENT_NODE, Node
 from framework.testing.sim.virtual_loop import VirtualLoop
-from framework.testing.swarm.history import (
+from framework.testing.swarm.facts import (
     Acquired,
     Asked,
     Bent,
@@ -33,7 +33,6 @@ from framework.testing.swarm.history import (
     Fact,
     Fault,
     Finished,
-    History,
     Kept,
     Life,
     PassedOver,
@@ -53,7 +52,16 @@ from framework.testing.swarm.history import (
     ThrownAway,
     Unexpected,
 )
-from framework.testing.swarm.ways.facts import Looked, Published, Remembered, Repeated, Returned
+from framework.testing.swarm.history import History
+from framework.testing.swarm.ways.facts import (
+    Looked,
+    PopFinished,
+    PopStarted,
+    Published,
+    Remembered,
+    Repeated,
+    Returned,
+)
 from framework.wire.codes import RequestCode
 from framework.wire.requests.pull import COMMIT_OFFSET
 
@@ -87,6 +95,10 @@ class Recorder:
         self.heard_of: Callable[[str, str], frozenset[str]] = lambda group, topic: frozenset()
         self.end_of: Callable[[str], int | None] = lambda queue: None
         """Where a queue ends at its broker now."""
+        self.on_fall: Callable[[str, OffsetKey], object] = lambda broker, key: None
+        """Told which offset of which broker goes back, or is told where there was none (any more)."""
+        self._begun: dict[int, float] = {}
+        """When a handler began with a message: of one that is got twice, each has its own."""
         self._said = self._tokens = 0
 
     @property
@@ -105,16 +117,19 @@ class Recorder:
         self.loop.note("started", self.who, group, *message.queue, offset)
         holder = self.holder_of(group, message.queue) if group in self.history.orderly else ""
         is_half_open = holder not in {"", self.who} and self.is_half_open(self.who)
+        self._begun[id(message)] = self.loop.now
+        kind = PopStarted if group in self.history.popping else Started
         self.history.facts.append(
-            Started(
+            kind(
                 self.loop.now, self.who, group, message.message_id, message.queue, offset, message.attempt, holder,
                 epoch, is_half_open,
             )
         )  # fmt: skip
 
     def finished(self, group: str, message: Message, outcome: str) -> None:
+        kind = PopFinished if group in self.history.popping else Finished
         self.history.facts.append(
-            Finished(
+            kind(
                 self.loop.now,
                 self.who,
                 group,
@@ -123,6 +138,7 @@ class Recorder:
                 message.queue_offset,
                 message.attempt,
                 outcome,
+                self._begun.pop(id(message), None),
             )
         )
 
@@ -237,9 +253,11 @@ class Recorder:
     def _commit_on_a_pull(self, request: Request) -> None:
         fields = request.command.fields
         if int(fields["sysFlag"]) & COMMIT_OFFSET and int(fields["commitOffset"]) >= 0:
-            self._committed(request, fields["consumerGroup"], fields["commitOffset"])
+            self._committed(request, fields["consumerGroup"], fields["commitOffset"], is_on_a_pull=True)
 
-    def _committed(self, request: Request, group: str, offset: str, epoch: int | None = None) -> None:
+    def _committed(
+        self, request: Request, group: str, offset: str, epoch: int | None = None, *, is_on_a_pull: bool = False
+    ) -> None:
         fields = request.command.fields
         queue = MessageQueue(fields["topic"], request.node.name, int(fields["queueId"]))
         by = self.name_of(request.client.peer)
@@ -248,8 +266,12 @@ class Recorder:
             request.node, OffsetKey(group, queue.topic, queue.number), epoch
         )
         before = request.node.offsets.get(group, queue.topic, queue.number)
+        if before is None or int(offset) < before:
+            self.on_fall(request.node.name, OffsetKey(group, queue.topic, queue.number))
+        if group in self.history.popping:  # of what it pulled before it was switched
+            return
         self.history.facts.append(
-            Committed(self.loop.now, self.who, by, group, queue, int(offset), epoch, is_refused, before)
+            Committed(self.loop.now, self.who, by, group, queue, int(offset), epoch, is_refused, before, is_on_a_pull)
         )
 
     def _sent_back(self, request: Request) -> None:
@@ -287,7 +309,9 @@ class Recorder:
         fields = dict(event)
         name, level = str(fields.pop("event", "")), str(fields.pop("level", ""))
         at, facts = self.loop.now, self.history.facts
-        if name in {"queue positioned", "queue moved"}:
+        if fields.get("group") in self.history.popping and name not in BREAKDOWNS:
+            pass  # its queues are everybody's
+        elif name in {"queue positioned", "queue moved"}:
             offset = fields.get("to", fields["offset"])
             group, queue = fields["group"], fields["queue"]
             stored, end = self.stored_of(group, queue), self.end_of(queue)

@@ -9,23 +9,25 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from framework.testing.errors import Violation
-from framework.testing.swarm.history import (
+from framework.testing.swarm.facts import (
     Acquired,
     Bent,
     Copied,
     Fact,
     Fault,
     Finished,
-    History,
     Life,
     Reassigned,
     Said,
     Strange,
     Unexpected,
 )
+from framework.testing.swarm.history import History
+from framework.testing.swarm.ways.facts import Decided
 
 WARNINGS = ("warning", "error", "exception", "critical")
 ENDS = ("crashed", "lost power", "left")
+BREAK = ">>>>>>>>>>>> BROKEN"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,8 @@ def describe(fact: Fact) -> str | None:
             gained = f" gains {', '.join(fact.gained)}" if fact.gained else ""
             lost = f" loses {', '.join(fact.lost)}" if fact.lost else ""
             return f"{fact.group}:{gained}{lost}"
+        case Decided():
+            return f"{fact.deal}: {fact.state}"
         case Finished():
             return f"{fact.outcome}: {fact.queue} {fact.offset} for {fact.group}, attempt {fact.attempt}"
         case Copied():
@@ -134,4 +138,4 @@ def _line(at: float, who: str, text: str) -> str:
 
 
 def _broken(violation: Violation) -> str:
-    return f"{violation.at:10.3f}  >>>>>>>>>>>> BROKEN: {violation.truth}: {violation.fact}"
+    return f"{violation.at:10.3f}  {BREAK}: {violation.truth}: {violation.fact}"

@@ -10,7 +10,8 @@ from html import escape
 from itertools import groupby
 
 from framework.testing.errors import Violation
-from framework.testing.swarm.history import Committed, Fault, Finished, History, Life
+from framework.testing.swarm.facts import Committed, Fault, Finished, Life
+from framework.testing.swarm.history import History
 from framework.testing.swarm.timeline import ENDS, lines, ownership
 
 LEFT, WIDTH, LANE = 190, 1400, 22

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
+from typing import Protocol
 
 from framework.model.message import UNIQUE_KEY
 from framework.model.reserved import RETRY_PREFIX
@@ -33,6 +34,20 @@ OnCopy = Callable[[str, str], None]
 OnCommit = Callable[[int, str, str, int, int], None]
 """Told the broker's port, group, topic, number of the queue and offset."""
 
+POPS = frozenset(
+    {
+        RequestCode.POP_MESSAGE, RequestCode.ACK_MESSAGE, RequestCode.BATCH_ACK_MESSAGE,
+        RequestCode.CHANGE_MESSAGE_INVISIBLETIME,
+    }
+)  # fmt: skip
+
+
+class ReadsPops(Protocol):
+    """Told of requests about popped messages, and of their answers; both as whole frames."""
+
+    def asks(self, key: tuple[int, int], who: str, whole: bytes) -> None: ...
+    def answers(self, key: tuple[int, int], code: int, whole: bytes) -> None: ...
+
 
 class Wiretap:
     """Fits `SimNetwork.tap`."""
@@ -53,6 +68,10 @@ class Wiretap:
         self._tokens: dict[tuple[int, int], str] = {}
         self.on_published: Callable[[str], None] = lambda token: None
         """Told of each token (see `Recorder.returned`) in a message that a broker says to have stored."""
+        self.pops: ReadsPops | None = None
+        """Reads what is said of popped messages, where a group pops."""
+        self.on_reply_taken: Callable[[str], None] = lambda who: None
+        """Told which process said to have taken a reply."""
         self._steal_from = ""
         self._steal_codes: Collection[int] = ()
         self._steal_left = 0
@@ -115,8 +134,10 @@ class Wiretap:
         if bits & ONE_WAY:
             return True
         if bits & ANSWER:
-            return self._answer(transport, opaque, int(code[1]), is_true=NOTHING_KEPT.encode() not in header)
+            return self._answer(transport, opaque, int(code[1]), whole, is_true=NOTHING_KEPT.encode() not in header)
         self._asked[transport.trace_number, opaque] = int(code[1])
+        if self.pops is not None and int(code[1]) in POPS:
+            self.pops.asks((transport.trace_number, opaque), transport.node.name, whole)
         if int(code[1]) == RequestCode.CONSUMER_SEND_MSG_BACK:
             fields = frame.decode(whole).fields
             self._asks(transport, opaque, fields["group"], fields["originMsgId"])
@@ -144,7 +165,7 @@ class Wiretap:
         self._copies[transport.trace_number, opaque] = group, message_id
         self.on_ask(transport.node.name, group, message_id)
 
-    def _answer(self, transport: SimTransport, opaque: int, answer: int, *, is_true: bool) -> bool:
+    def _answer(self, transport: SimTransport, opaque: int, answer: int, whole: bytes, *, is_true: bool) -> bool:
         key = (transport.peer.trace_number, opaque)
         code = self._asked.pop(key, None)
         if code is None:
@@ -152,6 +173,10 @@ class Wiretap:
                 what = f"an answer with code {answer} to request {opaque}, which was answered before or never asked"
                 self.strange.append((transport.loop.now, transport.node.name, what))
             return True
+        if self.pops is not None and code in POPS:
+            self.pops.answers(key, answer, whole)
+        if code == RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT:
+            self.on_reply_taken(transport.node.name)
         commit = self._commits.pop(key, None)
         if commit is not None and answer == 0:
             self.on_commit(*commit)

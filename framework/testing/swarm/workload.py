@@ -64,6 +64,8 @@ class GroupLoad:
     """Its handlers return every kind of result there is (`ways/results.py`)."""
     cache_count: int = 0
     """Of its settings; 0: the usual one."""
+    replies: bool = False
+    """What its handlers return is the reply to a request (`ways/dialogue.py`)."""
     publishes: str = ""
     """The topic that its answers are sent to (`ways/publishing.py`)."""
     once_s: float = 0.0
@@ -71,6 +73,14 @@ class GroupLoad:
     once_store: str = ""
     once_by_key: bool = False
     """Else by message ids."""
+    tags: tuple[str, ...] = ()
+    """It wants messages with one of these alone (`ways/tags.py`); none: everything."""
+    by_sql: bool = False
+    """Said by a condition on a property."""
+    rate: int = 0
+    """So many messages a second in each process (`ways/rated.py`); 0: as many as there are."""
+    pops: Literal["", "pop", "broker"] = ""
+    """How it takes messages: by pulling, by popping (`ways/popping.py`), or as its brokers are told while it runs."""
     skip_older_s: float = 0.0
     skip_backlog: int = 0
     """What it does not want to handle any more; 0: no such rule."""
@@ -78,7 +88,7 @@ class GroupLoad:
     @property
     def is_witnessed(self) -> bool:
         """What its handlers return is not yet the end of its messages; a plugin writes that down."""
-        return bool(self.publishes or self.once_s)
+        return bool(self.publishes or self.once_s or self.replies)
 
     def topics(self, workload: Workload) -> tuple[str, ...]:
         """What it consumes."""
@@ -111,6 +121,12 @@ class Workload:
     """How long a leaving application waits for its handlers; shorter than some of them take."""
     is_named: bool = False
     """Applications have the names of their machines, from start to start."""
+    is_heard: bool = False
+    """A plugin listens to what happens beside deliveries (`ways/listening.py`)."""
+    deals: int = 0
+    """So many transactions are begun (`ways/desks.py`)."""
+    asks: int = 0
+    """So many requests are asked."""
     app: dict[str, Any] = field(default_factory=dict)
     """Settings of the applications."""
     settings: dict[str, Any] = field(default_factory=dict)

@@ -20,6 +20,7 @@ STARTED_AT = "PROP_CONSUMER_START_TIMESTAMP"
 HOST = "app.host"
 SESSION = "app.session"
 ATTENDANCE = "group.attendance"
+PAUSED = "group.paused"
 
 
 @body

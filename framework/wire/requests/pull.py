@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from framework.wire import frame
 from framework.wire.bodies.route import MASTER
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
 from framework.wire.fields import Int32, command_for, from_fields, header, wire
+from framework.wire.frame import cut, framed
 
 # Bits of sysFlag.
 COMMIT_OFFSET = 1
@@ -95,25 +95,13 @@ class PullTemplate:
     def __init__(self, request: PullRequest) -> None:
         self.sys_flag = request.sys_flag & ~COMMIT_OFFSET
         self._plain = command_for(request)
-        self._parts = self._cut()
-
-    def _cut(self) -> tuple[bytes, ...]:
-        """Encode once, and cut behind the names of what varies: in JSON no text holds a quote as it is."""
-        fields = {name: text for name, text in self._plain.fields.items() if name not in _VARYING}
-        fields.update(dict.fromkeys(_VARYING, ""))
-        rest = frame.encode(RemotingCommand(self._plain.code, fields))[frame.PREFIX_BYTES :]
-        parts = []
-        for name, value in ((b'"opaque":', b"0"), *((f'"{name}":"'.encode(), b"") for name in _VARYING)):
-            before, rest = rest.split(name + value, 1)
-            parts.append(before + name)
-        return (*parts, rest)
+        self._parts = cut(self._plain, _VARYING)
 
     def frame(self, number: int, offset: int, commit_offset: int | None) -> bytes:
         """The whole frame; without a commit offset the broker is not asked to store one."""
         a, b, c, d, e = self._parts
         flags, commit = (self.sys_flag, 0) if commit_offset is None else (self.sys_flag | COMMIT_OFFSET, commit_offset)
-        header = b"%b%d%b%d%b%d%b%d%b" % (a, number, b, offset, c, commit, d, flags, e)
-        return b"%b%b%b" % ((len(header) + 4).to_bytes(4), len(header).to_bytes(4), header)
+        return framed(b"%b%d%b%d%b%d%b%d%b" % (a, number, b, offset, c, commit, d, flags, e))
 
     def command(self, offset: int, commit_offset: int | None) -> RemotingCommand:
         """The same request as a command of its own."""

@@ -51,6 +51,27 @@ class SendRequestV2:
 
 
 @header
+class PushReplyRequest:
+    """From the broker to the client that asked: the reply, with the fields of the send that brought it."""
+
+    CODE: ClassVar = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: Int32
+    queue_id: Int32
+    sys_flag: Int32
+    born_timestamp: int
+    flag: Int32
+    born_host: str
+    store_host: str
+    store_timestamp: int
+    properties: str | None = None
+    reconsume_times: Int32 | None = None
+    unit_mode: bool = False
+
+
+@header
 class SendAnswer:
     """`msg_id` is the offset message id: for a batch, those of all its messages, joined by commas."""
 

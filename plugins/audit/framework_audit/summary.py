@@ -1,4 +1,4 @@
-"""`framework-app audit`: counts the file's deliveries by group, topic and outcome."""
+"""`framework-app audit`: counts the file's deliveries and sends by group, topic and outcome."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CLEAN, CONFIGURATION = 0, 78
 
 
 class Summary:
-    """Count the deliveries of the audit file by group, topic and outcome."""
+    """Count the deliveries of the audit file, and the sends (group `-`), by group, topic and outcome."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -38,8 +38,8 @@ def counts(lines: Iterable[str], group: str | None) -> Counter[tuple[str, str, s
     for line in lines:
         try:
             each = json.loads(line)
-            key = (str(each["group"]), str(each["topic"]), str(each["outcome"]))
-        except (ValueError, KeyError, TypeError):
+            key = (str(each.get("group", "-")), str(each["topic"]), str(each["outcome"]))
+        except (ValueError, KeyError, TypeError, AttributeError):
             continue
         if group in {None, key[0]}:
             found[key] += 1

@@ -10,7 +10,11 @@ from typing import Any
 
 import pytest
 from framework_audit.plugin import LINES_MAX, Audit, AuditSettings
+from framework_audit.summary import Summary
 
+from framework.client.outgoing import SendResult, prepare
+from framework.client.producing.told import send_hooks
+from framework.errors import BrokerUnreachable
 from framework.hooks.host import GROUP, PluginHost
 from framework.model.delivery import Delivery
 from framework.model.message import Message
@@ -68,6 +72,59 @@ def test_without_a_file_no_message_is_asked_anything() -> None:
 
     assert () == host.calls.after
     assert "audit" in [each.name for each in host.plugins]
+
+
+def test_each_message_that_was_sent_is_one_line_if_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "audit.jsonl"
+    host = host_with(file=str(path), sends=True)
+    hooks = send_hooks(host.calls)
+    assert hooks is not None
+    outgoing = prepare(Message("orders", b"{}"), "ID7", 0)
+    result = SendResult("ID7", "", MessageQueue("orders", "broker-a", 3), 7)
+
+    hooks.ended(outgoing, [result], None, 0.00125)
+    hooks.ended(outgoing, (), BrokerUnreachable("gone"), 0.003)
+    host.calls.app_stopping(None)
+
+    assert [
+        {
+            "topic": "orders", "queue": "orders@broker-a:3", "offset": 7, "message_id": "ID7", "outcome": "Sent",
+            "elapsed_ms": 1.25,
+        },
+        {
+            "topic": "orders", "queue": None, "offset": None, "message_id": "", "outcome": "BrokerUnreachable",
+            "elapsed_ms": 3.0,
+        },
+    ] == lines_in(path)  # fmt: skip
+    capsys.readouterr()  # what the host logged
+    Summary(str(path)).execute(Namespace(group=None), None)
+    assert "- orders BrokerUnreachable 1\n- orders Sent 1\n" == capsys.readouterr().out
+
+
+def test_messages_get_their_sender_s_name_if_it_is_set() -> None:
+    hooks = send_hooks(host_with(sender="shop").calls)
+    assert hooks is not None
+
+    assert {"SENDER": "shop"} == hooks.begun(Message("orders", b"{}")).properties
+
+
+def test_unless_it_is_asked_to_it_hears_of_no_send(tmp_path: Path) -> None:
+    assert send_hooks(host_with(file=str(tmp_path / "audit.jsonl")).calls) is None
+    assert send_hooks(host_with(sends=True).calls) is None, "there is no file"
+
+
+def test_sends_do_not_keep_a_delivery_s_line_from_ageing(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    plugin = Audit(AuditSettings(file=str(path), sends=True))
+
+    plugin.after_send(Message("orders", b"{}"), None, None, 0.0)
+    plugin.after_consume(delivery(0, started=100.0), Ack(), 0.0)
+    assert not path.exists()
+    plugin.after_consume(delivery(1, started=101.0), Ack(), 0.0)
+
+    assert 3 == len(lines_in(path))
 
 
 def test_lines_are_written_together(tmp_path: Path) -> None:

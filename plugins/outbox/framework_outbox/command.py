@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from framework.errors import ConfigurationError
+from framework.mistakes import UsageWrong
 from framework.model.durations import to_text
 
 if TYPE_CHECKING:
@@ -59,13 +59,13 @@ class OutboxCommand:
 def _check(arguments: argparse.Namespace) -> None:
     action, chosen = arguments.action, bool(arguments.id)
     if action == "retry" and chosen is arguments.all:
-        raise ConfigurationError("outbox retry: write --id 17 for each row, or --all")
+        raise UsageWrong("outbox retry: write --id 17 for each row, or --all")
     if action == "discard" and (arguments.all or not chosen):
-        raise ConfigurationError("outbox discard: write --id 17 for each row; each one is lost")
+        raise UsageWrong("outbox discard: write --id 17 for each row; each one is lost")
     if action in {"status", "sql"} and (chosen or arguments.all):
-        raise ConfigurationError(f"outbox {action}: --id and --all are for retry and discard")
+        raise UsageWrong(f"outbox {action}: --id and --all are for retry and discard")
     if arguments.json and action != "status":
-        raise ConfigurationError(f"outbox {action}: --json is for status")
+        raise UsageWrong(f"outbox {action}: --json is for status")
 
 
 def shown(status: Status) -> str:

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from framework.errors import ConfigurationError
 from framework.hooks import hookimpl
 from framework.model.delivery import Delivery
-from framework.model.namespaces import wrap
 from framework_outbox.command import OutboxCommand
 from framework_outbox.ids import running
+from framework_outbox.mistakes import OutboxMisused
 from framework_outbox.settings import OutboxSettings
 
 if TYPE_CHECKING:
@@ -33,6 +32,7 @@ class OutboxPlugin:
         if not settings.database:
             # Not implemented then: a hook without an implementation costs nothing per message.
             self.around_consume = None  # type: ignore[method-assign, assignment]  # which is what takes it away
+            self.figures = None  # type: ignore[method-assign, assignment]
         elif settings.is_postgresql:
             from framework_outbox.postgresql import driver
 
@@ -42,7 +42,7 @@ class OutboxPlugin:
         """The table by a connection of its own; ConfigurationError where the settings name none."""
         where = self.settings.database.reveal()
         if not where:
-            raise ConfigurationError(_MISSING)
+            raise OutboxMisused(_MISSING)
         if self.settings.is_postgresql:
             from framework_outbox.postgresql import PostgresqlTable
 
@@ -67,14 +67,15 @@ class OutboxPlugin:
         from framework import Producer
         from framework_outbox.relay import Relay
 
-        self._app, namespace = app, app.settings.cluster.namespace
-        producer = Producer(cluster=app.cluster, group=PRODUCER, timeout=self.settings.timeout / 1000)
+        self._app = app
+        timeout = self.settings.timeout / 1000
+        # A key whose broker is away fails at once: its row waits in the table, and no sender waits with it.
+        producer = Producer(cluster=app.cluster, group=PRODUCER, timeout=timeout, when_away="fail")
         self._relay = Relay(
             self.table(),
             self.settings,
             app.member,
-            send=lambda message, queue: producer.send(message, queue=queue),
-            queues=lambda topic: producer.cluster.routes.writable_queues(wrap(namespace, topic)),
+            send=producer.send,
             in_thread=app.world.workers.run,
             monotonic=app.world.clock.monotonic,
         )
@@ -88,6 +89,13 @@ class OutboxPlugin:
     @hookimpl
     def around_consume(self, delivery: Delivery) -> AbstractContextManager[None]:
         return running(delivery, self._wrote)
+
+    @hookimpl
+    def figures(self) -> Mapping[str, float]:
+        relay = self._relay
+        if relay is None:
+            return {}
+        return {"sent_total": relay.sent, "failed_total": relay.failed, "waiting": relay.waiting}
 
     def _wrote(self) -> None:
         """On whichever thread the handler ran."""

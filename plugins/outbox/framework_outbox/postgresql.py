@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 from zlib import crc32
 
-from framework.errors import ConfigurationError
+from framework_outbox.mistakes import OutboxMisused
 from framework_outbox.table import Table
 
 CONNECT_SECONDS = 10
@@ -57,7 +57,7 @@ def driver() -> Any:
     try:
         import psycopg
     except ImportError as error:
-        raise ConfigurationError(
+        raise OutboxMisused(
             f"plugins.settings.outbox.database: PostgreSQL needs psycopg ({error}); "
             "pip install 'framework-app-outbox[postgresql]'"
         ) from None

@@ -17,8 +17,6 @@ import structlog
 from framework import marks
 from framework.errors import ConfigurationError, FrameworkError, Refused
 from framework.model.message import Message
-from framework.model.queue import MessageQueue
-from framework.model.subscription import java_hash
 from framework_outbox.rows import Row
 from framework_outbox.settings import OutboxSettings
 from framework_outbox.table import Failure, Table, TableError
@@ -34,7 +32,7 @@ REASON_MAX = 300
 
 
 class Relay:
-    """One an application. `send` sends to this queue, or to any; `queues` are those of a topic that take messages."""
+    """One an application. `send` sends a message to the queue of its order key, or to any."""
 
     def __init__(
         self,
@@ -42,13 +40,12 @@ class Relay:
         settings: OutboxSettings,
         name: str,
         *,
-        send: Callable[[Message, MessageQueue | None], Awaitable[object]],
-        queues: Callable[[str], Awaitable[Sequence[MessageQueue]]],
+        send: Callable[[Message], Awaitable[object]],
         in_thread: Callable[[Callable[[], Any]], Awaitable[Any]],
         monotonic: Callable[[], float],
     ) -> None:
         self._table, self._settings, self._name = table, settings, name
-        self._send, self._queues, self._in_thread, self._monotonic = send, queues, in_thread, monotonic
+        self._send, self._in_thread, self._monotonic = send, in_thread, monotonic
         self._bell = asyncio.Event()
         self._is_stopping = False
         self._swept = -SWEEP_SECONDS
@@ -56,6 +53,10 @@ class Relay:
         self._send_trouble = _Trouble("outbox sending failed", str(table))
         self.sent = 0
         """Stored by a broker, and noted."""
+        self.failed = 0
+        """Attempts that ended otherwise; their rows are tried again, or given up."""
+        self.waiting = 0
+        """Rows that the last look claimed and could not send."""
 
     def wake(self) -> None:
         """Look now: something was written."""
@@ -122,11 +123,14 @@ class Relay:
                     lambda: table.ended(self._name, pass_.sent, pass_.failed, pass_.left(), keeps=settings.keep > 0)
                 )
                 self.sent += len(pass_.sent)
+                self.failed += len(pass_.failed)
+                self.waiting = len(rows) - len(pass_.sent)
             if pass_.sent:
                 self._send_trouble.over()
             elif pass_.failed:
                 self._send_trouble.said(pass_.failed[0].reason)
             return len(rows), len(pass_.sent)
+        self.waiting = 0
         is_due = settings.keep and self._monotonic() - self._swept > SWEEP_SECONDS
         if is_due and not await self._in_thread(lambda: table.sweep(settings.keep)):
             self._swept = self._monotonic()
@@ -152,7 +156,7 @@ class Relay:
         try:
             async with asyncio.timeout(settings.timeout / 1000):
                 await marks.stretched("a row of the outbox is due")
-                await self._send(message, await self._queue(row))
+                await self._send(message)
                 await marks.stretched("a row of the outbox is stored")
         except ConfigurationError as error:
             # Where nothing was ever sent, the mistake may be the cluster's settings' as well.
@@ -182,13 +186,6 @@ class Relay:
             remedy=f"framework-app outbox discard --id {row.number}", reason=str(error)[:REASON_MAX],
         )  # fmt: skip
         return Failure(row.number, str(error)[:REASON_MAX], 0, is_final=True)
-
-    async def _queue(self, row: Row) -> MessageQueue | None:
-        """As Java's SelectMessageQueueByHash: all producers of a key agree while the topic has the same queues."""
-        if row.key is None:
-            return None
-        queues = sorted(await self._queues(row.topic))
-        return queues[abs(java_hash(row.key)) % len(queues)] if queues else None
 
     def __repr__(self) -> str:
         return f"<Relay {self._name} of {self._table}: {self.sent} sent>"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from framework import App, resource
-from framework.errors import ConfigurationError
+from framework_outbox.mistakes import OutboxMisused
 from framework_outbox.plugin import OutboxPlugin
 from framework_outbox.writing import Outbox
 
@@ -13,7 +13,7 @@ async def outbox(app: App) -> Outbox:
     """Opened before the first handler runs: the table is there from then on."""
     plugin = next((each.plugin for each in app.plugins.plugins if isinstance(each.plugin, OutboxPlugin)), None)
     if plugin is None:
-        raise ConfigurationError("the plugin 'outbox' is not loaded; see plugins.block and plugins.only")
+        raise OutboxMisused("the plugin 'outbox' is not loaded; see plugins.block and plugins.only")
     table = plugin.table()
     try:
         await app.world.workers.run(table.create)

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from framework.errors import ConfigurationError, shorten
+from framework.errors import shorten
+from framework.mistakes import MessageWrong
 from framework.model.message import SHARDING_KEY, UNIQUE_KEY, Message
 from framework.model.reserved import check_topic
 from framework_outbox.ids import id_for
@@ -52,6 +53,8 @@ class Row:
         for name, value in properties.items():
             if not isinstance(value, str):
                 raise TypeError(f"the property {shorten(name)} is {shorten(value)}; write a text")
+        if self.key is not None:
+            properties = {**properties, SHARDING_KEY: self.key}
         return Message(check_topic(self.topic), self.body, properties=properties, message_id=self.message_id)
 
 
@@ -61,22 +64,29 @@ def values_of(message: Message, key: str | None) -> tuple[str, str, str | None, 
     """
     topic = check_topic(message.topic)
     if key is not None and (not isinstance(key, str) or not key):
-        raise ConfigurationError(f"outbox: message to {topic}: key={shorten(key)}: write a text, or None")
+        raise MessageWrong(f"outbox: message to {topic}: key={shorten(key)}: write a text, or None")
+    if key is None:
+        key = message.order_key
+    elif message.order_key not in {None, key}:
+        raise MessageWrong(
+            f"outbox: message to {topic}: key={shorten(key)}, but its order key is {shorten(message.order_key)}; "
+            "give one of them"
+        )
     if not message.body:
-        raise ConfigurationError(f"outbox: message to {topic}: the body is empty, and brokers refuse that")
+        raise MessageWrong(f"outbox: message to {topic}: the body is empty, and brokers refuse that")
     if len(message.body) > BODY_BYTES_MAX:
         size = len(message.body)
-        raise ConfigurationError(f"outbox: message to {topic}: a body of {size} bytes is over {BODY_BYTES_MAX}")
+        raise MessageWrong(f"outbox: message to {topic}: a body of {size} bytes is over {BODY_BYTES_MAX}")
     _check(topic, message.properties)
     properties = {name: value for name, value in message.properties.items() if name != UNIQUE_KEY}
     if key is not None:
-        properties.setdefault(SHARDING_KEY, key)
+        properties[SHARDING_KEY] = key
     return id_for(message, key), topic, key, message.body, json.dumps(properties, ensure_ascii=True)
 
 
 def _check(topic: str, properties: Mapping[str, str]) -> None:
     for name, value in properties.items():
         if not isinstance(name, str) or not isinstance(value, str) or not name or not value:
-            raise ConfigurationError(
+            raise MessageWrong(
                 f"outbox: message to {topic}: property {shorten(name)}={shorten(value)}: write texts that are not empty"
             )

@@ -27,6 +27,8 @@ SHOWN_MAX = 20
 class TableError(FrameworkError):
     """The database answered with an error, or not at all; its own words are in it, and no password."""
 
+    id = "FA-O002"
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from framework.errors import ConfigurationError, nearest, shorten
+from framework.errors import nearest, shorten
 from framework.model.message import Message
+from framework_outbox.mistakes import OutboxMisused
 from framework_outbox.rows import values_of
 from framework_outbox.settings import TABLE, checked_table
 
@@ -35,7 +36,7 @@ class Outbox:
         try:
             self.table = checked_table(table)
         except ValueError as error:
-            raise ConfigurationError(f"outbox: {error}") from None
+            raise OutboxMisused(f"outbox: {error}") from None
 
     def add(self, connection: Any, message: Message, *, key: str | None = None) -> str:
         """Write the message by a connection of sqlite3, psycopg or psycopg2; answers its message id.
@@ -67,7 +68,7 @@ class Outbox:
     def statement(self, message: Message, *, key: str | None = None, style: Style = "qmark") -> tuple[str, Any]:
         """The INSERT and its values, for whatever executes it: SQLAlchemy's `text()` takes `style="named"`."""
         if style not in _MARKS:
-            raise ConfigurationError(f"outbox: style={shorten(style)}; write one of: {', '.join(_MARKS)}")
+            raise OutboxMisused(f"outbox: style={shorten(style)}; write one of: {', '.join(_MARKS)}")
         values = values_of(message, key)
         sql = f"INSERT INTO {self.table} ({', '.join(_COLUMNS)}) VALUES ({', '.join(_MARKS[style])})"  # noqa: S608 - a checked name
         return sql, dict(zip(_COLUMNS, values, strict=True)) if style == "named" else values
@@ -83,7 +84,7 @@ def _style(connection: Any, known: Mapping[str, str], name: str) -> Any:
         if driver in known:
             return known[driver]
     driver = type(connection).__module__.partition(".")[0]
-    raise ConfigurationError(
+    raise OutboxMisused(
         f"outbox.{name}: {shorten(connection)} is of no driver that is known here{nearest(driver, known)} "
         f"({', '.join(known)}); execute what outbox.statement(message) answers yourself"
     )
@@ -101,4 +102,4 @@ def _check_transaction(connection: Any) -> None:
         info = getattr(connection, "info", None)
         is_alone = bool(getattr(connection, "autocommit", False)) and getattr(info, "transaction_status", 0) == 0
     if is_alone:
-        raise ConfigurationError(f"outbox: the connection is in autocommit; {_IN_TRANSACTION}")
+        raise OutboxMisused(f"outbox: the connection is in autocommit; {_IN_TRANSACTION}")

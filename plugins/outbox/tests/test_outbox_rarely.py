@@ -10,7 +10,7 @@ import pytest
 from framework_outbox import relay as relays
 from structlog.testing import capture_logs
 
-from framework import marks
+from framework import Message, marks
 from framework.testing.sim.streams import Stream
 from framework.testing.swarm.rare.bends import RunBends
 from framework.testing.swarm.rare.rare_marks import OUTBOX, Active, RareMarks
@@ -30,8 +30,8 @@ class WatchedDesk(Desk):
         self.chance, self.busy = chance, Counter[str]()
         self.wrongs: list[str] = []
 
-    async def _send(self, message: object, queue: object) -> None:
-        body = message.body.decode()  # type: ignore[attr-defined]  # a message
+    async def _send(self, message: Message) -> None:
+        body = message.body.decode()
         key, number = body[0], int(body[1:])
         missing = [f"{key}{each}" for each in range(number) if f"{key}{each}" not in self.bodies]
         if missing:
@@ -41,7 +41,7 @@ class WatchedDesk(Desk):
         self.busy[key] += 1
         self.takes_seconds = self.chance.pick((0.01, 0.3, 0.8))
         try:
-            await super()._send(message, queue)  # type: ignore[arg-type]  # as above
+            await super()._send(message)
         finally:
             self.busy[key] -= 1
 

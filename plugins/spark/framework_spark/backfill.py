@@ -13,9 +13,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from framework.errors import ConfigurationError
+from framework_spark.mistakes import SparkMisused
 from framework_spark.offsets import flat, nested
-from framework_spark.options import Offsets, source_options
+from framework_spark.options import source_options
+from framework_spark.queue_texts import Offsets
 from framework_spark.survey import Survey
 
 PLAN = "_backfill.json"  # Spark passes over names with an underscore
@@ -63,13 +64,13 @@ def planned(given: Mapping[str, str], folder: Path, piece_rows: int) -> Plan:
         plan = Plan(**json.loads(path.read_text()))
         if plan.given != dict(given):
             names = sorted(name for name in {*plan.given, *given} if plan.given.get(name) != given.get(name))
-            raise ConfigurationError(
+            raise SparkMisused(
                 f"{folder} holds a backfill with another {names[0]} ({plan.given.get(names[0])!r}, and now "
                 f"{given.get(names[0])!r}); repeat that command to go on, or write into another folder"
             )
         return plan
     if folder.exists() and any(folder.iterdir()):
-        raise ConfigurationError(f"{folder} is not empty, and holds no backfill; write into a new folder")
+        raise SparkMisused(f"{folder} is not empty, and holds no backfill; write into a new folder")
     options = source_options(given, streaming=False)
     survey = Survey(options)
     try:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from framework.errors import ConfigurationError
+from framework.mistakes import UsageWrong
 from framework.settings.schema import AppSettings, ClusterSettings
 from framework_spark.connection import options_of
 from framework_spark.settings import SparkSettings
@@ -61,7 +61,7 @@ class SparkCommand:
         from framework_spark.sessions import SessionsOfThisProcess
 
         if arguments.piece < 1:
-            raise ConfigurationError(f"--piece {arguments.piece}: write how many rows, 1 or more")
+            raise UsageWrong(f"--piece {arguments.piece}: write how many rows, 1 or more")
         sessions = SessionsOfThisProcess(self._settings)
         sessions.check()
         plan = planned(given(arguments, settings.cluster), arguments.into, arguments.piece)
@@ -82,13 +82,13 @@ def given(arguments: argparse.Namespace, cluster: ClusterSettings) -> dict[str, 
         if text not in {"earliest", "latest"}:
             found[f"{kind}Timestamp"] = text
         elif (text == "latest") is (kind == "starting"):
-            raise ConfigurationError(f"{option} {text}: there is nothing to read")
+            raise UsageWrong(f"{option} {text}: there is nothing to read")
         else:
             found[f"{kind}Offsets"] = text
     for text in arguments.option:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise ConfigurationError(f"--option {text}: write NAME=VALUE")
+            raise UsageWrong(f"--option {text}: write NAME=VALUE")
         found[name] = value
     return found
 

@@ -27,9 +27,11 @@ from framework.model.reserved import RETRY_PREFIX
 from framework.reading import Reader
 from framework_spark.causes import cause_of
 from framework_spark.connection import options_of
+from framework_spark.counting import Counting, Reads
 from framework_spark.offsets import nested
-from framework_spark.options import EARLIEST, LATEST, SourceOptions, source_options
-from framework_spark.progress import end_offsets, messages_in, progress_facts, progress_lag
+from framework_spark.options import SourceOptions, source_options
+from framework_spark.queue_texts import EARLIEST, LATEST
+from framework_spark.reports import end_offsets, messages_in, progress_facts, progress_lag, seconds_behind
 from framework_spark.session import PAUSE_MAX_S, PAUSE_S, SharedSession
 from framework_spark.settings import GroupSettings
 from framework_spark.settling import Batches, settle
@@ -79,6 +81,9 @@ class ManagedQuery:
         self._lag: dict[str, int] = {}
         self._counted = -1
         """The newest batch that is in the tally."""
+        self._counting: Counting | None = None
+        self._reads = Reads()
+        """What is in the tally of this run's reading."""
         self._begins: dict[MessageQueue, int] = {}
         """Where a query without a checkpoint begins."""
         self._retried = self._dead_lettered = 0
@@ -141,6 +146,7 @@ class ManagedQuery:
     def _run_query(self, session: Any) -> None:
         taking = self._taking
         session.conf.set(NAME_SERVERS, self._given["nameServers"])
+        self._counting, self._reads = Counting(session), Reads()
         source = session.readStream.format("rocketmq").options(**self._given, startingOffsets=self._starting())
         query = (
             loaded(source, session)
@@ -187,6 +193,10 @@ class ManagedQuery:
         if progress:
             self._lag = {str(queue): count for queue, count in progress_lag(progress).items()}
             self._tally.note(lag=sum(self._lag.values()), restarts_total=self._restarts)
+            seconds = seconds_behind(progress["sources"][0]) if any(self._lag.values()) else 0
+            if seconds is not None:
+                self._tally.note(lag_seconds=seconds)
+            self._count_reads(query)
             self._count(progress, query)
         is_news = found.get("spark_batch") != self._facts.get("spark_batch")
         self._facts = {**self._facts, **found}
@@ -205,6 +215,17 @@ class ManagedQuery:
                 rows = messages_in(progress, self._begins, is_filtered=is_filtered)
                 self._tally.ran(rows, float(took["triggerExecution"]))
 
+    def _count_reads(self, query: Any) -> None:
+        """Into the tally, what tasks did at the brokers since the last look."""
+        if self._counting is None:
+            return
+        total = self._counting.of(str(query.id))
+        more, self._reads = total.since(self._reads), total
+        self._tally.count(
+            pulls_total=more.pulls, empty_pulls_total=more.empty_pulls, pulled_bytes_total=more.bytes,
+            broker_waits_total=more.waits,
+        )  # fmt: skip
+
     def _drain(self, query: Any) -> None:
         """The batch that runs may end, and reaches the checkpoint; the group's offsets follow it."""
         with self._gate:
@@ -216,6 +237,7 @@ class ManagedQuery:
         try:
             if progress := query.lastProgress:
                 self._count(progress, query)
+                self._count_reads(query)
             query.stop()
         finally:
             self._mirror(query)

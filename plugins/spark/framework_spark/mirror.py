@@ -12,12 +12,13 @@ from uuid import UUID
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from framework.errors import ConfigurationError, FrameworkError
+from framework.errors import FrameworkError
 from framework.model.queue import MessageQueue
 from framework.reading import Reader
+from framework_spark.mistakes import SparkMisused
 from framework_spark.options import mirror_options
-from framework_spark.progress import end_offsets
-from framework_spark.survey import warn
+from framework_spark.reports import end_offsets
+from framework_spark.survey import show_group, warn
 
 
 class OffsetMirror(StreamingQueryListener):
@@ -29,13 +30,14 @@ class OffsetMirror(StreamingQueryListener):
 
     def __init__(self, *, query: str, **options: str) -> None:
         if not query:
-            raise ConfigurationError("OffsetMirror: query is empty; give the query a queryName, and say it here")
+            raise SparkMisused("OffsetMirror: query is empty; give the query a queryName, and say it here")
         self._query = query
         # A listener is called by one thread for all queries: it must not wait for a broker that is down.
         settings = mirror_options(options)
         self._group, self._settings = settings.group, replace(settings, retries=0)
         self._run: UUID | None = None
         self._told: dict[MessageQueue, int] = {}
+        self._shown: set[MessageQueue] = set()
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802  # Spark's names, here and below
         """Nothing is done yet."""
@@ -72,3 +74,4 @@ class OffsetMirror(StreamingQueryListener):
                     warn(f"offset of group {self._group} not mirrored: {error}")
                 else:
                     self._told[queue] = offset
+            self._shown |= show_group(reader, self._group, self._told.keys() - self._shown)

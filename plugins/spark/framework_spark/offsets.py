@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from framework.model.queue import MessageQueue
-from framework_spark.options import Offsets
+from framework_spark.queue_texts import Offsets
 
 
 class Range(NamedTuple):
@@ -34,10 +34,11 @@ def nested(ends: Mapping[MessageQueue, int]) -> Offsets:
 
 
 def flat(offsets: Offsets) -> dict[MessageQueue, int]:
-    """By queue."""
+    """By queue. What begins with a bracket is no topic: a report says more than offsets."""
     return {
         MessageQueue(topic, broker, int(number)): offset
         for topic, brokers in offsets.items()
+        if not topic.startswith("(")
         for broker, queues in brokers.items()
         for number, offset in queues.items()
     }

@@ -6,34 +6,60 @@ refused with the nearest right name: a mistyped limit that is silently ignored i
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from framework.errors import ConfigurationError, nearest, shorten
+from framework.errors import nearest, shorten
 from framework.model.durations import to_ms
 from framework.model.reserved import GROUP_LENGTH_MAX, check_name, check_topic
 from framework.reading import Filter, ReaderSettings, TlsOptions
+from framework_spark.conditions import Where, parts_of
+from framework_spark.kafka_names import instead_of
+from framework_spark.mistakes import SparkMisused
+from framework_spark.queue_texts import (
+    EARLIEST,
+    LATEST,
+    Assigned,
+    Offsets,
+    assigned_of,
+    instant_of,
+    instants_of,
+    offsets_of,
+)
 
-EARLIEST, LATEST = -2, -1
-Offsets: TypeAlias = dict[str, dict[str, dict[str, int]]]
-"""Topic -> broker -> queue number as a text -> offset: what a checkpoint holds, and what startingOffsets may be."""
-
-CONNECTION = ("nameServers", "credentials", "tls", "tlsCaFile", "tlsCertFile", "tlsKeyFile", "group")
+CONNECTION = ("nameServers", "credentials", "tls", "tlsCaFile", "tlsCertFile", "tlsKeyFile", "group", "requestTimeout")
 SOURCE = (
-    *CONNECTION, "topic", "topicPattern", "startingOffsets", "startingTimestamp", "failOnDataLoss", "minPartitions",
-    "maxRecordsPerPartition", "tags", "sql", "includeBody",
+    *CONNECTION, "topic", "topicPattern", "assign", "startingOffsets", "startingTimestamp",
+    "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy", "failOnDataLoss", "minPartitions",
+    "maxRecordsPerPartition", "tags", "sql", "includeBody", "where", "properties", "propertyColumns", "pushdown",
+    "brokerWait", "damaged",
 )  # fmt: skip
-BATCH = (*SOURCE, "endingOffsets", "endingTimestamp")
+BATCH = (*SOURCE, "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 STREAM = (*SOURCE, "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
-SINK = (*CONNECTION, "topic", "batchSize")
+OF_LOTS = ("recordTopic", "unconfirmedWait", "brokerWait", "txnAppId", "txnVersion")
+"""What means something for a transactional sink alone."""
+SINK = (*CONNECTION, "topic", "batchSize", "transactional", *OF_LOTS)
 _EVERYWHERE = frozenset({*BATCH, *STREAM, *SINK})
-_SPARKS_OWN = frozenset({"checkpointlocation", "queryname"})  # of writeStream; Spark hands them on
+CHECKPOINT = "checkpointlocation"
+_SPARKS_OWN = frozenset({CHECKPOINT, "queryname"})  # of writeStream; Spark hands them on
+
+_WHERE_HELP = (
+    "it obeys topic, broker, queueId and tag, and in a batch read offset and storeTime, compared with literals (times "
+    "with their zone) and joined by AND; leave the rest to the frame's where(), as framework_spark.read does"
+)
+NO_PUSHDOWN = (
+    "Spark 4.3 gives wrong rows where two queries share one load() (SPARK-58551); use framework_spark.read(where=...), "
+    "which needs none"
+)
+
+FAIL, SKIP, COLUMN = "fail", "skip", "column"
+_DAMAGED = (FAIL, SKIP, COLUMN)
 
 MAX_TRIGGER_DELAY_MS = 15 * 60_000  # as the Kafka source
+UNCONFIRMED_MS = 5_000  # a broker of RocketMQ's drops an end that has waited for 3 s
+BROKER_WAIT_MS = 2 * 60_000  # for a broker of RocketMQ's with a large log to restart
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +69,26 @@ class Bound:
     everywhere: int = LATEST
     queues: Offsets = field(default_factory=dict)
     timestamp_ms: int | None = None
+    instants: Offsets = field(default_factory=dict)
+    """Of single queues, in place of offsets."""
+    must_match: bool = False
+    """Whether a queue without a message from its instant on is an error; else it begins at its end."""
 
     @property
     def is_earliest(self) -> bool:
         """Whether it is the beginning of every queue."""
         return self == Bound(EARLIEST)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnOptions:
+    """Which columns a source has beside those that it always has."""
+
+    has_properties: bool = True
+    single: tuple[str, ...] = ()
+    """Properties with a column of their own."""
+    damaged: str = ""
+    """What becomes of damaged messages: one of `_DAMAGED`; empty: what `failOnDataLoss` says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +109,22 @@ class SourceOptions:
     max_records_per_partition: int | None
     wanted: Filter
     include_body: bool
+    where: Where
+    columns: ColumnOptions
+    broker_wait_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LotOptions:
+    """How rows become visible together: `framework.Lots`."""
+
+    record_topic: str
+    """Empty: one of the query's own."""
+    unconfirmed_ms: int
+    patience_ms: int
+    name: str = ""
+    """Of a batch write, which has no query's id and no batch's number."""
+    lot: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,23 +135,30 @@ class SinkOptions:
     group: str
     topic: str
     batch_size: int
+    lots: LotOptions | None = None
+    """Of a transactional one."""
 
 
 def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """The options of a source, or ConfigurationError naming the first that cannot work."""
     options = _Given(given, STREAM if streaming else BATCH, "a stream" if streaming else "a batch read")
     topics = tuple(part.strip() for part in options.text("topic").split(",") if part.strip())
-    pattern = options.text("topicPattern")
-    if bool(topics) == bool(pattern):
-        raise ConfigurationError('format("rocketmq"): give either topic or topicPattern')
+    pattern, assigned = options.text("topicPattern"), _assigned(options)
+    if [bool(topics), bool(pattern), bool(assigned)].count(True) != 1:
+        raise SparkMisused('format("rocketmq"): give either topic or topicPattern or assign')
+    topics = topics or tuple(sorted({topic for topic, _, _ in assigned}))
     for topic in topics:
         check_topic(topic)
     if pattern:
         options.read("topicPattern", re.compile, "a regular expression", errors=re.error)
     low, high = options.count("minOffsetsPerTrigger"), options.count("maxOffsetsPerTrigger")
     if low is not None and high is not None and low > high:
-        raise ConfigurationError(f"option minOffsetsPerTrigger {low} is above maxOffsetsPerTrigger {high}")
+        raise SparkMisused(f"option minOffsetsPerTrigger {low} is above maxOffsetsPerTrigger {high}")
+    if options.flag("pushdown", default=False):
+        raise SparkMisused(f"option pushdown=true: {NO_PUSHDOWN}")
+    where = replace(_where(options, streaming=streaming), assigned=assigned)
     delay = options.read("maxTriggerDelay", to_ms, "a duration such as 15m")
+    broker_wait = options.read("brokerWait", to_ms, "a duration such as 2m, or 0s")
     return SourceOptions(
         settings=_settings(options, "framework_spark"),
         topics=topics,
@@ -108,33 +172,78 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
         max_trigger_delay_ms=MAX_TRIGGER_DELAY_MS if delay is None else delay,
         min_partitions=options.count("minPartitions"),
         max_records_per_partition=options.count("maxRecordsPerPartition"),
-        wanted=Filter(tags=options.text("tags") or "*", sql=options.text("sql")),
+        wanted=Filter(
+            tags=" || ".join(sorted(where.tags or ())) or options.text("tags") or "*", sql=options.text("sql")
+        ),
         include_body=options.flag("includeBody", default=True),
+        where=where,
+        columns=_columns(options),
+        broker_wait_ms=BROKER_WAIT_MS if broker_wait is None else broker_wait,
     )
 
 
-def sink_options(given: Mapping[str, str]) -> SinkOptions:
+def sink_options(given: Mapping[str, str], *, streaming: bool = True) -> SinkOptions:
     """The options of a sink, or ConfigurationError naming the first that cannot work."""
     options = _Given(given, SINK, "a sink")
     topic = options.text("topic")
     if topic:
         check_topic(topic)
-    settings = _settings(options, "framework_spark_sink")
-    return SinkOptions(settings, settings.group, topic, options.count("batchSize") or 256)
+    lots = None
+    if options.flag("transactional", default=False):
+        if streaming and not any(name.lower() == CHECKPOINT for name in given):
+            raise SparkMisused(
+                "option transactional=true: give option checkpointLocation as well; with a temporary one a query that "
+                "is started again has another id, and would not know what it has sent"
+            )
+        lots = _lots(options, streaming=streaming)
+    elif useless := [name for name in OF_LOTS if options.text(name)]:
+        raise SparkMisused(f"option {useless[0]}: it means nothing without transactional=true; leave it out")
+    settings = _settings(options, "framework_spark_sink" if lots is None else "framework_spark_transactions")
+    return SinkOptions(settings, settings.group, topic, options.count("batchSize") or 256, lots)
+
+
+def _lots(options: _Given, *, streaming: bool) -> LotOptions:
+    if options.text("batchSize"):
+        raise SparkMisused("option batchSize: half messages leave one by one; leave it out with transactional=true")
+    records, name = options.text("recordTopic"), options.text("txnAppId")
+    if records:
+        check_topic(records)
+    lot = options.read("txnVersion", _natural, "a whole number from 0 on, which grows from write to write")
+    if streaming and (name or lot is not None):
+        raise SparkMisused(
+            "option txnAppId: a stream has an id and numbers its batches; leave out txnAppId, txnVersion"
+        )
+    if not streaming and (not name or lot is None or not records):
+        raise SparkMisused(
+            "option transactional=true: a batch write needs options txnAppId and txnVersion, as Delta's does, by which "
+            "a second attempt is known, and recordTopic, a topic on one broker"
+        )
+    unconfirmed = options.read("unconfirmedWait", to_ms, "a duration such as 5s")
+    patience = options.read("brokerWait", to_ms, "a duration such as 2m, or 0s")
+    return LotOptions(
+        records, UNCONFIRMED_MS if unconfirmed is None else unconfirmed,
+        BROKER_WAIT_MS if patience is None else patience, name, lot or 0,
+    )  # fmt: skip
+
+
+def _natural(text: str) -> int:
+    if (number := int(text)) < 0:
+        raise ValueError("below 0")
+    return number
 
 
 def mirror_options(given: Mapping[str, str]) -> ReaderSettings:
     """How a group's offsets are told to its brokers, or ConfigurationError naming the first that cannot work."""
     options = _Given(given, CONNECTION, "a mirror of offsets")
     if not options.text("group"):
-        raise ConfigurationError("OffsetMirror: option group is missing; it says whose offsets are told")
+        raise SparkMisused("OffsetMirror: option group is missing; it says whose offsets are told")
     return _settings(options, "")
 
 
 def _settings(options: _Given, group: str) -> ReaderSettings:
     servers = tuple(part.strip() for part in re.split("[,;]", options.text("nameServers")) if part.strip())
     if not servers:
-        raise ConfigurationError('format("rocketmq"): option nameServers is missing; write host:port,host:port')
+        raise SparkMisused('format("rocketmq"): option nameServers is missing; write host:port,host:port')
     tls = None
     if options.flag("tls", default=False):
         tls = TlsOptions(
@@ -142,62 +251,84 @@ def _settings(options: _Given, group: str) -> ReaderSettings:
             cert_file=options.text("tlsCertFile"),
             key_file=options.text("tlsKeyFile"),
         )
+    timeout = (
+        options.read("requestTimeout", to_ms, "a duration such as 10s") or ReaderSettings(servers).request_timeout_ms
+    )
     return ReaderSettings(
         servers,
+        request_timeout_ms=timeout,
         group=check_name("group", options.text("group") or group, GROUP_LENGTH_MAX),
         credentials=options.text("credentials"),
         tls=tls,
     )
 
 
+def _where(options: _Given, *, streaming: bool) -> Where:
+    """Of a text that is obeyed as a whole: nobody else would filter."""
+    text = options.text("where")
+    parts = parts_of(text, streaming=streaming)
+    if parts.rest:
+        raise SparkMisused(f"option where: the source cannot obey {shorten(parts.rest[0])}; {_WHERE_HELP}")
+    if parts.where.tags is not None and (options.text("tags") or options.text("sql")):
+        raise SparkMisused("option where: it names tags, and so does tags or sql; say it in one of them")
+    return parts.where
+
+
+def column_options(given: Mapping[str, str]) -> ColumnOptions:
+    """Which columns there are, before it is known what the source is for."""
+    return _columns(_Given(given, tuple(_EVERYWHERE), "a source"))
+
+
+def _columns(options: _Given) -> ColumnOptions:
+    names = tuple(part.strip() for part in options.text("propertyColumns").split(",") if part.strip())
+    if len({name.lower() for name in names}) < len(names):
+        raise SparkMisused(f"option propertyColumns={','.join(names)}: a name is there twice")
+    damaged = options.text("damaged").lower()
+    if damaged and damaged not in _DAMAGED:
+        raise SparkMisused(
+            f"option damaged={shorten(options.text('damaged'))}: write {', '.join(_DAMAGED[:2])} or column"
+        )
+    return ColumnOptions(options.flag("properties", default=True), names, damaged)
+
+
+def _assigned(options: _Given) -> Assigned:
+    shape = '{"topic": {"broker": [0, 1]}}, or {"topic": [0, 1]} for these queues of all brokers'
+    return options.read("assign", assigned_of, shape) or frozenset()
+
+
 def _bound(options: _Given, kind: str, default: int) -> Bound:
-    offsets, timestamp = f"{kind}Offsets", f"{kind}Timestamp"
-    if options.text(offsets) and options.text(timestamp):
-        raise ConfigurationError(f"give either {offsets} or {timestamp}, not both")
-    when = options.read(timestamp, _instant, "milliseconds since 1970, or a time with its zone: 2026-01-31T12:00:00Z")
+    offsets, timestamp, timestamps = f"{kind}Offsets", f"{kind}Timestamp", f"{kind}OffsetsByTimestamp"
+    given = [name for name in (timestamp, timestamps, offsets) if options.text(name)]
+    if len(given) > 1:
+        raise SparkMisused(f"give either {given[1]} or {given[0]}, not both")
+    must_match = kind == "starting" and _must_match(options, is_timed=given[:1] in ([timestamp], [timestamps]))
+    # What is not named is read whole: from its beginning, up to its end.
+    everywhere = EARLIEST if kind == "starting" else LATEST
+    when = options.read(timestamp, instant_of, "milliseconds since 1970, or a time with its zone: 2026-01-31T12:00:00Z")
     if when is not None:
-        return Bound(timestamp_ms=when)
+        return Bound(timestamp_ms=when, must_match=must_match)
+    shape = '{"topic": {"broker": {"0": 1700000000000, "1": "2026-01-31T12:00:00Z"}}}'
+    instants = options.read(timestamps, instants_of, shape)
+    if instants is not None:
+        return Bound(everywhere, instants=instants, must_match=must_match)
     text = options.text(offsets)
     words = {"": default, "earliest": EARLIEST, "latest": LATEST}
     if text.lower() in words:
         return Bound(words[text.lower()])
     queues = options.read(
-        offsets, _queues, 'earliest, latest, or {"topic": {"broker": {"0": 5, "1": -2}}} (-2 earliest, -1 latest)'
+        offsets, offsets_of, 'earliest, latest, or {"topic": {"broker": {"0": 5, "1": -2}}} (-2 earliest, -1 latest)'
     )
-    # What is not named is read whole: from its beginning, up to its end.
-    return Bound(EARLIEST if kind == "starting" else LATEST, queues or {})
+    return Bound(everywhere, queues or {})
 
 
-def _instant(text: str) -> int:
-    if text.isdecimal():
-        return int(text)
-    when = datetime.fromisoformat(text)
-    if when.tzinfo is None:
-        raise ValueError("without a time zone")
-    return int(when.timestamp() * 1000)
-
-
-def _queues(text: str) -> Offsets:
-    given = json.loads(text)
-    found: Offsets = {}
-    for topic, brokers in _pairs(given):
-        for broker, queues in _pairs(brokers):
-            for number, offset in _pairs(queues):
-                if (
-                    not number.isdecimal()
-                    or not isinstance(offset, int)
-                    or isinstance(offset, bool)
-                    or offset < EARLIEST
-                ):
-                    raise ValueError(f"queue {number}: {offset}")
-                found.setdefault(topic, {}).setdefault(broker, {})[number] = offset
-    return found
-
-
-def _pairs(value: Any) -> list[tuple[str, Any]]:
-    if not isinstance(value, dict):
-        raise ValueError("not an object")  # noqa: TRY004  # of the text's shape, not of a caller's argument
-    return list(value.items())
+def _must_match(options: _Given, *, is_timed: bool) -> bool:
+    name = "startingOffsetsByTimestampStrategy"
+    text = options.text(name).lower()
+    if text not in {"", "error", "latest"}:
+        raise SparkMisused(f"option {name}={shorten(options.text(name))}: write error or latest")
+    if text and not is_timed:
+        raise SparkMisused(f"option {name}: it says what becomes of startingTimestamp; there is none")
+    return text == "error"
 
 
 class _Given:
@@ -210,7 +341,7 @@ class _Given:
             if name.lower() in known:
                 self._values[known[name.lower()]] = value.strip()
             elif name.lower() not in _SPARKS_OWN:
-                raise ConfigurationError(_unknown(name, known, use))
+                raise SparkMisused(_unknown(name, known, use))
 
     def text(self, name: str) -> str:
         return self._values.get(name, "")
@@ -223,25 +354,27 @@ class _Given:
         try:
             return read(text)
         except errors as error:
-            raise ConfigurationError(f"option {name}={shorten(text)}: write {shape}") from error
+            raise SparkMisused(f"option {name}={shorten(text)}: write {shape}") from error
 
     def count(self, name: str) -> int | None:
         value: int | None = self.read(name, int, "a whole number above 0")
         if value is not None and value < 1:
-            raise ConfigurationError(f"option {name}={value}: write a whole number above 0")
+            raise SparkMisused(f"option {name}={value}: write a whole number above 0")
         return value
 
     def flag(self, name: str, *, default: bool) -> bool:
-        text = self.text(name).lower()
-        if text not in {"", "true", "false"}:
-            raise ConfigurationError(f"option {name}={shorten(text)}: write true or false")
-        return default if not text else text == "true"
+        text = self.text(name)
+        if text.lower() not in {"", "true", "false"}:
+            raise SparkMisused(f"option {name}={shorten(text)}: write true or false")
+        return default if not text else text.lower() == "true"
 
 
 def _unknown(name: str, known: Mapping[str, str], use: str) -> str:
     elsewhere = next((other for other in _EVERYWHERE if other.lower() == name.lower()), None)
     if elsewhere is not None:
         return f'format("rocketmq"): option {elsewhere} means nothing for {use}; leave it out'
+    if (kafkas := instead_of(name)) is not None:
+        return f'format("rocketmq"): option {kafkas[0]} is Kafka\'s; {kafkas[1]}'
     hint = nearest(name.lower(), known)
     for lower, right in known.items():
         hint = hint.replace(f"'{lower}'", f"'{right}'")

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from framework.errors import ProtocolError
 from framework.model.queue import MessageQueue
 from framework.reading import Columns
-from framework.reading.columns import BODY_AT, MAGIC, SIZE_MIN, SLOW_PATH, offset_message_id
+from framework.reading.columns import ANYWHERE, BODY_AT, MAGIC, SIZE_MIN, SLOW_PATH, offset_message_id
 from framework_spark.pairs import Numbers, Pairs, pairs_of, ranges
 from framework_spark.rows import Rows
 
@@ -40,8 +40,13 @@ class _Asked:
     with_bodies: bool
     tags: frozenset[str]
     fail_on_loss: bool
+    keep_damaged: bool = False
 
-    def into(self, columns: Columns, data: bytes, offset_delta: int = 0) -> None:
+    @property
+    def is_strict(self) -> bool:
+        return self.fail_on_loss and not self.keep_damaged
+
+    def into(self, columns: Columns, data: bytes, span: tuple[int, int], offset_delta: int = 0) -> None:
         columns.add(
             data,
             self.end,
@@ -49,6 +54,8 @@ class _Asked:
             with_bodies=self.with_bodies,
             tags=self.tags,
             fail_on_loss=self.fail_on_loss,
+            keep_damaged=self.keep_damaged,
+            span=span,
         )
 
 
@@ -60,6 +67,8 @@ class _Run:
     places: list[Numbers] = field(default_factory=list)
     """Of each pull, where its records begin, in all pulls joined."""
     size: int = 0
+    span: tuple[int, int] = ANYWHERE
+    """From where to where its offsets go."""
 
 
 class Packed(Columns):
@@ -88,8 +97,10 @@ class Packed(Columns):
         with_bodies: bool = True,
         tags: frozenset[str] = frozenset(),
         fail_on_loss: bool = True,
+        keep_damaged: bool = False,
+        span: tuple[int, int] = ANYWHERE,
     ) -> None:
-        self._asked = _Asked(end, with_bodies, tags, fail_on_loss)
+        self._asked = _Asked(end, with_bodies, tags, fail_on_loss, keep_damaged)
         self.broken_at = None
         self.size += len(data)
         if not data:  # nothing was wanted up to where it goes on
@@ -97,27 +108,28 @@ class Packed(Columns):
             return
         run = self._parts[-1] if self._parts else None
         if not isinstance(run, _Run):
-            run = _Run()
+            run = _Run(span=span)
         places = None if offset_delta else _places(data)
         # Offsets rise, so the last record says for all that they are wanted.
         if places is None or _OFFSET(data, int(places[-1]) + _OFFSET_AT)[0] >= end:
-            self._last = (data, self._loosely(data, offset_delta))
+            self._last = (data, self._loosely(data, span, offset_delta))
             return
         if not run.pulls:
             self._parts.append(run)
         run.places.append(places + run.size)
         run.pulls.append(data)
         run.size += len(data)
+        run.span = (run.span[0], span[1])
         self._last = (data, len(places))
         self._count += len(places)
 
-    def _loosely(self, data: bytes, offset_delta: int = 0) -> int:
+    def _loosely(self, data: bytes, span: tuple[int, int], offset_delta: int = 0) -> int:
         columns = self._parts[-1] if self._parts else None
         if not isinstance(columns, Columns):
             columns = self._general()
             self._parts.append(columns)
         before = len(columns)
-        self._asked.into(columns, data, offset_delta)
+        self._asked.into(columns, data, span, offset_delta)
         self.broken_at = columns.broken_at
         self._count += len(columns) - before
         return len(columns) - before
@@ -140,10 +152,26 @@ class Packed(Columns):
             self._count -= rows
             if not run.pulls:
                 self._parts.pop()
-            rows = self._loosely(data)
+            rows = self._loosely(data, (begin, end))
+            if self._asked.keep_damaged:
+                self.mend(begin, end)
         columns = self._parts[-1]
         assert isinstance(columns, Columns), "the newest pull's rows are the last ones"
         return columns.gap(begin, end, len(columns) - rows)
+
+    def misplaced(self, begin: int, end: int, since: int = 0) -> int | None:
+        """Of the newest pull, if it was looked into; `batches` looks at the others, all at once."""
+        columns = self._newest()
+        return None if columns is None else columns.misplaced(begin, end, len(columns) - self._last[1])
+
+    def mend(self, begin: int, end: int, since: int = 0) -> None:
+        columns = self._newest()
+        if columns is not None:
+            columns.mend(begin, end, len(columns) - self._last[1])
+
+    def _newest(self) -> Columns | None:
+        part = self._parts[-1] if self._parts and self._last[1] else None
+        return part if isinstance(part, Columns) else None
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """One, but for rows of different ways. ProtocolError names what is damaged."""
@@ -153,18 +181,21 @@ class Packed(Columns):
                 yield rows.batch(schema)
 
     def _rows(self, run: _Run) -> Rows:
-        rows = PackedRows(self.queue, b"".join(run.pulls), np.concatenate(run.places), self._asked)
-        beyond = rows.beyond()
-        if beyond is not None and self._asked.fail_on_loss:
-            raise ProtocolError(f"{self.queue}: a record says offset {beyond} and lies before one below it")
-        if beyond is None and rows.is_common:
-            return rows if not self._asked.tags else rows.tagged(self._asked.tags)
+        asked = self._asked
+        rows = PackedRows(self.queue, b"".join(run.pulls), np.concatenate(run.places), asked)
+        strange = rows.misplaced(run.span[0])
+        if strange is not None and asked.is_strict:
+            raise ProtocolError(f"{self.queue}: a record says offset {strange}, which cannot be at its place")
+        if strange is None and rows.is_common:
+            return rows if not asked.tags else rows.tagged(asked.tags)
         columns = self._general()
         try:
-            for data in run.pulls if self._asked.fail_on_loss else rows.records():
-                self._asked.into(columns, data)
+            for data in run.pulls if asked.is_strict else rows.records():
+                asked.into(columns, data, run.span)
         except ProtocolError as error:
             raise ProtocolError(error.reason, peer=self.queue.broker) from error
+        if asked.keep_damaged:
+            columns.mend(*run.span)
         return Rows(columns)
 
 
@@ -212,11 +243,16 @@ class PackedRows(Rows):
         for begin, end in pairwise([*self._at.tolist(), len(self._data)]):
             yield self._data[begin:end]
 
-    def beyond(self) -> int | None:
-        """An offset not below the end, though its pull's last one is: no broker says that, so bytes are damaged."""
-        offsets = self._field(_OFFSET_AT, ">i8")
-        highest = int(offsets.max())
-        return highest if highest >= self._asked.end else None
+    def misplaced(self, begin: int) -> int | None:
+        """An offset that is not below the one behind it, or none of the range: no broker says that, so bytes are
+        damaged.
+        """
+        offsets = self._field(_OFFSET_AT, ">i8").astype(np.int64)
+        if offsets[0] >= begin and offsets[-1] < self._asked.end and (offsets[:-1] < offsets[1:]).all():
+            return None
+        ends = np.append(np.minimum.accumulate(offsets[::-1])[::-1][1:], self._asked.end)
+        wrong = np.flatnonzero((offsets >= ends) | (offsets < begin))
+        return int(offsets[wrong[0]])
 
     @cached_property
     def is_common(self) -> bool:

@@ -13,6 +13,8 @@ from framework.model.queue import MessageQueue
 from framework.reading import Columns
 from framework_spark.pairs import Pairs, pairs_of, upto
 
+ERROR = "\x01error"  # no property has such a name
+
 
 class Rows:
     """One batch on its way to Arrow, from lists. `packed.py` has the quicker kind."""
@@ -28,8 +30,17 @@ class Rows:
         return self._columns.queue
 
     def batch(self, schema: pa.Schema) -> pa.RecordBatch:
-        arrays = [_BUILDERS[field.name](self, field.type) for field in schema]
+        arrays = [self._column(field) for field in schema]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _column(self, field: pa.Field) -> pa.Array:
+        build = _BUILDERS.get(field.name)
+        # A column that is none of ours is a property's.
+        column = self.text_of(field.name, field.type) if build is None else build(self, field.type)
+        unread = self._columns.unread
+        if not unread or field.name in _ALWAYS_KNOWN:
+            return column
+        return column.take(pa.array([None if row in unread else row for row in range(len(self))], pa.int64()))
 
     # Fields of records
 
@@ -47,6 +58,10 @@ class Rows:
 
     def reconsumed(self, kind: pa.DataType) -> pa.Array:
         return pa.array(self._columns.reconsume_times, kind)
+
+    def errors(self, kind: pa.DataType) -> pa.Array:
+        found = self._columns.errors
+        return pa.array([found.get(row) for row in range(len(self))], kind) if found else pa.nulls(len(self), kind)
 
     def offset_id(self, row: int) -> str | None:
         """The offset message id, of a row without a unique key."""
@@ -111,4 +126,6 @@ _BUILDERS: dict[str, Callable[[Rows, pa.DataType], pa.Array]] = {
     "msgId": lambda rows, kind: rows.message_id(kind),
     "reconsumeTimes": lambda rows, kind: rows.reconsumed(kind),
     "properties": lambda rows, kind: rows.map(kind),
+    ERROR: lambda rows, kind: rows.errors(kind),
 }
+_ALWAYS_KNOWN = frozenset({"topic", "broker", "queueId", "offset", ERROR})

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from framework.errors import ConfigurationError
 from framework_spark.limit import is_connect
+from framework_spark.mistakes import SparkMissing
 from framework_spark.settings import SparkSettings
 
 _log = structlog.get_logger(__name__)
@@ -27,6 +27,17 @@ _DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
 }
 CONNECT_PORT = 15002
+LOOK_AT_PYTHON_S = 120.0  # a cold disk and a busy machine
+WORKERS_NEED = ("numpy", "pyarrow", "pyspark", "framework", "framework_spark.source")
+_LOOK = """
+import importlib, sys
+print("%d.%d" % sys.version_info[:2])
+for name in sys.argv[1:]:
+    try:
+        importlib.import_module(name)
+    except BaseException as error:
+        print("no " + name + " (" + " ".join(str(error).split()) + ")")
+"""
 LOOK_S = 3.0  # for a server of Spark Connect to take a connection
 
 
@@ -35,6 +46,8 @@ class SessionsOfThisProcess:
 
     def __init__(self, settings: SparkSettings) -> None:
         self._settings = settings
+        self._looked_at = ""
+        """The Python of the workers that was found fit: each group asks, and one run of it takes a second."""
 
     def check(self) -> None:
         """ConfigurationError where no session can be made here, as far as that is seen without making one."""
@@ -42,11 +55,9 @@ class SessionsOfThisProcess:
             return
         home = os.environ.get("JAVA_HOME", "")
         if home and not Path(home, "bin", "java").is_file():
-            raise ConfigurationError(
-                f"Spark needs Java 17 or newer, and JAVA_HOME={home} has no bin/java; mend or unset it"
-            )
+            raise SparkMissing(f"Spark needs Java 17 or newer, and JAVA_HOME={home} has no bin/java; mend or unset it")
         if not home and shutil.which("java") is None:
-            raise ConfigurationError(
+            raise SparkMissing(
                 "Spark needs Java 17 or newer, and there is no java on the PATH; install it, or set JAVA_HOME (or "
                 "plugins.settings.spark.remote, a server of Spark Connect)"
             )
@@ -59,16 +70,14 @@ class SessionsOfThisProcess:
         if not python or (program is None and not self._is_local):
             return
         if program is None:
-            raise ConfigurationError(f"PYSPARK_PYTHON={python}: there is no such program; correct or unset it")
-        tried = subprocess.run(  # noqa: S603  # the program that Spark would run, for the same user
-            [program, "-c", "import framework_spark.source"], capture_output=True, text=True, check=False
-        )
-        if tried.returncode:
-            reason = (tried.stderr.strip().splitlines() or [f"exit code {tried.returncode}"])[-1]
-            raise ConfigurationError(
-                f"PYSPARK_PYTHON={python}: Spark's workers run this Python, which cannot import framework_spark "
-                f"({reason}); install framework-app-spark there, or unset PYSPARK_PYTHON"
+            raise SparkMissing(f"PYSPARK_PYTHON={python}: there is no such program; correct or unset it")
+        lacks = _lacking(program) if program != self._looked_at else []
+        if lacks:
+            raise SparkMissing(
+                f"PYSPARK_PYTHON={python}: Spark's workers run this Python, and it cannot do their work: "
+                f"{'; '.join(lacks)}. Install framework-app-spark there, or unset PYSPARK_PYTHON"
             )
+        self._looked_at = program
 
     @property
     def _is_local(self) -> bool:
@@ -130,6 +139,23 @@ class SessionsOfThisProcess:
         except Exception:  # noqa: BLE001 - border: gRPC's and Spark's; another session is made then
             return False
         return not session.is_stopped
+
+
+def _lacking(program: str) -> list[str]:
+    """What a Python lacks to be that of Spark's workers, by running it once."""
+    try:
+        looked = subprocess.run(  # noqa: S603  # the program that Spark would run, for the same user
+            [program, "-c", _LOOK, *WORKERS_NEED], capture_output=True, text=True, check=False, timeout=LOOK_AT_PYTHON_S
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return [f"it does not run ({error})"]
+    said = looked.stdout.splitlines()
+    if looked.returncode or not said:
+        return [(looked.stderr.strip().splitlines() or [f"exit code {looked.returncode}"])[-1]]
+    version, *lacks = said
+    mine = ".".join(map(str, sys.version_info[:2]))
+    # Spark refuses the first task with PYTHON_VERSION_MISMATCH.
+    return [*([] if version == mine else [f"it is Python {version}, and the driver's is {mine}"]), *lacks]
 
 
 def _facts(session: Any) -> dict[str, Any]:

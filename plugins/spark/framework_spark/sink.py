@@ -1,4 +1,4 @@
-"""The sink: rows as messages, at least once.
+"""The sink: rows as messages, at least once; with `transactional=true` exactly once, as half messages (`lots.py`).
 
 Spark repeats a task that failed and an epoch that was not committed, so a message may be sent again; each carries the
 property SPARK_ROW, `query/epoch/partition/row`, the same at each repetition as long as the query gives the same rows
@@ -9,13 +9,11 @@ sharding key, one queue) each; a batch that fails is sent by another broker.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import structlog
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
@@ -25,15 +23,13 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from framework import Message, Producer
-from framework.errors import BrokerUnreachable, ConfigurationError, nearest
-from framework.model.delay_levels import level_for
-from framework.model.durations import to_ms
+from framework.errors import BrokerUnreachable, nearest
 from framework.model.queue import MessageQueue
-from framework.model.subscription import java_hash
+from framework_spark import lots
+from framework_spark.mistakes import SparkMisused
 from framework_spark.options import SinkOptions
+from framework_spark.outgoing import Row, connection_of, quiet_logs, row_of
 
-ROW = "SPARK_ROW"
-SHARDING_KEY = "__SHARDINGKEY"
 TYPES = {
     "body": ("binary", "string"),
     "topic": ("string",),
@@ -53,88 +49,48 @@ class Sent(WriterCommitMessage):
     """What one task sent."""
 
     rows: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    message: Message
-    delay_level: int
-    sharding: str | None
+    query: str = ""
+    prepared: bytes = b""
+    """Half messages, which the driver's commit ends; empty where their batch was decided before."""
 
 
 def check_columns(schema: StructType, options: SinkOptions) -> None:
     """Columns that we know, with types that we take, or ConfigurationError naming the first that will not do."""
     for field in schema.fields:
         if field.name not in TYPES:
-            raise ConfigurationError(
+            raise SparkMisused(
                 f"sink: no column {field.name!r}{nearest(field.name, TYPES)}; select among {', '.join(TYPES)}"
             )
         if field.dataType.simpleString() not in TYPES[field.name]:
-            raise ConfigurationError(
+            raise SparkMisused(
                 f"sink: column {field.name} is {field.dataType.simpleString()}; "
                 f"cast it to {' or '.join(TYPES[field.name])}"
             )
     names = schema.fieldNames()
     if "body" not in names:
-        raise ConfigurationError("sink: column body is missing; it is what is sent")
+        raise SparkMisused("sink: column body is missing; it is what is sent")
     if not options.topic and "topic" not in names:
-        raise ConfigurationError("sink: give option topic or a column topic")
+        raise SparkMisused("sink: give option topic or a column topic")
+    if options.lots is not None and "delay" in names:
+        raise SparkMisused("sink: column delay: half messages have no delay; leave it out with transactional=true")
 
 
 def send_rows(options: SinkOptions, batches: Iterator[pa.RecordBatch], prefix: str) -> int:
     """On an executor: send all rows; answers how many. Raises when a row cannot be sent, which fails the task."""
-    if not structlog.is_configured():  # a worker of Spark's: only what is wrong belongs into its log
-        structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    quiet_logs()
     return asyncio.run(_send(options, batches, prefix))
 
 
 async def _send(options: SinkOptions, batches: Iterator[pa.RecordBatch], prefix: str) -> int:
-    settings = options.settings
     count = 0
-    async with Producer(
-        name_servers=settings.name_servers,
-        group=options.group,
-        credentials=settings.resolve_credentials(),
-        tls=settings.tls,
-    ) as producer:
+    async with Producer(group=options.group, **connection_of(options)) as producer:
         outbox = _Outbox(producer, options.batch_size)
         for batch in batches:
             for values in batch.to_pylist():
-                await outbox.put(_row(values, options, f"{prefix}/{count}"))
+                await outbox.put(row_of(values, options, f"{prefix}/{count}"))
                 count += 1
         await outbox.flush()
     return count
-
-
-def _row(values: dict[str, Any], options: SinkOptions, name: str) -> _Row:
-    body, topic = values["body"], values.get("topic") or options.topic
-    if not body:
-        raise ConfigurationError(
-            f"sink, row {name}: body is {'empty' if body is not None else 'null'}, and brokers refuse that"
-        )
-    if not topic:
-        raise ConfigurationError(f"sink, row {name}: topic is null, and option topic is not given")
-    properties = {key: value for key, value in values.get("properties") or () if value is not None}
-    sharding = values.get("sharding")
-    if sharding:
-        properties[SHARDING_KEY] = sharding
-    properties[ROW] = name
-    message = Message(topic, body, tags=values.get("tag"), keys=values.get("key") or (), properties=properties)
-    return _Row(message, _delay_level(values.get("delay"), name), sharding or None)
-
-
-def _delay_level(delay: int | str | None, name: str) -> int:
-    """A level as it is, a duration as the shortest level that is not shorter."""
-    if not delay:
-        return 0
-    if isinstance(delay, int):
-        return delay
-    try:
-        return level_for(to_ms(delay))
-    except ValueError as error:
-        raise ConfigurationError(
-            f"sink, row {name}: delay {delay!r}: write a level, or a duration such as 90s"
-        ) from error
 
 
 class _Outbox:
@@ -145,9 +101,10 @@ class _Outbox:
         self._waiting: dict[tuple[str, MessageQueue | None], list[Message]] = {}
         self._bytes: dict[tuple[str, MessageQueue | None], int] = {}
 
-    async def put(self, row: _Row) -> None:
+    async def put(self, row: Row) -> None:
         message = row.message
-        queue = await self._queue(message.topic, row.sharding) if row.sharding is not None else None
+        key = message.order_key
+        queue = None if key is None else await self._producer.queue_of(message.topic, key)
         place = (message.topic, queue)
         if row.delay_level:  # brokers take no delay in a batch
             await self._flush(place)  # what is before it stays before it
@@ -187,16 +144,9 @@ class _Outbox:
             else:
                 return
 
-    async def _queue(self, topic: str, sharding: str) -> MessageQueue:
-        """As Java's SelectMessageQueueByHash: all producers of a key agree while the topic has the same queues."""
-        queues = await self._producer.cluster.routes.writable_queues(topic)
-        if not queues:
-            raise ConfigurationError(f"sink: topic {topic} has no queue to be sharded to; create the topic first")
-        return queues[abs(java_hash(sharding)) % len(queues)]
-
 
 class _Write:
-    """What both kinds of writer do on an executor."""
+    """What both kinds of writer do on an executor, and in the driver once all tasks have."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         check_columns(schema, options)
@@ -206,8 +156,28 @@ class _Write:
         task = TaskContext.get()
         assert task is not None, "Spark writes in tasks"
         name = query or task.getLocalProperty("sql.streaming.queryId") or "query"
-        epoch = task.getLocalProperty("streaming.sql.batchId") or "0"
-        return Sent(send_rows(self.options, iterator, f"{name}/{epoch}/{task.partitionId()}"))
+        epoch = int(task.getLocalProperty("streaming.sql.batchId") or 0)
+        if self.options.lots is None:
+            return Sent(send_rows(self.options, iterator, f"{name}/{epoch}/{task.partitionId()}"))
+        if not query and not task.getLocalProperty("sql.streaming.queryId"):
+            raise SparkMisused("sink: transactional=true: Spark does not say which query this is")
+        epoch = self.options.lots.lot if query else epoch
+        count, prepared = lots.prepared(self.options, iterator, name, epoch, task.partitionId())
+        return Sent(count, name, prepared)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], epoch: int) -> None:
+        """Have each row of the epoch seen, once. Without `transactional` it was seen when it was sent."""
+        if self.options.lots is not None:
+            sent = [each for each in messages if isinstance(each, Sent)]
+            lots.settle(self.options, sent[0].query, epoch, [each.prepared for each in sent])
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Drop what is prepared, where a task failed. Where each has a message, `commit` was called, and may have
+        decided already: the repeated epoch goes on with that. Without `transactional` nothing can be taken back.
+        """
+        sent = [each for each in messages if isinstance(each, Sent)]
+        if self.options.lots is not None and sent and len(sent) < len(messages):
+            lots.drop(self.options, sent[0].query, [each.prepared for each in sent])
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -215,20 +185,22 @@ class BatchWriter(DataSourceArrowWriter):
 
     def __init__(self, options: SinkOptions, schema: StructType, *, overwrite: bool) -> None:
         if overwrite:
-            raise ConfigurationError('sink: a topic cannot be overwritten; write with mode("append")')
+            raise SparkMisused('sink: a topic cannot be overwritten; write with mode("append")')
         import uuid
 
-        self._query = uuid.uuid4().hex  # one a write, on the driver; repeated tasks have the same
+        self._lots = options.lots
+        # One a write, on the driver; repeated tasks have the same.
+        self._query = uuid.uuid4().hex if options.lots is None else options.lots.name
         self._write = _Write(options, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return self._write.send(iterator, self._query)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Nothing: what was sent is there."""
+        self._write.commit(messages, 0 if self._lots is None else self._lots.lot)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Nothing: what was sent cannot be taken back, and will be sent again where the write is repeated."""
+        self._write.abort(messages)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -241,7 +213,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return self._write.send(iterator, None)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Nothing: what was sent is there."""
+        self._write.commit(messages, batchId)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Nothing: what was sent cannot be taken back, and is sent again with the epoch."""
+        self._write.abort(messages)

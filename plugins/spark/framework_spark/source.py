@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import (
@@ -24,12 +27,20 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError
 from framework.reading import OffsetsGone
+from framework_spark.conditions import Where
+from framework_spark.counting import Totals, counted
+from framework_spark.damage import DAMAGED_REMEDY, Damage
 from framework_spark.kept import lent
 from framework_spark.offsets import Range, flat, limited, nested, split
-from framework_spark.options import Offsets, SourceOptions
+from framework_spark.options import SourceOptions
 from framework_spark.packed import Packed
+from framework_spark.queue_texts import Offsets
+from framework_spark.reports import said
 from framework_spark.survey import DataLost, Ends, Survey, warn
+
+_STORED = "storeTime"
 
 
 class Piece(InputPartition):
@@ -40,30 +51,63 @@ class Piece(InputPartition):
         self.piece = piece
 
 
-def read_piece(options: SourceOptions, schema: StructType, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+def read_piece(
+    options: SourceOptions, schema: StructType, partition: InputPartition, totals: Totals | None = None
+) -> Iterator[pa.RecordBatch]:
     """On an executor: the range as record batches, pulled over a connection that this process keeps."""
     if not isinstance(partition, Piece):  # a batch of no piece has one task, which Spark makes up
         assert partition.value is None, f"not a partition of ours: {partition!r}"
         return
     shape = to_arrow_schema(schema, timezone="UTC")
+    damage = Damage(options, shape)
+    timed = Timed(options.where, damage.shape)
     queue, begin, end = partition.piece
-    with lent(options.settings) as reader:
+    settings = replace(options.settings, patience_ms=options.broker_wait_ms)
+    with lent(settings) as reader, counted(reader.counts, totals):
         try:
             for columns in reader.read(
                 queue,
                 begin,
                 end,
                 wanted=options.wanted,
-                with_bodies=options.include_body and "body" in shape.names,
+                with_bodies=damage.with_bodies,
                 fail_on_loss=options.fail_on_data_loss,
+                fail_on_damage=damage.is_fatal,
+                keep_damaged=damage.is_kept,
                 columns=Packed,
             ):
                 assert isinstance(columns, Packed), "as it was asked for"
-                yield from columns.batches(shape)
+                yield from map(damage.of, map(timed.of, columns.batches(timed.shape)))
                 if columns.passed_over:
-                    warn(f"{_some(columns.passed_over)}; going on, as failOnDataLoss=false says")
+                    warn(f"{_some(columns.passed_over)}; going on, as {damage.said} says")
+        except ProtocolError as error:
+            raise ProtocolError(f"{error.reason}; {DAMAGED_REMEDY}", peer=queue.broker) from error
         except OffsetsGone as error:
-            raise DataLost(error) from error
+            if options.fail_on_data_loss:
+                raise DataLost(error) from error
+            warn(f"{error}; going on, as failOnDataLoss=false says")
+
+
+class Timed:
+    """Leaves out what was stored before or after the times that are wanted: a broker's search finds about where."""
+
+    def __init__(self, where: Where, shape: pa.Schema) -> None:
+        self._where, self._names = where, shape.names
+        is_added = where.is_timed and _STORED not in shape.names
+        self.shape = shape.append(pa.field(_STORED, pa.timestamp("us", "UTC"))) if is_added else shape
+        """What is built; `of` drops what nobody asked for."""
+
+    def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        where = self._where
+        if not where.is_timed:
+            return batch
+        stored = batch.column(_STORED).cast(pa.int64())
+        if where.since_ms is not None:
+            batch = batch.filter(pc.greater_equal(stored, where.since_ms * 1000))
+            stored = batch.column(_STORED).cast(pa.int64())
+        if where.until_ms is not None:
+            batch = batch.filter(pc.less(stored, where.until_ms * 1000))
+        return batch if batch.schema.names == self._names else batch.select(self._names)
 
 
 def _some(reasons: list[str]) -> str:
@@ -79,35 +123,41 @@ def _pieces(options: SourceOptions, ranges: list[Range]) -> list[InputPartition]
 class BatchReader(DataSourceReader):
     """`spark.read`: everything between two bounds, settled once, when the query is planned."""
 
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
-        self._options, self._schema = options, schema
+    def __init__(self, options: SourceOptions, schema: StructType, totals: Totals | None = None) -> None:
+        self._options, self._schema, self._totals = options, schema, totals
 
     def partitions(self) -> list[InputPartition]:
-        survey = Survey(self._options)
+        survey = Survey(self._options, is_patient=True)
         try:
             begins, ends = survey.bounds()
+            ranges = [Range(queue, *survey.within(queue, begin, ends[queue])) for queue, begin in begins.items()]
         finally:
             survey.close()
-        return _pieces(self._options, [Range(queue, begin, ends[queue]) for queue, begin in begins.items()])
+        return _pieces(self._options, ranges)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_piece(self._options, self._schema, partition)
+        return read_piece(self._options, self._schema, partition, self._totals)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """`spark.readStream`: one instance a query on the driver, and copies of it, without state, on executors."""
 
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
-        self._options, self._schema = options, schema
+    def __init__(self, options: SourceOptions, schema: StructType, totals: Totals | None = None) -> None:
+        self._options, self._schema, self._totals = options, schema, totals
+        self._planned: Ends = {}
+        """Up to where the newest batch reads."""
         self._survey: Survey | None = None
         self._target: Ends | None = None
         """Where a query with Trigger.AvailableNow ends."""
         self._mirrored: Ends | None = None
         self._warned: set[str] = set()
+        self._away_since: dict[str, float] = {}
+        """Broker (or "", for all of them) that is waited for -> since when."""
+        self._has_begun = False
         self._last_batch_at = time.monotonic()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_options": self._options, "_schema": self._schema}
+        return {"_options": self._options, "_schema": self._schema, "_totals": self._totals}
 
     @property
     def _here(self) -> Survey:
@@ -140,12 +190,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # A queue that is new begins where it begins; it is not in a checkpoint yet.
         begins = {queue: done.get(queue, 0) for queue in ends}
         waiting = sum(max(end - begins[queue], 0) for queue, end in ends.items())
+        self._planned = begins
         if not isinstance(limit, ReadAllAvailable) and self._target is None and self._is_too_little(waiting):
             return start
         if isinstance(limit, ReadMaxRows):
             ends = limited(begins, ends, limit.max_rows)
         if waiting:
             self._last_batch_at = time.monotonic()
+        self._planned = ends
         return nested(ends)
 
     def _is_too_little(self, waiting: int) -> bool:
@@ -156,28 +208,72 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _following(self, done: Ends) -> Ends:
         """The ends of all queues, never before what is done but where a queue has become shorter."""
-        ends = self._here.ends() if self._target is None else dict(self._target)
-        known = set(self._here.queues())
+        try:
+            ends = self._here.ends() if self._target is None else dict(self._target)
+            known = set(self._here.queues())
+        except BrokerUnreachable as error:
+            if not self._waits_for("", str(error)):
+                raise
+            return {**done, **(self._target or {})}  # nothing is new; what a target names, its tasks wait for
+        self._away_since.pop("", None)
+        lost = [] if self._has_begun else self._taken(done, ends)
         for queue, offset in done.items():
-            if queue not in known:
-                self._lost(f"{queue} is in the checkpoint at offset {offset} and in no route any more")
+            if not self._options.where.admits(queue):
+                ends[queue] = offset  # an earlier run of the query was not told to leave it out
+            elif queue not in known:
+                if self._is_away(queue.broker):
+                    ends.setdefault(queue, offset)
+                    continue
+                lost.append(f"{queue} is in the checkpoint at offset {offset} and in no route any more")
                 ends[queue] = offset
             elif queue not in ends:
                 ends[queue] = offset  # its broker does not answer now
             elif ends[queue] < offset:
-                self._lost(f"{queue} ends at offset {ends[queue]}, and the checkpoint is at {offset}")
+                lost.append(f"{queue} ends at offset {ends[queue]}, and the checkpoint is at {offset}")
+        self._lose(lost)
+        self._has_begun = True
         return ends
 
-    def _lost(self, reason: str) -> None:
-        if self._options.fail_on_data_loss:
-            raise DataLost(reason)
-        if reason not in self._warned:
-            self._warned.add(reason)
-            warn(f"{reason}; going on, as failOnDataLoss=false says")
+    def _is_away(self, broker: str) -> bool:
+        """Whether the broker of a queue that is in no route is waited for: one that restarts is not registered."""
+        if self._here.is_registered(broker):
+            self._away_since.pop(broker, None)
+            return False
+        return self._waits_for(broker, f"broker {broker} is not registered at the name servers")
+
+    def _waits_for(self, broker: str, reason: str) -> bool:
+        now, wait_ms = time.monotonic(), self._options.broker_wait_ms
+        if broker not in self._away_since and wait_ms:
+            warn(f"{reason}; waiting for {wait_ms / 1000:g} s, as brokerWait says")
+        return (now - self._away_since.setdefault(broker, now)) * 1000 < wait_ms
+
+    def _taken(self, done: Ends, ends: Ends) -> list[str]:
+        """What retention took since the run before; asked once, so that all queues are named and not the first."""
+        found = []
+        for queue, offset in done.items():
+            if offset < ends.get(queue, 0) and self._options.where.admits(queue):
+                with suppress(FrameworkError):
+                    low = self._here.begin(queue)
+                    if offset < low:
+                        found.append(str(OffsetsGone(queue, offset, low)))
+        return found
+
+    def _lose(self, reasons: list[str]) -> None:
+        """Data loss, named queue by queue."""
+        if reasons and self._options.fail_on_data_loss:
+            raise DataLost("; ".join(reasons))
+        for reason in reasons:
+            if reason not in self._warned:
+                self._warned.add(reason)
+                warn(f"{reason}; going on, as failOnDataLoss=false says")
 
     def reportLatestOffset(self) -> Offsets | None:  # noqa: N802
-        """For the query's progress: this less the end offset is the lag."""
-        return nested(self._here.recent_ends())
+        """For the query's progress: this less the end offset is the lag. No checkpoint has it, so more may be said."""
+        ends = self._here.recent_ends()
+        planned = self._planned
+        behind = {queue: ends[queue] - begin for queue, begin in planned.items() if ends.get(queue, 0) > begin}
+        seconds = self._here.seconds_since({queue: (count, planned[queue]) for queue, count in behind.items()})
+        return nested(ends) | said(behind, seconds, self._here.away())
 
     # Reading
 
@@ -192,7 +288,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _pieces(self._options, ranges)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_piece(self._options, self._schema, partition)
+        return read_piece(self._options, self._schema, partition, self._totals)
 
     # Progress
 

@@ -9,7 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from framework.errors import ConfigurationError, shorten
+from framework.errors import shorten
+from framework_spark.mistakes import SparkMisused
 from framework_spark.trouble import SessionDied, Stopping
 
 RUNS = 40  # two bad rows among a thousand take about as many
@@ -26,11 +27,11 @@ def side_effect_free(*, runs: int = RUNS) -> Callable[[F], F]:
     def revenue(clicks): ...
     """
     if not isinstance(runs, int) or isinstance(runs, bool) or runs < 2:
-        raise ConfigurationError(f"side_effect_free(runs={shorten(runs)}): write a whole number, 2 or more")
+        raise SparkMisused(f"side_effect_free(runs={shorten(runs)}): write a whole number, 2 or more")
 
     def declared(function: F) -> F:
         if hasattr(function, "spec"):
-            raise ConfigurationError("@side_effect_free belongs to the function: write it below @consumer")
+            raise SparkMisused("@side_effect_free belongs to the function: write it below @consumer")
         setattr(function, _MARK, runs)
         return function
 

@@ -9,22 +9,31 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
 
-from framework.errors import BrokerUnreachable, ConfigurationError, FrameworkError
+from framework.errors import BrokerUnreachable, FrameworkError
+from framework.mistakes import NotInCluster
 from framework.model.queue import MessageQueue
 from framework.model.reserved import RETRY_PREFIX
-from framework.reading import Reader
-from framework_spark.options import EARLIEST, LATEST, Bound, SourceOptions
+from framework.reading import Columns, Reader
+from framework_spark.mistakes import SparkMisused
+from framework_spark.offsets import flat
+from framework_spark.options import Bound, SourceOptions
+from framework_spark.queue_texts import EARLIEST, LATEST, Offsets
 
 REFRESH_SECONDS = 5.0  # until a new queue, topic or broker is noticed; Kafka's source asks each trigger
 RECENT_SECONDS = 0.5
+AGES_MAX = 16  # queues that are asked how long their messages wait, at each report
 
 Ends = dict[MessageQueue, int]
 
 
 class DataLost(FrameworkError):
     """Messages that the query was to read are gone; said with the way to go on."""
+
+    id = "FA-K003"
 
     def __init__(self, reason: object) -> None:
         super().__init__(f"{reason}; option failOnDataLoss=false goes on without them")
@@ -33,28 +42,42 @@ class DataLost(FrameworkError):
 class Survey:
     """Made in whichever process Spark asks; `close` leaves nothing open."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, *, is_patient: bool = False) -> None:
+        """`is_patient`: requests wait for a broker that is away; else who asks decides what that means."""
         self._options = options
-        self._reader = Reader(options.settings)
+        patience_ms = options.broker_wait_ms if is_patient else 0
+        self._reader = Reader(replace(options.settings, patience_ms=patience_ms))
         self._queues: list[MessageQueue] = []
         self._asked_at: float | None = None
-        self._silent: frozenset[str] = frozenset()
+        self._silent: dict[str, float] = {}
+        """Broker that does not answer -> since when."""
         self._ends: Ends = {}
         self._ends_at: float | None = None
+        self._shown: set[MessageQueue] = set()
+        """Queues whose brokers mqadmin asks for the group."""
 
     def queues(self, *, fresh: bool = False) -> list[MessageQueue]:
         """Every readable queue of the topics. ConfigurationError for a topic that was named and does not exist."""
         now = time.monotonic()
         if fresh or self._asked_at is None or now - self._asked_at >= REFRESH_SECONDS:
-            self._queues = [queue for topic in self._topics() for queue in self._reader.queues(topic)]
+            everything = [queue for topic in self._topics() for queue in self._reader.queues(topic)]
+            self._queues = [queue for queue in everything if self._options.where.admits(queue)]
             self._asked_at = now
-            found = {queue.topic for queue in self._queues}
+            found = {queue.topic for queue in everything}
             # A group has a retry topic once something of it is to be tried again.
             missing = [each for each in self._options.topics if each not in found and not each.startswith(RETRY_PREFIX)]
             if missing and fresh:
                 servers = ", ".join(self._options.settings.name_servers)
-                raise ConfigurationError(f"topic {missing[0]}: no name server of {servers} knows it; create it first")
+                raise NotInCluster(f"topic {missing[0]}: no name server of {servers} knows it; create it first")
+            if fresh:
+                self._check_assigned(everything)
         return self._queues
+
+    def _check_assigned(self, everything: list[MessageQueue]) -> None:
+        known = {(queue.topic, broker, queue.number) for queue in everything for broker in (queue.broker, "")}
+        for topic, broker, number in sorted(self._options.where.assigned - known):
+            place = f"{topic}@{broker}:{number}" if broker else f"queue {number} of {topic}"
+            raise NotInCluster(f"option assign: {place} is none of the queues that name servers know now")
 
     def _topics(self) -> list[str]:
         if not self._options.topic_pattern:
@@ -74,6 +97,33 @@ class Survey:
             return self.ends()
         return dict(self._ends)
 
+    def away(self) -> dict[str, int]:
+        """Broker that does not answer -> for how many seconds."""
+        return {broker: int(time.monotonic() - since) for broker, since in self._silent.items()}
+
+    def seconds_since(self, behind: Mapping[MessageQueue, tuple[int, int]]) -> dict[MessageQueue, int]:
+        """How long ago the first message that waits was stored, of the queues with most messages behind.
+
+        `behind` is how many wait, and the offset of the first. A queue that does not say it is left out.
+        """
+        most = sorted(behind, key=lambda queue: -behind[queue][0])[:AGES_MAX]
+        found = {}
+        for queue in most:
+            try:
+                stored_ms = self._stored_ms(queue, behind[queue][1])
+            except FrameworkError:
+                continue
+            if stored_ms is not None:
+                found[queue] = max(int(time.time() - stored_ms / 1000), 0)
+        return found
+
+    def is_registered(self, broker: str) -> bool:
+        """Whether name servers know the broker now; False where none of them answers, either."""
+        try:
+            return broker in self._reader.brokers()
+        except BrokerUnreachable:
+            return False
+
     def begin(self, queue: MessageQueue) -> int:
         return self._reader.min_offset(queue)
 
@@ -84,41 +134,75 @@ class Survey:
         ends = self.at("endingOffsets", self._options.ending, queues)
         for queue, begin in begins.items():
             if ends[queue] < begin and not self._options.starting.is_earliest:
-                raise ConfigurationError(
+                raise SparkMisused(
                     f"{queue}: the range begins at offset {begin} and ends before it, at {ends[queue]}; swap the bounds"
                 )
         return begins, ends
+
+    def within(self, queue: MessageQueue, begin: int, end: int) -> tuple[int, int]:
+        """Of these offsets, those that the option `where` leaves: store times by the broker's search."""
+        where = self._options.where
+        begin, end = max(begin, where.begin), min(end, where.end)
+        if where.since_ms is not None and begin < end:
+            begin = max(begin, self._reader.offset_at(queue, where.since_ms))
+        if where.until_ms is not None and begin < end:
+            # One more, since brokers of 4.x name the nearest message, which may be the last one before that.
+            end = min(end, self._reader.offset_at(queue, where.until_ms) + 1)
+        return begin, end
 
     def at(self, option: str, bound: Bound, queues: list[MessageQueue]) -> Ends:
         """The bound as offsets. What it names must exist; what it does not name is where `everywhere` says.
 
         An offset beyond the end of its queue is DataLost, or the end where `failOnDataLoss` is false.
         """
-        named = {
-            MessageQueue(topic, broker, int(number)): offset
-            for topic, brokers in bound.queues.items()
-            for broker, offsets in brokers.items()
-            for number, offset in offsets.items()
-        }
-        strangers = sorted(set(named) - set(queues))
+        offsets, instants = self._named(bound.queues), self._named(bound.instants)
+        strangers = sorted((offsets.keys() | instants.keys()) - set(queues))
         if strangers:
-            raise ConfigurationError(f"offsets of {strangers[0]}: there is no such queue among the {len(queues)} read")
-        ends = self._reader.max_offsets(queue for queue, offset in named.items() if offset >= 0)
-        for queue, offset in named.items():
+            raise SparkMisused(f"offsets of {strangers[0]}: there is no such queue among the {len(queues)} read")
+        ends = self._reader.max_offsets(queue for queue, offset in offsets.items() if offset >= 0)
+        for queue, offset in offsets.items():
             if offset >= 0 and offset > (end := ends[queue] if queue in ends else self._reader.max_offset(queue)):
                 reason = f"{option}: {queue} ends at offset {end}, and the option says {offset}"
                 if self._options.fail_on_data_loss:
                     raise DataLost(reason)
                 warn(f"{reason}; going on at its end, as failOnDataLoss=false says")
-                named[queue] = end
-        return {queue: self._resolved(bound, queue, named.get(queue, bound.everywhere)) for queue in queues}
+                offsets[queue] = end
+        found = {}
+        for queue in queues:
+            when_ms = instants.get(queue, bound.timestamp_ms)
+            if when_ms is not None:
+                found[queue] = self._offset_at(queue, when_ms, must_match=bound.must_match)
+            else:
+                found[queue] = self._resolved(queue, offsets.get(queue, bound.everywhere))
+        return found
 
-    def _resolved(self, bound: Bound, queue: MessageQueue, offset: int) -> int:
-        if bound.timestamp_ms is not None:
-            return self._reader.offset_at(queue, bound.timestamp_ms)
+    def _named(self, given: Offsets) -> Ends:
+        named = flat(given)
+        return {queue: number for queue, number in named.items() if self._options.where.admits(queue)}
+
+    def _offset_at(self, queue: MessageQueue, when_ms: int, *, must_match: bool) -> int:
+        offset = self._reader.offset_at(queue, when_ms)
+        if must_match:
+            # Brokers of 4.x name the nearest message, which may have been stored before.
+            stored_ms = self._stored_ms(queue, offset) if offset < self._reader.max_offset(queue) else None
+            if stored_ms is None or stored_ms < when_ms:
+                raise SparkMisused(
+                    f"{queue}: no message was stored at or after {_written(when_ms)}; "
+                    "startingOffsetsByTimestampStrategy=latest begins at its end"
+                )
+        return offset
+
+    def _resolved(self, queue: MessageQueue, offset: int) -> int:
         if offset == EARLIEST:
             return self._reader.min_offset(queue)
         return self._reader.max_offset(queue) if offset == LATEST else offset
+
+    def _stored_ms(self, queue: MessageQueue, offset: int) -> int | None:
+        """When the message was stored; None where it is gone or damaged."""
+        pulled = self._reader.pull(queue, offset, offset + 1)
+        columns = Columns(queue)
+        columns.add(pulled.data, offset + 1, with_bodies=False, fail_on_loss=False)
+        return columns.stored_ms[0] if len(columns) else None
 
     def _ends_of(self, queues: list[MessageQueue]) -> Ends:
         found: Ends = self._reader.max_offsets(queues)
@@ -132,9 +216,10 @@ class Survey:
                 silent[queue.broker] = error
         if silent and not found:
             raise next(iter(silent.values()))
-        for broker in sorted(silent.keys() - self._silent):
+        for broker in sorted(silent.keys() - self._silent.keys()):
             warn(f"{silent[broker]}; its queues wait until it is back")
-        self._silent = frozenset(silent)
+        now = time.monotonic()
+        self._silent = {broker: self._silent.get(broker, now) for broker in silent}
         return found
 
     def mirror(self, group: str, offsets: Mapping[MessageQueue, int]) -> Ends:
@@ -150,10 +235,26 @@ class Survey:
                 warn(f"offset of group {group} not mirrored: {error}")
             else:
                 stored[queue] = offset
+        self._shown |= show_group(self._reader, group, stored.keys() - self._shown)
         return stored
 
     def close(self) -> None:
         self._reader.close()
+
+
+def _written(when_ms: int) -> str:
+    return f"{datetime.fromtimestamp(when_ms / 1000, UTC):%Y-%m-%dT%H:%M:%S}Z"
+
+
+def show_group(reader: Reader, group: str, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+    """Have `mqadmin consumerProgress -g` find a group that has no member; answers the queues, also if that failed."""
+    asked = set(queues)
+    for topic in sorted({queue.topic for queue in asked if not queue.topic.startswith(RETRY_PREFIX)}):
+        try:
+            reader.make_retry_topic(group, {queue.broker for queue in asked if queue.topic == topic}, topic)
+        except FrameworkError as error:
+            warn(f"mqadmin consumerProgress -g {group} finds nothing, since the group has no retry topic: {error}")
+    return asked
 
 
 def warn(text: str) -> None:

@@ -36,6 +36,12 @@ class Tally:
             ):  # fmt: skip
                 found[name] = found.get(name, 0) + more
 
+    def count(self, **more: float) -> None:
+        """More of what is counted."""
+        with self._lock:
+            for name, number in more.items():
+                self._figures[name] = self._figures.get(name, 0) + number
+
     def note(self, **figures: float) -> None:
         """Numbers that are as they are now."""
         with self._lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,19 @@ from framework.model.queue import MessageQueue
 from framework.reading import Reader, ReaderSettings
 from framework.testing import Harness
 from tests.interop.processes import wait_until
+from tests.lacking import lacking
 from tests.reading.threads import ThreadBox, thread_box
 
 TEXT = (Path(__file__).parents[3] / "docs" / "spark.md").read_text()
+
+# docs/streaming/structured-streaming-kafka-integration.md of Spark, its tables of options.
+KAFKA_S = [
+    "assign", "subscribe", "subscribePattern", "kafka.bootstrap.servers", "startingTimestamp",
+    "startingOffsetsByTimestamp", "startingOffsets", "endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets",
+    "failOnDataLoss", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
+    "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions", "maxRecordsPerPartition",
+    "groupIdPrefix", "kafka.group.id", "includeHeaders", "startingOffsetsByTimestampStrategy",
+]  # fmt: skip
 
 EXAMPLES = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 
@@ -32,9 +43,18 @@ def test_everything_has_its_place_in_the_page(name: str) -> None:
     assert f"`{name}`" in TEXT
 
 
+def test_every_option_of_kafka_s_source_has_its_row_beside_ours() -> None:
+    rows = [line.split("|") for line in TEXT.splitlines() if line.startswith("| ")]
+    kafkas = {name for row in rows if len(row) == 5 for name in re.findall(r"`([^`]+)`", row[1])}
+    here = {name for row in rows if len(row) == 5 for name in re.findall(r"`(\w+)`", row[2])}
+
+    assert set(KAFKA_S) <= kafkas
+    assert {"assign", "requestTimeout", "brokerWait", "group", "properties", "sharding"} <= here
+
+
 def test_a_consumer_drops_rows_that_spark_repeated(capfd: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {"__name__": __name__}
-    exec(EXAMPLES[4], names)
+    exec(EXAMPLES[5], names)
 
     with Harness(names["ledger"]) as desk:
         for row in (0, 1, 0, 2, 1):
@@ -47,9 +67,9 @@ def test_a_consumer_drops_rows_that_spark_repeated(capfd: pytest.CaptureFixture[
 
 @pytest.mark.timeout(600)
 @pytest.mark.xdist_group("spark")
-def test_the_examples_run(spark: Any, tmp_path: Path) -> None:
+def test_the_examples_run(spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with thread_box() as box, Reader(ReaderSettings((box.address,))) as reader:  # for its topics have plain names
-        _run_examples(spark, box, reader, tmp_path)
+        _run_examples(spark, box, reader, tmp_path, capsys)
 
 
 @pytest.mark.slow
@@ -59,7 +79,7 @@ def test_the_mirror_s_example_runs(spark: Any, tmp_path: Path) -> None:
     """`make slow PART=mirror_s_example`: a query of one batch an hour, whose offsets the brokers have at once."""
     with thread_box() as box, Reader(ReaderSettings((box.address,))) as reader:
         box.send("orders", [Message("orders", f"m{n}") for n in range(7)], queue=0)
-        exec(EXAMPLES[5], {"spark": spark, "name_servers": box.address})
+        exec(EXAMPLES[-2], {"spark": spark, "name_servers": box.address})
         orders = (
             spark.readStream.format("rocketmq")
             .options(nameServers=box.address, topic="orders", startingOffsets="earliest")
@@ -77,8 +97,37 @@ def test_the_mirror_s_example_runs(spark: Any, tmp_path: Path) -> None:
             query.stop()
 
 
-def _run_examples(spark: Any, box: ThreadBox, reader: Reader, tmp_path: Path) -> None:
-    batch, stream, handler, splitting, *_ = EXAMPLES
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.xdist_group("spark")
+def test_the_example_of_a_state_runs(spark: Any, tmp_path: Path) -> None:
+    """`make slow PART=of_a_state`: a second run of the query goes on with the state of the first."""
+    if find_spec("pandas") is None or find_spec("google") is None:
+        lacking('it needs pip install -e "plugins/spark[connect]"')
+    session, found = spark.newSession(), []
+    with thread_box() as box:
+        orders = session.readStream.format("rocketmq").options(nameServers=box.address, topic="orders")
+        for cents in (1, 10):
+            box.send("orders", [Message("orders", str(cents * n), keys=["ab"[n % 2]]) for n in range(4)], queue=0)
+            names: dict[str, Any] = {"spark": session, "stream": orders.option("startingOffsets", "earliest").load()}
+            names["__name__"] = "__main__"  # as in a program: the class goes to the workers by value
+            exec(next(each for each in EXAMPLES if "StatefulProcessor" in each), names)
+            written = (
+                names["totals"]
+                .writeStream.outputMode("update")
+                .foreachBatch(lambda frame, _: found.append({tuple(row) for row in frame.collect()}))
+            )
+            query = written.option("checkpointLocation", str(tmp_path / "state")).trigger(availableNow=True).start()
+            assert query.awaitTermination(600)
+            assert query.exception() is None
+
+    assert [{("a", 2), ("b", 4)}, {("a", 22), ("b", 44)}] == [each for each in found if each]
+
+
+def _run_examples(
+    spark: Any, box: ThreadBox, reader: Reader, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    batch, less, stream, handler, splitting, _, _, heads, *_, watching = EXAMPLES
     box.send("orders", [Message("orders", f"m{n}", tags="red" if n % 2 else "blue") for n in range(6)], queue=0)
     names: dict[str, Any] = {
         "spark": spark, "name_servers": box.address, "checkpoint": str(tmp_path / "checkpoint")
@@ -87,9 +136,22 @@ def _run_examples(spark: Any, box: ThreadBox, reader: Reader, tmp_path: Path) ->
     exec(batch, names)
     assert ["m1", "m3", "m5"] == [row.body for row in names["red"].collect()]
 
+    exec(less, names)
+    assert [(3, b"m3")] == [tuple(row) for row in names["some"].collect()]
+
     exec(stream, names)
     assert names["query"].exception() is None
     assert 6 == sum(reader.max_offset(queue) for queue in reader.queues("paid"))
+
+    framed = spark.createDataFrame([(0, b"\x00\x00\x00\x00\x07" + b'{"price": 1.5}')], "offset bigint, body binary")
+    names["frame"] = framed
+    exec(heads, names)
+    assert [7] == [row.schema for row in names["texts"].collect()]
+    assert [1.5] == [row.price.price for row in names["prices"].collect()]
+
+    exec(watching, names)
+    names["listener"].close()
+    assert "6 rows in" in capsys.readouterr().out
 
     exec(handler, names)
     run = SparkRunner(_Given(spark)).prepared(names["revenue"].spec.function, "revenue", "revenue")

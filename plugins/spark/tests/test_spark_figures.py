@@ -9,9 +9,10 @@ from uuid import UUID, uuid4
 
 import pyarrow as pa
 import pytest
+from framework_spark.counting import Reads
 from framework_spark.managed import ManagedQuery
 from framework_spark.mirror import OffsetMirror
-from framework_spark.progress import messages_in
+from framework_spark.reports import messages_in
 from framework_spark.runner import SparkRunner
 from framework_spark.session import SharedSession
 from framework_spark.settings import GroupSettings
@@ -90,6 +91,7 @@ class Query:
     """A query that has run these batches."""
 
     recentProgress: list[dict[str, Any]] = field(default_factory=list)  # noqa: N815  # Spark's names
+    id: str = "1-2-3"
 
     @property
     def lastProgress(self) -> dict[str, Any]:  # noqa: N802
@@ -107,6 +109,29 @@ def managed(tally: Tally) -> ManagedQuery:
     )  # fmt: skip
     settings = GroupSettings(mode="source", checkpoint="/nowhere")
     return ManagedQuery(taking, settings, SharedSession(Tables()), tally=tally)
+
+
+def test_what_tasks_of_mode_source_did_is_counted_over_restarts() -> None:
+    """A run's totals begin at nothing; the figures go on, and rise only."""
+    tally, query = Tally(), Query([batch(0, 5, 30)])
+    ours = managed(tally)
+
+    class Totals:
+        def __init__(self, *runs: Reads) -> None:
+            self._runs = list(runs)
+
+        def of(self, name: str) -> Reads:
+            return self._runs.pop(0)
+
+    names = ("pulls_total", "empty_pulls_total", "pulled_bytes_total", "broker_waits_total")
+    found = []
+    for runs in ((Reads(2, 1, 100), Reads(5, 1, 250, 2)), (Reads(1, 0, 10),)):
+        ours._counting, ours._reads = Totals(*runs), Reads()  # type: ignore[assignment]  # as each run begins
+        for _ in runs:
+            ours._ask(query, 0.0)
+            found.append(tuple(tally.figures[name] for name in names))
+
+    assert [(2, 1, 100, 0), (5, 1, 250, 2), (6, 1, 260, 2)] == found
 
 
 def test_batches_of_mode_source_are_counted_once_whatever_the_looks_at_the_query() -> None:

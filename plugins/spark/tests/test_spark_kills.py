@@ -1,7 +1,7 @@
-"""Whoever is killed: exactly once into Parquet, and no loss for handlers in both modes.
+"""Whoever is killed: exactly once into Parquet and into a topic, and no loss for handlers in both modes.
 
-`make slow PART=killed_at_random`: 20 kills for the table, in four parts of five; KILLS=n for another number a part,
-SEED=n for other moments.
+`make slow PART=killed_at_random`: 20 kills for the table and 20 for the topic, in four parts of five each; KILLS=n for
+another number a part, SEED=n for other moments.
 """
 
 from __future__ import annotations
@@ -193,6 +193,44 @@ def test_each_offset_is_in_the_table_once_whoever_is_killed_at_random(tmp_path: 
     print(said, file=sys.stderr)  # noqa: T201  # the figure
     assert len(expected) == len(found), said
     assert expected == dict(found)
+    assert len(expected) >= (KILLS + 1) * BURST
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(4 * 3600)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_each_message_is_in_the_other_topic_once_whoever_is_killed_at_random(tmp_path: Path, part: int) -> None:
+    """By the transactional sink. Whenever one looks, no message is there twice."""
+    target, starts, looks = "copies", Counter[str](), Counter[str]()
+
+    def next_session() -> str:
+        starts["all"] += 1
+        return str(tmp_path / f"session-{starts['all']}")
+
+    def look() -> None:
+        try:
+            times = Counter(field.stored(target).values())
+        except FrameworkError:
+            return  # the broker is away
+        assert not {body: count for body, count in times.items() if count > 1}
+        looks["all"] += 1
+
+    with ExitStack() as stack:
+        field = Field(stack, tmp_path, "copied", "copying")
+        field.send()
+        words = [sys.executable, str(Path(__file__).with_name("copying.py")), field.address, field.topic]
+        words += [f"topic:{target}", str(tmp_path / "checkpoint")]
+        driver = Program(words, tmp_path / "driver.log", {"PYTHONPATH": str(ROOT)})
+        driver.start(next_session())
+        stack.enter_context(ended_after(driver))
+        done = killed(field, driver, ("driver", "broker", "worker", "source"), look, next_session, part)
+        wait_until(field.is_level, "the group's offsets at the ends", CATCH_UP_S)
+        expected = [f"{broker}/{number}/{offset}".encode() for broker, number, offset in field.stored(field.topic)]
+        found = list(field.stored(target).values())
+
+    said = f"{len(found)} copies of {len(expected)} messages after {dict(done)}, {looks['all']} looks at the topic"
+    print(said, file=sys.stderr)  # noqa: T201  # the figure
+    assert Counter(expected) == Counter(found), said
     assert len(expected) >= (KILLS + 1) * BURST
 
 

@@ -16,6 +16,7 @@ from framework_spark.source import StreamReader
 from framework_spark.survey import DataLost
 from pyspark.sql.datasource import CaseInsensitiveDict, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.types import StructType
 
 from framework.broker.intercept import Interceptor
 from framework.broker.request import Request
@@ -51,7 +52,8 @@ def source(box: ThreadBox, topic: str, **options: Any) -> RocketMQ:
 
 
 def batch_of(box: ThreadBox, topic: str, **options: Any) -> list[dict[str, Any]]:
-    reader = source(box, topic, **options).reader(SCHEMA)
+    read = source(box, topic, **options)
+    reader = read.reader(read.schema())
     return rows(reader, reader.partitions())
 
 
@@ -108,13 +110,14 @@ def test_lost_messages_fail_a_query_or_are_passed_over(
 ) -> None:
     box.keep_from(queue_of(filled), 40)
     start = {filled: {"broker-a": {"0": 10}}}
-    strict, lenient = stream(box, filled), stream(box, filled, failOnDataLoss="false")
-    end = strict.latestOffset(start, ALL)
+    strict, lenient = stream(box, filled, brokerWait="0s"), stream(box, filled, brokerWait="0s", failOnDataLoss="false")
+    end = lenient.latestOffset(start, ALL)
 
-    with pytest.raises(
-        DataLost, match=r"offsets 10 to 39 are gone.*; option failOnDataLoss=false goes on without them"
-    ):
-        rows(strict, strict.partitions(start, end))
+    for planned in (lambda: strict.latestOffset(start, ALL), lambda: rows(strict, strict.partitions(start, end))):
+        with pytest.raises(
+            DataLost, match=r"offsets 10 to 39 are gone.*; option failOnDataLoss=false goes on without them"
+        ):
+            planned()
     assert list(range(40, 100)) == [row["offset"] for row in rows(lenient, lenient.partitions(start, end))]
 
     gone = {filled: {"broker-a": {"0": 10}, "broker-z": {"3": 7}}}
@@ -227,6 +230,89 @@ def test_a_damaged_body_fails_a_query_or_is_null(
 
     assert [None if offset == record else b"m%d" % offset for offset in range(COUNT)] == [row["body"] for row in found]
     assert "the row has no body" in capsys.readouterr().err
+
+
+def _no_codec(record: bytearray) -> None:
+    """Its sysFlag says that the body is compressed, which it is not; no checksum tells."""
+    record[39] |= 1
+
+
+def _offset_of_another(record: bytearray) -> None:
+    record[27] ^= 1
+
+
+HARMS = [
+    _flip_body,
+    _no_codec,
+    _offset_of_another,
+    _lie_of_properties,
+    _no_magic,
+    _lie_of_size,
+    _lie_of_size_and_offset,
+]
+
+
+@pytest.mark.parametrize("record", [0, 32, 57, 99])
+@pytest.mark.parametrize("harm", HARMS)
+@pytest.mark.parametrize("loss", ["true", "false"])
+def test_damaged_messages_are_rows_with_an_error_or_left_out_or_fail(
+    box: ThreadBox,
+    filled: str,
+    record: int,
+    harm: Callable[[bytearray], None],
+    loss: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As `damaged` says, whatever `failOnDataLoss` is: nothing is gone."""
+    others = [(offset, b"m%d" % offset) for offset in range(COUNT) if offset != record]
+    options = {"failOnDataLoss": loss}
+    with damaged(box, filled, record, harm):
+        with pytest.raises(ProtocolError, match=rf"{filled}@broker-a:0.*; option damaged=column makes"):
+            batch_of(box, filled, damaged="fail", **options)
+        kept = batch_of(box, filled, damaged="column", **options)
+        assert "" == capsys.readouterr().err, "the rows say it"
+        skipped = batch_of(box, filled, damaged="skip", **options)
+
+    assert list(range(COUNT)) == [row["offset"] for row in kept]
+    assert others == [(row["offset"], row["body"]) for row in kept if row["error"] is None]
+    (bad,) = [row for row in kept if row["error"] is not None]
+    assert (filled, "broker-a", 0, None) == (bad["topic"], bad["broker"], bad["queueId"], bad["body"])
+    assert f"{filled}@broker-a:0" in bad["error"]
+    assert ("red" if harm in (_flip_body, _no_codec) else None) == bad["tag"], "what can be read is there"
+    assert others == [(row["offset"], row["body"]) for row in skipped]
+    assert "left out, as damaged=skip says" in capsys.readouterr().err
+
+
+def test_a_stream_gives_damaged_messages_as_rows_and_fails_for_those_that_are_gone(
+    box: ThreadBox, filled: str, stream: Callable[..., StreamReader]
+) -> None:
+    reader = RocketMQ(
+        CaseInsensitiveDict({"nameservers": box.address, "topic": filled, "damaged": "column", "brokerWait": "0s"})
+    )
+    wanted = StructType([reader.schema()[name] for name in ("error", "offset")])
+    narrow = reader.streamReader(wanted)
+    start = {filled: {"broker-a": {"0": 50}}}
+    try:
+        end = narrow.latestOffset(start, ALL)
+        with damaged(box, filled, 57, _flip_body):
+            found = rows(narrow, narrow.partitions(start, end))
+        assert [["error", "offset"]] * 50 == [list(row) for row in found]
+        assert [57] == [row["offset"] for row in found if row["error"]], "bodies are looked at, though not asked for"
+        box.keep_from(queue_of(filled), 60)
+        with pytest.raises(DataLost, match="offsets 50 to 59 are gone"):
+            rows(narrow, narrow.partitions(start, end))
+    finally:
+        narrow.stop()
+
+
+def test_a_damaged_record_has_no_tag_that_is_wanted(
+    box: ThreadBox, filled: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with damaged(box, filled, 7, _no_magic):
+        found = batch_of(box, filled, damaged="column", where="tag = 'red'")
+
+    assert COUNT - 1 == len(found)
+    assert "magic" in capsys.readouterr().err
 
 
 def test_retention_is_said_where_it_is_passed_over(

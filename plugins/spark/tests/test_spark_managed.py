@@ -14,7 +14,7 @@ import pytest
 from framework_spark import side_effect_free
 from framework_spark.frames import ADDRESS
 from framework_spark.managed import ManagedQuery, loaded
-from framework_spark.progress import progress_facts
+from framework_spark.reports import progress_facts
 from framework_spark.session import SharedSession
 from framework_spark.sessions import SessionsOfThisProcess
 from framework_spark.settings import GroupSettings, SparkSettings
@@ -184,9 +184,29 @@ def test_a_python_for_workers_without_the_package_is_refused(tmp_path: Path, mon
     python = worker_python(tmp_path, f'exec {sys.executable} -S -E "$@"')
     monkeypatch.setenv("PYSPARK_PYTHON", python)
     monkeypatch.chdir(tmp_path)
-    reason = "cannot import framework_spark .ModuleNotFoundError.*install framework-app-spark there"
+    lacks = r"no numpy \(No module named 'numpy'\); no pyarrow .*; no pyspark .*; no framework .*; no framework_spark"
 
-    with pytest.raises(ConfigurationError, match=f"PYSPARK_PYTHON={python}: .*{reason}"):
+    with pytest.raises(
+        ConfigurationError, match=f"PYSPARK_PYTHON={python}: .*{lacks}.* Install framework-app-spark there"
+    ):
+        SessionsOfThisProcess(SparkSettings()).check()
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("echo 3.8", "it is Python 3.8, and the driver's is 3."),
+        ("echo no library >&2; exit 127", "no library"),
+        ("exit 3", "exit code 3"),
+    ],
+)
+def test_a_python_for_workers_that_is_another_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, said: str
+) -> None:
+    """Spark refuses another minor version at the first task."""
+    monkeypatch.setenv("PYSPARK_PYTHON", worker_python(tmp_path, body))
+
+    with pytest.raises(ConfigurationError, match=said):
         SessionsOfThisProcess(SparkSettings()).check()
 
 
@@ -199,9 +219,14 @@ def test_a_python_for_workers_that_is_no_program_is_refused(tmp_path: Path, monk
 
 
 def test_a_python_for_workers_that_has_the_package_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYSPARK_PYTHON", worker_python(tmp_path, f'exec {sys.executable} "$@"'))
+    runs = tmp_path / "runs"
+    python = worker_python(tmp_path, f'echo run >> {runs}; exec {sys.executable} "$@"')
+    monkeypatch.setenv("PYSPARK_PYTHON", python)
+    sessions = SessionsOfThisProcess(SparkSettings())
 
-    SessionsOfThisProcess(SparkSettings()).check()
+    sessions.check()
+    sessions.check()
+    assert "run\n" == runs.read_text(), "once, however many groups there are"
 
 
 COUNTS = ("handled", "retried", "dead_lettered")

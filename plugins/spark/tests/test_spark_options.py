@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pickle
+import re
 
 import pytest
-from framework_spark.options import EARLIEST, LATEST, Bound, sink_options, source_options
+from framework_spark.kafka_names import instead_of
+from framework_spark.options import BATCH, SINK, STREAM, Bound, sink_options, source_options
+from framework_spark.queue_texts import EARLIEST, LATEST
 
 from framework.errors import ConfigurationError, Sql92Error
 from framework.reading import Filter
@@ -92,6 +95,7 @@ def test_bounds_are_words_offsets_or_instants() -> None:
         ({"minPartitions": "many"}, "option minPartitions='many': write a whole number"),
         ({"maxTriggerDelay": "soon"}, "option maxTriggerDelay='soon': write a duration"),
         ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"}, "minOffsetsPerTrigger 9 is above"),
+        ({"damaged": "null"}, "option damaged='null': write fail, skip or column"),
         ({"tags": "a", "sql": "b = 1"}, "either tags or sql"),
         ({"credentials": "hunter2"}, "write a reference, file:PATH or env:PREFIX"),
     ],
@@ -118,3 +122,33 @@ def test_a_sink_has_options_of_its_own() -> None:
     assert 256 == sink_options({"nameServers": "a:1"}).batch_size
     with pytest.raises(ConfigurationError, match="option tags means nothing for a sink"):
         sink_options({"nameServers": "a:1", "tags": "x"})
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("subscribe", "option subscribe is Kafka's; write topic"),
+        ("subscribepattern", "option subscribePattern is Kafka's; write topicPattern"),
+        ("kafka.bootstrap.servers", "option kafka.bootstrap.servers is Kafka's; write nameServers"),
+        ("kafka.group.id", "option kafka.group.id is Kafka's; write group"),
+        ("includeheaders", "option includeHeaders is Kafka's; leave it out: the column properties"),
+        ("kafkaconsumer.polltimeoutms", "option kafkaConsumer.pollTimeoutMs is Kafka's; write requestTimeout"),
+        ("kafka.sasl.jaas.config", "option kafka.sasl.jaas.config is Kafka's; write credentials"),
+        ("kafka.ssl.truststore.location", "is Kafka's; write tls, tlsCaFile"),
+        ("kafka.max.poll.records", "is Kafka's; leave it out: there is no client"),
+    ],
+)
+def test_an_option_of_kafka_s_says_what_to_write_instead(name: str, complaint: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(complaint)):
+        source_options({**NEEDED, name: "x"}, streaming=True)
+    with pytest.raises(ConfigurationError, match=re.escape(complaint)):
+        sink_options({**NEEDED, name: "x"})
+
+
+def test_what_kafka_s_source_calls_alike_is_none_of_its_own() -> None:
+    assert all(instead_of(name) is None for name in {*BATCH, *STREAM, *SINK})
+
+
+def test_a_value_is_shown_as_it_was_written() -> None:
+    with pytest.raises(ConfigurationError, match="option failOnDataLoss='Maybe': write true or false"):
+        source_options({**NEEDED, "failondataloss": "Maybe"}, streaming=True)

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from example_app.revenue import revenue
+from example_app.revenue_plot import collected, drawn, totals
 from framework import Message
 from framework.reading import Reader, ReaderSettings
 from tests.interop.processes import wait_until
@@ -99,6 +100,12 @@ def test_repeats_count_once_and_late_orders_correct_their_minute(
 
     assert expected(30) == table_totals(session, tmp_path / "table")
     assert expected(30) == sent_totals(reader)
+    rows = collected(totals(session, box.address))
+    picture = drawn(rows)
+    assert {article: cents for article, (cents, _) in expected(30).items()} == {
+        article: sum(row.cents for row in rows if row.article == article) for article in ("tea", "cup")
+    }
+    assert len(rows) == picture.count("<title>") == picture.count("</title>")
 
 
 def test_the_order_desk_with_revenue_is_right() -> None:

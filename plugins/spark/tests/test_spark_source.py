@@ -367,7 +367,7 @@ def test_a_name_server_that_cannot_be_reached_is_one_error() -> None:
 def test_a_broker_that_dies_in_the_middle_is_one_error(topic: str) -> None:
     with thread_box() as box:
         box.send(topic, texts(topic, 100), queue=0)
-        reader = source(box, topic).reader(SCHEMA)
+        reader = source(box, topic, brokerWait="0s").reader(SCHEMA)
         pieces = reader.partitions()
         box.call(box.broker.stop)
 
@@ -397,3 +397,28 @@ def test_a_stream_waits_for_one_broker_of_several(topic: str, capsys: pytest.Cap
 
 def _first(queues: dict[str, int]) -> dict[str, int]:
     return {"0": queues["0"]}
+
+
+def test_a_group_that_gets_a_copy_has_the_retry_topic_by_which_it_is_found(
+    box: ThreadBox, reader: Reader, filled: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One queue at the brokers that hold the topic, once; and a broker that refuses it stops nothing."""
+    group, asked = f"shown-{filled}", []
+
+    def refused(request: Request) -> RemotingCommand:
+        asked.append(request.command.fields["topic"])
+        return RemotingCommand(ResponseCode.NO_PERMISSION, remark="not you")
+
+    undo = box.broker.intercept(Interceptor(code=RequestCode.UPDATE_AND_CREATE_TOPIC, answer=refused, times=None))
+    try:
+        hidden = stream(box, filled, group=group)
+        for upto in (1, 2):
+            hidden.commit({filled: {"broker-a": {"0": upto}}})
+    finally:
+        undo()
+
+    assert [f"%RETRY%{group}"] == asked
+    assert 2 == reader.committed(group, queue_of(filled))
+    assert "group has no retry topic" in capsys.readouterr().err
+    stream(box, filled, group=group).commit({filled: {"broker-a": {"0": 3}}})
+    assert [MessageQueue(f"%RETRY%{group}", "broker-a", 0)] == reader.queues(f"%RETRY%{group}")

@@ -53,6 +53,20 @@ public final class Peer {
                 return Sending.send(command);
             case "fill":
                 return Sending.fill(command);
+            case "transact":
+                return Dialogue.transact(command);
+            case "checked":
+                return Dialogue.checked(command);
+            case "request":
+                return Dialogue.request(command);
+            case "reply":
+                return Dialogue.reply(command);
+            case "recall":
+                return Dialogue.recall(command);
+            case "resume":
+                return Dialogue.resume(command);
+            case "hush":
+                return Dialogue.hush(command);
             case "offsets":
                 return Asking.offsets(command);
             case "pull":

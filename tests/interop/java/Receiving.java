@@ -155,6 +155,7 @@ final class Receiving {
         consumer.setNamespace(command.getString("namespace"));
         consumer.setVipChannelEnabled(command.getBooleanValue("vip"));
         consumer.setMqClientApiTimeout(15_000);
+        consumer.setEnableTrace(command.getBooleanValue("traced"));
         if (!command.getBooleanValue("as_shipped")) {
             consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         }

@@ -13,6 +13,7 @@ import java.util.concurrent.atomic.AtomicReference;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.producer.selector.SelectMessageQueueByHash;
 import org.apache.rocketmq.common.compression.CompressionType;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageQueue;
@@ -24,7 +25,7 @@ final class Sending {
     /**
      * {"names", "topic", "how": "one" | "async" | "one-way" | "ordered" | "batch", "compress": "zlib" | "lz4" | "zstd",
      * "over": bytes, "queue": {"broker", "number"}, "messages": [{"body": base64, "tags", "keys", "properties", "level",
-     * "delay_ms", "deliver_ms"}]}. Ordered: messages with equal keys go to one queue.
+     * "delay_ms", "deliver_ms"}]}. Ordered: by SelectMessageQueueByHash of their keys.
      */
     static Map<String, ?> send(JSONObject command) throws Exception {
         DefaultMQProducer producer = producer(command);
@@ -53,7 +54,7 @@ final class Sending {
                 case "ordered":
                     results.add(told(producer.send(
                         message,
-                        (queues, sent, key) -> queues.get(Math.floorMod(key.hashCode(), queues.size())),
+                        new SelectMessageQueueByHash(),
                         message.getKeys())));
                     break;
                 case "one-way":
@@ -98,7 +99,8 @@ final class Sending {
         String compress = command.getString("compress");
         String over = command.getString("over");
         String namespace = command.getString("namespace");
-        String key = names + " " + compress + " " + over + " " + namespace + " " + command.get("user") + " " + command.get("vip");
+        String key = names + " " + compress + " " + over + " " + namespace + " " + command.get("user") + " " + command.get("vip")
+            + " " + command.get("traced");
         DefaultMQProducer producer = PRODUCERS.get(key);
         if (producer == null) {
             producer = new DefaultMQProducer("interop-producer", Credentials.hook(command));
@@ -106,6 +108,7 @@ final class Sending {
             producer.setNamesrvAddr(names);
             producer.setNamespace(namespace);
             producer.setVipChannelEnabled(command.getBooleanValue("vip"));
+            producer.setEnableTrace(command.getBooleanValue("traced"));
             producer.setSendMsgTimeout(10_000);
             producer.setMqClientApiTimeout(15_000);  // 3 s as shipped: a busy machine's name server takes longer.
             if (compress != null) {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import structlog
 
 from framework import Message, consumer
+from framework.catalogue.pages import ids_of_events
 from framework.core.chunk import Chunk
 from framework.core.expiry import Slot
 from framework.model.queue import MessageQueue
@@ -236,3 +238,43 @@ def test_what_hides_in_groups_and_notes_is_said() -> None:
         "  because of OSError: disk",
         "  note: while billing",
     ] == lines_of(error)
+
+
+def test_a_warning_has_its_id_and_other_lines_have_none() -> None:
+    stream = io.StringIO()
+    setup.begin("debug", as_json=True, stream=stream)
+    log = structlog.get_logger()
+    log.warning("queue held", reason="span")
+    log.warning("message dead-lettered: more", count=3)
+    log.info("app started")
+    log.debug("pull failed")
+    log.warning("pull failed")
+    log.error("something of a handler")
+
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    held, more, failed = (ids_of_events()[name] for name in ("queue held", "message dead-lettered", "pull failed"))
+    assert [held, more, None, None, failed, None] == [line.get("id") for line in lines]
+
+
+HOSTILE = "a\x1b[31m\x9b31m\x85\u202e\u2066\u2028\ud800\x00\x7f\r\n2026-11-25T22:00:00Z [info     ] all is well\tb"
+
+
+@pytest.mark.parametrize("level", ["info", "debug"])
+def test_what_a_line_quotes_moves_no_cursor_and_begins_no_line(level: str) -> None:
+    """An exception's text is often a body's: it may colour the terminal, turn text around, look like another line."""
+    stream = logged(level=level, form="console")
+    log = structlog.get_logger()
+
+    log.warning("handler failed", reason=HOSTILE, bare="a\x9bb", keys=[HOSTILE], facts={HOSTILE: HOSTILE})
+    for error in (ValueError(HOSTILE), KeyError(HOSTILE)):
+        try:
+            raise error
+        except Exception as caught:
+            caught.add_note(HOSTILE)
+            log.exception("handler failed")
+    logging.getLogger("library").warning("said %s", HOSTILE.replace("\ud800", ""))  # pytest cannot report that one
+
+    written = stream.getvalue()
+    assert [] == [sign for sign in written if not sign.isprintable() and sign not in "\n\t"]
+    assert "bare=a\\x9bb" in written
+    assert 4 == sum(not line.startswith("  ") for line in written.splitlines() if line), written

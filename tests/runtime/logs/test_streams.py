@@ -7,6 +7,7 @@ import io
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -72,6 +73,21 @@ def test_a_reader_that_stops_is_waited_for_once_and_told_of_what_it_missed(pipe:
     whole = [line for line in read.decode().splitlines() if len(line) == 999]
     assert written - 1 == len(whole)
     assert ["heard", "heard, too"] == read.decode().splitlines()[-2:]
+
+
+def test_a_patient_stream_loses_nothing_to_a_reader_that_stops(pipe: tuple[int, int]) -> None:
+    """`tail orders --json | less`: it waits as long as that takes, and nobody else waits for it."""
+    raw = streams.SureRaw(pipe[1], "stdout", None)
+    text = b"".join(b"%09d\n" % number for number in range(30_000))  # more than any pipe takes at once
+    writing = threading.Thread(target=raw.write, args=(text,))
+    writing.start()
+
+    read = b""
+    while len(read) < len(text):
+        read += os.read(pipe[0], 1 << 20)
+    writing.join()
+    assert text == read
+    assert 0 == streams.lost_lines()
 
 
 def test_what_another_process_made_non_blocking_is_waited_for(pipe: tuple[int, int]) -> None:

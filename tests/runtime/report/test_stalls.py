@@ -29,6 +29,9 @@ class Hands:
     def monotonic_ms(self) -> int:
         return int(self.now * 1000)
 
+    def attend(self, job: Callable[[], None], name: str) -> None:
+        raise AssertionError("a stall is looked at, and asked for by nobody")
+
     def watch(self, look: Callable[[], None], seconds: float) -> Callable[[], None]:
         return lambda: None
 

@@ -67,6 +67,13 @@ def test_what_is_no_message_is_said(answer: object, topics: tuple[str, ...], com
         messages_of(answer, topics)
 
 
+def test_a_function_says_the_order_key_of_each_result_but_of_messages() -> None:
+    answer = [Invoice(number=3), "text", Message("invoices", "own", order_key="mine"), Message("invoices", "none")]
+
+    messages = messages_of(answer, ("invoices",), order_key=lambda value: type(value).__name__)
+    assert ["Invoice", "str", "mine", None] == [message.order_key for message in messages]
+
+
 def result_of(answer: object, error: Exception | None = None) -> tuple[object, list[bytes]]:
     sent: list[bytes] = []
 

@@ -152,3 +152,34 @@ def test_a_batch_that_hangs_is_given_up_message_by_message_and_others_go_on() ->
 
     assert (1, 4, 6, 4) == asyncio.run(story(is_async=False))
     assert (0, 4, 6, 0) == asyncio.run(story(is_async=True))
+
+
+def test_a_batch_that_was_due_does_not_start_in_a_crew_that_was_paused_since() -> None:
+    """It was due in the same turn of the loop. As many run at once afterwards as may, and no message is left out."""
+
+    async def story() -> None:
+        begun, at_work, tree = list[int](), 0, TaskTree()
+        most = 0
+
+        async def called(messages: list[Message]) -> list[object]:
+            nonlocal at_work, most
+            at_work += 1
+            most = max(most, at_work)
+            begun.extend(message.queue_offset for message in messages)
+            await asyncio.sleep(0.01)
+            at_work -= 1
+            return [None] * len(messages)
+
+        books = Books(sleep_long)  # never called: the crew has a call of its own
+        crew = batch_crew(called, 3, is_async=True, tree=tree, workers=RealWorkers())
+        crew.offer(books.admit(40))
+        crew.resize(0)
+        await asyncio.sleep(0.05)
+        assert [] == begun
+        crew.resize(3)
+        await until(lambda: books.window.settle() == 40)
+        assert list(range(40)) == sorted(begun)
+        assert 3 == most
+        await tree.close()
+
+    asyncio.run(story())

@@ -115,10 +115,14 @@ def test_a_listener_is_told_once_of_each_committed_offset_also_of_those_that_rod
         listeners = Listeners(lambda name: hear if name == "offsets_committed" else None)
         brokers, table = Brokers(), OffsetTable()
         task = start(CommitLoop("billing", brokers, table, nobody, listeners=listeners).run())
-        for queue in (QUEUE, OTHER):
+        popped = QUEUE._replace(number=-1)
+        for queue in (QUEUE, OTHER, popped):
             table.begin(queue, 50, stored=50)
         await asyncio.sleep(2.5)
         assert [] == heard, "nothing is no news"
+        table.advance(popped, 60)
+        await asyncio.sleep(2.5)
+        assert [] == heard, "what is counted of a popped queue is no offset"
         table.advance(QUEUE, 60)
         table.advance(OTHER, 70)
         table.mark_sent(OTHER, 70)  # on a pull

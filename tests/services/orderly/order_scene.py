@@ -78,8 +78,9 @@ class Scene:
         max_retries: int = limits.MAX_RETRIES_IN_ORDER,
         stuck_after_ms: int = 900_000,
         workers: InlineWorkers | None = None,
+        clock: LoopClock | None = None,
     ) -> None:
-        self.clock, self.workers = LoopClock(), workers or InlineWorkers()
+        self.clock, self.workers = clock or LoopClock(), workers or InlineWorkers()
         batching = None
         if batch:
             spec = consumer("stock", "inventory", orderly=True, batch=batch, linger=linger_ms / 1000)(call).spec

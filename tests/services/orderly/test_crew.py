@@ -12,7 +12,7 @@ from framework.model.message import Message
 from framework.model.outcome import Ack, DeadLetter, Drop, RetryLater, Suspend
 from framework.model.queue import MessageQueue
 from tests.services.orderly.order_scene import Q1, Q2, Q3, Scene, now
-from tests.services.parts import play
+from tests.services.parts import LoopClock, play
 
 
 @pytest.mark.parametrize("is_async", [True, False])
@@ -48,6 +48,84 @@ def test_threads_take_a_run_of_quick_messages_at_once() -> None:
         return scene.workers.ran
 
     assert 1 == play(main)
+
+
+def test_a_handler_that_hangs_keeps_no_offset_of_those_before_it_back() -> None:
+    async def handle(message: Message) -> None:
+        if message.queue_offset == 5:
+            await asyncio.sleep(3_600)
+
+    async def main() -> None:
+        scene = Scene(handle)
+        pull = scene.take()
+        scene.bring(32)
+        await asyncio.sleep(1)
+        assert (5, 5) == (scene.committable(), scene.counts.handled)
+        assert 1 == pull.running
+
+    play(main)
+
+
+def test_a_lane_at_rest_keeps_nothing_of_a_pull_alive() -> None:
+    async def handle(message: Message) -> None: ...
+
+    async def main() -> None:
+        scene = Scene(handle)
+        scene.take()
+        scene.bring(32)
+        await asyncio.sleep(1)
+        assert [None] == [line.run.at for line in scene.desk().lanes]
+
+    play(main)
+
+
+@pytest.mark.parametrize("hangs_at", [1, 5])
+def test_what_ended_under_a_lease_that_is_lost_meanwhile_is_counted_once(hangs_at: int) -> None:
+    """The worker goes along in place; nobody was told yet of what ended before the handler that lost the lease."""
+    scenes: list[Scene] = []
+
+    async def handle(message: Message) -> None:
+        if message.queue_offset == hangs_at:
+            scenes[0].lose()
+            await asyncio.sleep(1)
+
+    async def main() -> None:
+        scenes.append(scene := Scene(handle))
+        pull = scene.take()
+        scene.bring(32)
+        await asyncio.sleep(10)
+        assert (0, hangs_at + 1) == (scene.counts.handled, scene.late)
+        assert hangs_at + 1 == pull.lost
+
+    play(main)
+
+
+class BusyClock(LoopClock):
+    """Handlers may take time without a turn of the loop."""
+
+    spent = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.spent
+
+
+def test_handlers_that_never_suspend_leave_the_loop_to_others_between_messages() -> None:
+    """After some twenty milliseconds, in the middle of a pull's messages."""
+    clock, handled_at_breaths = BusyClock(), set()
+
+    async def handle(message: Message) -> None:
+        clock.spent += 0.005
+
+    async def main() -> None:
+        scene = Scene(handle, clock=clock)
+        scene.take()
+        scene.bring(32)
+        while scene.counts.handled < 32:
+            handled_at_breaths.add(scene.counts.handled)
+            await asyncio.sleep(0)
+
+    play(main)
+    assert len(handled_at_breaths) > 4
 
 
 def test_queues_run_beside_each_other_up_to_the_group_s_concurrency() -> None:

@@ -315,6 +315,33 @@ def test_what_is_parked_is_tried_at_once_when_a_broker_is_there_again() -> None:
     play(story)
 
 
+def test_a_try_that_was_under_way_when_the_broker_came_back_is_repeated_at_once() -> None:
+    """It fails of what was before; its pause would be as long as the outage was."""
+
+    async def story() -> list[int]:
+        it = Fixture(Brokers(GONE))
+        it.put(0)
+        await asyncio.sleep(0.5)
+        assert (1, []) == (it.brokers.tries, it.ended)
+        it.settler.hurry()
+        await asyncio.sleep(3)
+        return [offset for offset, _ in it.ended]
+
+    assert [0] == play(story)
+
+
+def test_what_is_parked_of_a_moved_queue_is_forgotten_when_another_one_is_left() -> None:
+    async def story() -> None:
+        it = Fixture(Brokers(fails_always=True))
+        it.put(0)
+        await asyncio.sleep(3)
+        it.window.close()
+        it.settler.hurry(Window.closed())
+        assert ([0], 0, 0) == (it.given_up, it.settler.pending, len(it.tree))
+
+    play(story)
+
+
 def test_parked_messages_leave_the_settlers_to_others() -> None:
     async def story() -> list[int]:
         it = Fixture(Brokers(*[GONE] * limits.SETTLERS), 20)

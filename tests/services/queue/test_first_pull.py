@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from tests.services.parts import end, play, turns
-from tests.services.queue.test_pull import Fixture, found
+from tests.services.queue.pull_scene import Fixture, found
 
 
 def test_the_first_pull_follows_the_position_without_a_pause() -> None:

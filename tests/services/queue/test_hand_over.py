@@ -86,6 +86,54 @@ def test_who_comes_second_begins_when_it_has_waited_for_long_enough() -> None:
     play(story)
 
 
+def test_a_word_that_comes_behind_the_wait_has_where_to_begin_asked_anew_once() -> None:
+    """The former owner has committed since the offset was read, and its ranges went with that: they would repeat."""
+
+    async def story() -> None:
+        broker = Broker(offset=LOW)
+        former = await Owner(broker, member=A, members=MEMBERS).begin()
+        successor = Owner(broker, member=B, members=MEMBERS)
+        await successor.progress.handed_over()
+        await former.progress.release(former.window)
+        assert not await successor.progress.begin(LOW, LOW)
+        await successor.progress.handed_over()
+        assert await successor.progress.begin(LOW, LOW)
+        assert asyncio.get_running_loop().time() == pytest.approx(2.0, abs=0.15)
+
+    play(story)
+
+
+def test_a_word_that_nobody_waited_for_has_where_to_begin_asked_anew_once() -> None:
+    """The former owner began to keep progress when its successor had looked for it already, and released."""
+
+    async def story() -> None:
+        broker = Broker(offset=LOW)
+        successor = Owner(broker, member=B, members=MEMBERS)
+        await successor.progress.handed_over()
+        former = await Owner(broker, member=A, members=MEMBERS).begin()
+        await former.progress.release(former.window)
+        assert not await successor.progress.begin(LOW, LOW)
+        await successor.progress.handed_over()
+        assert await successor.progress.begin(LOW, LOW)
+        assert asyncio.get_running_loop().time() < 0.1
+
+    play(story)
+
+
+def test_who_is_alone_asks_once_where_to_begin() -> None:
+    """Whoever let the queue go has left since: its commit came before that."""
+
+    async def story() -> None:
+        broker = Broker(offset=LOW)
+        former = await Owner(broker, member=A, members=MEMBERS).begin()
+        await former.progress.release(former.window)
+        successor = Owner(broker, member=B, members=(B,))
+        await successor.progress.handed_over()
+        assert await successor.progress.begin(LOW, LOW)
+
+    play(story)
+
+
 def test_what_had_ended_above_a_gap_survives_the_release() -> None:
     """Also what was inherited and not passed over yet."""
 

@@ -4,144 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable
 
 import pytest
 
 from framework.client.fences import Fence
-from framework.core.budget import Budget
-from framework.core.chunk import Chunk
 from framework.core.flow_control import FlowLimits
-from framework.core.offsets import OffsetTable
-from framework.core.queue_flow import QueueFlow, QueueState
-from framework.core.window import Window
 from framework.errors import BrokerUnreachable, FrameworkError
-from framework.hooks.listeners import NO_LISTENERS, Listeners
+from framework.hooks.listeners import Listeners
 from framework.model.happenings import ChunkSummary
-from framework.model.message import Message
-from framework.model.pulled import Failed, Found, NothingNew, OffsetIllegal, PullResult
-from framework.model.queue import MessageQueue
-from framework.services.crew.run import MessageCounts
-from framework.services.queue.pacing import Paced, Pacing
+from framework.model.pulled import Failed, NothingNew, OffsetIllegal
 from framework.services.queue.position import StartingPoint
-from framework.services.queue.pull import PullLoop
-from tests.services.parts import (
-    PLENTY,
-    QUEUE,
-    LoopClock,
-    Plan,
-    end,
-    messages_from,
-    play,
-    play_logged,
-    start,
-    told,
-    turns,
-)
+from tests.services.parts import QUEUE, end, play, play_logged, told, turns
+from tests.services.queue.pull_scene import Fixture, found
 
 BEHIND, AHEAD = OffsetIllegal(40, 7, 40), OffsetIllegal(500, 500, 900)
 NOTHING_STORED = StartingPoint(7, "nothing stored, policy first -> 7", None)
-
-
-class Script:
-    """Answers pulls from a list; then it is a long poll that nothing ends."""
-
-    def __init__(self, *answers: PullResult) -> None:
-        self.answers = list(answers)
-        self.asked: list[tuple[int, int]] = []
-        self.asked_at: list[float] = []
-        self.abandoned = 0
-
-    async def pull(self, offset: int, committable: Callable[[], int], *, alone: bool = False) -> PullResult:
-        self.asked.append((offset, committable()))
-        self.asked_at.append(asyncio.get_running_loop().time())
-        await asyncio.sleep(0)
-        if self.answers:
-            return self.answers.pop(0)
-        try:
-            await asyncio.get_running_loop().create_future()
-        finally:
-            self.abandoned += 1
-        raise AssertionError("nobody answers a long poll here")
-
-
-class Taken:
-    """A crew that only collects."""
-
-    def __init__(self) -> None:
-        self.chunks: list[Chunk] = []
-
-    def offer(self, chunk: Chunk) -> None:
-        self.chunks.append(chunk)
-
-    def runs(self, window: Window) -> int:
-        return sum(chunk.window is window for chunk in self.chunks)
-
-
-class Group:
-    def __init__(self) -> None:
-        self.counts, self.offsets = MessageCounts(), OffsetTable()
-        self.clock, self.plan = LoopClock(), Plan()
-        self.ended = 0
-        self.uncommon_ends: list[tuple[int, object]] = []
-        self.not_a_member_calls = 0
-
-    def left(self, queue: PullLoop, ended: int, *, is_late: bool = False) -> None:
-        self.ended += ended
-
-    def not_success(self, queue: PullLoop, chunk: Chunk, index: int, result: object, started: float) -> None:
-        self.uncommon_ends.append((index, result))
-
-    def not_a_member(self, queue: MessageQueue) -> None:
-        self.not_a_member_calls += 1
-
-
-class Fixture:
-    """One owned queue whose group has 100 stored."""
-
-    def __init__(
-        self,
-        *answers: PullResult,
-        bounds: FlowLimits | None = None,
-        starts: tuple[StartingPoint | Exception, ...] = (),
-        pacing: Pacing | None = None,
-        batch: int = 1,
-        listeners: Listeners = NO_LISTENERS,
-    ) -> None:
-        self.script = Script(*answers)
-        self.crew = Taken()
-        self.group = Group()
-        self.group.plan.listeners = listeners
-        self.offsets = self.group.offsets
-        self.budget = Budget(PLENTY)
-        self._starts = list(starts) or [StartingPoint(100, "stored 100", 100)]
-        self.flow = QueueFlow(QUEUE, self.budget, bounds or FlowLimits(), jitter=0.0)
-        self.loop = PullLoop(
-            self.flow, pulls=self.script, crew=self.crew, call=handle, find_start=self._find_start,
-            group=self.group, parts=() if pacing is None else (Paced(pacing, batch),),
-        )  # fmt: skip
-        self.flow.run = self.loop
-        self.task = start(self.loop.run())
-
-    async def _find_start(self) -> StartingPoint:
-        await asyncio.sleep(0)
-        found = self._starts.pop(0)
-        if isinstance(found, Exception):
-            raise found
-        return found
-
-    def finish(self, chunk: Chunk) -> None:
-        """All of it, by one worker, in order."""
-        chunk.next = chunk.low = chunk.count
-        self.loop.left(chunk, chunk.count)
-
-
-async def handle(_: Message) -> None:
-    return
-
-
-def found(first: int, count: int, *, size: int = 100) -> Found:
-    return Found(messages_from(first, count), size, first + count, 0, 10_000)
 
 
 def test_pulls_follow_each_other_from_the_stored_offset_and_chunks_go_to_the_crew() -> None:
@@ -372,58 +249,6 @@ def test_a_full_queue_pulls_again_when_a_chunk_has_ended() -> None:
         await turns()
         assert (106, 104) == it.script.asked[-1]
         await end(it.task)
-
-    play(story)
-
-
-def test_a_retired_queue_ends_its_loop_where_it_waits_for_room() -> None:
-    async def story() -> None:
-        it = Fixture(found(100, 4), bounds=FlowLimits(messages_max=3))
-        await turns()
-        it.flow.revoke()
-        it.loop.bell.ring()
-        await turns()
-        assert it.task.done()
-        assert it.task.exception() is None
-
-    play(story)
-
-
-def test_a_queue_retired_during_a_long_poll_hands_over_nothing_that_comes_late() -> None:
-    async def story() -> None:
-        it = Fixture(found(100, 2))
-        await turns()
-        assert 2 == len(it.script.asked)
-        it.flow.revoke()
-        it.task.cancel()
-        await turns()
-        assert it.task.cancelled()
-        assert 1 == it.script.abandoned
-        assert 1 == len(it.crew.chunks)
-
-    play(story)
-
-
-def test_an_answer_that_crosses_the_retiring_is_dropped() -> None:
-    async def story() -> None:
-        answered = asyncio.Event()
-
-        class Late(Script):
-            async def pull(self, offset: int, committable: Callable[[], int], *, alone: bool = False) -> PullResult:
-                self.asked.append((offset, committable()))
-                await answered.wait()
-                return found(100, 2)
-
-        it = Fixture()
-        it.script.pull = Late().pull  # type: ignore[method-assign]  # this one only
-        await turns()
-        it.flow.revoke()
-        answered.set()
-        await turns()
-        assert [] == it.crew.chunks
-        assert it.task.done()
-        assert QueueState.RETIRING is it.flow.state
-        assert 0 == it.budget.used
 
     play(story)
 

@@ -10,7 +10,7 @@ from framework.model.pulled import Found
 from framework.model.rate import to_rate
 from framework.services.queue.pacing import Pacing
 from tests.services.parts import LoopClock, end, messages_from, play, start, turns
-from tests.services.queue.test_pull import Fixture, found
+from tests.services.queue.pull_scene import Fixture, found
 
 
 def test_with_a_rate_an_answer_is_handed_on_bit_by_bit() -> None:

@@ -8,7 +8,8 @@ from framework.model.queue import MessageQueue
 from framework.testing.errors import Violation
 from framework.testing.swarm.checkers import little_moves, no_storm, nothing_pauses, views_may_differ
 from framework.testing.swarm.checkers.no_storm import STORM
-from framework.testing.swarm.history import Acquired, Fact, Fault, Finished, History, Life, Reassigned, Sent, Started
+from framework.testing.swarm.facts import Acquired, Fact, Fault, Finished, Life, Reassigned, Sent, Started
+from framework.testing.swarm.history import History
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 A, B = "app-1.1", "app-2.1"

@@ -17,16 +17,14 @@ from framework.testing.swarm.checkers import (
     one_copy_an_attempt,
     retries_bounded,
 )
-from framework.testing.swarm.history import (
+from framework.testing.swarm.facts import (
     Acquired,
     ByHand,
     Committed,
     Copied,
     Fact,
     Finished,
-    History,
     Life,
-    Ownership,
     Remade,
     Reset,
     Sent,
@@ -34,6 +32,7 @@ from framework.testing.swarm.history import (
     Strange,
     Unexpected,
 )
+from framework.testing.swarm.history import History, Ownership
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from framework.model.queue import MessageQueue
 from framework.testing.swarm.checkers import epochs_fence
-from framework.testing.swarm.history import Acquired, Fact, History, Started
+from framework.testing.swarm.facts import Acquired, Fact, Started
+from framework.testing.swarm.history import History
+from framework.testing.swarm.ways.facts import Looked
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 A, B = "app-1.1", "app-2.1"
@@ -54,3 +56,17 @@ def test_what_is_kept_on_a_member_s_own_disk_is_that_machine_s_own() -> None:
     assert [] == list(epochs_fence(history))
     history.facts += [taken(), started(3)]
     assert 1 == len(list(epochs_fence(history)))
+
+
+def test_a_delivery_that_waited_for_its_store_of_keys_is_excused() -> None:
+    def told(began: float) -> History:
+        looked = Looked(1.5, A, "billing", "key-5", None, began)
+        late = Started(2.0, A, "billing", "m5", QUEUE, 5, 1, A, 3)
+        history = History(0, facts=[taken(), started(4), looked, late], groups=["billing"])
+        history.keys = {("billing", "m5"): "key-5"}
+        return history
+
+    waited, came_after = told(0.5), told(1.2)
+    assert [] == list(epochs_fence(waited))
+    assert 1 == sum(waited.excuses.values())
+    assert 1 == len(list(epochs_fence(came_after)))

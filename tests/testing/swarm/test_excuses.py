@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from framework.model.queue import MessageQueue
 from framework.testing.swarm import checkers
 from framework.testing.swarm.__main__ import Result, complaints
@@ -18,21 +20,24 @@ from framework.testing.swarm.checkers import (
 )
 from framework.testing.swarm.checkers.disturbances import LASTS_S, Disturbances
 from framework.testing.swarm.checkers.excuses import MUST, excuse, too_often
-from framework.testing.swarm.faults.kinds import NAMES
-from framework.testing.swarm.history import (
+from framework.testing.swarm.checkers.pops_hold import ACKED, pops_hold
+from framework.testing.swarm.facts import (
     Acquired,
     Committed,
     Fact,
     Fault,
     Finished,
-    History,
     Reassigned,
     Remade,
+    Said,
     Sent,
     SentBack,
     Started,
 )
+from framework.testing.swarm.faults.kinds import NAMES
+from framework.testing.swarm.history import History
 from framework.testing.swarm.simulation import Verdict, draw
+from framework.testing.swarm.ways.facts import Acked, Handed
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 A, B = "app-1.1", "app-2.1"
@@ -140,6 +145,15 @@ def test_an_acquisition_goes_back_once() -> None:
     assert "after 5" in str(said)
 
 
+@pytest.mark.parametrize(("is_on_a_pull", "at", "broken"), [(True, 2.005, 0), (True, 2.2, 1), (False, 2.005, 1)])
+def test_a_commit_is_overtaken_on_another_connection_and_for_milliseconds(
+    is_on_a_pull: bool, at: float, broken: int
+) -> None:
+    newer = Committed(2.0, "broker.1", A, "billing", QUEUE, 20)
+    late = Committed(at, "broker.1", A, "billing", QUEUE, 17, is_on_a_pull=is_on_a_pull)
+    assert broken == len(list(offsets_forward(history(newer, late))))
+
+
 def test_a_late_retry_is_excused_beside_the_fault_and_nowhere_else() -> None:
     def broken(fault_at: float) -> int:
         told = history(Fault(fault_at, "broker", "broker-stop"), SentBack(50.0, "broker.1", "billing", "m1"))
@@ -181,3 +195,34 @@ def test_who_is_not_counted_is_excused_beside_the_fault_and_nowhere_else() -> No
 
     assert 0 == broken(180.0)
     assert 1 == broken(20.0)
+
+
+def test_who_left_a_silent_broker_may_be_missed_for_a_while_and_who_lost_another_one_not() -> None:
+    def broken(at: float, reason: str, who: str = B) -> int:
+        left = Said(at, who, "info", "disconnected", {"peer": "127.0.1.1:9876", "reason": reason})
+        known = Reassigned(10.0, B, "billing", ("q",), (), 2, frozenset({A, B}))
+        divided = Reassigned(200.0, A, "billing", ("q",), (), 1, frozenset({A, B}))
+        return len(list(who_is_heard_counts(history(known, left, divided))))
+
+    silent = "not one byte within 0.6 s of a request"
+    assert 0 == broken(199.0, silent)
+    assert 1 == broken(160.0, silent)
+    assert 1 == broken(199.0, silent, A)
+    assert 1 == broken(199.0, "the other side closed it")
+
+
+def test_what_was_sent_again_into_a_topic_that_was_made_anew_is_two_messages() -> None:
+    def broken(*facts: Fact) -> set[str]:
+        told = history(
+            Handed(1.0, A, "billing", (QUEUE, 7), 1, "m1", 1, 1.0, 6.0), Acked(2.0, A, "billing", (QUEUE, 7), 1), *facts
+        )
+        told.popping = {"billing"}
+        told.stored = {QUEUE: {0: "m1"}}
+        return {violation.truth for violation in pops_hold(told)}
+
+    again = Handed(9.0, B, "billing", (QUEUE, 0), 9, "m1", 1, 9.0, 14.0)
+    assert {ACKED} == broken(again)
+    assert set() == broken(Remade(5.0, "tester.1", "orders"), again)
+    assert {ACKED} == broken(
+        Remade(5.0, "tester.1", "orders"), Handed(9.0, B, "billing", (QUEUE, 7), 9, "m1", 1, 9.0, 14.0)
+    )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from framework.model.queue import MessageQueue
 from framework.testing.swarm.checkers import expired_in_time
-from framework.testing.swarm.history import Fact, Fault, Finished, History, Started
+from framework.testing.swarm.facts import Fact, Fault, Finished, Started
+from framework.testing.swarm.history import History
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 A = "app-1.1"
@@ -36,3 +39,12 @@ def test_one_that_ran_on_is_named_unless_its_process_stood_still() -> None:
     assert 1 == len(broken(*ran(1.0, 4.2, "expired")))
     assert 1 == len(broken(*ran(1.0, 4.2)))
     assert [] == broken(Fault(0.5, A, "stop"), *ran(1.0, 9.0, "expired"))
+
+
+def test_of_two_runs_of_a_message_each_has_its_own_time() -> None:
+    """Its queue was moved back while the first one ran."""
+    (first, ended), (again, given_up) = ran(1.0, 3.5), ran(2.0, 5.0, "expired")
+    assert isinstance(ended, Finished)
+    assert isinstance(given_up, Finished)
+    assert [] == broken(first, again, replace(ended, since=1.0), replace(given_up, since=2.0))
+    assert 1 == len(broken(first, again, replace(ended, since=2.0), replace(given_up, since=1.0)))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from framework.model.queue import MessageQueue
 from framework.testing.swarm.checkers import fences_hold
-from framework.testing.swarm.history import Acquired, Committed, Fact, History, Remade, Started
+from framework.testing.swarm.facts import Acquired, Committed, Fact, Remade, Started
+from framework.testing.swarm.history import History
 
 QUEUE, OTHER = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
 

@@ -5,18 +5,8 @@ from __future__ import annotations
 from framework.model.queue import MessageQueue
 from framework.testing.errors import Violation
 from framework.testing.swarm.checkers import begins_where_it_was, no_more_than_asked, retries_wait
-from framework.testing.swarm.history import (
-    Acquired,
-    Committed,
-    Fact,
-    Fault,
-    Finished,
-    History,
-    Remade,
-    Reset,
-    Resized,
-    Started,
-)
+from framework.testing.swarm.facts import Acquired, Committed, Fact, Fault, Finished, Remade, Reset, Resized, Started
+from framework.testing.swarm.history import History
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 

@@ -8,7 +8,8 @@ import pytest
 
 from framework.model.queue import MessageQueue
 from framework.testing.swarm.checkers import order_kept
-from framework.testing.swarm.history import Acquired, ByHand, Copied, Fact, Finished, History, Started
+from framework.testing.swarm.facts import Acquired, ByHand, Copied, Fact, Finished, Started
+from framework.testing.swarm.history import History
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 A, B = "app-1.1", "app-2.1"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from framework.model.queue import MessageQueue
 from framework.testing.swarm.checkers import (
     a_flush_covers_what_ended,
@@ -9,19 +11,19 @@ from framework.testing.swarm.checkers import (
     passed_over_was_finished,
     what_was_kept_is_not_repeated,
 )
-from framework.testing.swarm.history import (
+from framework.testing.swarm.facts import (
     Acquired,
     Asked,
     Committed,
     Fact,
     Finished,
-    History,
     Kept,
     PassedOver,
     Remade,
     Reset,
     Started,
 )
+from framework.testing.swarm.history import History
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 REMADE = Remade(10.0, "admin", "orders")
@@ -81,6 +83,16 @@ def test_a_flush_covers_what_was_started_again_while_its_former_handler_ran() ->
 
     assert [] == without(*facts[:5], kept(6.0, 3)), "which of the two has ended is not to be told"
     assert ["7"] == without(*facts, kept(6.0, 3))
+
+
+def test_which_of_two_runs_of_a_message_ended_first_is_known() -> None:
+    """The later one failed; what the former one says then is thrown away."""
+    both = (started(3, 1.0), taken(2.0), started(3, 2.1))
+    former_late = replace(finished(3, 2.5, outcome="failed"), since=2.1), replace(finished(3, 3.0), since=1.0)
+    former_early = replace(finished(3, 2.5, outcome="failed"), since=1.0), replace(finished(3, 3.0), since=2.1)
+
+    assert [] == without(taken(0.0), *both, *former_late, kept(3.5, 0, (1, 2)))
+    assert ["3"] == without(taken(0.0), *both, *former_early, kept(3.5, 0, (1, 2)))
 
 
 def test_what_a_former_life_ends_late_is_no_end_in_the_new_one() -> None:

@@ -7,7 +7,8 @@ from html.parser import HTMLParser
 
 from framework.model.queue import MessageQueue
 from framework.testing.errors import Violation
-from framework.testing.swarm.history import Acquired, Fact, Fault, Finished, History, Life, Reassigned, Said, Sent
+from framework.testing.swarm.facts import Acquired, Fact, Fault, Finished, Life, Reassigned, Said, Sent
+from framework.testing.swarm.history import History
 from framework.testing.swarm.plans.plan import draw
 from framework.testing.swarm.simulation import play
 from framework.testing.swarm.timeline import Span, lines, ownership

@@ -9,16 +9,14 @@ from typing import Any
 from framework.model.queue import MessageQueue
 from framework.testing.errors import Violation
 from framework.testing.swarm import checkers as truths
-from framework.testing.swarm.history import (
+from framework.testing.swarm.facts import (
     Acquired,
     Committed,
     Copied,
     Fact,
     Fault,
     Finished,
-    History,
     Life,
-    Ownership,
     Reassigned,
     RoomAgain,
     Said,
@@ -30,6 +28,7 @@ from framework.testing.swarm.history import (
     Subscribed,
     Swallowed,
 )
+from framework.testing.swarm.history import History, Ownership
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 HOME = str(QUEUE)

@@ -72,6 +72,13 @@ CATALOGUE = {
     "CorrectionOffsetRequest": (308, "compareGroup! topic! filterGroups"),
     "SendRequest": (10, f"{SEND} batch:b maxReconsumeTimes:i bname"),
     "SendRequestV2": (310, "a! b! c! d:i! e:i! f:i! g:l! h:i! i j:i k:b l:i m:b n"),
+    "PushReplyRequest": (
+        326,
+        (
+            "producerGroup! topic! defaultTopic! defaultTopicQueueNums:i! queueId:i! sysFlag:i! bornTimestamp:l! "
+            "flag:i! bornHost! storeHost! storeTimestamp:l! properties reconsumeTimes:i unitMode:b"
+        ),
+    ),
     "SendAnswer": (None, "msgId! queueId:i! queueOffset:l! transactionId batchUniqId recallHandle MSG_REGION TRACE_ON"),
     "SendBackRequest": (
         36,

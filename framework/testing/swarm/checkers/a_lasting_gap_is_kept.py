@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from framework.testing.errors import Violation
 from framework.testing.swarm.checkers.disturbances import Disturbances
 from framework.testing.swarm.checkers.excuses import excuse
-from framework.testing.swarm.history import Finished, History, Life, Said, Started
+from framework.testing.swarm.facts import Finished, Life, Said, Started
+from framework.testing.swarm.history import History
 
 NAME = "a lasting gap is kept"
 PATIENCE_S = 3.0

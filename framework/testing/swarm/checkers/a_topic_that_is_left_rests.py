@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from framework.testing.errors import Violation
 from framework.testing.swarm.checkers.excuses import excuse
 from framework.testing.swarm.checkers.no_more_than_asked import LATE_S
-from framework.testing.swarm.history import Acquired, Fact, Finished, History, Reassigned, Started, Subscribed
+from framework.testing.swarm.facts import Acquired, Fact, Finished, Reassigned, Started, Subscribed
+from framework.testing.swarm.history import History
 
 NAME = "a topic that is left rests"
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from framework.testing.errors import Violation
 from framework.testing.swarm.checkers.excuses import excuse
 from framework.testing.swarm.checkers.former_life import deleted
-from framework.testing.swarm.history import History, Sent
+from framework.testing.swarm.facts import Sent
+from framework.testing.swarm.history import History
 
 NAME = "acknowledged is stored"
 

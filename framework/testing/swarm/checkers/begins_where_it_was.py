@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from framework.testing.errors import Violation
 from framework.testing.swarm.checkers.excuses import excuse
-from framework.testing.swarm.history import Acquired, Committed, History, Remade, Reset
+from framework.testing.swarm.facts import Acquired, Committed, Remade, Reset
+from framework.testing.swarm.history import History
 
 NAME = "begins where it was"
 ASKED_S = 20.0

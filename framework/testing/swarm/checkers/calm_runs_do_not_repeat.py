@@ -6,17 +6,8 @@ from collections.abc import Iterator
 
 from framework.testing.errors import Violation
 from framework.testing.swarm.checkers.excuses import excuse
-from framework.testing.swarm.history import (
-    Acquired,
-    Fact,
-    Fault,
-    Finished,
-    History,
-    Life,
-    Reassigned,
-    Said,
-    Started,
-)
+from framework.testing.swarm.facts import Acquired, Fact, Fault, Finished, Life, Reassigned, Said, Started
+from framework.testing.swarm.history import History
 
 NAME = "calm runs do not repeat"
 JUST_TAKEN_S = 1.0

@@ -10,17 +10,8 @@ from framework.testing.swarm.checkers.excuses import excuse
 from framework.testing.swarm.checkers.former_life import is_of_former_life
 from framework.testing.swarm.checkers.late_ends import in_one_life
 from framework.testing.swarm.checkers.room_again import Rooms
-from framework.testing.swarm.history import (
-    Acquired,
-    ByHand,
-    Committed,
-    Copied,
-    Finished,
-    History,
-    Remade,
-    Skipped,
-    place_of,
-)
+from framework.testing.swarm.facts import Acquired, ByHand, Committed, Copied, Finished, Remade, Skipped
+from framework.testing.swarm.history import History, place_of
 from framework.testing.swarm.ways.facts import Repeated
 
 NAME = "a commit never passes a gap"
@@ -54,8 +45,9 @@ class _Queue:
 def commit_never_passes_a_gap(history: History) -> Iterator[Violation]:
     """INVARIANTS C2, at each commit that reached a broker. Finished: handled well, or failed and the copy confirmed.
 
-    Where commits are made by hand, what was handled well is finished when its handler says so, and not before. What
-    ends late of a topic's former life is no end of what has those offsets now.
+    What has none of the group's tags is finished as it is stored. Where commits are made by hand, what was handled well
+    is finished when its handler says so, and not before. What ends late of a topic's former life is no end of what has
+    those offsets now.
     """
     queues: dict[tuple[str, MessageQueue], _Queue] = {}
     copied: set[tuple[str, str]] = set()
@@ -85,6 +77,7 @@ def commit_never_passes_a_gap(history: History) -> Iterator[Violation]:
             queues = {key: queue for key, queue in queues.items() if key[1].topic != fact.topic}
         elif type(fact) is Committed:
             queue = queues.setdefault((fact.group, fact.queue), _Queue())
+            queue.ended |= history.passed_by.get((fact.group, str(fact.queue)), set())
             gap = _first_gap(queue, fact.group, copied, rooms.unseen)
             is_former = fact.at < history.excused_until or is_of_former_life(fact, fact.by, begun, remade)
             if fact.offset > gap and is_former:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from framework.testing.errors import Violation
 from framework.testing.swarm.checkers.excuses import excuse
-from framework.testing.swarm.history import Fact, Fault, History, Life, Reassigned, Subscribed
+from framework.testing.swarm.facts import Fact, Fault, Life, Reassigned, Subscribed
+from framework.testing.swarm.history import History
 
 NAME = "covered in time"
 COVER_S, NEW_S = 2.0, 5.0

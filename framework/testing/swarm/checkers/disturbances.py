@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from framework.testing.swarm.history import Bent, Fault, History, machine_of
+from framework.testing.swarm.facts import Bent, Fault
+from framework.testing.swarm.history import History, machine_of
 from framework.testing.swarm.rare.rare_marks import SECONDS
 
 LASTS_S: dict[str, float] = {
     "crash": 6.0,
     "power-cut": 6.0,
+    "desk-crash": 5.0,
     "stop": 8.0,
     "block": 5.0,
     "leave": 12.0,
@@ -38,12 +40,14 @@ LASTS_S: dict[str, float] = {
     "no-retry-queues": 15.0,
     "pause": 10.0,
     "resize": 10.0,
+    "live-edit": 10.0,
     "subscribe-anew": 0.0,
     "unsubscribe": 12.0,
     "one-broker-restart": 6.0,
     "partial-route": 25.0,
     "damaged-records": 8.0,
     "disk-full": 9.0,
+    "consume-mode": 0.0,
     "healed": 0.0,
 }
 """The longest that each kind draws."""

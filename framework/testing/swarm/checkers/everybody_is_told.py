@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from framework.testing.errors import Violation
 from framework.testing.swarm.checkers.excuses import excuse
 from framework.testing.swarm.checkers.former_life import deleted
-from framework.testing.swarm.history import Committed, Finished, History, Said, Sent, machine_of
+from framework.testing.swarm.facts import Committed, Finished, Said, Sent
+from framework.testing.swarm.history import History, machine_of
 
 NAME = "everybody is told"
 

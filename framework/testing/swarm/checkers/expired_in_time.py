@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from framework.testing.errors import Violation
 from framework.testing.swarm.checkers.disturbances import Disturbances
 from framework.testing.swarm.checkers.excuses import excuse
-from framework.testing.swarm.history import Finished, History, Started
+from framework.testing.swarm.facts import Finished, Started
+from framework.testing.swarm.history import History
 
 NAME = "expired in time"
 LATE_S = 0.1
@@ -21,13 +22,15 @@ def expired_in_time(history: History) -> Iterator[Violation]:
         return
     holds = Disturbances(history, only=HOLDS)
     begun: dict[tuple[str, str, str, int], list[float]] = {}
-    """Several where a queue was moved back while a handler still ran: which of them ends is then not to be told."""
+    """Several where a queue was moved back while a handler still ran."""
     for fact in history.facts:
         if type(fact) is Started and fact.group in history.limits:
             begun.setdefault((fact.who, fact.group, str(fact.queue), fact.offset), []).append(fact.at)
         elif type(fact) is Finished and fact.group in history.limits:
             limit, starts = history.limits[fact.group], begun[fact.who, fact.group, str(fact.queue), fact.offset]
-            ran = fact.at - (starts.pop(0) if fact.outcome == "expired" else starts.pop())
+            start = fact.since if fact.since in starts else starts[0 if fact.outcome == "expired" else -1]
+            starts.remove(start)
+            ran = fact.at - start
             said = f"{fact.who}: {fact.offset} of {fact.queue} for {fact.group}"
             if fact.outcome == "expired" and ran < limit:
                 yield Violation(NAME, f"{said} was given up after {ran:.3f} s of {limit:g}", fact.at)

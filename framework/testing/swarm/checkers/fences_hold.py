@@ -8,7 +8,8 @@ from framework.model.queue import MessageQueue
 from framework.testing.errors import Violation
 from framework.testing.swarm.checkers.excuses import excuse
 from framework.testing.swarm.checkers.former_life import is_of_former_life
-from framework.testing.swarm.history import Acquired, Committed, History, Remade, Started
+from framework.testing.swarm.facts import Acquired, Committed, Remade, Started
+from framework.testing.swarm.history import History
 
 NAME = "fences hold"
 

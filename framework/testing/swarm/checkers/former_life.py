@@ -8,7 +8,8 @@ Checkers demand everything else.
 from __future__ import annotations
 
 from framework.model.queue import MessageQueue
-from framework.testing.swarm.history import Acquired, Committed, History, Remade, Started
+from framework.testing.swarm.facts import Acquired, Committed, Remade, Started
+from framework.testing.swarm.history import History
 
 Skipped = dict[tuple[str, MessageQueue], int]
 """(group, queue) -> the highest offset that was committed out of a former life."""

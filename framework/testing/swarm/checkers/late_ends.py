@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from framework.testing.swarm.history import Acquired, Fact, Finished, History, Remade, Started
+from framework.testing.swarm.facts import Acquired, Fact, Finished, Remade, Started
+from framework.testing.swarm.history import History
 
 Place = tuple[str, ...]
 """What is taken or made anew: a process's queue of a group, or a topic."""
@@ -26,7 +27,7 @@ def in_one_life(history: History) -> Iterator[Fact]:
 
 def _in_time(history: History, place_of: Callable[[Finished], Place]) -> Iterator[Fact]:
     begun: dict[Place, list[float]] = {}
-    """Several where a queue was moved back while a handler still ran: the first is taken to end first."""
+    """Several where a queue was moved back while a handler still ran; untold which, the first is taken to end first."""
     anew: dict[Place, float] = {}
     for fact in history.facts:
         match fact:
@@ -38,7 +39,8 @@ def _in_time(history: History, place_of: Callable[[Finished], Place]) -> Iterato
                 anew[(fact.topic,)] = fact.at
             case Finished():
                 since = begun.get(_message_of(fact))
-                if since and since.pop(0) < anew.get(place_of(fact), 0.0):
+                at = since.pop(since.index(fact.since) if fact.since in since else 0) if since else fact.since
+                if at is not None and at < anew.get(place_of(fact), 0.0):
                     continue
             case _:
                 pass

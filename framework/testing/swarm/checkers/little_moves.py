@@ -8,7 +8,8 @@ from framework.core import limits
 from framework.testing.errors import Violation
 from framework.testing.swarm.checkers.disturbances import Disturbances
 from framework.testing.swarm.checkers.excuses import excuse
-from framework.testing.swarm.history import Fault, History, Life, Reassigned
+from framework.testing.swarm.facts import Fault, Life, Reassigned
+from framework.testing.swarm.history import History, place_of
 
 NAME = "little moves"
 OF_PROCESSES = frozenset({"crash", "leave", "late-jobs", "split-chunks", "joined-chunks", "stall", "healed"})
@@ -90,11 +91,20 @@ def _changed_too_often(history: History, harm: Disturbances) -> Iterator[Violati
         if fact.event in {"crashed", "lost power", "left"} and fact.who.startswith("app-")
     ]
     begun, seen = _begun(history), dict[tuple[str, str], list[float]]()
+    given = {
+        (fact.who, fact.group, place_of(fact.gained[0]).topic)
+        for fact in history.of(Reassigned)
+        if fact.gained and fact.at < begun
+    }
     healed_at = next((fact.at for fact in history.of(Fault) if fact.kind == "healed"), float("inf"))
     for fact in history.of(Reassigned):
         is_asked = begun <= fact.at < healed_at and fact.who.partition(".")[2] == FIRST
         if not is_asked or all(queue.startswith("%") for queue in fact.gained + fact.lost):
             continue  # who has come back is given its share, and retry topics come into being
+        share = (fact.who, fact.group, place_of((fact.gained + fact.lost)[0]).topic)
+        if share not in given and not fact.lost:
+            given.add(share)  # its first, however long its routes took
+            continue
         instants = seen.setdefault((fact.who, fact.group), [])
         instants.append(fact.at)
         lately = [at for at in instants if at > fact.at - WINDOW_S]

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from framework.testing.errors import Violation
 from framework.testing.swarm.checkers.excuses import excuse
-from framework.testing.swarm.history import Finished, History, Resized, Started
+from framework.testing.swarm.facts import Finished, Resized, Started
+from framework.testing.swarm.history import History
 
 NAME = "no more than asked"
 LATE_S = 4.0

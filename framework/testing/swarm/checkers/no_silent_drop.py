@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from framework.testing.errors import Violation
 from framework.testing.swarm.checkers.excuses import excuse
 from framework.testing.swarm.checkers.room_again import Rooms
-from framework.testing.swarm.history import CopyAsked, Finished, History, Remade
+from framework.testing.swarm.facts import CopyAsked, Finished, Remade
+from framework.testing.swarm.history import History
 
 NAME = "no silent drop"
 

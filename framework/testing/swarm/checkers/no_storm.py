@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from framework.testing.errors import Violation
-from framework.testing.swarm.history import Acquired, Fault, History, Reassigned
+from framework.testing.swarm.facts import Acquired, Fault, Reassigned
+from framework.testing.swarm.history import History
 
 NAME = "no storm"
 STORM = "everybody starts"

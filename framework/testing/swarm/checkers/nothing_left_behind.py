@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framework.testing.errors import Violation
-from framework.testing.swarm.history import History, LeftBehind
+from framework.testing.swarm.facts import LeftBehind
+from framework.testing.swarm.history import History
 
 NAME = "nothing is left behind"
 

@@ -8,7 +8,8 @@ from framework.testing.errors import Violation
 from framework.testing.swarm.checkers.excuses import excuse
 from framework.testing.swarm.checkers.former_life import deleted, skipped
 from framework.testing.swarm.checkers.room_again import Rooms
-from framework.testing.swarm.history import Finished, History, Sent, Skipped
+from framework.testing.swarm.facts import Finished, Sent, Skipped
+from framework.testing.swarm.history import History
 from framework.testing.swarm.ways.facts import Repeated
 
 NAME = "nothing lost"
@@ -38,7 +39,7 @@ def nothing_lost(history: History) -> Iterator[Violation]:
                 continue
             if (group, queue, sent.offset) in unwanted or history.is_nobodys(group, queue):
                 continue
-            if key in finished or key in history.dead_letters:
+            if key in finished or key in history.dead_letters or sent.message_id in history.unwanted.get(group, ()):
                 continue
             if sent.at < history.excused_until:
                 excuse(history, NAME, "its topic was made anew while it was on its way")

@@ -5,17 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framework.testing.errors import Violation
-from framework.testing.swarm.history import (
-    Acquired,
-    Fault,
-    Finished,
-    History,
-    Life,
-    Reassigned,
-    Sent,
-    Started,
-    Subscribed,
-)
+from framework.testing.swarm.facts import Acquired, Fault, Finished, Life, Reassigned, Sent, Started, Subscribed
+from framework.testing.swarm.history import History
 
 NAME = "nothing pauses"
 PAUSE_S = 1.5

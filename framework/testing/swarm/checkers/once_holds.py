@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from framework.testing.errors import Violation
 from framework.testing.swarm.checkers.excuses import excuse
-from framework.testing.swarm.history import OK, Fault, Finished, History, Started, machine_of
+from framework.testing.swarm.facts import OK, Fault, Finished, Started
+from framework.testing.swarm.history import History, machine_of
 from framework.testing.swarm.ways.facts import Looked, Remembered, Repeated
 
 NAME = "once holds"

@@ -9,13 +9,14 @@ from framework.model.reserved import RETRY_PREFIX
 from framework.testing.errors import Violation
 from framework.testing.swarm.checkers.disturbances import Disturbances
 from framework.testing.swarm.checkers.excuses import excuse
-from framework.testing.swarm.history import BURIED, BY_A_MEMBER, Bent, Committed, CopyAsked, Finished, History
+from framework.testing.swarm.facts import BURIED, BY_A_MEMBER, Bent, Committed, CopyAsked, Finished
+from framework.testing.swarm.history import History
 
 NAME = "one copy an attempt"
 KEEPS_ANSWERS = frozenset(
     {
         "crash", "leave", "clock", "split-chunks", "joined-chunks", "more-queues", "fewer-queues", "pause", "resize",
-        "subscribe-anew", "unsubscribe", "damaged-records", "healed", "offsets-reset",
+        "subscribe-anew", "live-edit", "consume-mode", "unsubscribe", "damaged-records", "healed", "offsets-reset",
     }
 )  # fmt: skip
 """Faults by which no answer of a broker to one that lives is lost or late."""
@@ -31,7 +32,8 @@ def one_copy_an_attempt(history: History) -> Iterator[Violation]:
     A group that went back to a message may fail it again as well, and the broker cannot tell whether it meant to: where
     a commit fell in one of the queues that the message may have been in, the retry is rather made twice than lost.
 
-    A dead letter is a plain send (it carries its reason), which no broker compares with another one: two failed
+    A dead letter is a plain send (it carries its reason), which no broker compares with another one; nor, where a
+    handler asked for it early, with a retry that another member's handler asked for: two failed
     deliveries of a last attempt (or of one that its handler called the last), by an owner and by the one that takes its
     queue over, make two.
 
@@ -51,6 +53,7 @@ def one_copy_an_attempt(history: History) -> Iterator[Violation]:
         for fact in history.of(Finished)
         if not fact.is_ok
     )
+    buried = {(fact.group, fact.message_id) for fact in history.of(Finished) if fact.outcome == BURIED}
     harm = Disturbances(history, KEEPS_ANSWERS, RECOVERED_S)
     bent = [fact.at for fact in history.of(Bent)]
     asked: dict[tuple[str, str], list[float]] = {}
@@ -61,8 +64,12 @@ def one_copy_an_attempt(history: History) -> Iterator[Violation]:
         if count == 1:
             continue
         message_id = history.copied_of.get(origin, origin)
-        is_plain = whose == BY_A_MEMBER or group in history.orderly or attempt > last
-        if is_plain and count <= failed[group, message_id, min(attempt - 1, last)]:
+        is_buried = (group, message_id) in buried
+        is_plain = whose == BY_A_MEMBER or group in history.orderly or attempt > last or is_buried
+        as_often = failed[group, message_id, min(attempt - 1, last)]
+        if is_buried and attempt <= last:
+            as_often += failed[group, message_id, last]
+        if is_plain and count <= as_often:
             excuse(history, NAME, "its attempt failed as often")
         elif is_plain and _is_disturbed(asked.get((group, message_id), ()), harm, bent):
             excuse(history, NAME, "an answer was lost or late, and no broker compares plain sends")

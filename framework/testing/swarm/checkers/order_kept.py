@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from framework.testing.errors import Violation
 from framework.testing.swarm.checkers.excuses import excuse
-from framework.testing.swarm.history import BURIED, DROPPED, Acquired, ByHand, Copied, Finished, History, Said, Started
+from framework.testing.swarm.facts import BURIED, DROPPED, Acquired, ByHand, Copied, Finished, Said, Started
+from framework.testing.swarm.history import History
 
 NAME = "order kept"
 

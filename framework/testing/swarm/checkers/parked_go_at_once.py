@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framework.testing.errors import Violation
-from framework.testing.swarm.history import Fault, History, Life, Said
+from framework.testing.swarm.facts import Fault, Life, Said
+from framework.testing.swarm.history import History
 
 NAME = "parked messages go at once"
 REACHED_S = 20.0

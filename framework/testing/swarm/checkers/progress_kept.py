@@ -8,14 +8,13 @@ from framework.model.queue import MessageQueue
 from framework.testing.errors import Violation
 from framework.testing.swarm.checkers.excuses import excuse
 from framework.testing.swarm.checkers.late_ends import in_one_life, in_one_taking
-from framework.testing.swarm.history import (
+from framework.testing.swarm.facts import (
     Acquired,
     Asked,
     Committed,
     Copied,
     Fact,
     Finished,
-    History,
     Kept,
     PassedOver,
     Remade,
@@ -23,8 +22,8 @@ from framework.testing.swarm.history import (
     Skipped,
     Started,
     ThrownAway,
-    machine_of,
 )
+from framework.testing.swarm.history import History, machine_of
 from framework.testing.swarm.ways.facts import Repeated
 
 REPEATED = "what was kept is not repeated"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framework.testing.errors import Violation
-from framework.testing.swarm.history import OK, Finished, History
+from framework.testing.swarm.facts import OK, Finished
+from framework.testing.swarm.history import History
 from framework.testing.swarm.ways.facts import Published, Returned
 
 NAME = "published first"

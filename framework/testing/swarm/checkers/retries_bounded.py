@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framework.testing.errors import Violation
-from framework.testing.swarm.history import BURIED, Finished, History, Started
+from framework.testing.swarm.facts import BURIED, Finished, Started
+from framework.testing.swarm.history import History
 
 NAME = "retries are bounded"
 

@@ -8,7 +8,8 @@ from framework.model.delay_levels import FIRST_RETRY_LEVEL
 from framework.testing.errors import Violation
 from framework.testing.swarm.checkers.disturbances import Disturbances
 from framework.testing.swarm.checkers.excuses import excuse
-from framework.testing.swarm.history import Fault, Finished, History, SentBack
+from framework.testing.swarm.facts import Fault, Finished, SentBack
+from framework.testing.swarm.history import History
 
 NAME = "retries come"
 LATE_S = 0.05

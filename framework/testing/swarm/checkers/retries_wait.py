@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from framework.model.delay_levels import FIRST_RETRY_LEVEL
 from framework.testing.errors import Violation
 from framework.testing.swarm.checkers.excuses import excuse
-from framework.testing.swarm.history import Fault, Finished, History, Started
+from framework.testing.swarm.facts import Fault, Finished, Started
+from framework.testing.swarm.history import History
 
 NAME = "retries wait"
 GRAIN_S = 0.002

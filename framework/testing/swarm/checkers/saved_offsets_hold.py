@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framework.testing.errors import Violation
-from framework.testing.swarm.history import Acquired, Finished, History, Life, Said, Saved, machine_of
+from framework.testing.swarm.facts import Acquired, Finished, Life, Said, Saved
+from framework.testing.swarm.history import History, machine_of
 
 NAME = "saved offsets hold"
 Key = tuple[str, str, str]

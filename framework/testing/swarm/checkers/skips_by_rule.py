@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from framework.model.reserved import RETRY_PREFIX
 from framework.testing.errors import Violation
-from framework.testing.swarm.history import Acquired, History, Skipped, Started
+from framework.testing.swarm.facts import Acquired, Skipped, Started
+from framework.testing.swarm.history import History
 
 NAME = "skips by rule"
 CLOCKS_S = 0.3

@@ -8,7 +8,8 @@ from framework.testing.errors import Violation
 from framework.testing.swarm.checkers.disturbances import Disturbances
 from framework.testing.swarm.checkers.excuses import excuse
 from framework.testing.swarm.checkers.little_moves import OF_PROCESSES
-from framework.testing.swarm.history import Finished, History, Life, Started
+from framework.testing.swarm.facts import Finished, Life, Started
+from framework.testing.swarm.history import History
 
 NAME = "views may differ"
 LEASE_S = 60.0

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import zip_longest
 
-from framework.testing.swarm.history import Fact, Fault, History
+from framework.testing.swarm.facts import Fact, Fault
+from framework.testing.swarm.history import History
 from framework.testing.swarm.timeline import describe
 
 FIELDS_MAX = 160

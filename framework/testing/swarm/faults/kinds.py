@@ -74,6 +74,20 @@ def _power_cut(nemesis: Nemesis) -> Struck:
     return machine.name, "gone without a word"
 
 
+def _desk_crash(nemesis: Nemesis) -> Struck:
+    """Who begins transactions, and who is asked about them; now and then both at once."""
+    cluster, chance = nemesis.cluster, nemesis.chance
+    draw, is_both, after_s = chance.random(), chance.happens(0.2), chance.between(0.1, 5.0)
+    alive = [machine for machine in cluster.desks.machines if machine.is_alive]
+    struck = alive if is_both else alive[int(draw * len(alive)) :][:1]
+    for machine in struck:
+        cluster.crash(machine)
+    if not struck:
+        return None
+    nemesis.in_the_world(cluster.desks.start, after_s)
+    return ", ".join(machine.name for machine in struck), "killed"
+
+
 def _stop(nemesis: Nemesis) -> Struck:
     return _hold(nemesis, nemesis.chance.between(0.5, HOLD_MAX_S), "stopped")
 
@@ -142,6 +156,8 @@ def _clock(nemesis: Nemesis) -> Struck:
     machine = cluster.broker if draw < 0.25 else cluster.producer if draw < 0.5 else nemesis.steady_app()
     if machine is None or machine.node is None or not machine.node.is_alive:
         return None  # while nobody runs there nobody can tell a step from time that has passed
+    if machine.disk.is_full:
+        return None  # nor can it be remembered over a restart
     machine.skew_ms += step
     machine.node.skew_ms += step
     return machine.name, f"wall clock stepped by {step / 1000:+g}s"
@@ -284,11 +300,14 @@ ALL_KINDS: tuple[FaultKind, ...] = (
     FaultKind("pause", operators.pause),
     FaultKind("resize", operators.resize),
     FaultKind("subscribe-anew", operators.subscribe_anew),
+    FaultKind("live-edit", operators.edit_settings),
     FaultKind("unsubscribe", subscriptions.unsubscribe, needs="second-topic", is_calm=True),
     FaultKind("one-broker-restart", brokers.restart_one, needs="two-brokers"),
     FaultKind("partial-route", brokers.leave_out_of_routes, needs="two-brokers"),
     FaultKind("damaged-records", _damage, seen=lambda cluster: cluster.wiretap.damaged),
     FaultKind("disk-full", outages.fill_a_disk),
+    FaultKind("desk-crash", _desk_crash, needs="transactions"),
+    FaultKind("consume-mode", operators.switch_mode, needs="pop-switched"),
     FaultKind("outage", outages.cut_off_for_long, needs="slow-handlers"),
 )
 _BY_NAME = {kind.name: kind for kind in ALL_KINDS}

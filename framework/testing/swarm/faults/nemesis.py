@@ -24,6 +24,7 @@ from framework.testing.sim.streams import Stream
 from framework.testing.sim.virtual_loop import NOWHERE
 from framework.testing.swarm.administrator import Administrator
 from framework.testing.swarm.cluster import BROKER_HOST, Cluster
+from framework.testing.swarm.ways import popping
 
 if TYPE_CHECKING:
     from framework.runtime.app import App
@@ -214,11 +215,13 @@ class Nemesis:
             await self.cluster.start_broker()
         self._mend_topic()
         self.open_for_writing()
+        popping.choose(self.logical_brokers, self.cluster.workload, popping.POP)
         for node in self.logical_brokers:
             node.store.writer.save_tables()  # as an administrator's request would: what was mended is on the disk
         for machine in self.cluster.apps:
             if not machine.is_alive:
                 self.cluster.start_app(machine)
+        self.cluster.desks.start()
         for machine in self.cluster.machines:  # now that all run: a step that nobody is there to see is time
             machine.skew_ms = 0
             if machine.node is not None:

@@ -1,4 +1,4 @@
-"""What operators do while an application runs: brokers closed for writing, groups paused, resized and subscribed again.
+"""What operators do while an application runs: they close brokers, pause, resize, edit, and subscribe again.
 
 Each is a strike of a fault kind in `kinds.py`, and is taken back.
 """
@@ -13,17 +13,22 @@ from functools import partial
 from framework.broker.intercept import Interceptor
 from framework.broker.node import Node as LogicalBroker
 from framework.broker.request import Request
+from framework.broker.request_modes import POP, PULL
 from framework.broker.store.topics import PERM_READ
 from framework.broker.switches import PERMISSION
 from framework.model.reserved import retry_topic
 from framework.runtime.app import App
+from framework.settings.schema import AppSettings
 from framework.testing.sim.machine import Machine
 from framework.testing.sim.node import Node
 from framework.testing.swarm.faults.nemesis import Nemesis, Struck
+from framework.testing.swarm.ways import popping
 from framework.testing.swarm.wiretap import NOTHING_KEPT
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
 
+EDITS = (("cache_count", 2), ("cache_count", 50), ("cache_bytes", 600), ("topic_count", 4), ("topic_bytes", 2_000))
+"""Settings that are live, and what no truth counts."""
 STOCK = 0.5
 """How often a broker without retry queues is as RocketMQ's, which say yes and keep nothing; the box refuses."""
 ONE = 0.5
@@ -117,6 +122,42 @@ def resize(nemesis: Nemesis) -> Struck:
     _tell(nemesis, machine, node, group, size)
     nemesis.for_a_while(seconds, partial(_tell_again, nemesis, machine, node, group))
     return machine.name, f"{group} runs {size} handlers at once for {seconds:.1f}s", group
+
+
+def edit_settings(nemesis: Nemesis) -> Struck:
+    """A file of settings is changed and read again: how much one group of a process may hold, or all of them."""
+    chance, seconds = nemesis.chance, nemesis.chance.between(0.5, 10.0)
+    name, value = chance.pick(EDITS)
+    found = _group_of_somebody(nemesis)
+    if found is None:
+        return None
+    machine, node, group = found
+    load = next(load for load in nemesis.cluster.workload.groups if load.name == group)
+    if load.by_hand:  # it may have nothing left with which it could commit
+        return None
+    usual = getattr(nemesis.cluster.settings.consumers[group], name)
+    as_process(nemesis, node, machine, lambda app: app.adopt(_edited(app.settings, group, name, value)))
+    nemesis.for_a_while(
+        seconds,
+        lambda: as_process(nemesis, node, machine, lambda app: app.adopt(_edited(app.settings, group, name, usual))),
+    )
+    return machine.name, f"{group} has {name} {value} for {seconds:.1f}s", group
+
+
+def _edited(settings: AppSettings, group: str, name: str, value: int | None) -> AppSettings:
+    changed = settings.consumers[group].model_copy(update={name: value})
+    return settings.model_copy(update={"consumers": {**settings.consumers, group: changed}})
+
+
+def switch_mode(nemesis: Nemesis) -> Struck:
+    """`mqadmin setConsumeMode`: a group that goes by its brokers pulls for a while, and then pops again."""
+    seconds, workload = nemesis.chance.between(5.0, 25.0), nemesis.cluster.workload
+    if not nemesis.logical_brokers:
+        return None
+    popping.choose(nemesis.logical_brokers, workload, PULL)
+    nemesis.for_a_while(seconds, lambda: popping.choose(nemesis.logical_brokers, workload, POP))
+    group = next(load.name for load in workload.groups if load.pops == "broker")
+    return "broker", f"{group} is to pull for {seconds:.1f}s", group
 
 
 def subscribe_anew(nemesis: Nemesis) -> Struck:

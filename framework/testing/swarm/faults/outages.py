@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from framework.testing.sim.machine import Machine
+from framework.testing.swarm.facts import Finished, Started
 from framework.testing.swarm.faults.nemesis import Nemesis, Struck
-from framework.testing.swarm.history import Finished, Started
 
 UNTIL_HEALED_S = 600.0
 AT_WORK_MIN = 2

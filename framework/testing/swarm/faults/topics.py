@@ -74,6 +74,8 @@ def _resize(nemesis: Nemesis, step: int) -> int:
 def reset_offsets(nemesis: Nemesis) -> Struck:
     """One queue of a group goes back to where it has been; never ahead, which would lose messages by order."""
     chance, cluster = nemesis.chance, nemesis.cluster
+    if not cluster.history.groups:
+        return None
     group, draw, share = chance.pick(cluster.history.groups), chance.random(), chance.random()
     topic = cluster.workload.topic
     committed = [

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from framework.testing.swarm.facts import Fault, Started
 from framework.testing.swarm.faults.kinds import ALL_KINDS, NAMES
-from framework.testing.swarm.history import Fault, History, Started
+from framework.testing.swarm.history import History
 from framework.testing.swarm.plans.ways import WAYS, ways_of
+from framework.testing.swarm.ways.facts import PopStarted
 from framework.testing.swarm.workload import Workload
 
 Pair = tuple[str, str]
@@ -24,7 +26,7 @@ def met(workload: Workload, history: History, fired: Mapping[str, int]) -> froze
     """The pairs of one run."""
     began: dict[str, float] = {}
     ended: dict[str, float] = {}
-    for start in history.of(Started):
+    for start in (*history.of(Started), *history.of(PopStarted)):
         began.setdefault(start.group, start.at)
         ended[start.group] = start.at
     pairs: set[Pair] = set()

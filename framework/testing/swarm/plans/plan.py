@@ -15,16 +15,18 @@ from framework.testing.sim.virtual_loop import Policy
 from framework.testing.swarm.faults.kinds import ALL_KINDS, NAMES, FaultKind, kind_named
 from framework.testing.swarm.faults.nemesis import Strike, draw_strikes
 from framework.testing.swarm.plans.turns import shape_of, turn_of
-from framework.testing.swarm.plans.ways import WAYS, dressed, ways_of
+from framework.testing.swarm.plans.ways import USUAL, WAYS, dressed, ways_of
 from framework.testing.swarm.rare.bends import made_rare
 from framework.testing.swarm.workload import GroupLoad, Workload
 
 SECONDS = 60.0
 FAULT_SHARE = 0.7
 """Of a run's time; the rest is for healing."""
-WIDE_KINDS = (2, 3, 5, 5, 5)
-WIDE_WAYS = (1, 4, 5, 6)
+WIDE_KINDS = (3, 5, 5, 5, 5)
+WIDE_WAYS = (1, 5, 6, 7)
 NARROW_MESSAGES = (300, 600, 1_200, 2_400)
+BRING_A_GROUP = frozenset({"pop-switched"})
+"""Ways that are a group of their own: a narrow run that goes another one has no room for it."""
 NARROW_STUCK = 3.0
 """So many messages of a narrow run find a handler that gets stuck, where some do at all."""
 
@@ -95,7 +97,7 @@ def draw(
     shape = shape_of(seed)
     calm = shape == "calm" if kinds is None else not kinds
     is_narrow = shape == "narrow" and not calm
-    turn = turn_of(seed, tuple(WAYS), NAMES)
+    turn = turn_of(seed, tuple(WAYS), NAMES, USUAL)
     chosen_ways, ways_most = (turn.ways, 1 if is_narrow else chance.pick(WIDE_WAYS)) if ways is None else (ways, None)
     if kinds is not None:
         chosen_kinds = list(kinds)
@@ -104,6 +106,9 @@ def draw(
     else:
         wanted = 1 if is_narrow else chance.pick(WIDE_KINDS)
         chosen_kinds = _drawn_kinds(chosen_ways if ways is not None else chosen_ways[:1], turn.faults, wanted, chance)
+        if is_narrow and chosen_kinds[0].needs in BRING_A_GROUP - set(chosen_ways[:1]):
+            others = [name for name in NAMES if not kind_named(name).needs and name not in WAYS[chosen_ways[0]].shuns]
+            chosen_kinds = [kind_named(chance.pick(others))]
     if ways is None:
         chosen_ways = [
             way for way in chosen_ways if not _shunned(way, chosen_kinds) and (WAYS[way].in_calm or not calm)
@@ -146,8 +151,14 @@ def clashes(ways: Iterable[str], kinds: Iterable[FaultKind]) -> Iterator[str]:
 def _drawn_kinds(ways: Sequence[str], faults: Sequence[str], count: int, chance: Stream) -> list[FaultKind]:
     """Those whose turn it is first; none that one of these ways shuns."""
     rest = [name for name in chance.sample(NAMES, len(NAMES)) if name not in faults]
-    kinds = [kind_named(name) for name in (*faults, *rest)]
-    return [kind for kind in kinds if not any(kind.name in WAYS[way].shuns for way in ways)][:count]
+    chosen: list[FaultKind] = []
+    shunned = {name for way in ways for name in WAYS[way].shuns}
+    for kind in (kind_named(name) for name in (*faults, *rest)):
+        own = WAYS[kind.needs].shuns if kind.needs else {}
+        if len(chosen) < count and kind.name not in shunned and not any(each.name in own for each in chosen):
+            chosen.append(kind)
+            shunned |= own.keys()
+    return chosen
 
 
 def _shunned(way: str, kinds: Iterable[FaultKind]) -> bool:

@@ -1,18 +1,19 @@
 """Turns: which ways and faults a seed is to bring together, so that seeds in a row meet all pairs evenly.
 
 Laws: a seed alone tells its turn. Seeds of one shape take turns among themselves: in each cycle of them (as many as
-there are ways times blocks of faults) each way stands in each place of a turn once with each fault. Who stands with
-whom is drawn anew for each cycle.
+there are ways times blocks of faults) each way stands first in a turn once with each fault. Only what stands first is
+sure to be gone, because ways undo each other; those that most runs go anyway need no such turn. Which faults stand
+together is drawn anew for each cycle, and the other ways of a turn for each seed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal, NamedTuple
 
 from framework.testing.sim.streams import Stream
 
-WAYS_EACH = 7
+WAYS_EACH = 9
 """More than are used: some undo each other."""
 FAULTS_EACH = 5
 Shape = Literal["calm", "wide", "narrow"]
@@ -37,17 +38,19 @@ def shape_of(seed: int) -> Shape:
     return SHAPES[seed % len(SHAPES)]
 
 
-def turn_of(seed: int, ways: Sequence[str], faults: Sequence[str]) -> Turn:
-    """The seed's ways and faults."""
+def turn_of(seed: int, ways: Sequence[str], faults: Sequence[str], usual: Collection[str] = ()) -> Turn:
+    """The seed's ways and faults; none of the `usual` ways comes first."""
     round_, at = divmod(seed, len(SHAPES))
     number = round_ * SHAPES.count(SHAPES[at]) + SHAPES[:at].count(SHAPES[at])
+    firsts = [way for way in ways if way not in usual]
     blocks = -(-len(faults) // FAULTS_EACH)
-    cycle, place = divmod(number, len(ways) * blocks)
-    row, column = divmod(place, len(ways))
+    cycle, place = divmod(number, len(firsts) * blocks)
+    row, column = divmod(place, len(firsts))
     chance = Stream(f"{SHAPES[at]} cycle/{cycle}")
-    mixed_ways, mixed_faults = chance.sample(ways, len(ways)), chance.sample(faults, len(faults))
-    steps = chance.sample(range(1, len(ways)), WAYS_EACH - 1)
+    mixed_firsts, mixed_faults = chance.sample(firsts, len(firsts)), chance.sample(faults, len(faults))
     begin = (row + column) % blocks * FAULTS_EACH
     chosen = [mixed_faults[(begin + each) % len(faults)] for each in range(FAULTS_EACH)]
-    Stream(f"{seed}/turn").shuffle(chosen)
-    return Turn([mixed_ways[(column + step) % len(ways)] for step in (0, *steps)], chosen)
+    own, first = Stream(f"{seed}/turn"), mixed_firsts[column]
+    own.shuffle(chosen)
+    others = own.sample([way for way in ways if way != first], WAYS_EACH - 1)
+    return Turn([first, *others], chosen)

@@ -16,11 +16,16 @@ from framework.testing.swarm.workload import Workload
 
 SLOW_DISK_S = 0.1
 """A box that writes by twos on such a disk is behind by seconds, and its due messages are."""
+MANY, LONG_LINGER = 300, "1s"
 
 
 def made_rare(workload: Workload, chance: Callable[[str], Stream], *, is_calm: bool) -> Workload:
     """The workload with some limits small and some rare marks awake; last, so that no draw of others changes."""
     spares = set(WINDOWS) if any(load.by_hand for load in workload.groups) else set[str]()
+    if workload.messages >= MANY and any(load.batch and load.linger == LONG_LINGER for load in workload.groups):
+        spares |= set(WINDOWS)  # no batch would ever be full, and each wait for its time
+    if is_calm and len(workload.groups) > 1:
+        spares.add("budget")  # one group's lines that wait hold all of it, and the other ones' queues pause
     if workload.sync_s > SLOW_DISK_S:
         spares.add("writes of a group")
     small = draw_limits(chance, is_calm=is_calm, spares=spares)

@@ -93,7 +93,11 @@ SHORT_S: dict[str, float] = {
 three seconds.
 """
 
-OFTEN_MAX: dict[str, float] = {"a send-back fails": 0.3, "a dead letter fails": 0.3}
+OFTEN_MAX: dict[str, float] = {
+    "a send-back fails": 0.3,
+    "a dead letter fails": 0.3,
+    "a stored offset is not answered": 0.3,
+}
 """Failures after each of which the next attempt waits twice as long: one that always failed until the run is healed
 would be tried again minutes after.
 """

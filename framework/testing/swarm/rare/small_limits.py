@@ -44,7 +44,7 @@ _HEARTBEATS = {
     "heartbeat period": 3_000,
     "silence of a member": 12.0,
     "scan for silent members": 1.0,
-    "roll kept": 5_000,
+    "roll kept": 15_000,
 }
 LIMITS: tuple[Small, ...] = (
     # Settings
@@ -71,7 +71,8 @@ LIMITS: tuple[Small, ...] = (
     Small("handover", "code", _each("handover wait", 300), in_calm=False),
     Small("take again", "code", _each("take again", 500, 1_500)),
     Small("rounds", "code", ({"rebalance period": 2_000, "member check": 500}, {"member check": 1_500})),
-    # Brokers must not forget a member between two of its heartbeats, nor members what a broker listed before one came.
+    # Brokers must not forget a member between two of its heartbeats, nor members what a broker listed before it was
+    # started anew: that takes six seconds at most, and their way back to it some more.
     Small("heartbeats", "code", (_HEARTBEATS,)),
     Small(
         "send-backs",

@@ -7,7 +7,7 @@ writes. What a request was answered for is stored at once. It only reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +39,8 @@ class Promises:
     _looks: list[_Look] = field(default_factory=list)
     _answered: dict[Place, int] = field(default_factory=dict)
     _owed: dict[Place, object] = field(default_factory=dict)
+    _fallen: set[Place] = field(default_factory=set)
+    """Offsets that went back in this life of the broker: to be what it was is not to have stayed."""
 
     def look(self, broker: Broker) -> None:
         """It runs, and this is what it has."""
@@ -51,6 +53,13 @@ class Promises:
             if node.address.endswith(f":{port}"):
                 self._answered[node.name, "offsets", key] = offset
 
+    def fell(self, name: str, key: OffsetKey) -> None:
+        """A broker was told less than it had, or has lost it with its topic: what it answered is owed no more."""
+        place = name, "offsets", key
+        if place in self._answered or any(place in look.held for look in self._looks):
+            self._fallen.add(place)
+        self._answered.pop(place, None)
+
     def ended(self, broker: Broker) -> None:
         """Its process is gone: note what its successor has to find."""
         if not broker.nodes:
@@ -59,11 +68,11 @@ class Promises:
         sound = [look for look in self._looks if look.groups + GROUPS_UNTIL_SAVED <= now.groups]
         if sound:
             since = self._looks[self._looks.index(sound[-1]) :]
-            self._owed = dict(_unchanged(since, now))
+            self._owed = dict(_unchanged(since, now, self._fallen))
             for look in sound[:-1]:
                 dropped = look.held.keys() - now.held.keys()
                 gone = {place for place in dropped if not any(place in each.held for each in since)}
-                self._owed.update((place, NOTHING) for place in gone if _is_still(place, since[0], now))
+                self._owed.update((place, NOTHING) for place in gone if _is_still(place, since[0], now, self._fallen))
         else:
             self._owed = {}
         self._owed.update(
@@ -72,6 +81,7 @@ class Promises:
         self._owed.update(_ends(broker))
         self._looks.clear()
         self._answered.clear()
+        self._fallen.clear()
 
     def forgotten(self, broker: Broker) -> Iterator[str]:
         """It is back: what it lacks or has otherwise, a line each."""
@@ -95,16 +105,16 @@ def _looked(broker: Broker) -> _Look:
     return _Look(broker.nodes[0].store.writer.groups, dict(_held(broker)), changes)
 
 
-def _unchanged(since: Sequence[_Look], now: _Look) -> Iterator[tuple[Place, object]]:
+def _unchanged(since: Sequence[_Look], now: _Look, fallen: Collection[Place]) -> Iterator[tuple[Place, object]]:
     for place, value in now.held.items():
-        if all(look.held.get(place, NOTHING) == value for look in since) and _is_still(place, since[0], now):
+        if all(look.held.get(place, NOTHING) == value for look in since) and _is_still(place, since[0], now, fallen):
             yield place, value
 
 
-def _is_still(place: Place, before: _Look, now: _Look) -> bool:
-    """Whether it cannot have changed and changed back between two looks: offsets go up, and other tables rest."""
+def _is_still(place: Place, before: _Look, now: _Look, fallen: Collection[Place]) -> bool:
+    """Whether it cannot have changed and changed back between two looks: most offsets go up, and other tables rest."""
     name, table, _ = place
-    return table == "offsets" or before.changes[name, table] == now.changes[name, table]
+    return (table == "offsets" and place not in fallen) or before.changes[name, table] == now.changes[name, table]
 
 
 def _tables(node: Node) -> dict[str, SavedTable[Any, Any]]:

@@ -84,6 +84,8 @@ def _attributes(each: object, kind: type) -> Iterable[tuple[str, object]]:
             if isinstance(value, MemberDescriptorType)
         )
     for name in slots:
+        if name.startswith("__pydantic"):  # which fields were given: as many as a model has
+            continue
         try:
             yield name, getattr(each, name)
         except AttributeError:

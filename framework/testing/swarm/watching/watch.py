@@ -12,10 +12,12 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from framework.runtime.app import App
 from framework.testing.sim.machine import Machine
 from framework.testing.sim.node import CURRENT_NODE, Node
 from framework.testing.sim.transport import SimTransport
-from framework.testing.swarm.history import Forgotten, Held, LeftBehind
+from framework.testing.swarm.facts import Forgotten, Held, LeftBehind
+from framework.testing.swarm.watching.pictures import pictured
 from framework.testing.swarm.watching.promises import Promises
 from framework.testing.swarm.watching.sizes import sizes_of
 
@@ -66,9 +68,16 @@ class Watch:
             root = broker.broker if machine is broker else machine.app
             if machine.is_steady and machine.node is not None and root is not None:
                 self._note(machine.node, sizes_of(root))
+                if machine.app is not None:
+                    self._picture(machine.node, machine.app)
 
     def _note(self, node: Node, sizes: Counter[str]) -> None:
         self._cluster.history.facts.append(Held(self._cluster.loop.now, node.name, sizes))
+
+    def _picture(self, node: Node, app: App) -> None:
+        snapshot = app.snapshot()
+        for group in snapshot.groups:
+            self._cluster.history.facts.append(pictured(self._cluster.loop.now, node.name, group, snapshot.not_ready))
 
     # -- the broker
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from framework.model.queue import MessageQueue
-from framework.testing.swarm.history import Fact
+from framework.testing.swarm.facts import Fact, Finished, Started
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +54,149 @@ class Published(Fact):
     """A broker has acknowledged a message with this token in it."""
 
     token: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToldGains(Fact):
+    """A plugin was told which queues a member has got, and which it has lost."""
+
+    group: str
+    gained: tuple[str, ...]
+    lost: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ToldOffsets(Fact):
+    """A plugin was told which offsets a member has committed."""
+
+    group: str
+    offsets: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ToldChunk(Fact):
+    """A plugin was told how many messages of a queue a worker has just handled by plain success."""
+
+    group: str
+    queue: str
+    handled: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decided(Fact):
+    """A local transaction has ended so, for good."""
+
+    deal: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Promised(Fact):
+    """A request is asked, whose time is over at `until`."""
+
+    ask: str
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Replied(Fact):
+    """A handler returned this reply to a request."""
+
+    ask: str
+    reply: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Fact):
+    """Whoever asked was given this reply."""
+
+    ask: str
+    reply: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gone(Fact):
+    """Whoever asked was told that there is no reply."""
+
+    ask: str
+
+
+@dataclass(frozen=True, slots=True)
+class TookReply(Fact):
+    """A process told the broker that it has taken a reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class LateReplies(Fact):
+    """So many replies a process counts as late, at the end."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class LotDecided(Fact):
+    """A decision about a lot leaves for its broker."""
+
+    lot: int
+
+
+@dataclass(frozen=True, slots=True)
+class LotSettled(Fact):
+    """A process was told that a lot of so many messages is settled."""
+
+    lot: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class PopStarted(Started):
+    """A handler of a group that pops began with a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class PopFinished(Finished):
+    """A handler of a group that pops has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipted(Fact):
+    """Something about one receipt, which is the time of a pop or of a renewal: `place` is where its message lies."""
+
+    group: str
+    place: tuple[MessageQueue, int]
+    receipt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Handed(Receipted):
+    """A broker's answer to a pop of `who` has this message, for it alone until then."""
+
+    message_id: str
+    attempt: int
+    since: float
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class TimeAsked(Receipted):
+    """A process asks for a message to stay invisible for so many seconds from now on."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class TimeChanged(Receipted):
+    """A broker's answer to that: the receipt that counts now, and until when."""
+
+    renewed: int
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class AckAsked(Receipted):
+    """A process says that it is done with a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acked(Receipted):
+    """A broker has taken that."""

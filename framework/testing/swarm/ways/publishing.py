@@ -36,7 +36,7 @@ def is_able(load: GroupLoad) -> bool:
     """Batches and commits by hand use what is returned themselves. How a handler's end is written down (`witness.py`)
     knows nothing of those that are given up.
     """
-    return not (load.batch or load.by_hand or load.results or load.broadcasting or load.timeout_s)
+    return not (load.batch or load.by_hand or load.results or load.broadcasting or load.timeout_s or load.pops)
 
 
 class Receipts:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from framework.model.outcome import Ack, BatchFailed, Commit, DeadLetter, Drop, RetryLater, Rollback, Suspend
 from framework.testing.sim.streams import Stream
-from framework.testing.swarm.history import BURIED, DROPPED, FAILED, LEVEL, OK
+from framework.testing.swarm.facts import BURIED, DROPPED, FAILED, LEVEL, OK
 from framework.testing.swarm.workload import GroupLoad, Workload
 
 ODD_RATE = 0.25

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from framework.hooks import hookimpl
 from framework.model.delivery import Delivery
 from framework.model.outcome import Ack, DeadLetter, Drop, Outcome, RetryLater, Suspend
-from framework.testing.swarm.history import BURIED, DROPPED, FAILED, LEVEL, OK
+from framework.testing.swarm.facts import BURIED, DROPPED, FAILED, LEVEL, OK
 from framework.testing.swarm.recorder import Recorder
 from framework.testing.swarm.ways.once import note_key
 from framework.testing.swarm.ways.results import LEVELS

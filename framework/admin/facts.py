@@ -1,0 +1,245 @@
+"""Facts: what `doctor` looks at, asked once. Reads only; what could not be asked stands there as its error.
+
+A broker's settings may hold passwords, so of those only the named ones are taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Event
+
+from framework.admin import dead_letters
+from framework.admin.cluster import BROKERS, Admin, BrokerPlace
+from framework.admin.findings import Told, tried
+from framework.admin.groups import view
+from framework.admin.positions import Positions, positions
+from framework.client.inquiries import clock_in
+from framework.core.broker_time import Reading
+from framework.errors import BrokerUnreachable, FrameworkError
+from framework.model.queue import MessageQueue
+from framework.model.reserved import DEAD_LETTER_PREFIX, progress_topic, retry_topic
+from framework.wire import exchanges
+from framework.wire.bodies.config import GroupConfig, GroupConfigTable, KeyValues, TopicConfig, TopicConfigTable
+from framework.wire.bodies.route import MASTER, PERM_READ, TopicRoute
+from framework.wire.exchanges import Exchange, body_of
+from framework.wire.requests.admin import (
+    AllGroupConfigsRequest,
+    AllTopicConfigsRequest,
+    BrokerConfigRequest,
+    BrokerRuntimeRequest,
+)
+
+CREATES_TOPICS = "autoCreateTopicEnable"
+CREATES_GROUPS = "autoCreateSubscriptionGroup"
+SQL = "enablePropertyFilter"
+PERMISSION = "brokerPermission"
+INDEX = "messageIndexEnable"
+SETTINGS = frozenset({CREATES_TOPICS, CREATES_GROUPS, SQL, PERMISSION, INDEX})
+LATELY_MS = 3_600_000
+"""Dead letters of this last while are new."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerFacts:
+    """One broker of the cluster."""
+
+    place: BrokerPlace
+    settings: Told[Mapping[str, str]]
+    ahead: Told[Reading]
+    """How far its clock is ahead of this machine's, at least and at most."""
+    topics: Told[Mapping[str, TopicConfig]]
+    groups: Told[Mapping[str, GroupConfig]]
+    forbidden: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Group -> topic -> what it may not do there."""
+    unreached: Mapping[str, str] = field(default_factory=dict)
+    """Addresses of it to which no connection can be made, and why."""
+
+    @property
+    def name(self) -> str:
+        return self.place.name
+
+    def is_on(self, name: str) -> bool | None:
+        """How a switch of it stands; None where it has not said."""
+        text = None if isinstance(self.settings, FrameworkError) else self.settings.get(name)
+        return None if text is None else text.lower() == "true"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """The name servers and brokers."""
+
+    name_servers: Mapping[str, Told[Sequence[str]]]
+    """Each with the names of the brokers that it knows."""
+    brokers: Sequence[BrokerFacts]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """One topic of a group."""
+
+    name: str
+    route: Told[TopicRoute | None]
+    """None where no name server knows it."""
+    probe: Told[None]
+    """Whether the group may be asked about it, with the rights that its members have."""
+
+
+@dataclass(frozen=True, slots=True)
+class LetterFacts:
+    """How many dead letters wait, and how many came lately."""
+
+    waiting: int
+    lately: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFacts:
+    """One group."""
+
+    name: str
+    """As the cluster calls it, like all names here."""
+    cluster: ClusterFacts
+    unwrapped: Callable[[str], str]
+    """A name as its owner writes it."""
+    positions: Told[Positions]
+    topics: Mapping[str, TopicFacts]
+    """What its members want, or it has an offset of, and its retry topic where there is one."""
+    letters: Told[LetterFacts]
+    progress_route: Told[TopicRoute | None]
+    stuck: Told[Mapping[MessageQueue, int]]
+    """Queues whose first unfinished message stayed the same between two looks, and which one that is."""
+    stuck_s: float
+    """How long lay between the looks."""
+
+    @property
+    def shown(self) -> str:
+        return self.unwrapped(self.name)
+
+
+# The cluster
+
+
+def cluster(admin: Admin, now_ms: Callable[[], int]) -> ClusterFacts:
+    """BrokerUnreachable where no name server answers: then there is nothing to look at."""
+    servers = admin.ask_name_servers(BROKERS)
+    if not servers.found and all(isinstance(error, BrokerUnreachable) for error in servers.failed.values()):
+        raise BrokerUnreachable(f"no name server answers: {'; '.join(map(str, servers.failed.values()))}")
+    places = {place.name: place for found in servers.found.values() for place in found}
+    told: dict[str, Told[Sequence[str]]] = {
+        server: servers.failed.get(server) or [place.name for place in servers.found[server]]
+        for server in admin.settings.name_servers
+    }
+    return ClusterFacts(told, [_broker(admin, places[name], now_ms) for name in sorted(places)])
+
+
+def _broker(admin: Admin, place: BrokerPlace, now_ms: Callable[[], int]) -> BrokerFacts:
+    unreached: dict[str, str] = {}
+    away: FrameworkError | None = None if place.master else BrokerUnreachable(f"broker {place.name}: it has no master")
+    for number, address in place.addresses.items():
+        try:
+            admin.reach.link(address)
+        except FrameworkError as error:
+            unreached[address] = str(error)
+            away = error if number == MASTER else away
+    if away is not None:  # each further question would wait as long
+        return BrokerFacts(place, away, away, away, away, unreached=unreached)
+    groups = tried(lambda: admin.ask(place, Exchange(AllGroupConfigsRequest(), body_of(GroupConfigTable))))
+    return BrokerFacts(
+        place,
+        tried(lambda: admin.ask(place, Exchange(BrokerConfigRequest(), lambda answer: _settings(answer.body)))),
+        tried(lambda: _ahead(admin, place, now_ms)),
+        tried(lambda: admin.ask(place, Exchange(AllTopicConfigsRequest(), body_of(TopicConfigTable))).topics),
+        groups if isinstance(groups, FrameworkError) else groups.groups,
+        {} if isinstance(groups, FrameworkError) else groups.forbidden,
+        unreached,
+    )
+
+
+def _settings(body: bytes) -> dict[str, str]:
+    pairs = (line.partition("=") for line in body.decode(errors="replace").splitlines())
+    return {name: text.strip() for name, _, text in pairs if name in SETTINGS}
+
+
+def _ahead(admin: Admin, place: BrokerPlace, now_ms: Callable[[], int]) -> Reading:
+    before_ms = now_ms()
+    figures = admin.ask(place, Exchange(BrokerRuntimeRequest(), body_of(KeyValues)))
+    after_ms = now_ms()
+    reading = clock_in(figures.table, place.name)
+    return Reading(reading.low_ms - after_ms, reading.high_ms - before_ms)
+
+
+# One group
+
+
+def group(
+    admin: Admin, found: ClusterFacts, name: str, more: Sequence[str], *, stuck_s: float, now_ms: Callable[[], int]
+) -> GroupFacts:
+    """`more`: topics that it should read, though it may not yet. Waits `stuck_s` where a queue may be stuck."""
+    place = tried(lambda: positions(admin, name))
+    wanted = {*more}
+    if not isinstance(place, FrameworkError):
+        wanted |= {row.queue.topic for row in place.rows} | set(place.members.subscriptions)
+        for member in place.members.members:
+            wanted |= set() if member.info is None else {each.topic for each in member.info.subscriptions}
+    wanted = {topic for topic in wanted if not topic.startswith(DEAD_LETTER_PREFIX)} - {retry_topic(name)}
+    retry = tried(lambda: admin.reach.ask_name_server(exchanges.route(retry_topic(name))))
+    topics = {topic: _topic(admin, name, topic) for topic in sorted(wanted)}
+    if retry is not None:
+        topics[retry_topic(name)] = TopicFacts(retry_topic(name), retry, None)
+    return GroupFacts(
+        name,
+        found,
+        admin.unwrapped,
+        place,
+        topics,
+        tried(lambda: letters(admin, name, now_ms() - LATELY_MS)),
+        tried(lambda: admin.reach.ask_name_server(exchanges.route(progress_topic(name)))),
+        place if isinstance(place, FrameworkError) else tried(lambda: _stuck(admin, place, stuck_s)),
+        stuck_s,
+    )
+
+
+def _topic(admin: Admin, group: str, topic: str) -> TopicFacts:
+    route = tried(lambda: admin.reach.ask_name_server(exchanges.route(topic)))
+    probe: Told[None] = None
+    if isinstance(route, TopicRoute):
+        for data in route.queues:
+            if data.perm & PERM_READ and data.read_queue_nums:
+                queue = MessageQueue(topic, data.broker_name, 0)
+                answer = tried(lambda queue=queue: admin.ask_master(queue, exchanges.stored_offset(group, queue)))  # type: ignore[misc]
+                probe = probe or (answer if isinstance(answer, FrameworkError) else None)
+    return TopicFacts(topic, route, probe)
+
+
+def letters(admin: Admin, group: str, since_ms: int) -> LetterFacts:
+    """How many of the group's wait, and how many came since then."""
+    waiting = lately = 0
+    for each in dead_letters.queues(admin, group):
+        waiting += each.end - each.begin
+        if each.end > each.begin:
+            first = admin.ask_master(each.queue, exchanges.offset_at(each.queue, since_ms))
+            lately += max(each.end - max(first, each.begin), 0)
+    return LetterFacts(waiting, lately)
+
+
+def _stuck(admin: Admin, found: Positions, seconds: float) -> dict[MessageQueue, int]:
+    """A first unfinished message that is older than that, and is still the first one that much later."""
+    old = {row.queue for row in found.rows if row.lag and row.lag_s is not None and row.lag_s >= seconds}
+    before = {queue: offset for queue, offset in _first_unfinished(found).items() if queue in old}
+    if not before:
+        return {}
+    Event().wait(seconds)
+    after = _first_unfinished(Positions(found.group, members=view(admin, found.group)))
+    return {queue: offset for queue, offset in before.items() if after.get(queue) == offset}
+
+
+def _first_unfinished(found: Positions) -> dict[MessageQueue, int]:
+    """What members say that they have. Ours name the first of a pull result, and Java the first that is not done."""
+    return {
+        queue: max(each.commit_offset, each.cached_offset_min)
+        for member in found.members.members
+        if member.info is not None
+        for queue, each in member.info.queues.items()
+        if each.cached_count and not each.is_dropped
+    }

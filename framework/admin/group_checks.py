@@ -1,0 +1,294 @@
+"""Checks of one group: its settings at the brokers, its topics, what waits. Each reads the facts alone. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from framework.admin.cluster_checks import update
+from framework.admin.facts import CREATES_GROUPS, CREATES_TOPICS, SQL, BrokerFacts, GroupFacts, TopicFacts
+from framework.admin.findings import Check, Finding, Said, Severity, Unlooked, is_denied
+from framework.admin.groups import GroupMember, reason_of
+from framework.admin.member_checks import MEMBER_CHECKS
+from framework.errors import ConfigurationError, FrameworkError
+from framework.model.reserved import progress_topic, retry_topic
+from framework.wire.bodies.heartbeat import BROADCASTING, BY_SQL, SubscriptionData
+from framework.wire.bodies.route import PERM_READ, PERM_WRITE, QueueData, TopicRoute
+
+LONG_S = 900.0
+"""A message that is unfinished for longer than Java's consumeTimeout."""
+
+
+def _known(facts: GroupFacts) -> Iterator[Said]:
+    """A group that a broker does not have, and does not make."""
+    for broker in facts.cluster.brokers:
+        if isinstance(broker.groups, FrameworkError):
+            yield Unlooked("whether it has the group", broker.name, reason_of(broker.groups))
+        elif facts.name not in broker.groups and broker.is_on(CREATES_GROUPS) is False:
+            yield Finding(
+                f"a broker does not have the group, and makes none ({CREATES_GROUPS}=false): its messages are not read",
+                broker.name,
+                f"mqadmin updateSubGroup -b {broker.place.master} -g {facts.name}",
+                "severe",
+            )
+
+
+def _retry_room(facts: GroupFacts) -> Iterator[Said]:
+    for broker in facts.cluster.brokers:
+        if isinstance(broker.groups, FrameworkError):
+            yield Unlooked("how it keeps the group", broker.name, reason_of(broker.groups))
+            continue
+        kept = broker.groups.get(facts.name)
+        if kept is None:
+            continue
+        command = f"mqadmin updateSubGroup -b {broker.place.master} -g {facts.name}"
+        if kept.retry_queues <= 0:
+            yield Finding(
+                "retryQueueNums=0: the broker answers that a failed message is kept, and throws it away",
+                broker.name,
+                f"{command} -q 1",
+                "severe",
+            )
+        if not kept.consume_enable:
+            what = "consumeEnable=false: the broker gives the group no message"
+            yield Finding(what, broker.name, f"{command} -s true", "severe")
+        if not kept.consume_broadcast_enable and _model(facts) == BROADCASTING:
+            yield Finding(
+                "consumeBroadcastEnable=false, and members are broadcasting: the broker gives them no message",
+                broker.name,
+                f"{command} -d true",
+                "severe",
+            )
+
+
+def _model(facts: GroupFacts) -> str | None:
+    return None if isinstance(facts.positions, FrameworkError) else facts.positions.members.model
+
+
+# Topics
+
+
+def _topics(facts: GroupFacts) -> Iterator[Said]:
+    if isinstance(facts.positions, FrameworkError):
+        yield Unlooked("which topics it reads", facts.shown, reason_of(facts.positions))
+    for topic in facts.topics.values():
+        if isinstance(topic.route, FrameworkError):
+            if not is_denied(topic.route):  # that is told as an access rule
+                yield Unlooked("where the topic is", facts.unwrapped(topic.name), reason_of(topic.route))
+        elif topic.route is None:
+            yield from _no_route(facts, topic)
+        else:
+            for data in topic.route.queues:
+                yield from _permission(facts, topic, data)
+
+
+def _no_route(facts: GroupFacts, topic: TopicFacts) -> Iterator[Said]:
+    """Nobody knows it; or its brokers do, and no name server does."""
+    name, is_retry = facts.unwrapped(topic.name), topic.name == retry_topic(facts.name)
+    having = [each for each in facts.cluster.brokers if _has(each, topic.name)]
+    if having:
+        yield Finding(
+            "a broker has the topic, and no name server names it: consumers see no route",
+            f"{name} on {', '.join(each.name for each in having)}",
+            "wait 30 s for the broker to register; then look at namesrvAddr in its broker.conf and into its log",
+            "severe",
+        )
+    elif not is_retry:
+        closed = [each.name for each in facts.cluster.brokers if each.is_on(CREATES_TOPICS) is False]
+        clusters = sorted({each.place.cluster for each in facts.cluster.brokers}) or ["CLUSTER"]
+        why = f", and {', '.join(closed)} make none ({CREATES_TOPICS}=false)" if closed else ""
+        yield Finding(
+            f"the topic does not exist{why}: there is no route to it",
+            name,
+            f"mqadmin updateTopic -c {clusters[0]} -t {topic.name}; or look for a mistake in its name",
+            "severe" if closed else "warning",
+        )
+
+
+def _has(broker: BrokerFacts, topic: str) -> bool:
+    return not isinstance(broker.topics, FrameworkError) and topic in broker.topics
+
+
+def _permission(facts: GroupFacts, topic: TopicFacts, data: QueueData) -> Iterator[Said]:
+    where = f"{facts.unwrapped(topic.name)} on {data.broker_name}"
+    remedy = f"mqadmin updateTopicPerm -c CLUSTER -t {topic.name} -p 6"
+    is_retry = topic.name == retry_topic(facts.name)
+    if not data.perm & PERM_READ or not data.read_queue_nums:
+        what = f"perm={data.perm}, {data.read_queue_nums} queues"
+        yield Finding(f"the topic may not be read ({what}): consumers see no queue of it", where, remedy, "severe")
+    if not data.perm & PERM_WRITE or not data.write_queue_nums:
+        what = f"perm={data.perm}, {data.write_queue_nums} queues"
+        then = "failed messages are not retried" if is_retry else "producers see no route"
+        severity: Severity = "severe" if is_retry else "warning"
+        wiped = f"{remedy}; or `mqadmin addWritePerm -b {data.broker_name}` where wipeWritePerm was used"
+        yield Finding(f"the topic may not be written ({what}): {then}", where, wiped, severity)
+
+
+def _access(facts: GroupFacts) -> Iterator[Said]:
+    """Rules that clients show as `no route`, or as a group that gets nothing."""
+    if not facts.topics:
+        yield Unlooked("what its members may read", facts.shown, "its topics are not known; name one with --topic")
+    for topic in facts.topics.values():
+        name = facts.unwrapped(topic.name)
+        if topic.name == retry_topic(facts.name) and len(facts.topics) > 1:
+            continue  # who may not read it may not read as this group at all, which the others show
+        if is_denied(topic.route):
+            assert isinstance(topic.route, FrameworkError)
+            yield _denied(f"the route is refused: {reason_of(topic.route)}", name, facts)
+        elif is_denied(topic.probe):
+            assert isinstance(topic.probe, FrameworkError)
+            yield _denied(f"reading is refused: {reason_of(topic.probe)}", name, facts)
+        elif isinstance(topic.probe, FrameworkError):
+            yield Unlooked("whether the group may read it", name, reason_of(topic.probe))
+        for broker in facts.cluster.brokers:
+            if broker.forbidden.get(facts.name, {}).get(topic.name):
+                yield Finding(
+                    "the broker forbids the group to read the topic: it gets nothing of it",
+                    f"{name} on {broker.name}",
+                    "lift it: updateAndGetGroupReadForbidden(..., readable=true) of RocketMQ's DefaultMQAdminExt",
+                    "severe",
+                )
+
+
+def _denied(what: str, topic: str, facts: GroupFacts) -> Finding:
+    return Finding(
+        f"{what}; clients show such a rule as `no route`, or get nothing",
+        topic,
+        f"allow the user Sub on Topic:{topic} and on Group:{facts.name} (mqadmin updateAcl), or give other credentials "
+        "in cluster.credentials",
+        "severe",
+    )
+
+
+def _filters(facts: GroupFacts) -> Iterator[Said]:
+    if isinstance(facts.positions, FrameworkError):
+        return
+    by_sql = sorted({each.topic for each in _subscriptions(facts) if each.expression_type == BY_SQL})
+    for broker in facts.cluster.brokers if by_sql else ():
+        names = ", ".join(map(facts.unwrapped, by_sql))
+        if broker.is_on(SQL) is False:
+            yield Finding(
+                f"{SQL}=false, and the group filters {names} by SQL92: the broker refuses its pulls",
+                broker.name,
+                update(broker, SQL, "true"),
+                "severe",
+            )
+        elif broker.is_on(SQL) is None:
+            yield Unlooked(f"whether it filters {names} by SQL92", broker.name, f"it does not say {SQL}")
+
+
+def _subscriptions(facts: GroupFacts) -> list[SubscriptionData]:
+    assert not isinstance(facts.positions, FrameworkError)
+    members = facts.positions.members
+    told = [each for member in members.members if member.info for each in member.info.subscriptions]
+    return [*members.subscriptions.values(), *told]
+
+
+# What waits
+
+
+def _stuck(facts: GroupFacts) -> Iterator[Said]:
+    if isinstance(facts.stuck, FrameworkError) or isinstance(facts.positions, FrameworkError):
+        error = facts.stuck if isinstance(facts.stuck, FrameworkError) else facts.positions
+        assert isinstance(error, FrameworkError)
+        yield Unlooked("whether it stands behind one message", facts.shown, reason_of(error))
+        return
+    for row in facts.positions.rows:
+        offset, end = facts.stuck.get(row.queue), row.end
+        if offset is None or end is None:
+            continue
+        behind = max(end - offset - 1, 0)
+        topic = facts.unwrapped(row.queue.topic)
+        yield Finding(
+            f"the queue stands at offset {offset:,}, stored {row.lag_s or 0:,.0f} s ago: the same between two looks "
+            f"{facts.stuck_s:g} s apart; {behind:,} messages behind it cannot be confirmed",
+            f"{topic} {row.queue.broker}:{row.queue.number}, member {row.owner or 'not known'}",
+            f"see the message: framework-app tail {topic} --from {offset} --limit 1; see what its handler waits for "
+            "(its stacks); set a timeout, so that it is retried",
+            "severe" if (row.lag_s or 0) >= LONG_S else "warning",
+        )
+
+
+def _nobody(facts: GroupFacts) -> Iterator[Said]:
+    if isinstance(facts.positions, FrameworkError):
+        yield Unlooked("whether somebody consumes", facts.shown, reason_of(facts.positions))
+        return
+    members = {each.client_id for each in facts.positions.members.members}
+    for who, reason in sorted(facts.positions.unknown.items()):
+        if who in members:
+            continue  # told where members are compared
+        yield Unlooked("what it knows of the group", who, reason)
+    lag = sum(row.lag or 0 for row in facts.positions.rows)
+    if lag and not members:
+        yield Finding(
+            f"no member is online, and {lag:,} messages wait", facts.shown, "start the application", "warning"
+        )
+
+
+def _dead_letters(facts: GroupFacts) -> Iterator[Said]:
+    if isinstance(facts.letters, ConfigurationError):
+        text = str(facts.letters)
+        if "may not be read" in text:
+            yield Finding("the group's dead letters cannot be read", facts.shown, text.partition("; ")[2], "notice")
+        return  # no broker has the group: there are none
+    if isinstance(facts.letters, FrameworkError):
+        yield Unlooked("how many dead letters there are", facts.shown, reason_of(facts.letters))
+    elif facts.letters.lately:
+        yield Finding(
+            f"dead letters grow: {facts.letters.lately:,} within the last hour; {facts.letters.waiting:,} wait",
+            facts.shown,
+            f"framework-app dlq list {facts.shown} shows why; mend that, then framework-app dlq replay {facts.shown}",
+            "warning",
+        )
+    elif facts.letters.waiting:
+        yield Finding(
+            f"{facts.letters.waiting:,} dead letters wait; none came within the last hour",
+            facts.shown,
+            f"framework-app dlq replay {facts.shown}, or framework-app dlq drop {facts.shown}",
+            "notice",
+        )
+
+
+# Progress
+
+
+def _progress(facts: GroupFacts) -> Iterator[Said]:
+    """Members of ours that want a topic which nobody makes write files of their own machine instead."""
+    if isinstance(facts.positions, FrameworkError):
+        return
+    wishes = [each for each in facts.positions.members.members if _keeps_in_topic(each)]
+    if not wishes or isinstance(facts.progress_route, TopicRoute):
+        return
+    name = facts.unwrapped(progress_topic(facts.name))
+    if isinstance(facts.progress_route, FrameworkError):
+        yield Unlooked("whether the topic for progress exists", name, reason_of(facts.progress_route))
+        return
+    for broker in facts.cluster.brokers:
+        if broker.is_on(CREATES_TOPICS) is None:
+            yield Unlooked("whether it makes the topic for progress", broker.name, f"it does not say {CREATES_TOPICS}")
+        elif not broker.is_on(CREATES_TOPICS):
+            yield Finding(
+                f"the topic for progress is missing, and the broker makes none ({CREATES_TOPICS}=false): what is done "
+                "above an unfinished message is kept on the member's machine, and comes again on another one",
+                f"{name} on {broker.name}",
+                f"mqadmin updateTopic -b {broker.place.master} -t {progress_topic(facts.name)} -r 4 -w 4; "
+                f"or consumers.{facts.shown}.progress: local",
+                "warning",
+            )
+
+
+def _keeps_in_topic(member: GroupMember) -> bool:
+    return member.info is not None and member.info.properties.get("settings.progress") in {"auto", "topic"}
+
+
+GROUP_CHECKS: tuple[Check[GroupFacts], ...] = (
+    Check("brokers have the group", _known),
+    Check("brokers keep what fails", _retry_room),
+    Check("topics exist and may be read", _topics),
+    Check("access rules let the group read", _access),
+    Check("brokers can filter as it wants", _filters),
+    *MEMBER_CHECKS,
+    Check("somebody consumes", _nobody),
+    Check("no queue stands behind one message", _stuck),
+    Check("dead letters do not grow", _dead_letters),
+    Check("progress has its topic", _progress),
+)

@@ -1,0 +1,91 @@
+"""RESUME_CHECK_HALF_MESSAGE (323): a half message that was given up is asked about anew; 1 where there is none.
+
+Differences: the transaction itself is opened again, its checks counted from 0, and one that has ended is refused with
+1. RocketMQ puts a second half message beside it each time, also of one that is committed: both are then delivered.
+"""
+
+from __future__ import annotations
+
+from framework.broker.node import Node
+from framework.broker.records import decode
+from framework.broker.request import AfterCommit, Answer, Refusal, Request, ok, refuse
+from framework.broker.store import halves
+from framework.broker.store.keys import key_hash
+from framework.broker.store.writer import Transaction
+from framework.broker.transactions import PRODUCER_GROUP, REAL_TOPIC
+from framework.errors import shorten
+from framework.model.message import UNIQUE_KEY
+from framework.model.reserved import GIVEN_UP_TOPIC, HALF_TOPIC
+from framework.wire.codes import ResponseCode
+from framework.wire.command import RemotingCommand
+from framework.wire.ids import parse_offset_message_id
+from framework.wire.requests.transaction import ResumeHalfMessageRequest
+from framework.wire.stored import Record
+
+_EVER_MS = 1 << 62
+
+
+def handle(request: Request) -> Answer:
+    header = request.header(ResumeHalfMessageRequest)
+    node = request.node
+    place = parse_offset_message_id(header.msg_id or "")
+    named = None if place is None else _at(node, place.commit_log_offset)
+    if named is None:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"no half message has the offset id {shorten(header.msg_id or '')}")
+    half = _half_behind(node, named)
+    is_delivered = _is_delivered(node, half)
+
+    def change(transaction: Transaction) -> int | None:
+        known = halves.find(transaction.connection, node.name, half.commit_log_offset)
+        if known is not None and known.state == halves.OPEN:
+            halves.put(transaction.connection, known._replace(checks=0))
+            return known.due_ms
+        if is_delivered or (known is not None and known.state != halves.GIVEN_UP):
+            return None
+        return node.transactions.open_again(transaction, half).due_ms
+
+    def answer(due_ms: int | None) -> RemotingCommand:
+        if due_ms is None:
+            return refuse(ResponseCode.SYSTEM_ERROR, "the transaction has ended already: nothing is asked about it")
+        node.transactions.prepared(due_ms)
+        return ok()
+
+    return AfterCommit(change, answer)
+
+
+def _at(node: Node, place: int) -> Record | None:
+    """The half message there, open or given up."""
+    found = node.store.log.at_place(place)
+    if found is None or found[0].broker != node.name or found[0].topic not in {HALF_TOPIC, GIVEN_UP_TOPIC}:
+        return None
+    message = decode(found[1])
+    return message if PRODUCER_GROUP in message.properties else None
+
+
+def _half_behind(node: Node, named: Record) -> Record:
+    """Of one that was given up, the half message itself: its transaction is one, by whichever id it is named.
+
+    Where retention has taken that away, the one that was given up stands for it.
+    """
+    if named.topic != GIVEN_UP_TOPIC:
+        return named
+    half = _at(node, named.prepared_transaction_offset)
+    is_it = half is not None and half.topic == HALF_TOPIC and _names(half) == _names(named)
+    return half if half is not None and is_it else named
+
+
+def _names(message: Record) -> list[str | None]:
+    return [message.properties.get(name) for name in (UNIQUE_KEY, PRODUCER_GROUP, REAL_TOPIC)]
+
+
+def _is_delivered(node: Node, half: Record) -> bool:
+    """Whether its commit stands in the topic: how it ended is forgotten after an hour, the message is not."""
+    topic, key = half.properties[REAL_TOPIC], half.properties.get(UNIQUE_KEY)
+    if key is None:
+        return False
+    for queue, data in node.store.log.with_key_hash(key_hash(topic, key), 0, _EVER_MS):
+        message = decode(data)
+        is_it = (queue.broker, message.topic, message.properties.get(UNIQUE_KEY)) == (node.name, topic, key)
+        if is_it and message.prepared_transaction_offset == half.commit_log_offset:
+            return True
+    return False

@@ -1,0 +1,132 @@
+"""History: what was seen of a group, look after look: figures over time, and what moved when and why. Pure.
+
+It begins with the dashboard, is bounded, and nothing keeps it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from framework.model.queue import MessageQueue
+
+SAMPLES_MAX = 720
+"""An hour of looks five seconds apart."""
+MOVES_MAX = 200
+GROWING_SAMPLES = 4
+"""Looks in a row after which a lag that only grew is called growing."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSample:
+    """One look at a group. What is not known is None."""
+
+    at_ms: int
+    ends: int | None = None
+    """The sum of its queues' ends."""
+    offsets: int | None = None
+    queues: int = 0
+    lag: int | None = None
+    behind_s: float | None = None
+    handle_ms: float | None = None
+    failed_s: float | None = None
+    dead: int | None = None
+    """Dead letters that wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Something that changed between two looks."""
+
+    at_ms: int
+    what: str
+    why: str
+    queue: str = ""
+
+
+@dataclass(slots=True)
+class Track:
+    """One group's."""
+
+    samples: deque[GroupSample] = field(default_factory=lambda: deque(maxlen=SAMPLES_MAX))
+    moves: deque[Move] = field(default_factory=lambda: deque(maxlen=MOVES_MAX))
+    _owners: Mapping[MessageQueue, str | None] | None = None
+    _members: frozenset[str] = frozenset()
+
+    def add(self, sample: GroupSample) -> None:
+        self.samples.append(sample)
+
+    @property
+    def growing(self) -> bool:
+        """Whether the lag grew with each of the last looks."""
+        last = [each.lag for each in list(self.samples)[-GROWING_SAMPLES:]]
+        return len(last) == GROWING_SAMPLES and all(
+            before is not None and after is not None and before < after for before, after in pairwise(last)
+        )
+
+    def compare(self, at_ms: int, owners: Mapping[MessageQueue, str | None], members: frozenset[str]) -> None:
+        """Note which members came and went, and which queues changed hands, with the reason as far as it shows."""
+        if self._owners is not None:
+            came, left = sorted(members - self._members), sorted(self._members - members)
+            for name in came:
+                self.moves.append(Move(at_ms, f"member {name} joined", "brokers list it"))
+            for name in left:
+                self.moves.append(Move(at_ms, f"member {name} left", "no broker lists it any more"))
+            for queue, owner in sorted(owners.items()):
+                before = self._owners.get(queue)
+                if before != owner and queue in self._owners:
+                    self.moves.append(
+                        Move(
+                            at_ms, f"{queue}: {_named(before)} > {_named(owner)}", _why(before, came, left), str(queue)
+                        )
+                    )
+        self._owners, self._members = dict(owners), members
+
+    # Over time
+
+    def rates(self, of: Callable[[GroupSample], int | None]) -> list[tuple[int, float | None]]:
+        """How much a count grew a second; None where it is not known, or where its queues were others."""
+        found: list[tuple[int, float | None]] = []
+        samples = list(self.samples)
+        for before, after in pairwise(samples):
+            low, high, passed_ms = of(before), of(after), after.at_ms - before.at_ms
+            is_same = low is not None and high is not None and before.queues == after.queues and passed_ms > 0
+            grown = max(high - low, 0) * 1000 / passed_ms if is_same and low is not None and high is not None else None
+            found.append((after.at_ms, grown))
+        return found
+
+    def line(self, of: Callable[[GroupSample], float | None]) -> list[tuple[int, float | None]]:
+        return [(each.at_ms, of(each)) for each in list(self.samples)]
+
+
+def _named(member: str | None) -> str:
+    return member or "nobody"
+
+
+def _why(before: str | None, came: list[str], left: list[str]) -> str:
+    if before in left:
+        return f"{before} left the group"
+    if came:
+        return f"{', '.join(came)} joined, and queues are shared anew"
+    if left:
+        return f"{', '.join(left)} left, and queues are shared anew"
+    if before is None:
+        return "it had no owner"
+    return "members shared queues anew; who joined or left was not seen between two looks"
+
+
+def last(points: list[tuple[int, float | None]]) -> float | None:
+    return points[-1][1] if points else None
+
+
+def summed(lines: list[list[tuple[int, float | None]]]) -> list[tuple[int, float | None]]:
+    """Several groups' figures of the same looks, added; where one is not known the others count."""
+    totals: dict[int, float | None] = {}
+    for line in lines:
+        for at_ms, value in line:
+            before = totals.setdefault(at_ms, None)
+            if value is not None:
+                totals[at_ms] = (before or 0) + value
+    return sorted(totals.items())

@@ -1,0 +1,140 @@
+"""Topics, brokers, the applications of this machine, and what the doctor finds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from framework.admin import doctor, facts
+from framework.admin.findings import tried
+from framework.admin.groups import is_system
+from framework.admin.topics import topics as all_topics
+from framework.cli.commands.doctor import unknown_lines, verdict
+from framework.cli.dashboard.desk import BrowserPage, Visit
+from framework.errors import FrameworkError
+from framework.net.http.messages import HttpRefused
+from framework.wire import exchanges
+from framework.wire.bodies.route import GroupList
+from framework.wire.exchanges import Exchange, body_of
+from framework.wire.requests.admin import GroupsOfTopicRequest
+
+TOPICS_MAX = 300
+QUEUES_MAX = 512
+DOCTOR_SECONDS = 1.0
+"""Between two looks at a queue that may be stuck: short, since somebody waits for the page."""
+
+
+def topics(visit: Visit) -> BrowserPage:
+    with_system = bool(visit.text("system"))
+    wanted = visit.text("q").lower()
+    with visit.desk.admin() as admin:
+        found = [each for each in all_topics(admin, with_system=with_system) if wanted in each.name.lower()]
+        rows = [{"topic": each, "name": admin.unwrapped(each.name)} for each in found[:TOPICS_MAX]]
+    return BrowserPage(
+        "topics.html",
+        "Topics",
+        {"rows": rows, "left_out": max(len(found) - TOPICS_MAX, 0), "system": with_system, "q": visit.text("q")},
+    )
+
+
+def topic(visit: Visit) -> BrowserPage:
+    """Its queues, and who reads it."""
+    name = visit.text("topic")
+    with visit.desk.admin() as admin:
+        wrapped = admin.wrapped(name)
+        route = admin.route(wrapped)
+        if route is None:
+            raise HttpRefused(404, f"no name server knows a topic {name!r}")
+        rows: list[dict[str, Any]] = []
+        for queue in route.readable[:QUEUES_MAX]:
+            low = tried(lambda queue=queue: admin.ask_master(queue, exchanges.min_offset(queue)))  # type: ignore[misc]
+            end = tried(lambda queue=queue: admin.ask_master(queue, exchanges.max_offset(queue)))  # type: ignore[misc]
+            told = [low, end]
+            bad = next((str(each) for each in told if isinstance(each, FrameworkError)), None)
+            rows.append(
+                {
+                    "queue": queue,
+                    "low": low if isinstance(low, int) else None,
+                    "end": end if isinstance(end, int) else None,
+                    "kept": end - low if isinstance(end, int) and isinstance(low, int) else None,
+                    "trouble": bad,
+                }
+            )
+        asking = Exchange(GroupsOfTopicRequest(topic=wrapped), body_of(GroupList))
+        answers = admin.ask_each(lambda _: asking)
+        groups = sorted({each for answer in answers.found.values() for each in answer.groups if not is_system(each)})
+        readers = [admin.unwrapped(each) for each in groups]
+    known = [each["kept"] for each in rows]
+    return BrowserPage(
+        "topic.html",
+        name,
+        {
+            "topic": name,
+            "rows": rows,
+            "left_out": max(len(route.readable) - QUEUES_MAX, 0),
+            "groups": readers,
+            "kept": None if None in known else sum(known),
+            "looked": visit.look.groups,
+        },
+    )
+
+
+def brokers(visit: Visit) -> BrowserPage:
+    with visit.desk.admin() as admin:
+        found = tried(lambda: facts.cluster(admin, visit.desk.now_ms))
+    if isinstance(found, FrameworkError):
+        return BrowserPage("brokers.html", "Brokers", {"failure": str(found), "servers": [], "rows": []})
+    rows = []
+    for each in found.brokers:
+        ahead = each.ahead
+        rows.append(
+            {
+                "name": each.name,
+                "cluster": each.place.cluster,
+                "addresses": sorted(each.place.addresses.items()),
+                "unreached": each.unreached,
+                "is_well": each.place.master is not None and not each.unreached,
+                "topics": None if isinstance(each.topics, FrameworkError) else len(each.topics),
+                "groups": None if isinstance(each.groups, FrameworkError) else len(each.groups),
+                "clock": None if isinstance(ahead, FrameworkError) else max(ahead.low_ms, -ahead.high_ms, 0),
+                "settings": {} if isinstance(each.settings, FrameworkError) else dict(each.settings),
+            }
+        )
+    servers = []
+    for name, told in found.name_servers.items():
+        is_silent = isinstance(told, FrameworkError)
+        servers.append(
+            {
+                "name": name,
+                "brokers": None if isinstance(told, FrameworkError) else len(told),
+                "trouble": str(told) if is_silent else "",
+            }
+        )
+    return BrowserPage("brokers.html", "Brokers", {"failure": "", "servers": servers, "rows": rows})
+
+
+def applications(visit: Visit) -> BrowserPage:
+    return BrowserPage("applications.html", "Applications", {"applications": visit.look.applications}, is_live=True)
+
+
+def findings(visit: Visit) -> BrowserPage:
+    """What `doctor` says of the cluster and one group, or of all that are looked at."""
+    name = visit.text("group")
+    with visit.desk.admin() as admin:
+        group = admin.wrapped(name) if name else None
+        found = doctor.diagnose(admin, visit.desk.now_ms, group=group, stuck_s=DOCTOR_SECONDS)
+    return BrowserPage(
+        "doctor.html",
+        f"Doctor: {name}" if name else "Doctor",
+        {"found": found, "verdict": verdict(found), "unknown": unknown_lines(found), "name": name},
+    )
+
+
+def jobs(visit: Visit) -> BrowserPage:
+    return BrowserPage("jobs.html", "Jobs", {"jobs": visit.desk.jobs.all}, is_live=True)
+
+
+def job(visit: Visit) -> BrowserPage:
+    found = visit.desk.jobs.of(visit.text("id"))
+    if found is None:
+        raise HttpRefused(404, "there is no such job: only the last fifty are kept, and none past the dashboard's end")
+    return BrowserPage("job.html", f"Job {found.id}", {"job": found}, is_live=found.state == "running")

@@ -1,0 +1,134 @@
+"""The overview: what is wrong first, then figures over time, then a line for each group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from framework.cli.dashboard import history, words
+from framework.cli.dashboard.desk import BrowserPage, Visit
+from framework.cli.dashboard.exchanges import address
+from framework.cli.dashboard.watching import GroupLook, Look
+
+TROUBLES_MAX = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something that somebody should see to, and where to look."""
+
+    tone: str
+    text: str
+    link: str = ""
+    where: str = ""
+
+
+def page(visit: Visit) -> BrowserPage:
+    look = visit.look
+    found = sorted(troubles(look), key=lambda each: each.tone != "bad")
+    return BrowserPage(
+        "overview.html",
+        "Overview",
+        {
+            "troubles": found[:TROUBLES_MAX],
+            "more": max(len(found) - TROUBLES_MAX, 0),
+            "sparks": sparks(look),
+            "rows": [row(each) for each in look.groups.values()],
+        },
+        is_live=True,
+    )
+
+
+def troubles(look: Look) -> Iterator[Trouble]:
+    """Of the cluster, of this machine's applications, then of each group."""
+    if look.failure:
+        yield Trouble("bad", f"the cluster cannot be looked at: {look.failure}", "/brokers", "brokers")
+    for broker, why in look.unknown.items():
+        yield Trouble("bad", f"broker {broker} does not answer: {why}", "/brokers", "brokers")
+    for application in look.applications:
+        if application.is_here:
+            for text in application.figures.troubles:
+                yield Trouble("bad", f"{application.name}: {text}", "/applications", "applications")
+    for group in look.groups.values():
+        yield from _of_group(group)
+
+
+def _of_group(group: GroupLook) -> Iterator[Trouble]:
+    here = address("/group", group=group.name)
+    found, queues = group.found, address("/queues", group=group.name)
+    if found is None:
+        yield Trouble("bad", f"{group.name}: cannot be looked at: {group.positions}", here, "group")
+        return
+    lag, behind = words.count(group.lag), words.age(group.behind_s)
+    if group.state is words.GROWING:
+        rate = history.last(group.track.rates(lambda each: each.lag))
+        grows = f", growing {words.rate(rate)}/s" if rate else ", growing"
+        yield Trouble("bad", f"{group.name}: {lag} behind, by {behind}{grows}", queues, "queue map")
+    elif group.state is words.ABANDONED:
+        yield Trouble("bad", f"{group.name}: {lag} messages wait, and the group has no member", here, "group")
+    if group.is_paused:
+        yield Trouble("note", f"{group.name}: paused on this machine; {lag} messages wait", here, "group")
+    for text in group.troubles:
+        yield Trouble("bad", f"{group.name}: {text}", queues, "queue map")
+    for who, why in list(found.unknown.items())[:3]:
+        yield Trouble("note", f"{group.name}: {who} is not known: {why}", queues, "queue map")
+    if group.dead_lately:
+        letters = address("/dead-letters", group=group.name)
+        text = f"{group.name}: {words.count(group.dead_lately)} dead letters in the last hour"
+        yield Trouble("bad", text, letters, "dead letters")
+
+
+def sparks(look: Look) -> list[words.Spark]:
+    """All groups together."""
+    tracks = [each.track for each in look.groups.values()]
+    rounds = [_round(track.rates(lambda each: each.offsets)) for track in tracks]
+    latency = [_round(track.line(lambda each: each.handle_ms)) for track in tracks]
+    lags = [_round(track.line(lambda each: each.lag)) for track in tracks]
+    dead = [_round(track.line(lambda each: each.dead)) for track in tracks]
+    return [
+        words.spark("Throughput", history.summed(rounds), unit="/s", tone="good"),
+        words.spark("Handling time", _highest(latency), unit=" ms", show=words.rate),
+        words.spark("Lag", history.summed(lags), show=words.count, tone="note"),
+        words.spark("Dead letters", history.summed(dead), show=words.count, tone="bad"),
+    ]
+
+
+Points = list[tuple[int, float | None]]
+ROUND_MS = 5_000
+"""Groups are looked at one after the other: what lies so near is one moment."""
+
+
+def _round(points: Points) -> Points:
+    return [(at_ms // ROUND_MS * ROUND_MS, value) for at_ms, value in points]
+
+
+def _highest(lines: list[Points]) -> Points:
+    top: dict[int, float | None] = {}
+    for line in lines:
+        for at_ms, value in line:
+            before = top.setdefault(at_ms, None)
+            if value is not None:
+                top[at_ms] = max(before or 0, value)
+    return sorted(top.items())
+
+
+def row(group: GroupLook) -> dict[str, object]:
+    """One group's line."""
+    found, track = group.found, group.track
+    queues = len(found.rows) if found else None
+    owned = sum(each.owner is not None for each in found.rows) if found else None
+    return {
+        "name": group.name,
+        "state": group.state,
+        "members": group.members,
+        "queues": queues,
+        "owned": owned,
+        "lag": group.lag,
+        "behind_s": group.behind_s,
+        "in_s": history.last(track.rates(lambda each: each.ends)),
+        "out_s": history.last(track.rates(lambda each: each.offsets)),
+        "failed_s": track.samples[-1].failed_s if track.samples else None,
+        "dead": group.dead,
+        "dead_lately": group.dead_lately,
+        "spark": words.spark("Lag", track.line(lambda each: each.lag), show=words.count, tone="note"),
+    }

@@ -1,0 +1,318 @@
+"""Watching: looks at the cluster and at the applications of this machine, again and again, on a thread of its own.
+
+A page shows the last look: however many pages are open, brokers are asked once. What a look costs decides how often
+there is one, and only so many groups are looked at; what is left out is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from threading import Condition, Event
+from typing import Any
+
+from framework.admin import facts
+from framework.admin.cluster import Admin
+from framework.admin.findings import Told, tried
+from framework.admin.groups import all_groups, reason_of
+from framework.admin.positions import Positions, positions
+from framework.cli.commands.groups import troubles
+from framework.cli.dashboard import words
+from framework.cli.dashboard.history import GroupSample, Move, Track
+from framework.cli.dashboard.words import State
+from framework.cli.live.figures import Figures, figures
+from framework.cli.live.find import SECONDS
+from framework.client.options import ClusterOptions
+from framework.errors import FrameworkError
+from framework.net.control.asking import Answer, ControlFailed, Request, ask_all, workers_of
+
+EVERY_SECONDS = 5.0
+COST = 4
+"""A look that took long is followed by a pause so many times as long."""
+GROUPS_MAX = 60
+APPLICATIONS_MAX = 16
+DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """One that runs on this machine, as its control socket tells."""
+
+    path: Path
+    name: str
+    workers: list[dict[str, Any]]
+    figures: Figures
+    is_here: bool
+    """It consumes from the cluster that is looked at."""
+
+    def rows(self, group: str) -> list[dict[str, Any]]:
+        return [row for row in self.figures.rows if row["group"] == group]
+
+    def pictures(self, group: str) -> list[dict[str, Any]]:
+        """The group in each of its processes."""
+        return [
+            each
+            for worker in self.workers
+            if "snapshot" in worker
+            for each in worker["snapshot"]["groups"]
+            if each["own_name"] == group
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLook:
+    """One group at one moment. What is not known is None."""
+
+    name: str
+    """As its owner calls it."""
+    positions: Told[Positions]
+    letters: Told[facts.LetterFacts]
+    track: Track
+    rows: list[dict[str, Any]]
+    """What the applications of this machine say of it, as `top` shows it."""
+    pictures: list[dict[str, Any]]
+    troubles: list[str]
+
+    @property
+    def found(self) -> Positions | None:
+        return None if isinstance(self.positions, FrameworkError) else self.positions
+
+    @property
+    def lag(self) -> int | None:
+        return self.found.lag if self.found else None
+
+    @property
+    def behind_s(self) -> float | None:
+        return self.found.lag_s if self.found else None
+
+    @property
+    def dead(self) -> int | None:
+        return None if isinstance(self.letters, FrameworkError) else self.letters.waiting
+
+    @property
+    def dead_lately(self) -> int | None:
+        return None if isinstance(self.letters, FrameworkError) else self.letters.lately
+
+    @property
+    def members(self) -> int | None:
+        return len(self.found.members.members) if self.found else None
+
+    @property
+    def held(self) -> list[str]:
+        """Why queues of it do not flow here."""
+        reasons = {
+            str(queue["reason"]): None
+            for picture in self.pictures
+            for queue in picture["queues"]
+            if queue["reason"] and queue["reason"] not in {"rate", "paused"}
+        }
+        return list(reasons)
+
+    @property
+    def is_paused(self) -> bool:
+        return bool(self.pictures) and all(each["is_paused"] for each in self.pictures)
+
+    @property
+    def state(self) -> State:
+        found = self.found
+        if found is None:
+            return words.UNKNOWN_STATE
+        if self.is_paused and len(self.pictures) >= len(found.members.members):
+            return words.PAUSED
+        if not found.members.members and not found.members.unknown:
+            return words.ABANDONED if found.lag else words.NOBODY
+        if self.held:
+            return words.HELD
+        if found.lag is None:
+            return words.UNKNOWN_STATE
+        if not found.lag:
+            return words.FLOWS
+        return words.GROWING if self.track.growing else words.BEHIND
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The whole at one moment."""
+
+    at_ms: int
+    took_ms: int = 0
+    groups: Mapping[str, GroupLook] = field(default_factory=dict)
+    left_out: int = 0
+    """Groups that were not looked at, since there are too many."""
+    applications: tuple[Application, ...] = ()
+    unknown: Mapping[str, str] = field(default_factory=dict)
+    """Brokers that did not answer, and why."""
+    failure: str = ""
+    """Why the cluster as a whole could not be looked at."""
+
+
+class Watching:
+    """One a dashboard; `run` on a thread, until `close`."""
+
+    def __init__(
+        self,
+        options: ClusterOptions,
+        sockets: Callable[[], list[Path]],
+        now_ms: Callable[[], int],
+        *,
+        since_ms: int = 0,
+        follows: bool = False,
+    ) -> None:
+        self.options, self._sockets, self._now_ms = options, sockets, now_ms
+        self._follows = follows
+        """Whether the cluster is that of the application at the first socket, which may come to know it later."""
+        self.since_ms = since_ms or now_ms()
+        self._tracks: dict[str, Track] = {}
+        self._before: dict[Path, list[dict[str, Any]]] = {}
+        self._latest: Look | None = None
+        self._looked, self._closed = Condition(), Event()
+        self._soon = Event()
+
+    def run(self) -> None:
+        """Look until closed."""
+        while not self._closed.is_set():
+            found = self.look()
+            with self._looked:
+                self._latest = found
+                self._looked.notify_all()
+            self._soon.wait(max(EVERY_SECONDS, COST * found.took_ms / 1000))
+            self._soon.clear()
+
+    def close(self) -> None:
+        self._closed.set()
+        self._soon.set()
+
+    def again(self) -> Look:
+        """A look that begins after this moment: something was changed, and its page shows what came of it."""
+        before = self._latest
+        self._soon.set()
+        return self.latest(after=before)
+
+    def latest(self, *, after: Look | None = None, seconds: float = 10.0) -> Look:
+        """The last look; the first one is waited for."""
+        with self._looked:
+            self._looked.wait_for(lambda: self._latest is not None and self._latest is not after, seconds)
+            return self._latest or Look(self._now_ms(), failure="the first look at the cluster is not over yet")
+
+    # One look
+
+    def look(self) -> Look:
+        began_ms = self._now_ms()
+        applications = self._applications()
+        groups: dict[str, GroupLook] = {}
+        left_out, unknown, failure = 0, dict[str, str](), ""
+        try:
+            with Admin(self.options) as admin:
+                names, unknown = self._names(admin, applications)
+                left_out = max(len(names) - GROUPS_MAX, 0)
+                for name in names[:GROUPS_MAX]:
+                    found = self._group(admin, name, applications)
+                    groups[found.name] = found
+        except FrameworkError as error:
+            failure = reason_of(error)
+        ended_ms = self._now_ms()
+        return Look(ended_ms, ended_ms - began_ms, groups, left_out, tuple(applications), unknown, failure)
+
+    def _names(self, admin: Admin, applications: list[Application]) -> tuple[list[str], dict[str, str]]:
+        """Those of this machine's applications first, then the others as they are sorted."""
+        names, unknown = all_groups(admin)
+        own = {row["group"] for each in applications if each.is_here for row in each.figures.rows}
+        first = [name for name in names if admin.unwrapped(name) in own]
+        return [*first, *(name for name in names if name not in first)], unknown
+
+    def _group(self, admin: Admin, name: str, applications: list[Application]) -> GroupLook:
+        own = admin.unwrapped(name)
+        track = self._tracks.setdefault(own, Track())
+        found = tried(lambda: positions(admin, name))
+        now_ms = self._now_ms()
+        letters = tried(lambda: facts.letters(admin, name, now_ms - facts.LATELY_MS))
+        here = [each for each in applications if each.is_here]
+        look = GroupLook(
+            own,
+            found,
+            letters,
+            track,
+            [row for each in here for row in each.rows(own)],
+            [picture for each in here for picture in each.pictures(own)],
+            [] if isinstance(found, FrameworkError) else troubles(admin, found),
+        )
+        track.add(_sample(now_ms, look))
+        if not isinstance(found, FrameworkError) and not found.members.unknown:
+            members = frozenset(each.client_id for each in found.members.members)
+            track.compare(now_ms, {row.queue: row.owner for row in found.rows}, members)
+        return look
+
+    def _applications(self) -> list[Application]:
+        paths = self._sockets()[:APPLICATIONS_MAX]
+        answers = ask_all(dict(enumerate(paths)), {"ask": "snapshot"}, SECONDS)
+        if self._follows:
+            self._follow(answers.get(0))
+        found: list[Application] = []
+        for number, answer in answers.items():
+            if isinstance(answer, ControlFailed):
+                continue
+            path, workers = paths[number], workers_of(answer)
+            pictures = [each["snapshot"] for each in workers if "snapshot" in each]
+            servers = {server for picture in pictures for server in picture["name_servers"]}
+            name = str(pictures[0]["name"]) if pictures else path.stem
+            rows = figures(self._before.get(path, []), workers)
+            is_here = bool(servers & set(self.options.name_servers))
+            found.append(Application(path, name, workers, rows, is_here))
+            self._before[path] = workers
+        return found
+
+    def _follow(self, answer: Answer | Exception | None) -> None:
+        pictures = [] if answer is None or isinstance(answer, Exception) else workers_of(answer)
+        servers = next((each["snapshot"]["name_servers"] for each in pictures if "snapshot" in each), ())
+        if servers and tuple(servers) != self.options.name_servers:
+            self.options = replace(self.options, name_servers=tuple(servers))
+
+    def ask(self, group: str, request: Request) -> list[dict[str, Any]]:
+        """What each process of this machine that has the group answers, with its application's socket."""
+        paths = [each.path for each in self.latest().applications if each.is_here and each.pictures(group)]
+        answers = ask_all(dict(enumerate(paths)), request, SECONDS)
+        told: list[dict[str, Any]] = []
+        for number, answer in answers.items():
+            if isinstance(answer, ControlFailed):
+                told.append({"error": str(answer), "socket": str(paths[number])})
+            else:
+                told += [{**each, "socket": str(paths[number])} for each in workers_of(answer)]
+        return told
+
+    def moves(self, group: str) -> list[Move]:
+        """The newest first."""
+        track = self._tracks.get(group)
+        return list(track.moves)[::-1] if track else []
+
+
+def _sample(at_ms: int, look: GroupLook) -> GroupSample:
+    found = look.found
+    if found is None:
+        return GroupSample(at_ms, dead=look.dead)
+    ends = [row.end for row in found.rows]
+    offsets = [row.offset if row.end else 0 for row in found.rows]
+    statuses = [
+        status
+        for member in found.members.members
+        if member.info is not None
+        for status in member.info.statuses.values()
+        if status.consume_ok_tps or status.consume_failed_tps
+    ]
+    weight = sum(each.consume_ok_tps + each.consume_failed_tps for each in statuses)
+    taken = sum(each.consume_rt * (each.consume_ok_tps + each.consume_failed_tps) for each in statuses)
+    return GroupSample(
+        at_ms,
+        _sum(ends),
+        _sum(offsets),
+        len(found.rows),
+        found.lag,
+        found.lag_s,
+        taken / weight if weight else None,
+        sum(each.consume_failed_tps for each in statuses) if statuses else None,
+        look.dead,
+    )
+
+
+def _sum(values: list[int | None]) -> int | None:
+    return None if None in values or not values else sum(value for value in values if value is not None)

@@ -1,0 +1,1 @@
+"""What commands write for people that is no result: errors, with the ids of their pages."""

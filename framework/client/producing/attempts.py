@@ -1,0 +1,423 @@
+"""Attempts: gets what is ready to be sent to a broker that stores it: the queue, the next broker, the time left.
+
+It owns the turn of each topic's queues and where order keys belong. What may be sent is `outgoing.py`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Literal, TypeAlias, TypeVar
+
+from framework.client.cluster import Cluster
+from framework.client.outgoing import DEFAULT_QUEUES, Outgoing, SendResult, SendTemplate
+from framework.client.producing.health import BrokerHealth
+from framework.client.producing.ordering import KeyedQueues, KeyTurns, queue_of_key
+from framework.client.producing.places import Places
+from framework.client.producing.timers import BrokerTimers
+from framework.errors import BrokerUnreachable, ConnectionLost, NotConnected, Refused, RequestTimedOut, shorten
+from framework.mistakes import MessageWrong, NotInCluster
+from framework.model.namespaces import unwrap
+from framework.model.queue import MessageQueue
+from framework.model.reserved import AUTO_CREATE_TOPIC
+from framework.net.channel import Channel, Ready
+from framework.ports import World
+from framework.wire.bodies.route import MASTER
+from framework.wire.codes import ResponseCode
+from framework.wire.command import RemotingCommand
+from framework.wire.exchanges import raise_for
+from framework.wire.fields import from_fields
+from framework.wire.requests.send import SendAnswer
+
+T = TypeVar("T")
+WhenAway: TypeAlias = Literal["wait", "fail"]
+_Connected: TypeAlias = tuple[Cluster, str, Channel, int]
+"""A broker's address and connection, where they are there, and the limit of all attempts in milliseconds."""
+OnStored: TypeAlias = Callable[[Outgoing, list[SendResult], str, RemotingCommand, int], None]
+
+# Codes that mean "stored", the later ones without the disk's or a replica's word yet.
+STORED = (
+    ResponseCode.SUCCESS,
+    ResponseCode.FLUSH_DISK_TIMEOUT,
+    ResponseCode.SLAVE_NOT_AVAILABLE,
+    ResponseCode.FLUSH_SLAVE_TIMEOUT,
+)
+# Codes after which another broker is worth a try, as in DefaultMQProducer.
+WORTH_A_RETRY = (
+    ResponseCode.TOPIC_NOT_EXIST,
+    ResponseCode.SERVICE_NOT_AVAILABLE,
+    ResponseCode.SYSTEM_ERROR,
+    ResponseCode.SYSTEM_BUSY,
+    ResponseCode.NO_PERMISSION,
+    ResponseCode.NO_BUYER_ID,
+    ResponseCode.NOT_IN_CURRENT_UNIT,
+    ResponseCode.GO_AWAY,
+)
+SAME_BROKER_PAUSE_SECONDS = 0.2  # before a broker is tried again that has just failed, where there is no other
+SAME_QUEUE_PAUSE_MAX_SECONDS = 1.0
+TEMPLATES_MAX = 10_000  # queues; of half a KiB each
+
+
+class Attempts:
+    """One a producer. `cluster` is asked at each send, since a producer may be made before it is started."""
+
+    def __init__(
+        self,
+        cluster: Callable[[], Cluster],
+        world: World,
+        *,
+        group: str,
+        namespace: str,
+        retries: int,
+        when_away: WhenAway,
+        max_in_flight: int,
+        on_stored: OnStored | None = None,
+    ) -> None:
+        self._cluster, self._world = cluster, world
+        self._group, self._namespace = group, namespace
+        self._retries, self._when_away, self._on_stored = retries, when_away, on_stored
+        self._turns: dict[str, int] = {}
+        self._keyed, self._key_turns = KeyedQueues(), KeyTurns()
+        self._timers = BrokerTimers(cluster)
+        self._health = BrokerHealth()
+        self._templates: dict[tuple[MessageQueue, bool], SendTemplate] = {}
+        self._places = Places(max_in_flight)
+
+    async def deliver(self, outgoing: Outgoing, queue: MessageQueue | None, timeout_ms: int) -> list[SendResult]:
+        """Where each message is stored. Raises Refused, BrokerUnreachable, ConfigurationError.
+
+        At most `max_in_flight` of them go on at once; the others wait here, within their time.
+        """
+        last: list[BrokerUnreachable | Refused] = []
+        failed: dict[str, None] = {}
+        until = asyncio.get_running_loop().time() + timeout_ms / 1000
+        try:
+            if queue is None and outgoing.order_key is None and outgoing.wish is None and self._places.free:
+                results = await self._at_once(outgoing, timeout_ms, failed, last)
+                if results is not None:
+                    return results
+            async with asyncio.timeout_at(until):
+                await self._places.take()
+                try:
+                    return await self._in_time(outgoing, queue, failed, last)
+                finally:
+                    self._places.give()
+        except TimeoutError:
+            cause = f"; the last attempt: {last[-1]}" if last else ""
+            raise RequestTimedOut(f"send to {outgoing.topic}: not stored within {timeout_ms} ms{cause}") from None
+
+    async def _in_time(
+        self, outgoing: Outgoing, queue: MessageQueue | None, failed: dict[str, None],
+        last: list[BrokerUnreachable | Refused],
+    ) -> list[SendResult]:  # fmt: skip
+        if queue is not None:
+            return await self._attempt(outgoing, _of_its_topic(queue, outgoing))
+        if outgoing.order_key is not None:
+            async with self._key_turns.turn(outgoing.topic, outgoing.order_key):
+                return await self._to_its_queue(outgoing, outgoing.order_key, last)
+        return await self._to_any_queue(outgoing, failed, last)
+
+    async def _at_once(
+        self, outgoing: Outgoing, timeout_ms: int, failed: dict[str, None], last: list[BrokerUnreachable | Refused]
+    ) -> list[SendResult] | None:
+        """The first attempt, where it waits for nothing but its answer: that has a limit of its own, and a timer for
+        all attempts together would be a tenth of a small send's work. None where the others have to follow.
+        """
+        cluster = self._cluster()
+        route = cluster.routes.known(outgoing.topic)
+        if route is None or not route.writable:
+            return None
+        queue = self._next_queue(outgoing.topic, route.writable, failed)
+        address = cluster.routes.find(queue.broker, MASTER)
+        channel = None if address is None else cluster.pool.ready_channel(address)
+        if address is None or channel is None:
+            self._turns[outgoing.topic] -= 1  # it is still this queue's turn
+            return None
+        self._places.free -= 1  # there is one: nobody else had the loop meanwhile
+        try:
+            return await self._attempt(outgoing, queue, (cluster, address, channel, timeout_ms))
+        except (BrokerUnreachable, Refused) as error:
+            self._note(error, outgoing, queue.broker, failed, last)
+            return None
+        finally:
+            self._places.give()
+
+    async def one_way(self, outgoing: Outgoing, queue: MessageQueue | None, timeout_ms: int) -> None:
+        """Out, and no answer waited for. Raises BrokerUnreachable where it could not be written anywhere."""
+        is_usual = queue is None and outgoing.order_key is None and outgoing.wish is None
+        if is_usual and await self._written(outgoing, timeout_ms):
+            return
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                if queue is not None:
+                    await self._write(outgoing, _of_its_topic(queue, outgoing))
+                elif outgoing.order_key is not None:
+                    async with self._key_turns.turn(outgoing.topic, outgoing.order_key):
+                        await self._write(outgoing, await self._present_queue_of(outgoing.topic, outgoing.order_key))
+                else:
+                    await self._write_anywhere(outgoing)
+        except TimeoutError:
+            raise RequestTimedOut(f"send to {outgoing.topic}: not written within {timeout_ms} ms") from None
+
+    async def _written(self, outgoing: Outgoing, timeout_ms: int) -> bool:
+        """Whether it went to its next queue by a template, as nearly all do: the broker is known and connected."""
+        cluster = self._cluster()
+        route = cluster.routes.known(outgoing.topic)
+        if route is None or not route.writable:
+            return False
+        queue = self._next_queue(outgoing.topic, route.writable, {})
+        address = cluster.routes.find(queue.broker, MASTER)
+        channel = None if address is None else cluster.pool.ready_channel(address)
+        if channel is not None and not channel.signs:
+            frame_of = outgoing.frame_of(self._template(queue, is_one_way=True))
+            if frame_of is not None:
+                with suppress(ConnectionLost):
+                    await channel.one_way(Ready(outgoing.code, frame_of), timeout_ms=timeout_ms)
+                    return True
+        self._turns[outgoing.topic] -= 1  # it is still this queue's turn
+        return False
+
+    async def _write_anywhere(self, outgoing: Outgoing) -> None:
+        failed: dict[str, None] = {}
+        for attempts_left in reversed(range(1 + self._retries)):
+            queue = self._next_queue(outgoing.topic, await self._choices(outgoing.topic), failed)
+            try:
+                await self._write(outgoing, queue)
+            except BrokerUnreachable:
+                self._cluster().routes.refresh_soon()
+                if not attempts_left:
+                    raise
+                failed[queue.broker] = None
+            else:
+                return
+
+    async def _write(self, outgoing: Outgoing, queue: MessageQueue) -> None:
+        cluster = self._cluster()
+        address = await cluster.routes.master_of(queue)
+        if outgoing.wish is not None:
+            outgoing = outgoing.timed(await self._timers.of(queue.broker, address), self._world.clock.now_ms())
+        channel = await cluster.pool.channel(address)
+        await channel.one_way(outgoing.request(self._group, queue), timeout_ms=cluster.options.request_timeout_ms)
+
+    # One key, one queue
+
+    async def queue_of(self, topic: str, key: str) -> MessageQueue:
+        """The queue of an order key, whether its broker is there or not."""
+        return (await self._queue_of(topic, key))[0]
+
+    async def in_turn(self, topic: str, key: str, put: Callable[[MessageQueue], T]) -> T:
+        """Call `put` with the key's queue, in the order of the calls for this key."""
+        async with self._key_turns.turn(topic, key):
+            return put(await self.queue_of(topic, key))
+
+    async def _queue_of(self, topic: str, key: str) -> tuple[MessageQueue, bool]:
+        route = await self._cluster().routes.route(topic)
+        if route is not None and (route.writable or route.order):
+            return self._keyed.queue_of(topic, route, key)
+        queues = await self._choices(topic)
+        if len({queue.broker for queue in queues}) > 1:
+            # The first send would create the topic on one of them, and the next one would hash over its queues alone.
+            raise NotInCluster(
+                f"send to {topic}: order key {shorten(key)}: the topic does not exist, and brokers that create it one "
+                "after the other would move keys; create it first"
+            )
+        return queue_of_key(queues, key), True
+
+    async def _present_queue_of(self, topic: str, key: str) -> MessageQueue:
+        """The key's queue; BrokerUnreachable where it cannot be sent to now."""
+        queue, is_there = await self._queue_of(topic, key)
+        if not is_there:
+            raise BrokerUnreachable(
+                f"send to {topic}: order key {shorten(key)} has queue {queue}, and its broker is not in the route or "
+                "takes no writes; if it is gone for good, start this producer anew"
+            )
+        return queue
+
+    async def _to_its_queue(
+        self, outgoing: Outgoing, key: str, last: list[BrokerUnreachable | Refused]
+    ) -> list[SendResult]:
+        """To one queue, again and again while its broker is away; another queue would break the order."""
+        refusals, pause = 0, SAME_BROKER_PAUSE_SECONDS
+        while True:
+            try:
+                return await self._attempt(outgoing, await self._present_queue_of(outgoing.topic, key))
+            except BrokerUnreachable as error:
+                self._cluster().routes.refresh_soon()
+                if self._when_away == "fail" or _may_be_a_second(outgoing, error):
+                    raise
+                last.append(error)
+            except Refused as error:
+                if error.code not in WORTH_A_RETRY or refusals == self._retries:
+                    raise
+                refusals += 1
+                last.append(error)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, SAME_QUEUE_PAUSE_MAX_SECONDS)
+
+    # Any queue
+
+    async def _to_any_queue(
+        self, outgoing: Outgoing, failed: dict[str, None], last: list[BrokerUnreachable | Refused]
+    ) -> list[SendResult]:
+        """With what an attempt before these has left."""
+        for _ in range(1 + self._retries - len(last)):
+            queues = await self._choices(outgoing.topic)
+            queue = self._next_queue(outgoing.topic, queues, failed)
+            if queue.broker in failed:
+                await asyncio.sleep(SAME_BROKER_PAUSE_SECONDS)
+            try:
+                return await self._attempt(outgoing, queue)
+            except (BrokerUnreachable, Refused) as error:
+                self._note(error, outgoing, queue.broker, failed, last)
+        assert last, "there is at least one attempt"
+        if isinstance(last[-1], Refused):
+            raise last[-1]
+        raise BrokerUnreachable(
+            f"send to {outgoing.topic}: {1 + self._retries} attempts failed ({', '.join(failed)}); the last: {last[-1]}"
+        ) from last[-1]
+
+    def _note(
+        self, error: BrokerUnreachable | Refused, outgoing: Outgoing, broker: str, failed: dict[str, None],
+        last: list[BrokerUnreachable | Refused],
+    ) -> None:  # fmt: skip
+        """Raise what no other attempt could better."""
+        if isinstance(error, Refused):
+            if error.code not in WORTH_A_RETRY:
+                raise error
+        elif _may_be_a_second(outgoing, error):
+            raise error
+        else:
+            self._cluster().routes.refresh_soon()
+        last.append(error)
+        failed[broker] = None
+
+    async def _choices(self, topic: str) -> Sequence[MessageQueue]:
+        """The queues that can be sent to; of a topic that does not exist yet, those it will get."""
+        routes = self._cluster().routes
+        route = await routes.route(topic)
+        if route is not None and route.writable:
+            return route.writable
+        if route is not None and route.readable:
+            raise Refused(
+                ResponseCode.NO_PERMISSION, "no broker in its route accepts writes", request=f"send to {topic}",
+                peer="the name server",
+            )  # fmt: skip
+        template = await routes.writable_queues(AUTO_CREATE_TOPIC)
+        if not template:
+            raise Refused(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"topic not found, and brokers do not create it ({AUTO_CREATE_TOPIC} has no route); create it first",
+                request=f"send to {topic}",
+                peer="the name server",
+            )
+        return [MessageQueue(topic, each.broker, each.number) for each in template if each.number < DEFAULT_QUEUES]
+
+    def _next_queue(self, topic: str, queues: Sequence[MessageQueue], failed: Mapping[str, None]) -> MessageQueue:
+        """Each queue in turn, from a random first one; brokers that just failed only where there is no other, and
+        those that are slow, or failed other sends, not where there is a better one.
+        """
+        turn = self._turns.get(topic)
+        if turn is None:
+            turn = self._world.chance.below(len(queues))
+        self._turns[topic] = turn + 1
+        health = self._health if self._health.avoided else None
+        now = asyncio.get_running_loop().time() if health is not None else 0.0
+        second: MessageQueue | None = None
+        for step in range(len(queues)):
+            queue = queues[(turn + step) % len(queues)]
+            if queue.broker not in failed:
+                if health is None or not health.is_avoided(queue.broker, now):
+                    return queue
+                second = second or queue
+        return second or queues[turn % len(queues)]
+
+    # One attempt
+
+    async def _attempt(
+        self, outgoing: Outgoing, queue: MessageQueue, ready: _Connected | None = None
+    ) -> list[SendResult]:
+        if ready is None:
+            cluster = self._cluster()
+            address = cluster.routes.find(queue.broker, MASTER) or await cluster.routes.master_of(queue)
+        else:
+            cluster, address, channel, timeout_ms = ready
+        if outgoing.wish is not None:
+            outgoing = outgoing.timed(await self._timers.of(queue.broker, address), self._world.clock.now_ms())
+        now, health = asyncio.get_running_loop().time, self._health
+        began_ms, began = 0 if self._on_stored is None else self._world.clock.now_ms(), now()
+        try:
+            if ready is None:
+                request = outgoing.request(self._group, queue)
+                answer = await cluster.pool.request(address, request, timeout_ms=cluster.options.request_timeout_ms)
+            else:
+                limit_ms = min(timeout_ms, cluster.options.request_timeout_ms)
+                answer = await channel.request(self._frame(channel, outgoing, queue), timeout_ms=limit_ms)
+                if answer.code == ResponseCode.GO_AWAY:  # a fresh connection has to be waited for
+                    async with asyncio.timeout_at(began + timeout_ms / 1000):
+                        request = outgoing.request(self._group, queue)
+                        answer = await cluster.pool.request(address, request, timeout_ms=limit_ms)
+            if answer.code != ResponseCode.SUCCESS:
+                raise_for(answer, outgoing.code, queue.broker, ok=STORED)
+        except BrokerUnreachable:
+            health.failed(queue.broker, now())
+            raise
+        except Refused as error:
+            if error.code in WORTH_A_RETRY:
+                health.failed(queue.broker, now())
+            raise
+        ended = now()
+        health.answered(queue.broker, ended - began, ended)
+        results = _results(outgoing, queue, answer, unwrap(self._namespace, queue.topic))
+        if self._on_stored is not None:
+            self._on_stored(outgoing, results, address, answer, began_ms)
+        return results
+
+    def _frame(self, channel: Channel, outgoing: Outgoing, queue: MessageQueue) -> RemotingCommand | Ready:
+        frame_of = None if channel.signs else outgoing.frame_of(self._template(queue))
+        return outgoing.request(self._group, queue) if frame_of is None else Ready(outgoing.code, frame_of)
+
+    def _template(self, queue: MessageQueue, *, is_one_way: bool = False) -> SendTemplate:
+        found = self._templates.get((queue, is_one_way))
+        if found is None:
+            if len(self._templates) >= TEMPLATES_MAX:
+                self._templates.clear()
+            found = self._templates[queue, is_one_way] = SendTemplate(self._group, queue, is_one_way=is_one_way)
+        return found
+
+
+def _of_its_topic(queue: MessageQueue, outgoing: Outgoing) -> MessageQueue:
+    if queue.topic != outgoing.topic:
+        raise MessageWrong(f"send to {outgoing.topic}: queue {queue} belongs to another topic")
+    return queue
+
+
+def _may_be_a_second(outgoing: Outgoing, error: BrokerUnreachable) -> bool:
+    """Whether another attempt may store a half message twice: each of the two would be committed."""
+    return outgoing.is_half and not isinstance(error, NotConnected)
+
+
+def _results(outgoing: Outgoing, queue: MessageQueue, answer: RemotingCommand, topic: str) -> list[SendResult]:
+    """One a message. A batch lies in one queue at consecutive offsets, its offset ids joined by commas."""
+    fields, code, level = answer.fields, int(answer.code), outgoing.delay_level
+    number, offset = fields.get("queueId", ""), fields.get("queueOffset", "")
+    if len(outgoing.message_ids) == 1 and "msgId" in fields and _is_small(number) and _is_small(offset):
+        # As below, without an object for the header.
+        place, handle = MessageQueue(topic, queue.broker, int(number)), fields.get("recallHandle", "")
+        offset_id = fields["msgId"].partition(",")[0]
+        return [SendResult(outgoing.message_ids[0], offset_id, place, int(offset), code, level, handle)]
+    header = from_fields(SendAnswer, fields)
+    place, handle = MessageQueue(topic, queue.broker, header.queue_id), header.recall_handle or ""
+    offset_ids = header.msg_id.split(",")
+    offset_ids += [""] * (len(outgoing.message_ids) - len(offset_ids))
+    return [
+        SendResult(message_id, offset_id, place, offset, code, level, handle)
+        for offset, (message_id, offset_id) in enumerate(
+            zip(outgoing.message_ids, offset_ids, strict=False), header.queue_offset
+        )
+    ]
+
+
+def _is_small(number: str) -> bool:
+    """Whether this is a number of few digits, as nearly all are: there is no more to be asked."""
+    return len(number) < 10 and number.isdecimal() and number.isascii()

@@ -1,0 +1,130 @@
+"""Popping: what a group that pops has in the place of queues that are divided, offsets and copies. Wiring only.
+
+A popped queue stands for all queues of one broker (number -1). Every member owns it; which message goes to which
+member, the broker decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from framework.client.cluster import Cluster
+from framework.model.contracts import AllocationStrategy
+from framework.model.delay_levels import BY_ATTEMPT, DELAYS_MS, FIRST_RETRY_LEVEL, LEVEL_MAX, TO_DEAD_LETTERS
+from framework.model.last_words import LastWords
+from framework.model.message import Message
+from framework.model.queue import MessageQueue
+from framework.model.reserved import RETRY_PREFIX
+from framework.runtime.group.plan import GroupPlan
+from framework.services.offsets.commit import Commits
+from framework.services.outcome.settle import SendsBack
+from framework.services.queue.popped import PopQueue
+from framework.services.queue.position import KnowsOffsets
+
+ANY_QUEUE = -1
+POP = "POP"
+
+
+def is_any(queue: MessageQueue) -> bool:
+    """Whether it stands for all queues of its broker."""
+    return queue.number == ANY_QUEUE
+
+
+class PopRoutes:
+    """The queues to divide: of a popped topic one per broker; of the others those that there are."""
+
+    def __init__(self, plan: GroupPlan, cluster: Cluster, member: str) -> None:
+        self._plan, self._cluster, self._member = plan, cluster, member
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        found = await self._cluster.routes.queues(topic)
+        if topic.startswith(RETRY_PREFIX) or not found or not await self._is_popped(topic):
+            return found
+        return [MessageQueue(topic, broker, ANY_QUEUE) for broker in dict.fromkeys(queue.broker for queue in found)]
+
+    def brokers_of(self, topic: str) -> list[str]:
+        return self._cluster.routes.brokers_of(topic)
+
+    async def _is_popped(self, topic: str) -> bool:
+        if self._plan.settings.delivery == "pop":
+            return True
+        return await self._cluster.asked_modes.mode(self._plan.name, topic, self._member) == POP
+
+
+class EachAll:
+    """The group's strategy; but every member owns each popped queue."""
+
+    def __init__(self, strategy: AllocationStrategy) -> None:
+        self._strategy, self.name = strategy, strategy.name
+
+    def allocate(self, member: str, members: Sequence[str], queues: Sequence[MessageQueue]) -> list[MessageQueue]:
+        if queues and all(is_any(queue) for queue in queues):
+            return list(queues)
+        return self._strategy.allocate(member, members, queues)
+
+
+class StoresOffsets(KnowsOffsets, Commits, Protocol):
+    """Where a group's offsets are kept."""
+
+
+class PopOffsets:
+    """The brokers' offsets; those of popped queues are the brokers' own affair, and what we count is told nobody."""
+
+    def __init__(self, offsets: StoresOffsets) -> None:
+        self._offsets = offsets
+
+    async def commit_one_way(
+        self, group: str, queue: MessageQueue, committable: Callable[[], int | None]
+    ) -> int | None:
+        if is_any(queue):
+            return committable()
+        return await self._offsets.commit_one_way(group, queue, committable)
+
+    async def commit(self, group: str, queue: MessageQueue, offset: int) -> None:
+        if not is_any(queue):
+            await self._offsets.commit(group, queue, offset)
+
+    async def query_offset(self, group: str, queue: MessageQueue) -> int | None:
+        return None if is_any(queue) else await self._offsets.query_offset(group, queue)
+
+    async def min_offset(self, queue: MessageQueue) -> int:
+        return 0 if is_any(queue) else await self._offsets.min_offset(queue)
+
+    async def max_offset(self, queue: MessageQueue) -> int:
+        return 0 if is_any(queue) else await self._offsets.max_offset(queue)
+
+    async def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        return 0 if is_any(queue) else await self._offsets.search_offset(queue, timestamp_ms)
+
+
+class PopCopies:
+    """A popped message needs no copy to be retried: it becomes visible again. Dead letters are copies as ever."""
+
+    def __init__(self, copies: SendsBack, popped: Callable[[], Sequence[PopQueue]]) -> None:
+        self._copies, self._popped = copies, popped
+
+    async def send_back(self, message: Message, group: str, *, delay_level: int, max_retries: int) -> None:
+        if delay_level != TO_DEAD_LETTERS:
+            for queue in self._popped():
+                if await queue.retry(message, _delay_ms(message, delay_level)):
+                    return
+        await self._copies.send_back(message, group, delay_level=delay_level, max_retries=max_retries)
+
+    async def send_again(
+        self, message: Message, group: str, *, delay_level: int, max_retries: int, spares_own: bool,
+        words: LastWords | None = None,
+    ) -> str:  # fmt: skip
+        return await self._copies.send_again(
+            message, group, delay_level=delay_level, max_retries=max_retries, spares_own=spares_own, words=words
+        )
+
+    async def dead_letter(self, message: Message, group: str, words: LastWords | None = None) -> None:
+        await self._copies.dead_letter(message, group, words)
+
+
+def _delay_ms(message: Message, level: int) -> int:
+    """As long as a copy would wait."""
+    if level == BY_ATTEMPT:
+        level = FIRST_RETRY_LEVEL + message.attempt - 1
+    return DELAYS_MS[min(level, LEVEL_MAX) - 1]

@@ -1,0 +1,214 @@
+"""A broker that is away is waited for, as long as brokerWait says; a topic that is gone is an error at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from framework_spark.datasource import RocketMQ
+from framework_spark.options import source_options
+from framework_spark.schema import SCHEMA
+from framework_spark.source import StreamReader
+from framework_spark.survey import DataLost
+from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from framework.broker.intercept import Interceptor
+from framework.errors import BrokerUnreachable
+from framework.wire.bodies.route import ClusterInfo
+from framework.wire.codes import RequestCode, ResponseCode
+from framework.wire.command import RemotingCommand
+from tests.reading.threads import ThreadBox, texts
+
+ALL = ReadAllAvailable()
+AWAY = RemotingCommand(ResponseCode.GO_AWAY)
+NO_TOPIC = RemotingCommand(ResponseCode.TOPIC_NOT_EXIST, remark="no topic of this name")
+
+
+@pytest.fixture
+def filled(box: ThreadBox, topic: str) -> str:
+    box.send(topic, texts(topic, 10), queue=0, broker="broker-a")
+    return topic
+
+
+@pytest.fixture
+def stream(box: ThreadBox) -> Iterator[Callable[..., StreamReader]]:
+    made: list[StreamReader] = []
+
+    def make(topic: str, **options: str) -> StreamReader:
+        given = {"nameServers": box.address, "topic": topic, "startingOffsets": "earliest", **options}
+        reader = RocketMQ(CaseInsensitiveDict(given)).streamReader(SCHEMA)
+        assert isinstance(reader, StreamReader)
+        made.append(reader)
+        return reader
+
+    yield make
+    for reader in made:
+        reader.stop()
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is counted here is attempts; how long a pause is tells nothing."""
+
+    class Event:
+        def wait(self, seconds: float) -> None:
+            assert seconds <= 2.0
+
+    monkeypatch.setattr("framework.reading.reach.Event", Event)
+
+
+@contextmanager
+def answering(box: ThreadBox, code: int, answer: Any, times: int | None = None) -> Iterator[Interceptor]:
+    found = Interceptor(code=code, answer=lambda _: answer, times=times)
+    undo = box.broker.intercept(found)
+    try:
+        yield found
+    finally:
+        undo()
+
+
+@contextmanager
+def unregistered(box: ThreadBox, filled: str) -> Iterator[None]:
+    """What name servers say of the only broker of a topic while it restarts: there is no such topic, no such broker."""
+    nobody = RemotingCommand(0, body=b'{"brokerAddrTable":{},"clusterAddrTable":{}}')
+    assert not ClusterInfo.decode(nobody.body).brokers
+    with (
+        answering(box, RequestCode.GET_ROUTEINFO_BY_TOPIC, NO_TOPIC),
+        answering(box, RequestCode.GET_BROKER_CLUSTER_INFO, nobody),
+    ):
+        yield
+
+
+def planned(reader: StreamReader) -> list[Any]:
+    start = reader.initialOffset()
+    return list(reader.partitions(start, reader.latestOffset(start, ALL)))
+
+
+def test_two_minutes_are_waited_unless_it_is_said_otherwise() -> None:
+    given = {"nameServers": "a:1", "topic": "orders"}
+
+    assert 120_000 == source_options(given, streaming=True).broker_wait_ms
+    assert 0 == source_options({**given, "brokerwait": "0s"}, streaming=False).broker_wait_ms
+
+
+def test_a_task_waits_for_a_broker_that_restarts(
+    box: ThreadBox, filled: str, stream: Callable[..., StreamReader]
+) -> None:
+    """It used up its four attempts within a second, and Spark its four tasks within some more."""
+    reader = stream(filled)
+    (piece,) = planned(reader)
+
+    with answering(box, RequestCode.LITE_PULL_MESSAGE, AWAY, times=20) as away:
+        assert 10 == sum(len(batch) for batch in reader.read(piece))
+        assert away.is_spent
+
+
+def test_a_task_that_shall_not_wait_fails_after_four_attempts(
+    box: ThreadBox, filled: str, stream: Callable[..., StreamReader]
+) -> None:
+    reader = stream(filled, brokerWait="0s")
+    (piece,) = planned(reader)
+
+    with (
+        answering(box, RequestCode.LITE_PULL_MESSAGE, AWAY),
+        pytest.raises(BrokerUnreachable, match="4 attempts failed"),
+    ):
+        list(reader.read(piece))
+
+
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_a_task_does_not_wait_for_a_topic_that_is_gone(
+    box: ThreadBox, filled: str, stream: Callable[..., StreamReader], is_asked: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its broker says so, or it is in no route, while its broker is registered."""
+    strict, lenient = stream(filled), stream(filled, failOnDataLoss="false")
+    (piece,) = planned(strict)
+
+    with (
+        answering(box, RequestCode.GET_ROUTEINFO_BY_TOPIC, NO_TOPIC, times=0 if is_asked else None) as route,
+        answering(box, RequestCode.LITE_PULL_MESSAGE, NO_TOPIC if is_asked else AWAY),
+    ):
+        with pytest.raises(DataLost, match=f"{filled}@broker-a:0: offsets 0 to 9 are gone .the topic is not on its"):
+            list(strict.read(piece))
+        assert [] == list(lenient.read(piece))
+    assert is_asked or route.hits
+    assert "the topic is not on its broker any more" in capfd.readouterr().err
+
+
+def test_a_stream_waits_while_no_broker_answers(
+    box: ThreadBox, filled: str, stream: Callable[..., StreamReader], capfd: pytest.CaptureFixture[str]
+) -> None:
+    reader, hasty = stream(filled), stream(filled, brokerWait="0s")
+    done = reader.latestOffset(reader.initialOffset(), ALL)
+    box.send(filled, texts(filled, 5), queue=0, broker="broker-a")
+
+    with answering(box, RequestCode.GET_MAX_OFFSET, AWAY):
+        assert [done, done] == [reader.latestOffset(done, ALL) for _ in range(2)]
+        with pytest.raises(BrokerUnreachable):
+            hasty.latestOffset(done, ALL)
+        reader._away_since[""] -= 120
+        with pytest.raises(BrokerUnreachable):
+            reader.latestOffset(done, ALL)
+
+    assert 15 == reader.latestOffset(done, ALL)[filled]["broker-a"]["0"]
+    assert 1 == capfd.readouterr().err.count("waiting for 120 s, as brokerWait says")
+
+
+def test_available_now_still_reads_up_to_its_target_while_brokers_are_away(
+    box: ThreadBox, filled: str, stream: Callable[..., StreamReader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Offsets that stay where they are would end such a query as if all was read; its tasks wait instead."""
+    monkeypatch.setattr("framework_spark.survey.REFRESH_SECONDS", 0.0)
+    reader = stream(filled)
+    start = reader.initialOffset()
+    reader.prepareForTriggerAvailableNow()
+
+    with unregistered(box, filled):
+        assert 10 == reader.latestOffset(start, ALL)[filled]["broker-a"]["0"]
+
+
+def test_a_queue_in_no_route_waits_for_its_broker_and_is_lost_without_its_topic(
+    box: ThreadBox, filled: str, stream: Callable[..., StreamReader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name server forgets the routes of a broker that restarts: by them alone its topics seem deleted."""
+    monkeypatch.setattr("framework_spark.survey.REFRESH_SECONDS", 0.0)
+    reader = stream(filled)
+    done = reader.latestOffset(reader.initialOffset(), ALL)
+
+    with unregistered(box, filled):
+        assert done == reader.latestOffset(done, ALL)
+        reader._away_since["broker-a"] -= 120
+        with pytest.raises(DataLost, match="in no route any more"):
+            reader.latestOffset(done, ALL)
+    assert done == reader.latestOffset(done, ALL), "it is back"
+
+    with answering(box, RequestCode.GET_ROUTEINFO_BY_TOPIC, NO_TOPIC), pytest.raises(DataLost, match="in no route"):
+        reader.latestOffset(done, ALL)
+
+
+def test_each_queue_that_lost_something_is_named(
+    box: ThreadBox, filled: str, stream: Callable[..., StreamReader]
+) -> None:
+    box.send(filled, texts(filled, 10), queue=1, broker="broker-a")
+    box.send(filled, texts(filled, 10), queue=0, broker="broker-b")
+    for number in (0, 1):
+        box.keep_from(_queue(filled, number), 4 + number)
+    checkpoint = {filled: {"broker-a": {"0": 2, "1": 5}, "broker-b": {"0": 700}}}
+
+    with pytest.raises(DataLost) as raised:
+        stream(filled).latestOffset(checkpoint, ALL)
+
+    said = str(raised.value)
+    assert f"{filled}@broker-a:0: offsets 2 to 3 are gone" in said
+    assert f"{filled}@broker-b:0 ends at offset 10, and the checkpoint is at 700" in said
+    assert "broker-a:1" not in said, "what it goes on from is there"
+    assert said.endswith("; option failOnDataLoss=false goes on without them")
+
+
+def _queue(topic: str, number: int) -> Any:
+    from framework.model.queue import MessageQueue
+
+    return MessageQueue(topic, "broker-a", number)

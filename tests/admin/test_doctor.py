@@ -1,0 +1,467 @@
+"""Each of RocketMQ's usual traps is provoked in a box, and found; what cannot be looked at is said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from framework.admin.cluster import Admin
+from framework.admin.doctor import Diagnosis, diagnose
+from framework.broker.configs import put_group, put_topic
+from framework.broker.node import Node
+from framework.broker.rules import GROUP, SUB, TOPIC, Rule, User
+from framework.client.options import ClusterOptions
+from framework.errors import BrokerUnreachable, ConfigurationError
+from framework.model.message import Message
+from framework.model.queue import MessageQueue
+from framework.net.credentials import Credentials
+from framework.net.real_clock import RealClock
+from framework.reading import Reader, ReaderSettings
+from framework.wire.bodies.config import GroupConfig, TopicConfig
+from framework.wire.bodies.heartbeat import BROADCASTING, BY_SQL
+from framework.wire.bodies.running import ProcessQueueInfo
+from tests.admin.members import Member, online
+from tests.reading.threads import ThreadBox, texts, thread_box
+
+NOW_MS = RealClock().now_ms
+
+
+class Lab:
+    """A box, whose brokers a test may set as it likes, and the doctor."""
+
+    def __init__(self, box: ThreadBox, stack: ExitStack) -> None:
+        self.box, self._stack = box, stack
+
+    def node(self, number: int = 0) -> Node:
+        return self.box.broker.nodes[number]
+
+    def switch(self, name: str, text: str, number: int = 0) -> None:
+        self.box.call(lambda: self.node(number).switches.put(name, text))
+
+    def topic(self, name: str, queues: int = 2, perm: int = 6) -> None:
+        wanted = TopicConfig(name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm)
+        for node in self.box.broker.nodes:
+            self.box.call(partial(put_topic, node.rules, wanted, ""))
+
+    def group(self, name: str = "billing", **options: Any) -> None:
+        for node in self.box.broker.nodes:
+            self.box.call(partial(put_group, node.rules, GroupConfig(name=name, **options)))
+
+    def join(self, *members: Member) -> None:
+        self._stack.enter_context(online(self.box.address, *members))
+
+    def look(self, group: str | None = "billing", *, name_servers: tuple[str, ...] = (), **options: Any) -> Diagnosis:
+        credentials = options.pop("credentials", None)
+        now_ms = options.pop("now_ms", NOW_MS)
+        servers = name_servers or (self.box.address,)
+        wanted = ClusterOptions(name_servers=servers, credentials=credentials, request_timeout_ms=20_000)
+        with Admin(wanted) as admin:
+            return diagnose(admin, now_ms, group=group, **{"stuck_s": 0.0, **options})
+
+
+@pytest.fixture
+def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
+    """`orders` with two queues on each of two brokers; the group `billing` is known, and nobody is in it."""
+    options = getattr(request, "param", {})
+    with ExitStack() as stack:
+        lab = Lab(stack.enter_context(thread_box(**{"brokers": 2, **options})), stack)
+        lab.topic("orders")
+        lab.group()
+        yield lab
+
+
+def member(client_id: str = "m1", **options: Any) -> Member:
+    return Member(**{"client_id": client_id, "group": "billing", "wants": {"orders": "*"}, **options})
+
+
+def told(found: Diagnosis) -> list[tuple[str, str]]:
+    return [(each.severity, each.where) for each in found.findings]
+
+
+def only(found: Diagnosis, severity: str, *words: str) -> str:
+    """The one finding of this severity that has these words, all of it in a line."""
+    lines = [f"{each.what} | {each.where} | {each.remedy}" for each in found.findings if each.severity == severity]
+    (line,) = [line for line in lines if all(word in line for word in words)]
+    return line
+
+
+def test_where_all_is_well_nothing_is_found_and_every_check_was_made(lab: Lab) -> None:
+    lab.join(member("m1"), member("m2"))
+
+    found = lab.look()
+
+    assert [] == found.findings
+    assert [] == found.unlooked
+    assert 0 == found.in_part
+    assert found.checks > 15
+
+
+# Brokers
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "severity", "words"),
+    [
+        ("autoCreateTopicEnable", "false", "notice", "the first send to a new topic fails"),
+        ("autoCreateSubscriptionGroup", "false", "notice", "a new group gets nothing"),
+        ("enablePropertyFilter", "false", "notice", "a consumer with a SQL92 filter is refused"),
+        ("brokerPermission", "4", "severe", "may not be written (brokerPermission=4)"),
+        ("brokerPermission", "2", "severe", "may not be read (brokerPermission=2)"),
+    ],
+)
+def test_a_switch_of_a_broker_is_found_with_the_command_that_sets_it(
+    lab: Lab, name: str, text: str, severity: str, words: str
+) -> None:
+    lab.switch(name, text)
+
+    line = only(lab.look(None), severity, words, "broker-a |")
+
+    assert (
+        f"mqadmin updateBrokerConfig -b {lab.node().address} -k {name} -v {'6' if text.isdecimal() else 'true'}" in line
+    )
+
+
+def test_an_advertised_address_that_cannot_be_reached(lab: Lab) -> None:
+    """The name server goes on to name the broker, as it does where brokerIP1 is an address inside of a container."""
+    lab.box.call(lab.box.broker._listeners[1].close)
+
+    line = only(lab.look(None), "severe", "cannot be reached from here")
+
+    address = lab.node(1).address
+    assert f"| broker-b {address} |" in line
+    assert f'cluster.address_map: {{"{address}": "HOST:PORT"}}' in line
+    assert "brokerIP1" in line
+
+
+def test_a_name_server_that_is_away_and_one_that_knows_other_brokers(lab: Lab) -> None:
+    with thread_box() as stranger:
+        found = lab.look(None, name_servers=(lab.box.address, stranger.address, "127.0.0.1:1"))
+
+    assert "127.0.0.1:1" in only(found, "warning", "a name server does not answer")
+    assert f"name server {stranger.address}" in only(found, "severe", "does not know broker-b")
+
+
+def test_where_no_name_server_answers_there_is_no_verdict() -> None:
+    with (
+        Admin(ClusterOptions(name_servers=("127.0.0.1:1",))) as admin,
+        pytest.raises(BrokerUnreachable, match="refused"),
+    ):
+        diagnose(admin, NOW_MS)
+
+
+@pytest.mark.parametrize(("off_ms", "severity"), [(40_000, "warning"), (-40_000, "warning"), (3_600_000, "severe")])
+def test_clocks_that_differ(lab: Lab, off_ms: int, severity: str) -> None:
+    """Ours is set here: which of two clocks is wrong nobody can tell."""
+    found = lab.look(None, now_ms=lambda: NOW_MS() - off_ms)
+
+    side = "ahead of" if off_ms > 0 else "behind"
+    lines = [each.what for each in found.findings if each.severity == severity]
+    assert 2 == len(lines), "one a broker"
+    assert f"s {side} this machine's" in lines[0]
+    # A question and its answer take their time, by which the bound is lower.
+    seconds = int(lines[0].partition("at least ")[2].partition(" s ")[0].replace(",", ""))
+    assert 0 < seconds <= abs(off_ms) / 1000
+
+
+# Topics and rights
+
+
+def test_a_topic_that_nobody_makes(lab: Lab) -> None:
+    assert "the topic does not exist: there is no route" in only(lab.look(topics=["gone"]), "warning", "| gone |")
+    for number in (0, 1):
+        lab.switch("autoCreateTopicEnable", "false", number)
+
+    line = only(lab.look(topics=["gone"]), "severe", "| gone |")
+
+    assert "broker-a, broker-b make none (autoCreateTopicEnable=false): there is no route" in line
+    assert "mqadmin updateTopic -c DefaultCluster -t gone" in line
+
+
+@pytest.mark.parametrize(
+    ("perm", "severity", "words"),
+    [(2, "severe", "consumers see no queue of it"), (4, "warning", "producers see no route")],
+)
+def test_a_topics_permission_that_shows_as_no_route(lab: Lab, perm: int, severity: str, words: str) -> None:
+    lab.topic("orders", perm=perm)
+
+    found = lab.look(topics=["orders"])
+
+    assert [(severity, f"orders on {name}") for name in ("broker-a", "broker-b")] == told(found)
+    assert words in found.findings[0].what
+    assert "mqadmin updateTopicPerm" in found.findings[0].remedy
+
+
+def test_a_retry_topic_that_may_not_be_written(lab: Lab) -> None:
+    lab.topic("%RETRY%billing", perm=4)
+
+    assert "failed messages are not retried" in only(lab.look(), "severe", "%RETRY%billing on broker-a")
+
+
+def test_a_topic_that_its_broker_has_and_no_name_server_names(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    from framework.broker.handlers import rc_105_route_info
+
+    monkeypatch.setattr(rc_105_route_info, "route_of", lambda nodes, topic: None)
+
+    line = only(lab.look(topics=["orders"]), "severe", "no name server names it")
+
+    assert "orders on broker-a, broker-b" in line
+    assert "namesrvAddr" in line
+
+
+RULES = (
+    Rule(GROUP, "billing", frozenset({SUB})),
+    Rule(TOPIC, "payments", frozenset({SUB})),
+)
+WITH_USERS = {"auth": [User("root", "sesame", is_super=True), User("app", "sesame", rules=RULES)], "brokers": 1}
+
+
+@pytest.mark.parametrize("lab", [WITH_USERS], indirect=True)
+def test_an_access_rule_that_shows_as_no_route(lab: Lab) -> None:
+    """The application's own user may not list brokers either: that is said as unknown, and never as well."""
+    found = lab.look(topics=["orders"], credentials=Credentials("app", "sesame"))
+
+    line = only(found, "severe", "User:app has no permission to access Topic:orders")
+    assert "clients show such a rule as `no route`" in line
+    assert "allow the user Sub on Topic:orders and on Group:billing" in line
+    assert found.in_part > 5
+    assert any("has no permission to access Cluster" in each.why for each in found.unlooked)
+
+
+@pytest.mark.parametrize("lab", [WITH_USERS], indirect=True)
+@pytest.mark.parametrize(
+    ("credentials", "why"),
+    [
+        (None, "username cannot be null"),
+        (Credentials("nobody", "sesame"), "User:nobody is not found"),
+        (Credentials("app", "wrong"), "check signature failed"),
+    ],
+)
+@pytest.mark.parametrize("group", ["billing", None])
+def test_credentials_that_are_missing_or_wrong(
+    lab: Lab, credentials: Credentials | None, why: str, group: str | None
+) -> None:
+    """Nothing else can be looked at, and that alone would read as if nothing was wrong."""
+    found = lab.look(group, topics=["orders"], credentials=credentials)
+
+    line = only(found, "severe", f"it refuses what this client asks: {why}")
+    assert "set cluster.credentials to an access key and a secret key that the cluster knows" in line
+
+
+@pytest.mark.parametrize("lab", [WITH_USERS], indirect=True)
+def test_a_rule_on_the_group_that_lets_the_route_be_seen(lab: Lab) -> None:
+    lab.topic("payments")
+
+    found = lab.look("other", topics=["payments"], credentials=Credentials("app", "sesame"))
+
+    assert [("severe", "payments")] == told(found)
+    assert "reading is refused" in only(found, "severe", "no permission to access Group:other")
+
+
+def test_a_topic_that_the_group_is_forbidden_to_read(lab: Lab) -> None:
+    rules = lab.node().rules
+    lab.box.call(lambda: rules.put_group(replace(rules.group("billing"), forbidden=("orders",))))
+
+    assert "the broker forbids the group to read the topic" in only(lab.look(topics=["orders"]), "severe", "broker-a")
+
+
+# The group at its brokers
+
+
+def test_a_group_that_keeps_no_retry(lab: Lab) -> None:
+    lab.group(retry_queues=0)
+
+    line = only(lab.look(), "severe", "retryQueueNums=0", "broker-b")
+
+    assert f"mqadmin updateSubGroup -b {lab.node(1).address} -g billing -q 1" in line
+
+
+def test_a_group_that_gets_nothing(lab: Lab) -> None:
+    lab.group(consume_enable=False, consume_broadcast_enable=False)
+    lab.join(member(model=BROADCASTING))
+
+    found = lab.look()
+
+    only(found, "severe", "consumeEnable=false", "broker-a")
+    only(found, "severe", "consumeBroadcastEnable=false", "broker-a")
+
+
+def test_a_group_that_no_broker_makes(lab: Lab) -> None:
+    lab.switch("autoCreateSubscriptionGroup", "false")
+
+    line = only(lab.look("fresh", topics=["orders"]), "severe", "does not have the group")
+
+    assert f"mqadmin updateSubGroup -b {lab.node().address} -g fresh" in line
+
+
+def test_a_mistyped_group_is_an_error(lab: Lab) -> None:
+    with pytest.raises(ConfigurationError, match="did you mean 'billing'"):
+        lab.look("biling")
+
+
+def test_sql92_is_off_where_a_member_filters_by_it(lab: Lab) -> None:
+    lab.join(member(wants={"orders": "a > 5"}, by=BY_SQL))
+    lab.switch("enablePropertyFilter", "false")
+
+    assert "the group filters orders by SQL92: the broker refuses its pulls" in only(lab.look(), "severe", "broker-a")
+
+
+# Members
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"wants": {"orders": "paid"}}, "members subscribe differently"),
+        ({"wants": {"orders": "*", "payments": "*"}}, "members subscribe differently"),
+        ({"model": BROADCASTING}, "members differ in their model"),
+        ({"orderly": True}, "orderly and concurrent members"),
+        ({"properties": {"allocateMessageQueueStrategy": "circle"}}, "members divide queues by different strategies"),
+    ],
+)
+def test_members_that_do_not_fit_together(lab: Lab, other: dict[str, Any], words: str) -> None:
+    lab.topic("payments")
+    java = {"allocateMessageQueueStrategy": "org.apache.rocketmq.client.AllocateMessageQueueAveragely@6d06d69c"}
+    ours = {"allocateMessageQueueStrategy": "averaging"}
+    lab.join(
+        member("m1", properties=java), member("m2", properties=ours), member("m3", **{"properties": ours, **other})
+    )
+
+    line = only(lab.look(), "severe", words)
+
+    assert "m3" in line
+    assert 1 == len(lab.look().findings), "what Java calls otherwise is no difference"
+
+
+def test_a_member_that_says_nothing_is_unknown_and_not_alike(lab: Lab) -> None:
+    lab.join(member("m1"), member("m2", answers=False))
+
+    found = lab.look()
+
+    assert [("what the member wants", "m2")] == [(each.what, each.where) for each in found.unlooked]
+    assert "not told" in found.unlooked[0].why
+    assert 1 == found.in_part
+
+
+def test_a_client_id_that_two_processes_share(lab: Lab) -> None:
+    lab.join(member("m1"), member("m1"), member("m2"))
+
+    line = only(lab.look(), "severe", "several connections have one client id")
+
+    assert "client id m1" in line
+    assert "app.instance" in line
+
+
+def test_more_members_than_queues(lab: Lab) -> None:
+    lab.join(*(member(f"m{number}") for number in range(6)))
+
+    assert "6 members share 4 queues: 2 of them get nothing" in only(lab.look(), "warning", "orders, group billing")
+
+
+def test_broadcasting_members_may_be_as_many_as_they_like(lab: Lab) -> None:
+    lab.join(*(member(f"m{number}", model=BROADCASTING) for number in range(6)))
+
+    assert [] == lab.look().findings
+
+
+# What waits
+
+
+QUEUE = MessageQueue("orders", "broker-a", 0)
+
+
+def fill(lab: Lab, committed: int) -> None:
+    lab.box.send("orders", texts("orders", 10), queue=0)
+    with Reader(ReaderSettings((lab.box.address,))) as reader:
+        reader.commit("billing", QUEUE, committed)
+
+
+def test_a_group_that_stands_behind_one_message(lab: Lab) -> None:
+    fill(lab, 3)
+    held = ProcessQueueInfo(commit_offset=3, cached_offset_min=3, cached_offset_max=9, cached_count=1)
+    lab.join(member(queues=lambda: {QUEUE: held}))
+
+    line = only(lab.look(), "warning", "the queue stands at offset 3")
+
+    assert "6 messages behind it cannot be confirmed" in line
+    assert "orders broker-a:0, member m1" in line
+    assert "framework-app tail orders --from 3 --limit 1" in line
+
+
+def test_a_group_that_moves_between_two_looks_is_only_behind(lab: Lab) -> None:
+    fill(lab, 3)
+    places = iter(range(3, 10))
+    lab.join(member(queues=lambda: {QUEUE: ProcessQueueInfo(cached_offset_min=next(places), cached_count=4)}))
+
+    assert [] == lab.look().findings
+
+
+def test_messages_that_nobody_reads(lab: Lab) -> None:
+    fill(lab, 3)
+
+    assert "no member is online, and 7 messages wait" in only(lab.look(), "warning", "billing")
+
+
+def test_dead_letters_that_came_within_the_last_hour(lab: Lab) -> None:
+    lab.box.send("%DLQ%billing", [Message("%DLQ%billing", b"x") for _ in range(3)], queue=0)
+
+    line = only(lab.look(), "warning", "dead letters grow: 3 within the last hour; 3 wait")
+
+    assert "framework-app dlq list billing" in line
+
+
+def test_old_dead_letters_are_told_and_do_not_grow(lab: Lab) -> None:
+    lab.box.send("%DLQ%billing", [Message("%DLQ%billing", b"x") for _ in range(3)], queue=0)
+
+    found = lab.look(now_ms=lambda: NOW_MS() + 2 * 3_600_000)
+
+    only(found, "notice", "3 dead letters wait; none came within the last hour")
+
+
+@pytest.mark.parametrize("setting", ["auto", "topic", "local"])
+def test_a_progress_topic_that_nobody_makes(lab: Lab, setting: str) -> None:
+    lab.join(member(properties={"settings.progress": setting}))
+    assert [] == lab.look().findings, "a broker makes it when it is needed"
+    lab.switch("autoCreateTopicEnable", "false")
+
+    found = [each for each in lab.look().findings if "%ACK%" in each.where]
+
+    if setting == "local":
+        assert [] == found
+        return
+    assert "%ACK%billing on broker-a" == found[0].where
+    assert f"mqadmin updateTopic -b {lab.node().address} -t %ACK%billing" in found[0].remedy
+    lab.topic("%ACK%billing")
+    assert [] == [each for each in lab.look().findings if "%ACK%" in each.where]
+
+
+# All of them
+
+
+def test_without_a_group_each_one_is_looked_at(lab: Lab) -> None:
+    lab.group("shipping", retry_queues=0)
+    steps: list[tuple[int, int]] = []
+
+    found = lab.look(None, advance=lambda done, total: steps.append((done, total)))
+
+    assert (2, 2) == steps[-1]
+    assert "-g shipping" in only(found, "severe", "retryQueueNums=0", "broker-a")
+
+
+def test_the_doctor_changes_nothing(lab: Lab) -> None:
+    def state() -> list[Any]:
+        return [
+            (node.name, sorted(node.rules.topics.items()), sorted(node.rules.groups.items()))
+            for node in lab.box.broker.nodes
+        ]
+
+    before = repr(lab.box.call(state))
+
+    lab.look(topics=["gone", "orders"])
+    lab.look("stranger", topics=["orders"])
+
+    assert before == repr(lab.box.call(state))

@@ -1,0 +1,158 @@
+"""`dev` as somebody sees it who has just begun: the banner, the port, a reload, a mistake."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+import shlex
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from framework.cli.commands import dev
+from framework.cli.exit_codes import ExitCode
+from tests.cli.processes import command
+
+Capture = pytest.CaptureFixture[str]
+ORDERS = """
+from dataclasses import dataclass
+
+from framework import consumer
+
+
+@dataclass
+class Order:
+    number: str
+    cents: int
+
+
+@consumer("orders", "billing", tags="paid || free")
+async def bill(order: Order) -> None:
+    print("billed", order.cents)
+"""
+STOCK = """
+
+@consumer("stock", "shelves", orderly=True)
+def count(line: str) -> None: ...
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "orders.py").write_text(ORDERS)
+    return tmp_path
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port of this machine that somebody listens at."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        yield listening.getsockname()[1]
+
+
+def free_port() -> int:
+    with socket.socket() as looking:
+        looking.bind(("127.0.0.1", 0))
+        port: int = looking.getsockname()[1]
+        return port
+
+
+def test_the_command_of_the_banner_sends_a_message_that_is_handled(folder: Path, capfd: Capture) -> None:
+    """Copied as it stands, from the first start on; and that start has nothing to say beside."""
+    with command("dev", "orders.py", folder=folder) as running:
+        where = running.until("ready: namesrv=").partition("=")[2]
+        banner = [*running.lines]
+        said = capfd.readouterr().err
+        send = next(line for line in banner if line.startswith("send: "))
+        _, *words = shlex.split(send.removeprefix("send: "))
+        with command(*words, folder=folder) as sending:
+            assert 0 == sending.end(None)
+        assert "billed 1" == running.line()
+        handled = running.line()
+        assert 0 == running.end(signal.SIGINT)
+
+    assert [
+        f"cluster: built-in broker at {where}, in memory",
+        f"""send: framework-app send orders '{{"number": "a", "cents": 1}}' --tag paid --name-server {where}""",
+        "topic   filter        group    mode        concurrency  retries  handler",
+        "orders  paid || free  billing  concurrent           20       16  bill",
+        f"ready: namesrv={where}",
+    ] == banner
+    assert re.fullmatch(r"handled orders \w+ group=billing", handled), handled
+    assert "drained: handled=1 retried=0 dead=0 left=0" == running.lines[-1]
+    assert "" == said
+
+
+def test_a_port_stays_over_changes_and_starts_and_new_consumers_are_shown(folder: Path, capfd: Capture) -> None:
+    port = free_port()
+    with command("dev", "orders.py", "--port", str(port), folder=folder) as running:
+        assert running.until("ready: ").endswith(f":{port}")
+        (folder / "orders.py").write_text(ORDERS + STOCK)
+        running.until("topic ")
+        running.until("orders  paid || free  billing  concurrent")
+        assert re.fullmatch(r"stock +\* +shelves +orderly +20 +unlimited +count", running.line())
+        said = ""
+        while "application restarted" not in said:  # the test's own time-out is the bound
+            assert running.process.poll() is None, said
+            said += capfd.readouterr().err
+        assert 0 == running.end(signal.SIGINT)
+    assert 1 == sum(line.startswith("ready: ") for line in running.lines)
+    assert "files=['orders.py']" in said
+
+    with command("dev", "orders.py", "--port", str(port), folder=folder) as running:
+        assert running.until("ready: ").endswith(f":{port}")
+        assert 0 == running.end(signal.SIGINT)
+
+
+def test_a_port_that_is_taken_is_73_and_named(folder: Path, taken: int, capfd: Capture) -> None:
+    with command("dev", "orders.py", "--port", str(taken), folder=folder) as running:
+        assert ExitCode.TAKEN == running.end(None)
+
+    (said,) = capfd.readouterr().err.splitlines()
+    assert f"127.0.0.1:{taken}" in said
+    assert [] == running.lines
+
+
+def test_without_a_port_the_first_usual_one_that_is_free_is_taken(taken: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def started(*ports: int) -> int:
+        monkeypatch.setattr(dev, "PORTS", ports)
+        box = dev._Box(argparse.Namespace(box_plugin=[], port=None))
+        broker = await box._started()
+        try:
+            return int(broker.address.rpartition(":")[2])
+        finally:
+            await broker.stop()
+
+    free = free_port()
+    assert free == asyncio.run(started(taken, free))
+    assert asyncio.run(started(taken)) not in {taken, 0}
+
+
+def test_the_usual_ports_leave_room_for_the_ports_two_below() -> None:
+    assert 9876 == dev.PORTS[0]
+    assert not set(dev.PORTS) & {port - 2 for port in dev.PORTS}
+
+
+@pytest.mark.parametrize("option", ["--port=9876", "--box-plugin=audit"])
+def test_what_is_for_the_built_in_broker_is_refused_beside_a_cluster(option: str, folder: Path, capfd: Capture) -> None:
+    with command("dev", "orders.py", option, "--name-server", "127.0.0.1:9", folder=folder) as running:
+        assert ExitCode.USAGE == running.end(None)
+
+    assert f"{option.partition('=')[0]} is for the built-in broker" in capfd.readouterr().err
+
+
+def test_an_error_in_the_first_start_is_all_that_is_shown(folder: Path, capfd: Capture) -> None:
+    (folder / "orders.py").write_text(ORDERS + "\ndef broken(:\n")
+    with command("dev", "orders.py", folder=folder) as running:
+        assert ExitCode.CONFIGURATION == running.end(None)
+
+    assert [] == running.lines
+    said, hint = capfd.readouterr().err.splitlines()
+    assert hint.startswith("hint: framework-app explain ")
+    assert "orders.py:17: importing orders: invalid syntax" in said

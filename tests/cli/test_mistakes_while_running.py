@@ -1,0 +1,227 @@
+"""The mistakes that show when it runs: each is said once, the cause first, and not again each second.
+
+Addresses, times and names of members differ by the run and are left out; nothing else is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import trustme
+
+from framework.cli.exit_codes import ExitCode
+from tests.cli.processes import ROOT, Command, command
+from tests.cli.test_usual_mistakes import SHOP, in_folder, plain, said
+
+CHECK_SERVER = "remedy='check cluster.name_servers and cluster.tls.enabled; it is tried again until it answers'"
+UNREACHABLE = "[warning ] name server unreachable id=FA-C102 reason='not connected' servers=['ADDRESS']"
+RAISES = SHOP.replace("None: ...", 'None:\n    raise ValueError("no such customer")')
+HANGS = SHOP.replace("None: ...", "None:\n    print('it hangs', flush=True)\n    Event().wait()").replace(
+    "from framework", "from threading import Event\n\nfrom framework", 1
+)
+
+
+@contextmanager
+def running(folder: Path, *arguments: str) -> Iterator[Command]:
+    """`framework-app ARGUMENTS` there, with both its streams as one."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "framework", *arguments],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        start_new_session=True,
+    )
+    try:
+        yield Command(process)
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def until(run: Command, words: str) -> None:
+    while words not in run.line():
+        pass
+
+
+def warnings(run: Command, folder: Path) -> list[str]:
+    return [
+        plain(line, folder)
+        for line in run.lines
+        if "[info " not in line and not line.startswith(("drained: ", "ready: "))
+    ]
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[tuple[Command, str]]:
+    with command("broker", "--memory", folder=tmp_path) as broker:
+        yield broker, broker.until("broker: ready").split("namesrv=")[1].split()[0]
+
+
+@pytest.fixture
+def with_tls(tmp_path: Path) -> Iterator[str]:
+    """The address of a broker with TLS; the certificate's issuer is in ca.pem."""
+    issuer = trustme.CA()
+    issuer.cert_pem.write_to_path(tmp_path / "ca.pem")
+    certificate = issuer.issue_cert("127.0.0.1")
+    certificate.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
+    certificate.private_key_pem.write_to_path(tmp_path / "key.pem")
+    (tmp_path / "key.pem").chmod(0o600)
+    files = ("--tls-cert", "cert.pem", "--tls-key", "key.pem")
+    with command("broker", "--memory", *files, folder=tmp_path) as broker:
+        yield broker.until("broker: ready").split("namesrv=")[1].split()[0]
+
+
+def test_a_host_that_nobody_knows_is_said_once_and_asked_for_again(tmp_path: Path) -> None:
+    folder = in_folder(tmp_path, {"shop.py": SHOP})
+    with running(folder, "run", "shop.py", "--name-server", "nowhere.invalid:9876") as run:
+        until(run, "name server unreachable")
+        assert ExitCode.CLEAN == run.end(signal.SIGINT)
+
+    reason = "reason='no such host: its name has no address'"
+    assert [
+        f"[warning ] not connected id=FA-N106 peer=nowhere.invalid:9876 {reason} {CHECK_SERVER}",
+        UNREACHABLE.replace("ADDRESS", "nowhere.invalid:9876"),
+    ] == warnings(run, folder)
+
+
+def test_a_port_where_nothing_listens_is_said_once_also_in_several_seconds(tmp_path: Path) -> None:
+    """A broker that is down at the start: the application waits for it."""
+    code, lines, _ = said(
+        in_folder(tmp_path, {"shop.py": SHOP}), "run", "shop.py", "--name-server", "127.0.0.1:9", "--for", "4s"
+    )
+
+    reason = "reason='connection refused'"
+    assert ExitCode.CLEAN == code
+    assert [f"[warning ] not connected id=FA-N106 peer=ADDRESS {reason} {CHECK_SERVER}", UNREACHABLE] == lines
+
+
+def test_giving_up_on_a_broker_is_an_error_with_the_address(tmp_path: Path) -> None:
+    arguments = ("--name-server", "127.0.0.1:9", "--wait-broker", "300ms")
+    code, lines, _ = said(in_folder(tmp_path, {"shop.py": SHOP}), "run", "shop.py", *arguments)
+
+    assert ExitCode.UNREACHABLE == code
+    *_, error, hint = lines
+    assert error == (
+        "error: no broker accepted a heartbeat within 300ms (name servers ADDRESS); check cluster.name_servers, "
+        "or raise cluster.wait_broker [FA-C001]"
+    )
+    assert "hint: framework-app explain FA-C001" == hint
+    assert len(lines) <= 4
+
+
+def test_a_broker_that_dies_in_the_middle_is_said_once(tmp_path: Path, box: tuple[Command, str]) -> None:
+    broker, address = box
+    folder = in_folder(tmp_path, {"shop.py": SHOP})
+    with running(folder, "run", "shop.py", "--name-server", address, "--set", "app.drain=1s") as run:
+        until(run, "queue positioned")
+        broker.process.kill()
+        until(run, "name server unreachable")
+        run.end(signal.SIGINT)
+
+    first, *others = warnings(run, folder)
+    assert first.startswith("[warning ] not connected id=FA-N106 peer=ADDRESS reason='c")
+    assert first.endswith(CHECK_SERVER)
+    assert 1 == sum("not connected id=" in line for line in [first, *others])
+    assert 1 == sum("name server unreachable" in line for line in others)
+    assert len(others) < 6
+
+
+def test_plain_on_a_port_of_tls_is_said_once_and_names_tls(tmp_path: Path, with_tls: str) -> None:
+    """Each connection is made and closed: to say each would be a line a second."""
+    code, lines, _ = said(
+        in_folder(tmp_path, {"shop.py": SHOP}), "run", "shop.py", "--name-server", with_tls, "--for", "4s"
+    )
+
+    reason = "closed by the peer, without a word; is it a TLS port, or no broker?"
+    assert ExitCode.CLEAN == code
+    assert [
+        f"[warning ] name server unreachable id=FA-C102 reason='ADDRESS: {reason}' servers=['ADDRESS']",
+        f"[warning ] not connected id=FA-N106 peer=ADDRESS reason='{reason}' {CHECK_SERVER}",
+    ] == lines
+
+
+def test_tls_on_a_plain_port_is_said_once_and_names_tls(tmp_path: Path, box: tuple[Command, str]) -> None:
+    arguments = ("--name-server", box[1], "--set", "cluster.tls.enabled=true", "--for", "4s")
+    code, lines, _ = said(in_folder(tmp_path, {"shop.py": SHOP}), "run", "shop.py", *arguments)
+
+    reason = "reason='connection closed during the TLS handshake; the peer may not speak TLS there'"
+    assert ExitCode.CLEAN == code
+    assert [f"[warning ] not connected id=FA-N106 peer=ADDRESS {reason} {CHECK_SERVER}", UNREACHABLE] == lines
+
+
+def test_a_port_that_is_taken_names_it_and_the_way_out(tmp_path: Path, box: tuple[Command, str]) -> None:
+    folder = in_folder(tmp_path, {"shop.py": SHOP})
+    port = box[1].rpartition(":")[2]
+    code, lines, _ = said(folder, "run", "shop.py", "--name-server", box[1], "--set", "cluster.embedded=true")
+
+    assert ExitCode.TAKEN == code
+    assert [
+        "error: ADDRESS: another process listens there; end it, or choose another port [FA-B002]",
+        "hint: framework-app explain FA-B002",
+    ] == lines
+    code, lines, _ = said(folder, "broker", "--memory", "--port", port)
+    assert ExitCode.TAKEN == code
+    assert ["[error ] port taken address=ADDRESS id=FA-U106 remedy='--port 0 takes any free one'"] == lines
+
+
+def test_a_handler_that_raises_shows_its_line_and_its_error(tmp_path: Path, box: tuple[Command, str]) -> None:
+    folder = in_folder(tmp_path, {"shop.py": RAISES})
+    assert ExitCode.CLEAN == said(folder, "send", "orders", '{"total": 1}', "--key", "k1", "--name-server", box[1])[0]
+    arguments = ("--name-server", box[1], "--set", "consumers.billing.start=first")
+    with running(folder, "run", "shop.py", *arguments) as run:
+        until(run, "ValueError: no such customer\n".strip())
+        until(run, "  ValueError: no such customer")
+        run.end(signal.SIGINT)
+
+    line, *frames = warnings(run, folder)
+    assert line.startswith(
+        "[warning ] handler failed attempt=1 error='ValueError: no such customer' group=billing id=FA-A1"
+    )
+    assert [
+        '  shop.py:6 in bill: raise ValueError("no such customer")', "  ValueError: no such customer",
+    ] == [f" {frame}" if not frame.startswith("  ") else frame for frame in frames]  # fmt: skip
+
+
+def test_a_body_that_is_no_json_says_where_and_what_becomes_of_it(tmp_path: Path, box: tuple[Command, str]) -> None:
+    folder = in_folder(tmp_path, {"shop.py": SHOP})
+    assert ExitCode.CLEAN == said(folder, "send", "orders", '{"total": ', "--key", "k1", "--name-server", box[1])[0]
+    with running(folder, "run", "shop.py", "--name-server", box[1], "--set", "consumers.billing.start=first") as run:
+        until(run, "message dead-lettered")
+        run.end(signal.SIGINT)
+
+    undecodable, dead, *others = warnings(run, folder)
+    assert len(others) <= 2
+    reason = "reason='not a dict: not JSON: Expecting value: line 1 column 11 (char 10)'"
+    assert undecodable.startswith("[warning ] body undecodable attempt=1 group=billing id=FA-Q102 in_a_row=1")
+    assert undecodable.endswith(f"{reason} then=dead_letter topic=orders")
+    assert dead.startswith("[warning ] message dead-lettered attempts=1 error=BodyUndecodable group=billing id=FA-A112")
+    assert dead.endswith(f"{reason} topic=orders")
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_first_ctrl_c_says_what_it_waits_for_and_a_second_leaves(
+    workers: str, tmp_path: Path, box: tuple[Command, str]
+) -> None:
+    folder = in_folder(tmp_path, {"shop.py": HANGS})
+    assert ExitCode.CLEAN == said(folder, "send", "orders", '{"total": 1}', "--name-server", box[1])[0]
+    arguments = ("--name-server", box[1], "--set", "consumers.billing.start=first", "--workers", workers)
+    with running(folder, "run", "shop.py", *arguments) as run:
+        until(run, "it hangs")
+        run.process.send_signal(signal.SIGINT)
+        until(run, "handlers awaited")
+        waits = plain(run.lines[-1], folder)
+        assert re.fullmatch(r"\[info \] handlers awaited processes=[12] reason='a second signal exits at once'", waits)
+        assert ExitCode.LEFT_AT_ONCE == run.end(signal.SIGINT)

@@ -1,0 +1,44 @@
+"""docs/broker.md: its users are read, and its interceptors do what stands behind them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from framework import Message
+from framework.broker.rules import SUB
+from framework.broker.users import users_in
+from framework.errors import BrokerUnreachable
+from framework.reading import Reader, ReaderSettings
+from framework.settings.sources import read_private
+from tests.docs.blocks import DOCS, blocks
+from tests.reading.threads import thread_box
+
+PAGE = DOCS / "broker.md"
+
+
+def test_its_users_are_what_the_box_reads(tmp_path: Path) -> None:
+    (block,) = [block for block in blocks(PAGE, "yaml") if block.text.startswith("users:")]
+    path = tmp_path / "box.yaml"
+    path.write_text(block.text)
+    path.chmod(0o600)
+    document = read_private(path)
+
+    root, billing = users_in(document.values, document.places, str(path))
+    assert (("root", True), ("billing", False)) == ((root.name, root.is_super), (billing.name, billing.is_super))
+    assert 4 == len(billing.rules), "one that names two resources is two"
+    assert frozenset({SUB}) == billing.rules[0].actions
+
+
+def test_its_interceptors_are_taken(tmp_path: Path) -> None:
+    (block,) = blocks(PAGE, "python")
+    with thread_box() as box:
+        box.send("orders", [Message("orders", b"hello")], queue=0)
+        with Reader(ReaderSettings((box.address,), request_timeout_ms=1_000, retries=0)) as reader:
+            (queue, *_) = reader.queues("orders")
+            box.call(lambda: exec(compile(block.text, str(block), "exec"), {"broker": box.broker}))
+            with pytest.raises(BrokerUnreachable, match="no answer from"):
+                reader.send_back("billing", queue, 0, delay_level=-1)
+            assert 1 == sum(map(reader.max_offset, reader.queues("%DLQ%billing"))), "it was done all the same"
+        box.send("orders", [Message("orders", b"hello")])  # the first answer is "busy", so it is sent once more

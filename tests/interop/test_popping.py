@@ -1,0 +1,156 @@
+"""POP: Java's push consumer pops from the box as from RocketMQ, by an administrator's `setConsumeMode`."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interop.application import Application
+from tests.interop.java_peer import Incoming, JavaPeer, Member, Outgoing
+from tests.interop.mqadmin import Admin
+from tests.interop.places import Place
+from tests.interop.processes import Nursery, wait_until
+
+pytestmark = pytest.mark.interop
+
+CLUSTER = "DefaultCluster"
+
+
+def pops(place: Place, java: JavaPeer, topic: str, *, share: int = 0) -> tuple[str, Admin]:
+    """A group that pops the topic."""
+    admin, group = Admin(java, place.name_server), f"popping-{topic}"
+    admin.run("updateSubGroup", "-c", CLUSTER, "-g", group)
+    said = admin.run("setConsumeMode", "-c", CLUSTER, "-t", topic, "-g", group, "-m", "POP", "-q", str(share))
+    assert "set consume mode to" in said
+    assert "success" in said
+    return group, admin
+
+
+def received(members: list[Member], count: int, *, timeout_s: float) -> list[Incoming]:
+    """What the members were handed, until it is `count` together."""
+    found: list[Incoming] = []
+    until = time.monotonic() + timeout_s
+    while len(found) < count and time.monotonic() < until:
+        for member in members:
+            found += member.received(1, timeout_s=0.5)
+    return found
+
+
+def test_java_s_members_share_a_queue_by_popping(place: Place, java: JavaPeer) -> None:
+    topic = place.new_topic()
+    java.send(place.name_server, topic, [Outgoing(body=b"first")])
+    group, _ = pops(place, java, topic)
+    members = [java.consume(place.name_server, group, topic, divided_by_broker=True) for _ in range(2)]
+    wait_until(lambda: bool(received(members, 1, timeout_s=5)), "the first message", 60)
+    bodies = {b"%d" % i for i in range(60)}
+    java.send(place.name_server, topic, [Outgoing(body=body) for body in bodies])
+    found = received(members, 60, timeout_s=60)
+    for member in members:
+        member.leave()
+
+    assert sorted(bodies) == sorted(message.body for message in found), "each once"
+
+
+def test_what_java_fails_comes_back_by_the_pop_retry_topic(place: Place, java: JavaPeer) -> None:
+    """The listener fails the first attempt: Java changes the invisible time, and the broker brings the message back."""
+    topic = place.new_topic()
+    java.send(place.name_server, topic, [Outgoing(body=b"warm", keys="warm")])
+    group, admin = pops(place, java, topic)
+    member = java.consume(place.name_server, group, topic, divided_by_broker=True, failures=1)
+    found = received([member], 2, timeout_s=120)
+    member.leave()
+
+    assert [b"warm", b"warm"] == [message.body for message in found]
+    assert [0, 1] == [message.reconsumed for message in found]
+    # A name server hears of a new topic with the broker's next registration.
+    wait_until(lambda: f"%RETRY%{group}_{topic}" in admin.run("topicList"), "the retry topic of the pops", 60)
+
+
+def ours(place: Place, nursery: Nursery, folder: Path, topic: str, group: str, **more: Any) -> Application:
+    folder.mkdir(exist_ok=True)
+    return Application(nursery, folder, place.name_server, topic=topic, group=group, **{"invisible": "5s", **more})
+
+
+def test_our_members_pop_and_what_they_fail_comes_again(
+    place: Place, java: JavaPeer, nursery: Nursery, tmp_path: Path
+) -> None:
+    """Each message fails once: its time is changed, and the broker brings it back with the next attempt."""
+    topic = place.new_topic()
+    bodies = {b"%d" % i for i in range(40)}
+    java.send(place.name_server, topic, [Outgoing(body=body) for body in bodies])
+    members = [
+        ours(place, nursery, tmp_path / str(i), topic, f"g-{topic}", delivery="pop", failures=1) for i in range(2)
+    ]
+    wait_until(lambda: sum(len(each.so_far()) for each in members) >= 80, "each message twice", 120)
+    found = [message for member in members for message in member.so_far()]
+    ends = [member.stop() for member in members]
+
+    assert sorted([*bodies, *bodies]) == sorted(message.body for message in found)
+    assert {body: [1, 2] for body in bodies} == {
+        body: sorted(message.attempt for message in found if message.body == body) for body in bodies
+    }
+    assert [0, 0] == [end.code for end in ends]
+
+
+def test_java_s_and_our_members_pop_one_topic_together(
+    place: Place, java: JavaPeer, nursery: Nursery, tmp_path: Path
+) -> None:
+    """Ours by `delivery: broker`: both go by what the administrator has set."""
+    topic = place.new_topic()
+    java.send(place.name_server, topic, [Outgoing(body=b"first")])
+    group, _ = pops(place, java, topic)
+    theirs = java.consume(place.name_server, group, topic, divided_by_broker=True)
+    member = ours(place, nursery, tmp_path / "ours", topic, group, delivery="broker", pause_s=0.2)
+    java_s: list[Incoming] = []
+
+    def is_shared() -> bool:
+        """Both get some; more is sent until that is so."""
+        java.send(place.name_server, topic, [Outgoing(body=b"more")] * 20)
+        java_s.extend(theirs.received(1, timeout_s=1))
+        return bool(java_s) and bool(member.so_far())
+
+    wait_until(is_shared, "messages for both", 90)
+    theirs.leave()
+    assert 0 == member.stop().code
+
+
+@pytest.mark.parametrize(
+    ("count", "kills"), [(2_000, 3), pytest.param(100_000, 20, marks=[pytest.mark.slow, pytest.mark.timeout(1500)])]
+)
+def test_members_are_killed_and_all_is_handled(
+    place: Place, java: JavaPeer, nursery: Nursery, tmp_path: Path, count: int, kills: int
+) -> None:
+    """Three members pop; one after another is ended by SIGKILL, and a new one takes its place."""
+    topic = place.new_topic()
+    group = f"killed-{topic}"
+    java.send(place.name_server, topic, [Outgoing(body=b"first")])
+    java.fill(place.name_server, topic, count, body_bytes=100, batch=32)
+    names = iter(range(10_000))
+
+    def member() -> Application:
+        folder = tmp_path / str(next(names))
+        return ours(place, nursery, folder, topic, group, delivery="pop", concurrency=10)
+
+    alive, records = [member() for _ in range(3)], list[Application]()
+
+    def handled() -> Counter[str]:
+        return Counter(message.message_id for each in (*records, *alive) for message in each.so_far())
+
+    for number in range(kills):
+        wanted = (number + 1) * count // (kills + 2)
+        wait_until(lambda wanted=wanted: len(handled()) >= wanted, f"{wanted} messages", 300)  # type: ignore[misc]
+        ended = alive.pop(0)
+        ended.kill()
+        records.append(ended)
+        alive.append(member())
+    wait_until(lambda: len(handled()) >= count + 1, "all messages", 600)
+    repeats = sum(handled().values()) - count - 1
+    codes = [each.stop().code for each in alive]
+    print({"messages": count, "kills": kills, "repeats": repeats})
+
+    assert [0, 0, 0] == codes
+    assert repeats <= kills * 2 * 96, "what each held, and no more"

@@ -1,0 +1,131 @@
+"""Spark's source, as Spark calls it but without its JVM, against a real cluster.
+
+Single queues, times, a mirrored group, and a commit log in which a bit has flipped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from framework_spark.datasource import RocketMQ
+from framework_spark.source import StreamReader
+from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from framework import Message, Producer
+from framework.errors import ConfigurationError, ProtocolError
+from framework.model.queue import MessageQueue
+from framework.reading import Reader, ReaderSettings
+from tests.interop.cluster import Addresses, Cluster
+from tests.interop.mqadmin import Admin
+from tests.interop.places import Place
+from tests.interop.processes import Nursery
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+
+
+def source(name_server: str, **options: str) -> RocketMQ:
+    return RocketMQ(CaseInsensitiveDict({"nameservers": name_server, **options}))
+
+
+def batch(name_server: str, **options: str) -> list[dict[str, Any]]:
+    found = source(name_server, **options)
+    reader = found.reader(found.schema())
+    return [row for piece in reader.partitions() for batch in reader.read(piece) for row in batch.to_pylist()]
+
+
+@contextmanager
+def stream(name_server: str, **options: str) -> Iterator[StreamReader]:
+    found = source(name_server, **options)
+    reader = found.streamReader(found.schema())
+    try:
+        yield reader
+    finally:
+        reader.stop()
+
+
+def send(name_server: str, topic: str, bodies: Sequence[str]) -> None:
+    async def run() -> None:
+        async with Producer(name_servers=[name_server]) as producer:
+            for body in bodies:
+                await producer.send(Message(topic, body))
+
+    asyncio.run(run())
+
+
+def queues_of(name_server: str, topic: str) -> dict[MessageQueue, list[int]]:
+    """Queue -> when each of its messages was stored."""
+    with Reader(ReaderSettings((name_server,))) as reader:
+        return {
+            queue: [each for rows in reader.read(queue, 0, reader.max_offset(queue)) for each in rows.stored_ms]
+            for queue in reader.queues(topic)
+        }
+
+
+def test_queues_are_assigned_and_begin_at_times_of_their_own(place: Place) -> None:
+    topic = place.made_topic(queues=2)
+    for number in range(8):
+        send(place.name_server, topic, [f"m{number}"])
+    stored = queues_of(place.name_server, topic)
+    queue = max(stored, key=lambda each: len(stored[each]))
+    times = stored[queue]
+    middle = times[len(times) // 2]
+    named = {"assign": json.dumps({topic: {queue.broker: [queue.number]}})}
+    starting = json.dumps({topic: {queue.broker: {str(queue.number): middle}}})
+
+    rows = batch(place.name_server, startingOffsetsByTimestamp=starting, **named)
+
+    assert [at for at, when in enumerate(times) if when >= middle] == [row["offset"] for row in rows]
+    assert {queue.number} == {row["queueId"] for row in rows}
+    late = {"startingTimestamp": str(times[-1] + 1), "startingOffsetsByTimestampStrategy": "error"}
+    with pytest.raises(ConfigurationError, match="no message was stored at or after"):
+        batch(place.name_server, **late, **named)
+    assert [] == batch(place.name_server, startingTimestamp=late["startingTimestamp"], **named)
+
+
+def test_mqadmin_shows_the_progress_of_a_mirrored_group(
+    cluster: Addresses, admin: Admin, new_topic: Callable[..., str], numbers: Callable[[], str]
+) -> None:
+    topic, group = new_topic(queues=1), f"mirror-{numbers()}"
+    send(cluster.name_server, topic, [f"m{n}" for n in range(5)])
+    with stream(cluster.name_server, topic=topic, startingOffsets="earliest", group=group) as reader:
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, ReadAllAvailable())
+        assert end[topic]
+        (broker,) = end[topic]
+        done = {topic: {broker: {"0": 3}}}
+        reader.commit(done)
+
+    (line,) = [
+        line.split() for line in admin.run("consumerProgress", "-g", group).splitlines() if line.startswith(topic)
+    ]
+    assert ["5", "3"] == line[3:5], "the broker's end, and up to where the query came"
+    assert "2" in line[5:]
+    assert topic in admin.run("consumerProgress", "-g", group, "-t", topic)
+
+
+def test_a_bit_that_flips_in_a_broker_s_log_is_a_row_with_an_error(nursery: Nursery, tmp_path: Path) -> None:
+    with Cluster(tmp_path / "cluster", nursery) as cluster:
+        topic = Place(cluster.name_server, lambda: "flipped").made_topic(queues=1)
+        send(cluster.name_server, topic, [f"a body that is easily found {n}" for n in range(20)])
+        files = [path for path in (tmp_path / "cluster").rglob("commitlog/*") if path.is_file()]
+        (log,) = [path for path in files if b"easily found 7" in path.read_bytes()[: 1 << 20]]
+        at = log.read_bytes()[: 1 << 20].index(b"easily found 7")
+        with log.open("r+b") as file:  # the broker maps the file, so it hands out what stands there now
+            file.seek(at)
+            file.write(bytes([b"e"[0] ^ 1]))
+
+        with pytest.raises(ProtocolError, match=r"queue offset 7: body's checksum.*option damaged=column"):
+            batch(cluster.name_server, topic=topic)
+        rows = batch(cluster.name_server, topic=topic, damaged="column")
+        skipped = batch(cluster.name_server, topic=topic, damaged="skip")
+
+    assert list(range(20)) == [row["offset"] for row in rows]
+    assert [(7, None)] == [(row["offset"], row["body"]) for row in rows if row["error"] is not None]
+    assert [offset for offset in range(20) if offset != 7] == [row["offset"] for row in skipped]

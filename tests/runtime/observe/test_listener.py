@@ -1,0 +1,301 @@
+"""A running application, read by HTTP: metrics, probes, the snapshot; also while its event loop cannot answer."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+
+from framework import App, DeadLetter, Message, Producer, RetryLater, consumer
+from framework.broker.server import Broker
+from framework.hooks.host import PluginHost
+from framework.mistakes import ListenerWrong
+from framework.net.real_world import RealWatchman
+from framework.runtime import control
+from framework.runtime.observe.listener import ObserveListener
+from framework.runtime.observe.metrics import NAMES
+from framework.settings.schema import AppSettings, ObserveSettings
+from tests.runtime.observe.asking import Page, free_port, page, run, series
+from tests.runtime.test_app import box, send, until
+
+
+@asynccontextmanager
+async def observed(
+    broker: Broker, *handlers: Any, group: Mapping[str, Any] | None = None, **observe: Any
+) -> AsyncIterator[tuple[App, int]]:
+    """The application while it runs, and where it is read. `group`: more settings of its groups."""
+    port = free_port()
+    settings = AppSettings.model_validate(
+        {
+            "cluster": {"name_servers": [broker.address]},
+            "consumers": {handler.spec.group: {"start": "first", **(group or {})} for handler in handlers},
+            "observe": {"listen": f"127.0.0.1:{port}", **observe},
+        }
+    )
+    app = App(settings, handlers, plugins=PluginHost())
+    task = asyncio.get_running_loop().create_task(app.run())
+    try:
+        await until(lambda: task.done() or app.snapshot().phase in {"starting", "running"})
+        yield app, port
+    finally:
+        await app.stop(drain="5s")
+        await task
+
+
+def test_everything_is_read_of_an_application_that_runs() -> None:
+    @consumer("orders", "billing")
+    async def bill(message: Message) -> DeadLetter | RetryLater | None:
+        match message.body:
+            case b"bad":
+                return DeadLetter("bad")
+            case b"later" if message.attempt == 1:
+                return RetryLater("1h")
+            case _:
+                return None
+
+    async def story() -> None:
+        async with box() as broker:
+            await send(broker, "orders", *["good", "good", "bad", "later"])
+            async with observed(broker, bill) as (app, port):
+                await until(lambda: app.is_ready and app.counts.handled == 3)
+                await until(lambda: app.counts.dead_lettered == 1 and app.counts.retried == 1)
+                async with Producer(cluster=app.cluster) as producer:
+                    await producer.send("elsewhere", b"x")
+                metrics, by_worker = await page(port, "/metrics"), await page(port, "/metrics?by=worker")
+                ready, live, startup = [await page(port, path) for path in ("/ready", "/live", "/startup")]
+                snapshot, other = await page(port, "/snapshot"), await page(port, "/elsewhere")
+
+        assert 200 == metrics.status
+        assert metrics.kind.startswith("application/openmetrics-text; version=1.0.0")
+        found, group = series(metrics.body), 'consumer_group="billing"'
+        assert 3 == found[f'framework_app_messages_total{{{group},outcome="handled"}}']
+        assert 1 == found[f'framework_app_messages_total{{{group},outcome="retried"}}']
+        assert 1 == found[f'framework_app_messages_total{{{group},outcome="dead_lettered"}}']
+        assert 1 == found["framework_app_ready"]
+        assert 1 == found["framework_app_live"]
+        assert 4 == found[f'messaging_process_duration_seconds_count{{{group},topic="orders"}}']
+        assert 1 <= found['messaging_client_operation_duration_seconds_count{operation="send"}']
+        assert 4 == found[f'messaging_client_consumed_messages_total{{{group},topic="orders"}}']
+        assert 1 <= found["messaging_client_sent_messages_total"]
+        assert (
+            1 <= found[f'messaging_client_operation_duration_seconds_count{{{group},operation="pull",topic="orders"}}']
+        )
+        assert 0 < found[f"framework_app_rebalances_total{{{group}}}"]
+        assert " # {message_id=" in metrics.body
+        assert {"probe": "ready", "ok": True, "reasons": [], "processes": 1} == ready.json
+        assert (200, 200, 200, 404) == (ready.status, live.status, startup.status, other.status)
+        assert "billing" == snapshot.json["workers"][0]["snapshot"]["groups"][0]["own_name"]
+        assert 1 == series(by_worker.body)['framework_app_ready{worker="0"}']
+        assert "# EOF" == metrics.body.splitlines()[-1]
+
+    run(story)
+
+
+def test_every_metric_that_is_named_is_announced() -> None:
+    @consumer("orders", "billing")
+    async def bill(message: Message) -> None: ...
+
+    async def story() -> Page:
+        async with box() as broker, observed(broker, bill) as (app, port):
+            await until(lambda: app.is_ready)
+            return await page(port, "/metrics")
+
+    found = run(story)
+
+    announced = {line.split()[2] for line in found.body.splitlines() if line.startswith("# TYPE")}
+    assert set(NAMES) == announced
+
+
+def test_a_blocked_loop_does_not_live_and_it_is_said_where_it_is_blocked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who restarts it for that shall know why; nothing on the loop could say it."""
+    monkeypatch.setattr(control, "ANSWER_SECONDS", 0.2)
+    may_go, is_there = threading.Event(), threading.Event()
+
+    @consumer("orders", "billing")
+    async def block_the_loop(message: Message) -> None:
+        is_there.set()
+        may_go.wait(60)
+
+    async def story() -> list[Page]:
+        async with box() as broker:
+            await send(broker, "orders", "x")
+            async with observed(broker, block_the_loop) as (_, port):
+                found: list[Page] = []
+
+                def look() -> None:
+                    from tests.runtime.observe.asking import read
+
+                    try:
+                        assert is_there.wait(60)
+                        found.extend(
+                            read(port, path) for path in ("/live", "/ready", "/metrics", "/snapshot", "/startup")
+                        )
+                    finally:
+                        may_go.set()
+
+                looking = threading.Thread(target=look)
+                looking.start()
+                while looking.is_alive():  # noqa: ASYNC110 - a thread, which the loop is to stand still beside
+                    await asyncio.sleep(0.01)
+                await until(lambda: len(found) == 5)
+                return [*found, await page(port, "/live")]
+
+    live, ready, metrics, snapshot, startup, after = run(story)
+
+    assert [503, 503, 200, 503, 503] == [each.status for each in (live, ready, metrics, snapshot, startup)]
+    assert "blocked at" in live.json["reasons"][0]
+    assert "Event.wait" in live.json["reasons"][0]
+    assert 1 == series(metrics.body)["framework_app_processes_silent"]
+    assert 200 == after.status
+
+
+def test_a_paused_group_is_ready_and_a_broker_that_is_away_is_not() -> None:
+    @consumer("orders", "billing")
+    async def bill(message: Message) -> None: ...
+
+    async def story() -> tuple[Page, Page, Page]:
+        async with box() as broker:
+            await send(broker, "orders", "x")
+            async with observed(broker, bill) as (app, port):
+                await until(lambda: app.counts.handled == 1 and app.is_ready)
+                app.pause("billing")
+                paused = await page(port, "/ready")
+                app.resume("billing")
+                await broker.stop()
+                await until(lambda: not app.is_ready)
+                return paused, await page(port, "/ready"), await page(port, "/live")
+
+    paused, away, live = run(story)
+
+    assert 200 == paused.status
+    assert 503 == away.status
+    assert "billing" in away.json["reasons"][0]
+    assert 200 == live.status  # a restart brings no broker back
+
+
+def test_a_member_for_which_no_queue_is_left_is_ready() -> None:
+    """Else a roll-out of more members than queues would hang."""
+
+    @consumer("orders", "billing")
+    async def bill(message: Message) -> None: ...
+
+    async def story() -> tuple[Page, Page]:
+        async with box() as broker, AsyncExitStack() as stack:
+            await send(broker, "orders", "x")
+            members = [await stack.enter_async_context(observed(broker, bill))]
+            await until(lambda: members[0][0].is_ready and bool(members[0][0].snapshot().groups[0].queues))
+            topic = [each for each in members[0][0].snapshot().groups[0].queues if each.place[0] == "orders"]
+            members += [await stack.enter_async_context(observed(broker, bill)) for _ in topic]
+            await until(lambda: all(app.is_ready for app, _ in members) and sum(idle(app) for app, _ in members) == 1)
+            (port,) = [port for app, port in members if idle(app)]
+            return await page(port, "/ready"), await page(port, "/live")
+
+    def idle(app: App) -> bool:
+        return not [each for each in app.snapshot().groups[0].queues if each.place[0] == "orders"]
+
+    ready, live = run(story)
+
+    assert (200, 200) == (ready.status, live.status)
+    assert [] == ready.json["reasons"]
+
+
+def test_before_a_broker_has_accepted_it_it_has_started_and_is_not_ready() -> None:
+    """Startup must not wait for a broker: an outage would restart every process."""
+
+    @consumer("orders", "billing")
+    async def bill(message: Message) -> None: ...
+
+    async def story() -> tuple[Page, Page, Page]:
+        port = free_port()
+        settings = AppSettings.model_validate(
+            {"cluster": {"name_servers": ["127.0.0.1:1"]}, "observe": {"listen": f"127.0.0.1:{port}"}}
+        )
+        app = App(settings, [bill], plugins=PluginHost())
+        task = asyncio.get_running_loop().create_task(app.run())
+        await until(lambda: task.done() or app.snapshot().phase in {"starting", "running"})
+        assert not task.done(), task.exception()
+        found = await page(port, "/startup"), await page(port, "/live"), await page(port, "/ready")
+        await app.stop(drain=0)
+        await task
+        return found
+
+    startup, live, ready = run(story)
+
+    assert (200, 200, 503) == (startup.status, live.status, ready.status)
+    assert "no broker has accepted this member's heartbeat yet" in ready.json["reasons"]
+
+
+def answered(request: dict[str, Any]) -> dict[str, Any]:
+    return {"worker": 0, "process": 1, "reasons": [], "phase": "running"}
+
+
+@pytest.mark.parametrize(
+    ("observe", "statuses"),
+    [
+        ({}, {"": (200, 200)}),
+        (
+            {"token": "secret"},
+            {"": (401, 401), "Bearer secret": (200, 200), "Bearer wrong": (401, 401), "secret": (401, 401)},
+        ),
+        ({"token": "secret", "public": ["probes"]}, {"": (200, 401), "Bearer secret": (200, 200)}),
+        ({"listen": "0.0.0.0", "public": ["probes"]}, {"": (200, 404)}),
+        ({"listen": "0.0.0.0", "token": "secret"}, {"": (401, 401), "Bearer secret": (200, 200)}),
+    ],
+)
+def test_who_may_read_what(observe: dict[str, Any], statuses: dict[str, tuple[int, int]]) -> None:
+    port = free_port()
+    host = observe.get("listen", "127.0.0.1")
+    settings = ObserveSettings.model_validate({**observe, "listen": f"{host}:{port}"})
+    listener = ObserveListener(settings, answered, RealWatchman())
+    listener.open()
+    try:
+        for given, wanted in statuses.items():
+            headers = {"authorization": given} if given else {}
+
+            async def both(headers: dict[str, str] = headers) -> tuple[int, int]:
+                live, snapshot = await page(port, "/live", **headers), await page(port, "/snapshot", **headers)
+                return live.status, 200 if snapshot.status == 503 else snapshot.status  # it has none to show
+
+            assert wanted == asyncio.run(both()), given
+    finally:
+        listener.close()
+
+
+def test_an_open_address_without_a_token_is_refused_at_start() -> None:
+    for host in ("0.0.0.0", "192.0.2.1", "[::]", "example.org"):
+        with pytest.raises(ValueError, match="other machines reach it"):
+            ObserveSettings.model_validate({"listen": f"{host}:9464"})
+    for host in ("127.0.0.1", "[::1]", "localhost"):
+        assert ObserveSettings.model_validate({"listen": f"{host}:9464"}).is_loopback
+
+
+def test_an_address_that_is_taken_ends_the_start_with_the_way_out() -> None:
+    port = free_port()
+    settings = ObserveSettings.model_validate({"listen": f"127.0.0.1:{port}"})
+    first = ObserveListener(settings, answered, RealWatchman())
+    first.open()
+    try:
+        with pytest.raises(ListenerWrong, match=f"observe.listen '127.0.0.1:{port}': .*give each application its own"):
+            ObserveListener(settings, answered, RealWatchman()).open()
+    finally:
+        first.close()
+
+
+def test_without_its_package_the_start_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    for name in [
+        name
+        for name in sys.modules
+        if name.startswith(("h11", "framework.net.http.server", "framework.net.http.connection"))
+    ]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "h11", None)
+    settings = ObserveSettings.model_validate({"listen": f"127.0.0.1:{free_port()}"})
+
+    with pytest.raises(ListenerWrong, match="pip install"):
+        ObserveListener(settings, answered, RealWatchman()).open()

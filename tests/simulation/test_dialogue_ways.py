@@ -1,0 +1,174 @@
+"""The ways `transactions` (with lots) and `requests`: of each a promise is broken, and fresh seeds notice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count, islice
+
+import pytest
+
+from framework.broker.handlers import rc_037_end_transaction
+from framework.broker.transactions import Transactions
+from framework.client.dialogue import checks
+from framework.client.dialogue.halves import HalfMessage
+from framework.client.dialogue.lots import Lots
+from framework.client.dialogue.replies import Replies
+from framework.client.dialogue.requests import Requests
+from framework.client.outgoing import Outgoing
+from framework.declare.transactions import TransactionState
+from framework.net.channel import Channel
+from framework.testing.swarm.plans.plan import Plan, draw
+from framework.testing.swarm.simulation import play
+from framework.testing.swarm.ways.facts import Answered, Decided, LotSettled, Replied
+from framework.testing.swarm.ways.loading import DEALS_A_LOT, PARTS, ROWS
+from framework.wire.command import RemotingCommand
+from framework.wire.requests.transaction import COMMIT
+
+pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
+MOST = 12
+MESSAGES_MAX = 400
+
+
+def plans_with(way: str, fits: Callable[[Plan], bool]) -> Iterator[Plan]:
+    drawn = (draw(seed) for seed in count())
+    return (
+        plan for plan in drawn if way in plan.workload.ways and plan.workload.messages < MESSAGES_MAX and fits(plan)
+    )
+
+
+def is_noticed(truths: set[str], way: str, fits: Callable[[Plan], bool] = lambda plan: True) -> bool:
+    """Whether one of the first plans breaks one of these truths."""
+    return any(
+        truths & {violation.truth for violation in play(plan)[0].violations}
+        for plan in islice(plans_with(way, fits), MOST)
+    )
+
+
+def is_hard_on_desks(plan: Plan) -> bool:
+    return plan.has("desk-crash", "broker-crash", "lose-reply", "cut")
+
+
+def is_calm(plan: Plan) -> bool:
+    return plan.is_calm
+
+
+def test_calm_runs_commit_roll_back_ask_and_reply() -> None:
+    for plan in islice(plans_with("transactions", is_calm), 2):
+        verdict, history = play(plan)
+        assert verdict.is_ok
+        assert {"commit", "rollback"} == {fact.state for fact in history.of(Decided)}
+        assert sum(fact.state == "commit" for fact in history.of(Decided)) == len(history.deals)
+    for plan in islice(plans_with("requests", is_calm), 2):
+        verdict, history = play(plan)
+        assert verdict.is_ok
+        assert any(history.of(Replied))
+        assert any(history.of(Answered))
+
+
+# -- transactions
+
+
+def test_a_half_message_that_consumers_are_given_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its producer leaves out the marks by which brokers know it."""
+    marked = Outgoing.marked
+
+    def unmarked(outgoing: Outgoing, marks: dict[str, str], *, is_half: bool = False) -> Outgoing:
+        return marked(outgoing, {})
+
+    monkeypatch.setattr(Outgoing, "marked", unmarked)
+    assert is_noticed({"transactions hold"}, "transactions")
+
+
+def test_a_rollback_that_commits_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(checks.ENDS, TransactionState.ROLLBACK, COMMIT)
+    assert is_noticed({"transactions hold"}, "transactions")
+
+
+def test_a_check_that_commits_what_it_does_not_know_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "ENDS", {**checks.ENDS, TransactionState.UNKNOWN: COMMIT})
+    assert is_noticed({"transactions hold"}, "transactions", is_hard_on_desks)
+
+
+def test_a_question_that_nobody_answers_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks.Checks, "take", lambda self, channel, command: None)
+    assert is_noticed({"progress"}, "transactions")
+
+
+def test_a_commit_whose_end_is_not_written_down_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked about, and committed once more."""
+    monkeypatch.setattr(Transactions, "end", lambda self, transaction, half, state: None)
+    assert is_noticed({"transactions hold"}, "transactions")
+
+
+def test_a_commit_that_ends_the_half_message_alone_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rc_037_end_transaction, "_commit", lambda node, transaction, half, whole: None)
+    assert is_noticed({"transactions hold"}, "transactions")
+
+
+# -- lots
+
+
+def test_runs_settle_lots_also_where_their_desks_die() -> None:
+    for fits in (is_calm, is_hard_on_desks):
+        (plan,) = islice(plans_with("transactions", fits), 1)
+        verdict, history = play(plan)
+        assert verdict.is_ok, verdict.violations
+        settled = [fact.lot for fact in history.of(LotSettled)]
+        assert list(range(plan.workload.deals // DEALS_A_LOT)) == settled
+        assert PARTS * ROWS * len(settled) == len(history.loads)
+
+
+def test_a_lot_that_consumers_are_given_before_it_is_decided_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    marked = Outgoing.marked
+    monkeypatch.setattr(Outgoing, "marked", lambda outgoing, marks, *, is_half=False: marked(outgoing, {}))
+    assert is_noticed({"lots hold"}, "transactions")
+
+
+def test_a_lot_that_is_done_without_its_commits_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if each commit had been confirmed."""
+
+    async def confirmed(lots: Lots, halves: Sequence[HalfMessage], *, in_order: bool) -> list[HalfMessage]:
+        return []
+
+    monkeypatch.setattr(Lots, "_committed", confirmed)
+    assert is_noticed({"lots hold"}, "transactions")
+
+
+# -- requests
+
+
+def test_a_reply_that_goes_to_another_request_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One desk asks for several things, one after the other: a late reply ends the next one's waiting."""
+    take = Requests.take
+
+    def take_any(requests: Requests, channel: Channel, command: RemotingCommand) -> None:
+        waiting = requests._waiting  # the mistake is made from outside
+        correlation = (command.fields or {}).get("properties", "")
+        if waiting and not any(known in correlation for known in waiting):
+            known = next(iter(waiting))
+            parts = correlation.split("CORRELATION_ID\x01", 1)
+            command.fields["properties"] = f"{parts[0]}CORRELATION_ID\x01{known}\x02{parts[1].partition(chr(2))[2]}"
+        take(requests, channel, command)
+
+    monkeypatch.setattr(Requests, "take", take_any)
+    assert is_noticed({"replies hold"}, "requests")
+
+
+def test_a_late_reply_that_is_not_counted_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    take = Requests.take
+
+    def uncounted(requests: Requests, channel: Channel, command: RemotingCommand) -> None:
+        late = requests.late
+        take(requests, channel, command)
+        requests.late = late
+
+    monkeypatch.setattr(Requests, "take", uncounted)
+    assert is_noticed({"replies hold"}, "requests")
+
+
+def test_a_reply_that_is_not_sent_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def kept(replies: Replies, request: object, body: bytes) -> bool:
+        return True
+
+    monkeypatch.setattr(Replies, "send", kept)
+    assert is_noticed({"replies hold"}, "requests", is_calm)

@@ -1,0 +1,205 @@
+"""The ways `pop` and `pop-switched`: of each promise a mistake is made in the program, and random seeds notice."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import count, islice
+from typing import Any
+
+import pytest
+
+from framework.broker.handlers import rc_200053_change_invisible_time, rc_200151_batch_ack
+from framework.broker.pops import Pops
+from framework.broker.records import encode
+from framework.broker.store import popped
+from framework.broker.store.popped import Overdue, PoppedRow
+from framework.broker.store.writer import Transaction
+from framework.client.popping.popper import Popper
+from framework.core.held import Entry, Held
+from framework.runtime.group.popping import PopCopies
+from framework.testing.swarm.checkers.popped_is_handled import CALM, HANDLED
+from framework.testing.swarm.checkers.pops_hold import ACKED, COME_BACK, ONE_HOLDER
+from framework.testing.swarm.facts import Fault
+from framework.testing.swarm.plans.plan import Plan, draw
+from framework.testing.swarm.simulation import play
+from framework.testing.swarm.ways.facts import Acked, Handed, PopFinished, PopStarted, TimeChanged
+from framework.wire.requests.receipts import Receipt
+from framework.wire.stored import Record
+
+pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
+MOST = 12
+MESSAGES_MAX = 400
+
+
+def plans_with(way: str, fits: Callable[[Plan], bool]) -> Iterator[Plan]:
+    drawn = (draw(seed) for seed in count())
+    return (
+        plan for plan in drawn if way in plan.workload.ways and plan.workload.messages < MESSAGES_MAX and fits(plan)
+    )
+
+
+def is_noticed(truths: set[str], fits: Callable[[Plan], bool] = lambda plan: True) -> bool:
+    """Whether one of the first plans breaks one of these truths."""
+    return any(
+        truths & {violation.truth for violation in play(plan)[0].violations}
+        for plan in islice(plans_with("pop", fits), MOST)
+    )
+
+
+def is_calm(plan: Plan) -> bool:
+    return plan.is_calm
+
+
+def fails_often(plan: Plan) -> bool:
+    return any(load.pops and load.fail_rate > 0 for load in plan.workload.groups)
+
+
+def is_hard_on_members(plan: Plan) -> bool:
+    return plan.has("crash", "power-cut", "broker-crash", "broker-power-cut", "cut")
+
+
+def test_calm_runs_pop_renew_and_acknowledge() -> None:
+    for plan in islice(plans_with("pop", is_calm), 3):
+        verdict, history = play(plan)
+        assert verdict.is_ok, verdict.violations
+        handed = {fact.message_id for fact in history.of(Handed)}
+        assert handed == {fact.message_id for fact in history.of(PopStarted)}
+        assert handed == {fact.message_id for fact in history.of(PopFinished)}
+        assert any(history.of(Acked))
+        assert any(history.of(TimeChanged))
+
+
+def test_a_group_is_switched_while_it_runs() -> None:
+    def is_switched(plan: Plan) -> bool:
+        return plan.has("consume-mode")
+
+    plan = next(plans_with("pop-switched", is_switched))
+    verdict, history = play(plan)
+    assert verdict.is_ok, verdict.violations
+    assert "consume-mode" in {fault.kind for fault in history.of(Fault)}
+    handed = {fact.message_id for fact in history.of(Handed)}
+    assert handed
+    assert {fact.message_id for fact in history.of(PopStarted)} - handed  # those were pulled
+
+
+# -- the box
+
+
+def test_an_acknowledgement_that_is_forgotten_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The box says yes, and keeps one message in three as held."""
+    meant = rc_200151_batch_ack._messages  # the mistake is made from outside
+    monkeypatch.setattr(
+        rc_200151_batch_ack, "_messages", lambda node, ack: [each for each in meant(node, ack) if each % 3]
+    )
+    assert is_noticed({ACKED})
+
+
+def test_an_acknowledgement_that_takes_a_neighbour_along_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    meant = rc_200151_batch_ack._messages  # the mistake is made from outside
+
+    def one_more(node: Any, ack: Any) -> list[int]:
+        found = meant(node, ack)
+        return [*found, *(each + 1 for each in found)]
+
+    monkeypatch.setattr(rc_200151_batch_ack, "_messages", one_more)
+    assert is_noticed({HANDLED}, fails_often)
+
+
+def test_a_time_that_is_over_too_soon_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def early(connection: sqlite3.Connection, broker: str, now_ms: int, limit: int) -> list[Overdue]:
+        return take_due(connection, broker, now_ms + 1_000, limit)
+
+    take_due = popped.take_due
+    monkeypatch.setattr(popped, "take_due", early)
+    assert is_noticed({COME_BACK}, lambda plan: fails_often(plan) and not plan.has("clock"))
+
+
+def test_a_time_that_is_over_too_late_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Pops, "planned", lambda self, due_ms: None)
+    assert is_noticed({COME_BACK, "progress"}, lambda plan: fails_often(plan) and not plan.has("clock"))
+
+
+def test_a_message_that_comes_back_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    returned = Pops._return  # the mistake is made from outside
+
+    def twice(pops: Pops, transaction: Transaction, overdue: Overdue) -> None:
+        returned(pops, transaction, overdue)
+        returned(pops, transaction, overdue)
+
+    monkeypatch.setattr(Pops, "_return", twice)
+    assert is_noticed({COME_BACK}, fails_often)
+
+
+def test_a_return_that_is_not_counted_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def uncounted(record: Record) -> bytes:
+        return encode(replace(record, reconsume_times=max(record.reconsume_times - 1, 0)))
+
+    monkeypatch.setattr("framework.broker.pops.encode", uncounted)
+    assert is_noticed({COME_BACK, "progress"}, fails_often)
+
+
+def test_a_holder_that_is_not_written_down_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a member holds that ends is lost; so is what failed."""
+    put = popped.put
+
+    def forget(connection: sqlite3.Connection, rows: Iterable[PoppedRow]) -> None:
+        put(connection, [row for row in rows if row.message % 3])
+
+    monkeypatch.setattr(popped, "put", forget)
+    assert is_noticed({HANDLED})
+
+
+def test_a_renewal_that_changes_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The box answers a new receipt, and has the message come back when it was to at first."""
+    row = PoppedRow
+
+    def as_before(broker: str, group: str, message: int, popped_ms: int, due_ms: int) -> PoppedRow:
+        return row(broker, group, message, popped_ms, min(due_ms, popped_ms + 1_000))
+
+    monkeypatch.setattr(rc_200053_change_invisible_time, "PoppedRow", as_before)
+    assert is_noticed({COME_BACK, ONE_HOLDER}, lambda plan: not plan.has("clock"))
+
+
+def test_two_holders_at_once_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What some member holds still is given to another one."""
+
+    def long_before(connection: sqlite3.Connection, broker: str, now_ms: int, limit: int) -> list[Overdue]:
+        return take_due(connection, broker, now_ms + 2_000, limit)
+
+    take_due = popped.take_due
+    monkeypatch.setattr(popped, "take_due", long_before)
+    assert is_noticed({ONE_HOLDER}, is_hard_on_members)
+
+
+# -- the member
+
+
+def test_a_renewal_that_is_forgotten_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(held: Held[Receipt], now_ms: int, period_ms: int) -> list[Entry[Receipt]]:
+        return []
+
+    monkeypatch.setattr(Held, "to_renew", none)
+    assert is_noticed({CALM}, is_calm)
+
+
+def test_an_acknowledgement_that_is_not_sent_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def kept(popper: Popper, receipts: object) -> None:
+        return None
+
+    monkeypatch.setattr(Popper, "acknowledge", kept)
+    assert is_noticed({CALM}, is_calm)
+
+
+def test_a_dead_letter_that_is_left_out_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nothing(copies: PopCopies, *args: object, **named: object) -> None:
+        return None
+
+    monkeypatch.setattr(PopCopies, "dead_letter", nothing)
+    monkeypatch.setattr(PopCopies, "send_again", nothing)
+    assert is_noticed({HANDLED, "nothing unexpected"}, has_poison)
+
+
+def has_poison(plan: Plan) -> bool:
+    return any(load.pops and load.poison_rate > 0 for load in plan.workload.groups) and plan.workload.messages > 60
