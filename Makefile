@@ -11,12 +11,10 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
 SEEDS ?= 300
 BASE ?= 0
-# Where the 60 seeds begin that each `make test` draws anew.
-ifndef FRESH_BASE
-FRESH_BASE := $(shell date +%s)
-endif
-export FRESH_BASE
+# Where the 60 seeds of the simulation begin that every `make test` plays. Fresh ones are drawn by `make fresh`.
+GATE_BASE := 34000000
 JOBS ?= 2
+export JOBS
 # Mistakes put in by machine: how many, drawn by what (the day), in which room alone.
 MUTANTS ?= 200
 ROOM ?=
@@ -29,7 +27,7 @@ SPARK ?=
 
 REQUIREMENTS := constraints.txt requirements-dev.txt pyproject.toml $(wildcard plugins/*/pyproject.toml)
 
-.PHONY: setup demo test fresh forget coverage check docs interop screenshots slow sim mutate scale fuzz bench bench-quick bench-peers bench-suite bench-report elsewhere helm-check alerts-check FORCE
+.PHONY: setup demo test fresh coverage check docs interop screenshots slow sim mutate scale fuzz bench bench-quick bench-peers bench-suite bench-report elsewhere helm-check alerts-check FORCE
 
 setup: $(VENV)/.ready
 	@echo "setup: ready"
@@ -58,33 +56,26 @@ demo: $(DEMO)/.ready $(if $(SPARK),$(DEMO)/.spark)
 	@$(if $(SPARK),rm -rf build/demo-revenue)
 	@exec $(DEMO)/bin/framework-app dev example_app $(if $(SPARK),--overlay example_app/with-revenue.yaml)
 
-# Everything but the real cluster first; then that, with a cluster a process and each file's tests in one of them: most of
-# their time is waiting. pytest's summary comes last, and after it a line for whatever could not run here (exit code 5:
-# none of them could).
-test: fresh setup forget elsewhere
-	@$(BIN)/python .ci/twice $(BIN)/python -m pytest -m "not slow and not interop" -n $(JOBS) --dist loadgroup $(ARGS)
-	@$(BIN)/python .ci/twice $(BIN)/python -m pytest -m "interop and not slow" -n $(JOBS) --dist loadfile $(ARGS) || [ $$? -eq 5 ]
+# The pure rooms and the stories on the other interpreters, where this machine has them; everything but the real cluster;
+# then that. Each runs whatever the others came to. Two runs of one commit do the same; last it says what failed.
+GATE := "$(PYTHON)" .ci/gate
+test: setup
+	@$(GATE) 3.12 3.13 tests cluster -- $(ARGS)
 
-fresh:
-	@echo "fresh seeds: base=$(FRESH_BASE)"
-
-# What failed at first in an earlier `make test`.
-forget:
-	@rm -f build/failed-first.txt
+# What is drawn anew each time, by BASE (0: the clock): seeds, orders, examples, inputs; from FOR=20m on mistakes, too.
+fresh: setup
+	@$(BIN)/python -m tests.fresh --for $(or $(FOR),2m) --base $(BASE) --jobs $(JOBS)
 
 # Which lines of the framework the tests without the real cluster run. They take twice as long so: not part of `test`.
 coverage: setup
 	@$(BIN)/python -m pytest -m "not slow and not interop" -n $(JOBS) --dist loadgroup --cov --cov-report=term:skip-covered $(ARGS)
 
-# The pure rooms and the stories on the other interpreters, where this machine has them.
-elsewhere: setup forget
-	@sh .ci/elsewhere 3.12 3.13 >&2
+elsewhere: setup
+	@$(GATE) 3.12 3.13
 
-check: setup docs
-	@$(BIN)/ruff format --check .
-	@$(BIN)/ruff check .
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports
+# Format, lint, types, who imports whom, and the docs' links.
+check: setup
+	@$(GATE) check
 
 $(DOCS)/.ready: constraints.txt docs/requirements.txt build/python
 	@sh .ci/environment "$(PYTHON)" $(DOCS) >&2

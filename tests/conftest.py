@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
+from tests import chance  # noqa: F401 - whoever collects a test has its profile of hypothesis
 from tests.interop import requirements
+from tests.left_over import nothing_left_over
 from tests.restored_logs import logs_as_they_were
 
-__all__ = ["logs_as_they_were"]
+__all__ = ["logs_as_they_were", "nothing_left_over"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell without job control has what it starts in the background ignore the signal, and so would our children.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     requirements.install(config, [requirements.REAL_CLUSTER, requirements.GO])

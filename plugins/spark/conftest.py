@@ -8,18 +8,10 @@ from typing import Any
 
 import pytest
 from framework_spark.kept import close_resting
-from hypothesis import HealthCheck, settings
 
 from framework.reading import Reader, ReaderSettings
 from tests.reading.spark import spark_session
 from tests.reading.threads import ThreadBox, thread_box
-from tests.restored_logs import logs_as_they_were
-
-__all__ = ["logs_as_they_were"]
-
-# How long an example takes says nothing beside a JVM that has the machine.
-settings.register_profile("timeless", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("timeless")
 
 
 @pytest.fixture(scope="session")

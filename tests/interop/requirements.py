@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from tests.interop import golang, jars
+from tests.notes import note
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +82,4 @@ class NotRun:
             return
         for name, reason in self._reasons.items():
             sys.stdout.write(f"not run: {name}: {reason}\n")
+            note(not_run=f"{name}: {reason}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import count, islice
+from collections.abc import Sequence
+from itertools import islice
 
 import pytest
 
@@ -17,39 +17,24 @@ from framework.client.dialogue.requests import Requests
 from framework.client.outgoing import Outgoing
 from framework.declare.transactions import TransactionState
 from framework.net.channel import Channel
-from framework.testing.swarm.plans.plan import Plan, draw
+from framework.testing.swarm.plans.plan import Plan
 from framework.testing.swarm.simulation import play
 from framework.testing.swarm.ways.facts import Answered, Decided, LotSettled, Replied
 from framework.testing.swarm.ways.loading import DEALS_A_LOT, PARTS, ROWS
 from framework.wire.command import RemotingCommand
 from framework.wire.requests.transaction import COMMIT
+from tests.simulation.noticing import is_calm, is_noticed, plans_with
 
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
-MOST = 12
-MESSAGES_MAX = 400
-
-
-def plans_with(way: str, fits: Callable[[Plan], bool]) -> Iterator[Plan]:
-    drawn = (draw(seed) for seed in count())
-    return (
-        plan for plan in drawn if way in plan.workload.ways and plan.workload.messages < MESSAGES_MAX and fits(plan)
-    )
-
-
-def is_noticed(truths: set[str], way: str, fits: Callable[[Plan], bool] = lambda plan: True) -> bool:
-    """Whether one of the first plans breaks one of these truths."""
-    return any(
-        truths & {violation.truth for violation in play(plan)[0].violations}
-        for plan in islice(plans_with(way, fits), MOST)
-    )
 
 
 def is_hard_on_desks(plan: Plan) -> bool:
     return plan.has("desk-crash", "broker-crash", "lose-reply", "cut")
 
 
-def is_calm(plan: Plan) -> bool:
-    return plan.is_calm
+def replies_slowly(plan: Plan) -> bool:
+    """Some replies come when nobody waits for them any more."""
+    return any(load.replies and max(load.pauses_s) >= 2 for load in plan.workload.groups)
 
 
 def test_calm_runs_commit_roll_back_ask_and_reply() -> None:
@@ -151,7 +136,7 @@ def test_a_reply_that_goes_to_another_request_is_noticed(monkeypatch: pytest.Mon
         take(requests, channel, command)
 
     monkeypatch.setattr(Requests, "take", take_any)
-    assert is_noticed({"replies hold"}, "requests")
+    assert is_noticed({"replies hold"}, "requests", replies_slowly)
 
 
 def test_a_late_reply_that_is_not_counted_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import count, islice
-
 import pytest
 
 from framework.core.retry import SendBack, Settle
@@ -17,26 +14,10 @@ from framework.runtime.group import kind
 from framework.services.call import deliver
 from framework.services.call.once import Handle, Once
 from framework.services.queue.pull import PullLoop
-from framework.testing.swarm.plans.plan import Plan, draw
-from framework.testing.swarm.simulation import play
+from framework.testing.swarm.plans.plan import Plan
+from tests.simulation.noticing import is_noticed
 
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
-MOST = 12
-
-
-def plans_with(way: str, fits: Callable[[Plan], bool]) -> Iterator[Plan]:
-    drawn = (draw(seed) for seed in count())
-    return (plan for plan in drawn if way in plan.workload.ways and fits(plan))
-
-
-def is_noticed(truths: set[str], way: str, fits: Callable[[Plan], bool] = lambda plan: True) -> bool:
-    """Whether one of the first plans breaks one of these truths."""
-    return any(
-        truths & {violation.truth for violation in play(plan)[0].violations}
-        for plan in islice(plans_with(way, fits), MOST)
-    )
-
-
 # -- publishing and once
 
 
@@ -50,6 +31,10 @@ async def never_asked(once: Once, delivery: Delivery, handle: Handle, key_of: ob
 
 async def forgetful(keys: MemoryKeys, key: str) -> bool:
     return False
+
+
+def has_all_results(plan: Plan) -> bool:
+    return plan.workload.groups[0].results == "all"
 
 
 def has_keys_in_memory(plan: Plan) -> bool:
@@ -81,12 +66,12 @@ def test_a_dead_letter_that_is_only_forgotten_is_noticed(monkeypatch: pytest.Mon
         return right_decision(outcome, attempt, max_retries)
 
     monkeypatch.setattr(kind, "decide", forgetful)
-    assert is_noticed({"a commit never passes a gap", "nothing lost"}, "results")
+    assert is_noticed({"a commit never passes a gap", "nothing lost"}, "results", has_all_results)
 
 
 def test_a_delay_that_nobody_heeds_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delay_levels, "level_for", lambda delay_ms: 1)
-    assert is_noticed({"retries wait"}, "results", lambda plan: plan.workload.groups[0].results == "all")
+    assert is_noticed({"retries wait"}, "results", has_all_results)
 
 
 def test_a_full_window_that_is_dropped_and_looked_at_no_more_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

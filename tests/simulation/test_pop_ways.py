@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
-from itertools import count, islice
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -22,34 +22,14 @@ from framework.runtime.group.popping import PopCopies
 from framework.testing.swarm.checkers.popped_is_handled import CALM, HANDLED
 from framework.testing.swarm.checkers.pops_hold import ACKED, COME_BACK, ONE_HOLDER
 from framework.testing.swarm.facts import Fault
-from framework.testing.swarm.plans.plan import Plan, draw
+from framework.testing.swarm.plans.plan import Plan
 from framework.testing.swarm.simulation import play
 from framework.testing.swarm.ways.facts import Acked, Handed, PopFinished, PopStarted, TimeChanged
 from framework.wire.requests.receipts import Receipt
 from framework.wire.stored import Record
+from tests.simulation.noticing import is_calm, is_noticed, plans_with
 
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
-MOST = 12
-MESSAGES_MAX = 400
-
-
-def plans_with(way: str, fits: Callable[[Plan], bool]) -> Iterator[Plan]:
-    drawn = (draw(seed) for seed in count())
-    return (
-        plan for plan in drawn if way in plan.workload.ways and plan.workload.messages < MESSAGES_MAX and fits(plan)
-    )
-
-
-def is_noticed(truths: set[str], fits: Callable[[Plan], bool] = lambda plan: True) -> bool:
-    """Whether one of the first plans breaks one of these truths."""
-    return any(
-        truths & {violation.truth for violation in play(plan)[0].violations}
-        for plan in islice(plans_with("pop", fits), MOST)
-    )
-
-
-def is_calm(plan: Plan) -> bool:
-    return plan.is_calm
 
 
 def fails_often(plan: Plan) -> bool:
@@ -93,7 +73,7 @@ def test_an_acknowledgement_that_is_forgotten_is_noticed(monkeypatch: pytest.Mon
     monkeypatch.setattr(
         rc_200151_batch_ack, "_messages", lambda node, ack: [each for each in meant(node, ack) if each % 3]
     )
-    assert is_noticed({ACKED})
+    assert is_noticed({ACKED}, "pop")
 
 
 def test_an_acknowledgement_that_takes_a_neighbour_along_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +84,7 @@ def test_an_acknowledgement_that_takes_a_neighbour_along_is_noticed(monkeypatch:
         return [*found, *(each + 1 for each in found)]
 
     monkeypatch.setattr(rc_200151_batch_ack, "_messages", one_more)
-    assert is_noticed({HANDLED}, fails_often)
+    assert is_noticed({HANDLED}, "pop", fails_often)
 
 
 def test_a_time_that_is_over_too_soon_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,12 +93,12 @@ def test_a_time_that_is_over_too_soon_is_noticed(monkeypatch: pytest.MonkeyPatch
 
     take_due = popped.take_due
     monkeypatch.setattr(popped, "take_due", early)
-    assert is_noticed({COME_BACK}, lambda plan: fails_often(plan) and not plan.has("clock"))
+    assert is_noticed({COME_BACK}, "pop", lambda plan: fails_often(plan) and not plan.has("clock"))
 
 
 def test_a_time_that_is_over_too_late_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Pops, "planned", lambda self, due_ms: None)
-    assert is_noticed({COME_BACK, "progress"}, lambda plan: fails_often(plan) and not plan.has("clock"))
+    assert is_noticed({COME_BACK, "progress"}, "pop", lambda plan: fails_often(plan) and not plan.has("clock"))
 
 
 def test_a_message_that_comes_back_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +109,7 @@ def test_a_message_that_comes_back_twice_is_noticed(monkeypatch: pytest.MonkeyPa
         returned(pops, transaction, overdue)
 
     monkeypatch.setattr(Pops, "_return", twice)
-    assert is_noticed({COME_BACK}, fails_often)
+    assert is_noticed({COME_BACK}, "pop", fails_often)
 
 
 def test_a_return_that_is_not_counted_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +117,7 @@ def test_a_return_that_is_not_counted_is_noticed(monkeypatch: pytest.MonkeyPatch
         return encode(replace(record, reconsume_times=max(record.reconsume_times - 1, 0)))
 
     monkeypatch.setattr("framework.broker.pops.encode", uncounted)
-    assert is_noticed({COME_BACK, "progress"}, fails_often)
+    assert is_noticed({COME_BACK, "progress"}, "pop", fails_often)
 
 
 def test_a_holder_that_is_not_written_down_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +128,7 @@ def test_a_holder_that_is_not_written_down_is_noticed(monkeypatch: pytest.Monkey
         put(connection, [row for row in rows if row.message % 3])
 
     monkeypatch.setattr(popped, "put", forget)
-    assert is_noticed({HANDLED})
+    assert is_noticed({HANDLED}, "pop")
 
 
 def test_a_renewal_that_changes_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +139,7 @@ def test_a_renewal_that_changes_nothing_is_noticed(monkeypatch: pytest.MonkeyPat
         return row(broker, group, message, popped_ms, min(due_ms, popped_ms + 1_000))
 
     monkeypatch.setattr(rc_200053_change_invisible_time, "PoppedRow", as_before)
-    assert is_noticed({COME_BACK, ONE_HOLDER}, lambda plan: not plan.has("clock"))
+    assert is_noticed({COME_BACK, ONE_HOLDER}, "pop", lambda plan: not plan.has("clock"))
 
 
 def test_two_holders_at_once_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +150,7 @@ def test_two_holders_at_once_are_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
 
     take_due = popped.take_due
     monkeypatch.setattr(popped, "take_due", long_before)
-    assert is_noticed({ONE_HOLDER}, is_hard_on_members)
+    assert is_noticed({ONE_HOLDER}, "pop", is_hard_on_members)
 
 
 # -- the member
@@ -181,7 +161,7 @@ def test_a_renewal_that_is_forgotten_is_noticed(monkeypatch: pytest.MonkeyPatch)
         return []
 
     monkeypatch.setattr(Held, "to_renew", none)
-    assert is_noticed({CALM}, is_calm)
+    assert is_noticed({CALM}, "pop", is_calm)
 
 
 def test_an_acknowledgement_that_is_not_sent_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +169,7 @@ def test_an_acknowledgement_that_is_not_sent_is_noticed(monkeypatch: pytest.Monk
         return None
 
     monkeypatch.setattr(Popper, "acknowledge", kept)
-    assert is_noticed({CALM}, is_calm)
+    assert is_noticed({CALM}, "pop", is_calm)
 
 
 def test_a_dead_letter_that_is_left_out_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +178,7 @@ def test_a_dead_letter_that_is_left_out_is_noticed(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(PopCopies, "dead_letter", nothing)
     monkeypatch.setattr(PopCopies, "send_again", nothing)
-    assert is_noticed({HANDLED, "nothing unexpected"}, has_poison)
+    assert is_noticed({HANDLED, "nothing unexpected"}, "pop", has_poison)
 
 
 def has_poison(plan: Plan) -> bool:

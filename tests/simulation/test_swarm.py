@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import time
-from itertools import count, islice
 from pathlib import Path
 
 import pytest
@@ -22,9 +19,7 @@ from framework.testing.swarm.simulation import play, replay_command
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
 HOME = Path(framework.__file__).parent
 ROOT = Path(__file__).parents[2]
-FRESH_SEEDS, FRESH_PARTS, FRESH_FAILED = 60, 4, 2
-YOUNG = frozenset({"pop", "pop-switched"})
-"""Ways of which one run in a hundred still finds something: `make sim` draws them, and docs/simulation.md says what."""
+GATE_SEEDS, PARTS = 60, 4
 
 
 def test_some_seeds_hold(capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,42 +43,17 @@ def test_seeds_that_once_failed_hold() -> None:
         assert verdict.is_ok, verdict.violations
 
 
-def fresh_base() -> int:
-    """Where this run's own seeds begin: all of `make test` has one base, also what is run once more."""
-    return int(os.environ.get("FRESH_BASE") or time.time())
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_seeds_of_the_gate_hold(part: int) -> None:
+    """The same ones each time: `make fresh` draws those that nobody has run."""
+    seeds = range(gate_base() + part, gate_base() + GATE_SEEDS, PARTS)
+    wrong = list(complaints(swarm(0, gate_base(), 1, first=map(Run, seeds))))
+    assert not wrong, "\n".join(wrong)  # whole, with the line that repeats each
 
 
-@pytest.mark.parametrize("part", range(FRESH_PARTS))
-def test_fresh_seeds_hold(part: int) -> None:
-    """Seeds that nobody has run. One that fails is kept in `failing_seeds.txt` for ever.
-
-    In `make test` two of the sixty may fail, and are named last: they are to be mended, but fail whatever was changed.
-    """
-    base = fresh_base() + part * FRESH_SEEDS * 2
-    old = (seed for seed in count(base) if not YOUNG & set(draw(seed).workload.ways))
-    result = swarm(0, base, 1, first=[Run(seed) for seed in islice(old, FRESH_SEEDS // FRESH_PARTS)])
-
-    wrong = list(complaints(result))
-    names = os.environ.get("FAILED_FIRST")
-    if names and 0 < len(result.failed) <= FRESH_FAILED:
-        lines = [
-            f"fresh seed {run.plan.seed}: {run.violations[0]}; {replay_command(run.plan)}\n" for run in result.failed
-        ]
-        with Path(names).open("a", encoding="utf-8") as file:
-            file.writelines(lines)
-        return
-    assert not wrong, "\n".join((f"base {result.base}", *wrong))  # whole, with the line that repeats each
-
-
-def test_a_run_draws_its_seeds_anew_and_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("FRESH_BASE", raising=False)
-    assert abs(time.time() - fresh_base()) < 5
-    monkeypatch.setenv("FRESH_BASE", "123")
-    assert 123 == fresh_base()
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert "FRESH_BASE := $(shell date" in makefile
-    assert "test: fresh " in makefile
-    assert '@echo "fresh seeds: base=$(FRESH_BASE)"' in makefile
+def gate_base() -> int:
+    (base,) = re.findall(r"^GATE_BASE := (\d+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    return int(base)
 
 
 def test_the_file_of_kept_seeds_is_read(tmp_path: Path) -> None:

@@ -28,9 +28,10 @@ from framework.testing.swarm.cluster import Cluster
 from framework.testing.swarm.plans.plan import Plan, draw
 from framework.testing.swarm.plans.ways import ways_of
 from framework.testing.swarm.simulation import play
+from tests.simulation import noticing
 
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
-SECONDS, MOST = 30.0, 12
+SECONDS = 30.0
 
 
 def test_two_ways_together_can_be_declared() -> None:
@@ -56,7 +57,7 @@ def plans_with(way: str, fits: Callable[[Plan], bool]) -> Iterator[Plan]:
 
 def broken_truths(way: str, fits: Callable[[Plan], bool] = lambda plan: True) -> set[str]:
     """Of the first plan that shows anything; empty where none does."""
-    for plan in islice(plans_with(way, fits), MOST):
+    for plan in islice(plans_with(way, fits), noticing.MOST):
         verdict, _ = play(plan)
         if not verdict.is_ok:
             return {violation.truth for violation in verdict.violations}
