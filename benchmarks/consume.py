@@ -27,7 +27,7 @@ from benchmarks.turns import in_turns
 from tests.interop import jars
 from tests.interop.cluster import Cluster, Shape
 from tests.interop.processes import Nursery
-from tests.runtime.observe.asking import free_port
+from tests.ports import free_port
 
 MEASURED, WRONG, MISSING = 0, 1, 3
 

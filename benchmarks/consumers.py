@@ -19,7 +19,8 @@ from typing import Any
 
 from benchmarks.cells import Cells
 from tests.interop import jars
-from tests.interop.processes import Nursery, wait_until
+from tests.interop.processes import Nursery
+from tests.patience import wait_until
 
 ROOT = Path(__file__).parents[1]
 JAVA_SOURCES = Path(__file__).parent / "java"

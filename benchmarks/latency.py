@@ -30,7 +30,8 @@ from benchmarks.process_tree import Watch
 from benchmarks.turns import in_turns, table, write_json
 from tests.interop import jars
 from tests.interop.cluster import Cluster, Shape
-from tests.interop.processes import Nursery, wait_until
+from tests.interop.processes import Nursery
+from tests.patience import wait_until
 
 MEASURED, WRONG, MISSING = 0, 1, 3
 RATES = (20, 1_000, 10_000)
@@ -62,7 +63,7 @@ class Field:
             latest_ms = self._send(topic, first=0, messages=warm + counted, rate=rate)
             last_ns = time.monotonic_ns()
             wait_until(lambda: child.poll() is not None or (folder / "taken").exists(), f"all of {folder}", 60)
-        except jars.InteropError as error:
+        except (AssertionError, jars.InteropError) as error:
             raise Wrong(f"{who} at {rate} a second: {error}\n{(folder / 'log').read_text()[-2_000:]}") from None
         finally:
             watch.close()

@@ -8,8 +8,9 @@ import uuid
 from pathlib import Path
 
 from tests.interop import jars
-from tests.interop.processes import Nursery, wait_until
+from tests.interop.processes import Nursery
 from tests.interop.roles import free_port
+from tests.patience import wait_until
 
 KAFKA = "3.9.1"
 CONNECTOR, TOKENS = "4.2.0", "4.0.0"  # the newest of each that Maven Central had

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,15 +32,16 @@ def postgresql_at(folder: Path) -> Iterator[str]:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, **as_who)
 
     run("initdb", "-D", data, "-U", "shop", "-A", "trust", "--no-sync")
-    run("pg_ctl", "-D", data, "-w", "-o", f"-k {folder} -c listen_addresses=''", "-l", folder / "log", "start")
+    control = ("pg_ctl", "-D", data, "-w", "-t", "300")
+    run(*control, "-o", f"-k {folder} -c listen_addresses=''", "-l", folder / "log", "start")
     try:
         yield f"postgresql://shop@/postgres?host={folder}"
     finally:
         _open_up(folder)  # pytest has closed them since, for another test's folder
-        run("pg_ctl", "-D", data, "-m", "immediate", "stop")
+        run(*control, "-m", "immediate", "stop")
 
 
 def _open_up(folder: Path) -> None:
     """The server's user has to pass."""
     for each in (folder, *list(folder.parents)[:3]):
-        each.chmod(0o755)
+        each.chmod(stat.S_IMODE(each.stat().st_mode) | 0o755)

@@ -16,8 +16,9 @@ from benchmarks.backlog import Filler
 from benchmarks.handlers.order import template
 from benchmarks.spark_kafka import Kafka
 from tests.interop.cluster import Cluster, Shape
-from tests.interop.processes import Nursery, wait_until
+from tests.interop.processes import Nursery
 from tests.interop.roles import free_port
+from tests.patience import wait_until
 
 PROGRAMS = Path(__file__).parent / "programs"
 QUEUES, BODY = 8, 100

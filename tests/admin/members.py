@@ -18,6 +18,7 @@ from framework.wire.bodies.heartbeat import BY_TAG, CLUSTERING, ConsumerData, He
 from framework.wire.bodies.running import IS_ORDERLY, ProcessQueueInfo, RunningInfo
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
+from tests.patience import PATIENCE_S
 
 T = TypeVar("T")
 
@@ -72,7 +73,7 @@ def online(name_server: str, *members: Member) -> Iterator[None]:
     thread.start()
 
     def call(work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, loop).result(60)
+        return asyncio.run_coroutine_threadsafe(work, loop).result(PATIENCE_S)
 
     clusters: list[Cluster] = []
 
@@ -83,7 +84,7 @@ def online(name_server: str, *members: Member) -> Iterator[None]:
         for topic in member.wants:
             await cluster.routes.queues(topic)
         for address in cluster.routes.masters():
-            answer = await cluster.pool.request(address, member.heartbeat(), timeout_ms=30_000)
+            answer = await cluster.pool.request(address, member.heartbeat(), timeout_ms=60_000)
             assert ResponseCode.SUCCESS == answer.code, answer
 
     async def leave() -> None:
@@ -97,5 +98,5 @@ def online(name_server: str, *members: Member) -> Iterator[None]:
     finally:
         call(leave())
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(PATIENCE_S)
         loop.close()

@@ -59,7 +59,7 @@ class Lab:
         credentials = options.pop("credentials", None)
         now_ms = options.pop("now_ms", NOW_MS)
         servers = name_servers or (self.box.address,)
-        wanted = ClusterOptions(name_servers=servers, credentials=credentials, request_timeout_ms=20_000)
+        wanted = ClusterOptions(name_servers=servers, credentials=credentials, request_timeout_ms=60_000)
         with Admin(wanted) as admin:
             return diagnose(admin, now_ms, group=group, **{"stuck_s": 0.0, **options})
 

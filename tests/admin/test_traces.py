@@ -17,7 +17,7 @@ from framework.model.reserved import TRACE_TOPIC
 from framework.reading import Reader, ReaderSettings
 from framework.reading.pulls import EVERYTHING
 from framework.wire import trace
-from tests.interop.processes import wait_until
+from tests.patience import wait_until
 from tests.reading.threads import ThreadBox, texts
 
 HOST = "127.0.0.1"
@@ -123,7 +123,7 @@ def test_retries_and_the_dead_letter_are_found_by_the_unique_key(
     commit(box, group, queue, 4)
     send_back(box, group, queue, 3, level=0)
     retry = MessageQueue(f"%RETRY%{group}", "broker-a", 0)
-    wait_until(lambda: "retry 1" in whats(trace_of(admin, key, topics=[topic])), "the retry's time", 60)
+    wait_until(lambda: "retry 1" in whats(trace_of(admin, key, topics=[topic])), "the retry's time")
     assert "retry 1: not read: the group has stored no offset in its queue" == standing(
         trace_of(admin, key, topics=[topic]), group
     )

@@ -16,7 +16,7 @@ import pytest
 from benchmarks.consumers import ROOT, configured
 from benchmarks.latency import HANDLER, main, percentiles
 from benchmarks.paced import main as paced
-from tests.interop.processes import wait_until
+from tests.patience import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def test_each_message_is_timed_by_its_number(box: str, tmp_path: Path, capsys: p
             probes |= {line} if line.startswith("here ") else set()
         capsys.readouterr()
         assert 0 == paced([box, "timed", "--queues", "4", "--messages", "40", "--rate", "400"])
-        wait_until((tmp_path / "taken").exists, "all messages", 30)
+        wait_until((tmp_path / "taken").exists, "all messages")
         consumer.send_signal(signal.SIGTERM)
 
     said = json.loads(capsys.readouterr().out)

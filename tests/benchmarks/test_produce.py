@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks.produce import MODES
 from tests.interop import probe
+from tests.patience import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,10 @@ def test_each_way_stores_every_message(box: str, mode: str) -> None:
     ).stdout
     tale = json.loads(next(line for line in said.splitlines() if line.startswith('{"sent"')))
 
-    _, body = probe.ask(box, 202, topic=f"produced-{mode}")
-    stored = sum(int(end) for end in re.findall(r'"maxOffset":(\d+)', body.decode()))
-    assert tale["sent"] == stored == 1_100
+    def stored() -> int:
+        _, body = probe.ask(box, 202, topic=f"produced-{mode}")
+        return sum(int(end) for end in re.findall(r'"maxOffset":(\d+)', body.decode()))
+
+    wait_until(lambda: stored() >= 1_100, "every message")
+    assert tale["sent"] == stored() == 1_100
     assert tale["first_ns"] < tale["last_ns"]

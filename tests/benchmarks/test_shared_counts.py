@@ -23,6 +23,7 @@ from benchmarks.peers.places import PROGRAMS
 from benchmarks.turns import Sample
 from tests.interop import probe
 from tests.interop.processes import Nursery
+from tests.patience import PATIENCE_S
 
 QUEUES, MESSAGES = 4, 200
 
@@ -63,7 +64,7 @@ def test_groups_and_workers_count_together(box: str, tmp_path: Path, groups: int
     nursery = Nursery()
     try:
         side = start_ours(work, nursery, tmp_path)
-        reached = side.wait_reached(timeout_s=60)
+        reached = side.wait_reached(timeout_s=PATIENCE_S)
         left = side.end()
     finally:
         nursery.close()

@@ -28,6 +28,7 @@ from framework.broker.store.writer import Transaction
 from framework.net.real_world import real_world
 from framework.ports import DiskUsage
 from tests.broker.store_lab import Lab, fake_record, folder_lab
+from tests.patience import PATIENCE_S
 
 QUEUES = 3
 SENDERS = 8
@@ -117,7 +118,7 @@ class Kills:
                 os._exit(1)
         os.close(writing)
         if self._chance.random() > 0.1:
-            select.select([reading], [], [], 20)
+            select.select([reading], [], [], PATIENCE_S)
         said = _read_for(reading, self._chance.uniform(*LIFE_S))
         os.kill(process, signal.SIGKILL)
         os.waitpid(process, 0)

@@ -24,7 +24,7 @@ from framework.wire.fields import to_fields
 from framework.wire.requests.send import SendRequestV2
 from framework.wire.stored import decode_records
 from tests.broker.broker_lab import pull_command, send_command
-from tests.broker.test_server import connected
+from tests.broker.test_server import PATIENCE_MS, connected
 from tests.cli.processes import command
 
 ROOT = Path(__file__).parents[2]
@@ -109,7 +109,7 @@ async def _load(
                 name = b"%012x" % chance.getrandbits(48)
                 size = chance.choice((1, 1, 4))
                 try:
-                    answer = await channel.request(_sending(name, size, number), timeout_ms=10_000)
+                    answer = await channel.request(_sending(name, size, number), timeout_ms=PATIENCE_MS)
                 except BrokerUnreachable:
                     return
                 if answer.code == 0:
@@ -160,5 +160,5 @@ async def _look(address: str, told: dict[bytes, int]) -> int:
 
 
 async def _pull(channel: Any, number: int, at: int) -> RemotingCommand:
-    answer: RemotingCommand = await channel.request(pull_command(at, queue_id=number), timeout_ms=10_000)
+    answer: RemotingCommand = await channel.request(pull_command(at, queue_id=number), timeout_ms=PATIENCE_MS)
     return answer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -31,8 +30,11 @@ from framework.wire.requests.offset import MaxOffsetRequest
 from framework.wire.requests.pull import SUBSCRIPTION, SUSPEND
 from framework.wire.stored import decode_records
 from tests.broker.broker_lab import one_way, pull_command, send_command
+from tests.patience import PATIENCE_S
+from tests.ports import free_port
 
 WORLD = real_world()
+PATIENCE_MS = int(PATIENCE_S * 1000)
 
 
 @asynccontextmanager
@@ -58,11 +60,11 @@ async def connected(address: str, sign: Callable[[RemotingCommand], None] | None
 
 
 async def _send(channel: Channel, body: bytes, topic: str = "t") -> RemotingCommand:
-    return await channel.request(send_command(topic, body), timeout_ms=5000)
+    return await channel.request(send_command(topic, body), timeout_ms=PATIENCE_MS)
 
 
 async def _bodies(channel: Channel, offset: int, topic: str = "t") -> list[bytes]:
-    answer = await channel.request(pull_command(offset, topic), timeout_ms=5000)
+    answer = await channel.request(pull_command(offset, topic), timeout_ms=PATIENCE_MS)
     return [record.body for record in decode_records(answer.body)]
 
 
@@ -88,7 +90,8 @@ def test_a_frame_beyond_the_limit_is_answered_with_it_and_the_connection_goes_on
             await WORLD.network.connect(channel, host, int(port))
             with_body = await _send(channel, bytes(1_000_000))
             in_header = await channel.request(
-                RemotingCommand(RequestCode.GET_MAX_OFFSET, {"topic": "t" * 100_000, "queueId": "0"}), timeout_ms=5000
+                RemotingCommand(RequestCode.GET_MAX_OFFSET, {"topic": "t" * 100_000, "queueId": "0"}),
+                timeout_ms=PATIENCE_MS,
             )
             assert (13, "frame of 10") == (with_body.code, (with_body.remark or "")[:11])
             assert "exceeds the limit of 263168" in (with_body.remark or "")
@@ -105,8 +108,8 @@ def test_a_waiting_pull_hears_of_a_message_at_once() -> None:
     async def scenario() -> None:
         async with running() as broker, connected(broker.address) as puller, connected(broker.address) as producer:
             await _send(producer, b"first")
-            pull = pull_command(1, sys_flag=SUBSCRIPTION | SUSPEND, suspend_timeout_millis=15_000)
-            waiting = puller.request_now(pull, timeout_ms=20_000)
+            pull = pull_command(1, sys_flag=SUBSCRIPTION | SUSPEND, suspend_timeout_millis=PATIENCE_MS)
+            waiting = puller.request_now(pull, timeout_ms=2 * PATIENCE_MS)
             await _send(producer, b"second")
             answer = await waiting
             assert [record.body for record in decode_records(answer.body)] == [b"second"]
@@ -131,7 +134,7 @@ def test_messages_and_offsets_survive_a_restart_on_disk(tmp_path: Path) -> None:
             query = RemotingCommand(
                 RequestCode.QUERY_CONSUMER_OFFSET, {"consumerGroup": "g", "topic": "t", "queueId": "0"}
             )
-            assert (await channel.request(query, timeout_ms=5000)).fields["offset"] == "7"
+            assert (await channel.request(query, timeout_ms=PATIENCE_MS)).fields["offset"] == "7"
 
     asyncio.run(scenario())
 
@@ -172,8 +175,7 @@ def test_several_logical_brokers_share_a_store_and_nothing_else(tmp_path: Path) 
 
 def test_following_ports_are_taken_where_one_is_named() -> None:
     async def scenario() -> None:
-        async with running() as other:
-            free = int(other.address.rpartition(":")[2])
+        free = free_port()
         async with running(port=free, brokers=1) as broker:
             assert broker.address == f"127.0.0.1:{free}"
         assert Broker(WORLD, port=20_000, brokers=3)._ports == [20_000, 20_001, 20_002]
@@ -219,11 +221,13 @@ def test_of_three_on_following_ports_a_request_goes_to_the_one_that_it_names() -
             first, _, third = broker.brokers.values()
             assert _two_lower(third) == first
             async with connected(first) as channel, connected(third) as usual:
-                sent = await channel.request(send_command("t", b"for c", broker_name="broker-c"), timeout_ms=5000)
-                own = await channel.request(send_command("t", b"for a", broker_name="broker-a"), timeout_ms=5000)
+                sent = await channel.request(
+                    send_command("t", b"for c", broker_name="broker-c"), timeout_ms=PATIENCE_MS
+                )
+                own = await channel.request(send_command("t", b"for a", broker_name="broker-a"), timeout_ms=PATIENCE_MS)
                 ends = [
                     await channel.request(
-                        command_for(MaxOffsetRequest(topic="t", queue_id=0, broker_name=name)), timeout_ms=5000
+                        command_for(MaxOffsetRequest(topic="t", queue_id=0, broker_name=name)), timeout_ms=PATIENCE_MS
                     )
                     for name in ("broker-c", "broker-b", "elsewhere", None)
                 ]
@@ -237,20 +241,7 @@ def test_of_three_on_following_ports_a_request_goes_to_the_one_that_it_names() -
 
 def _three_free_ports() -> int:
     """The first of three, with the two below it."""
-    for _ in range(50):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1]) + 2
-        taken = []
-        for each in range(port - 2, port + 3):
-            with socket.socket() as other:
-                try:
-                    other.bind(("127.0.0.1", each))
-                except OSError:
-                    taken.append(each)
-        if not taken:
-            return port
-    raise AssertionError("no five free ports in a row")
+    return free_port(5) + 2
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3", "broker.example"])
@@ -285,8 +276,8 @@ def test_stopping_answers_held_pulls_and_keeps_what_was_written(tmp_path: Path) 
         await broker.start()
         async with connected(broker.address) as channel:
             await _send(channel, b"first")
-            pull = pull_command(1, sys_flag=SUBSCRIPTION | SUSPEND, suspend_timeout_millis=30_000)
-            waiting = channel.request_now(pull, timeout_ms=40_000)
+            pull = pull_command(1, sys_flag=SUBSCRIPTION | SUSPEND, suspend_timeout_millis=PATIENCE_MS)
+            waiting = channel.request_now(pull, timeout_ms=2 * PATIENCE_MS)
             await _send(channel, b"other queue", "u")
             await broker.stop()
             assert (await waiting).code == 19
@@ -368,7 +359,7 @@ def test_what_was_acknowledged_survives_sigkill(tmp_path: Path) -> None:
         process.wait()  # its connections end a moment before it lets go of the folder
         async with running(data=tmp_path / "data") as broker, connected(broker.address) as channel:
             found: list[bytes] = []
-            while (answer := await channel.request(pull_command(len(found)), timeout_ms=5000)).code == 0:
+            while (answer := await channel.request(pull_command(len(found)), timeout_ms=PATIENCE_MS)).code == 0:
                 records = decode_records(answer.body)
                 assert [record.queue_offset for record in records] == [len(found) + i for i in range(len(records))]
                 found += [record.body for record in records]
@@ -377,4 +368,7 @@ def test_what_was_acknowledged_survives_sigkill(tmp_path: Path) -> None:
             assert len(set(found)) == len(found)
 
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
-        asyncio.run(scenario())
+        try:
+            asyncio.run(scenario())
+        finally:
+            process.kill()

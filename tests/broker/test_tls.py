@@ -16,7 +16,7 @@ from framework.net.pool import Pool
 from framework.net.real_world import real_world
 from framework.net.tls import TlsOptions
 from tests.broker.broker_lab import send_command
-from tests.broker.test_server import running
+from tests.broker.test_server import PATIENCE_MS, running
 from tests.cli.processes import command
 
 
@@ -38,7 +38,7 @@ def files(ca: trustme.CA, folder: Path, name: str = "127.0.0.1") -> TlsOptions:
 async def send(address: str, tls: TlsOptions | None) -> int:
     pool = Pool(real_world(), tls=tls)
     try:
-        return (await pool.request(address, send_command(), timeout_ms=3000)).code
+        return (await pool.request(address, send_command(), timeout_ms=PATIENCE_MS)).code
     finally:
         await pool.close()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -21,9 +20,11 @@ from framework.wire.stored import decode_records
 from tests.broker.administration_lab import ask, make_topic
 from tests.broker.broker_lab import BrokerLab
 from tests.broker.transaction_desk import TOPIC, open_shop
+from tests.patience import PATIENCE_S, wait_until
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
-SETTLED_SECONDS = 120
+SETTLED_S = 120
 
 
 class Scene:
@@ -37,9 +38,7 @@ class Scene:
         make_topic(lab, TOPIC)
         lab.store.close()
         open_shop(str(self.shop)).close()
-        with closing(socket.socket()) as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, role: str) -> None:
@@ -61,7 +60,7 @@ class Scene:
             self.kill(role)
 
     def keys(self, table: str) -> Counter[str]:
-        with closing(sqlite3.connect(self.shop, timeout=30)) as shop:
+        with closing(sqlite3.connect(self.shop, timeout=PATIENCE_S)) as shop:
             return Counter(key for (key,) in shop.execute(f"SELECT key FROM {table}"))
 
     def stored(self) -> Counter[str]:
@@ -85,21 +84,21 @@ def test_transactions_outlive_whoever_is_killed(tmp_path: Path, kills: int) -> N
     try:
         for role in ("box", "desk", "reader"):
             scene.start(role)
-        for _ in range(kills):
+        for number in range(kills):
+            wait_until(lambda: len(scene.keys("sold")) > number / 10, "transactions for the kills to hit")  # noqa: B023
             time.sleep(chance.uniform(0.3, 1.5))  # the moment of the kill is what is drawn
             role = chance.choice(("box", "desk", "reader"))
             scene.kill(role)
             scene.start(role)
         scene.kill("desk")
         scene.start("heir")  # of the same producer group: it answers for all that are gone
-        until = time.monotonic() + SETTLED_SECONDS
-        while scene.keys("sold").keys() - scene.keys("handled").keys() and time.monotonic() < until:
-            time.sleep(0.2)  # between two looks at other processes
+        wait_until(
+            lambda: scene.keys("sold").keys() <= scene.keys("handled").keys(), "all that was sold, handled", SETTLED_S
+        )
     finally:
         scene.close()
 
     sold, stored = scene.keys("sold"), scene.stored()
-    assert len(sold) > kills / 10, "too few transactions for the kills to hit any"
     assert sold.keys() - scene.keys("handled").keys() == set(), "lost"
     assert stored.keys() - sold.keys() == set(), "committed though its local transaction was not"
     assert {key: count for key, count in stored.items() if count > 1} == {}, "doubled"

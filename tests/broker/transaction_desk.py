@@ -23,7 +23,7 @@ class ChangedMyMind(Exception):
 
 
 def open_shop(path: str) -> sqlite3.Connection:
-    shop = sqlite3.connect(path, timeout=30, isolation_level=None)
+    shop = sqlite3.connect(path, timeout=60, isolation_level=None)
     shop.execute("PRAGMA journal_mode = WAL")
     shop.execute("CREATE TABLE IF NOT EXISTS sold (key TEXT PRIMARY KEY)")
     shop.execute("CREATE TABLE IF NOT EXISTS handled (key TEXT, was_sold INTEGER)")

@@ -6,11 +6,17 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+from tests.patience import Result, wait_until
+
 ROOT = Path(__file__).parents[2]
+PATIENCE_S = 240.0
+"""For an application of several processes to come up. A test's own time-out is more."""
 
 
 class Command:
@@ -33,6 +39,17 @@ class Command:
             pass
         return line
 
+    def wait_until(self, holds: Callable[[], Result], what: str) -> Result:
+        """What `holds` answered when that was true for the first time, which must be while it runs."""
+
+        def looked() -> Result:
+            has_ended = self.process.poll() is not None  # asked first: its last act is no failure
+            answer = holds()
+            assert answer or not has_ended, f"it ended with {self.process.returncode} before {what}"
+            return answer
+
+        return wait_until(looked, what, PATIENCE_S)
+
     def signal_group(self, number: signal.Signals) -> None:
         """As Ctrl-C in a terminal: everything in the process group gets it."""
         os.killpg(self.process.pid, number)
@@ -44,6 +61,25 @@ class Command:
         output, _ = self.process.communicate()
         self.lines += output.splitlines()
         return self.process.returncode
+
+
+class Errors:
+    """What the commands of a test have written to stderr so far."""
+
+    def __init__(self, capfd: pytest.CaptureFixture[str]) -> None:
+        self._capfd = capfd
+        self.text = ""
+
+    def read(self) -> str:
+        self.text += self._capfd.readouterr().err
+        return self.text
+
+    def until(self, running: Command, text: str, times: int = 1) -> None:
+        """Until the text has been written so often."""
+        try:
+            running.wait_until(lambda: self.read().count(text) >= times, repr(text))
+        except AssertionError as error:
+            raise AssertionError(f"{error}; this was said:\n{self.text}") from None
 
 
 @contextmanager

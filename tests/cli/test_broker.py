@@ -23,7 +23,7 @@ from framework.cli.exit_codes import ExitCode
 from framework.settings.box_limits import LIMITS
 from tests.cli.processes import ROOT, command
 from tests.interop import probe
-from tests.interop.processes import wait_until
+from tests.patience import wait_until
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -161,10 +161,10 @@ def test_with_few_files_it_serves_whom_it_can_and_says_once_why_not_all(tmp_path
         address = broker.stdout.readline().split("namesrv=")[1].split()[0]
         host, _, port = address.rpartition(":")
         connections = [socket.create_connection((host, int(port))) for _ in range(30)]
-        wait_until(lambda: "ulimit -n" in said.read_text(), "the line that says so", 60)
+        wait_until(lambda: "ulimit -n" in said.read_text(), "the line that says so")
         for each in connections:
             each.close()
-        wait_until(lambda: probe.ask(address, probe.GET_CLUSTER)[0] == 0, "an answer with files again", 60)
+        wait_until(lambda: probe.ask(address, probe.GET_CLUSTER)[0] == 0, "an answer with files again")
         broker.terminate()
 
     assert 0 == broker.returncode

@@ -15,7 +15,8 @@ import pytest
 
 from framework.cli.commands import dev
 from framework.cli.exit_codes import ExitCode
-from tests.cli.processes import command
+from tests.cli.processes import Errors, command
+from tests.ports import free_port
 
 Capture = pytest.CaptureFixture[str]
 ORDERS = """
@@ -56,13 +57,6 @@ def taken() -> Iterator[int]:
         yield listening.getsockname()[1]
 
 
-def free_port() -> int:
-    with socket.socket() as looking:
-        looking.bind(("127.0.0.1", 0))
-        port: int = looking.getsockname()[1]
-        return port
-
-
 def test_the_command_of_the_banner_sends_a_message_that_is_handled(folder: Path, capfd: Capture) -> None:
     """Copied as it stands, from the first start on; and that start has nothing to say beside."""
     with command("dev", "orders.py", folder=folder) as running:
@@ -90,20 +84,17 @@ def test_the_command_of_the_banner_sends_a_message_that_is_handled(folder: Path,
 
 
 def test_a_port_stays_over_changes_and_starts_and_new_consumers_are_shown(folder: Path, capfd: Capture) -> None:
-    port = free_port()
+    port, errors = free_port(), Errors(capfd)
     with command("dev", "orders.py", "--port", str(port), folder=folder) as running:
         assert running.until("ready: ").endswith(f":{port}")
         (folder / "orders.py").write_text(ORDERS + STOCK)
         running.until("topic ")
         running.until("orders  paid || free  billing  concurrent")
         assert re.fullmatch(r"stock +\* +shelves +orderly +20 +unlimited +count", running.line())
-        said = ""
-        while "application restarted" not in said:  # the test's own time-out is the bound
-            assert running.process.poll() is None, said
-            said += capfd.readouterr().err
+        errors.until(running, "application restarted")
         assert 0 == running.end(signal.SIGINT)
     assert 1 == sum(line.startswith("ready: ") for line in running.lines)
-    assert "files=['orders.py']" in said
+    assert "files=['orders.py']" in errors.text
 
     with command("dev", "orders.py", "--port", str(port), folder=folder) as running:
         assert running.until("ready: ").endswith(f":{port}")

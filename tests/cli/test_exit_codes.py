@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from framework.cli.exit_codes import ExitCode, of_all
-from tests.cli.processes import command
-from tests.cli.test_workers import WORKERS, box, shop
+from tests.cli.processes import Errors
+from tests.cli.test_workers import both_at_work, box
 
 ROOT = Path(__file__).parents[2]
 PROMISED = {0, 1, 2, 69, 73, 75, 78, 130}
@@ -49,15 +49,17 @@ def test_whatever_a_worker_ends_with_the_whole_ends_as_promised() -> None:
     assert {code.value for code in ExitCode} - PROMISED == {ExitCode.HUNG}, "a child's word to its parent"
 
 
-@pytest.mark.timeout(300)
-def test_a_worker_that_is_killed_while_it_drains_is_a_promise_that_failed(tmp_path: Path, box: str) -> None:
+def test_a_worker_that_is_killed_while_it_drains_is_a_promise_that_failed(
+    tmp_path: Path, box: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Nobody can count what it left; the other one's drain is heeded."""
-    with command("run", "--name-server", box, *WORKERS, folder=shop(tmp_path, "slow", drain="1h")) as running:
-        workers = {int(running.until("handled in ").split()[2]) for _ in range(2)}
+    errors = Errors(capfd)
+    with both_at_work(tmp_path, box, errors, drain="1h") as (running, workers):
         running.process.send_signal(signal.SIGTERM)
+        errors.until(running, "handlers awaited")
         for worker in workers:
             os.kill(worker, signal.SIGKILL)
-        assert ExitCode.FAILED == running.process.wait(60)
+        assert ExitCode.FAILED == running.end(None)
 
 
 def test_the_page_says_what_each_code_means() -> None:

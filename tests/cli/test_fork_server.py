@@ -13,6 +13,7 @@ import pytest
 
 from framework.cli.processes.fork_server import ForkServer
 from tests.cli.processes import Command, command
+from tests.patience import wait_until
 from tests.reading.threads import ThreadBox, texts, thread_box
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers are new interpreters there")
@@ -78,7 +79,7 @@ def test_workers_are_forked_and_hold_nothing_of_their_parents(shop: Path, box: T
             assert int(run.until("handled by").split()[-1]) in workers
         assert 0 == run.end()
     assert "drained: handled=8 retried=0 dead=0 left=0" == run.lines[-1]
-    assert not Path(f"/proc/{server}").exists()
+    wait_until(lambda: not Path(f"/proc/{server}").exists(), "the end of the server")
 
 
 def test_what_a_worker_needs_was_imported_before_it_was_forked(shop: Path, box: ThreadBox) -> None:
@@ -135,9 +136,7 @@ def test_a_worker_has_an_input_of_its_own_where_its_parent_has_none(shop: Path, 
     words = [sys.executable, "-m", "framework", "run", "shop", "--name-server", box.address, "--workers", "2"]
     script = f"exec {' '.join(words)} --until-idle 1s 0<&-"
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    ended = subprocess.run(
-        ["sh", "-c", script], cwd=shop, env=environment, capture_output=True, text=True, timeout=60, check=False
-    )
+    ended = subprocess.run(["sh", "-c", script], cwd=shop, env=environment, capture_output=True, text=True, check=False)
 
     assert 0 == ended.returncode, ended.stderr
     assert "drained: handled=0 retried=0 dead=0 left=0" == ended.stdout.splitlines()[-1]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from framework import Message, Producer
-from tests.cli.processes import command
+from tests.cli.processes import Errors, command
+from tests.cli.test_workers import SHARED, box, send
 
 SHOP = """
 import os
@@ -30,24 +27,9 @@ SETTINGS = """
 app: {handlers: [shop]}
 consumers: {billing: {start: first, concurrency: 1, timeout: 1s, expiry: drop}}
 """
-pytestmark = pytest.mark.timeout(300)  # several processes, on a machine that may have much else to do
 
 
-@pytest.fixture
-def box(tmp_path: Path) -> Iterator[str]:
-    with command("broker", "--memory", folder=tmp_path) as broker:
-        yield broker.until("broker: ready").split("namesrv=")[1].split()[0]
-        assert 0 == broker.end()
-
-
-def send(box: str, *bodies: str) -> None:
-    """All in one queue, so that one worker has them."""
-
-    async def sending() -> None:
-        async with Producer(name_servers=[box]) as producer:
-            await producer.send_batch([Message("orders", body.encode()) for body in bodies])
-
-    asyncio.run(sending())
+__all__ = ["box"]
 
 
 def test_a_worker_whose_threads_all_hang_is_replaced_and_what_it_held_goes_on(
@@ -57,26 +39,19 @@ def test_a_worker_whose_threads_all_hang_is_replaced_and_what_it_held_goes_on(
     (tmp_path / "shop.py").write_text(SHOP)
     (tmp_path / "framework-app.yaml").write_text(SETTINGS)
     send(box, "first")  # so that there is a topic to share
-    said = ""
-
-    def until(holds: Callable[[str], bool]) -> None:
-        nonlocal said
-        while not holds(said):  # the test's own time-out is the bound
-            time.sleep(0.1)  # between two looks at another process
-            said += capfd.readouterr().err
-
+    errors = Errors(capfd)
     with command("run", "--name-server", box, "--workers", "2", folder=tmp_path) as running:
-        until(lambda said: said.count("members=2 owned=2 queues=4 topic=orders") >= 2)
+        errors.until(running, SHARED, 2)
         send(box, "endless", "endless", "fine")
         hung = {int(running.until("began endless in ").rpartition(" ")[2]) for _ in range(2)}
         held = int(running.until("began fine in ").rpartition(" ")[2])
-        until(lambda said: "its handlers hang" in said)
+        errors.until(running, "its handlers hang")
         assert 0 == running.end()
 
     assert 1 == len(hung)
     assert held not in hung
-    assert "handlers hung" in said
-    assert f"bill({tmp_path.name}/shop.py:" in said
+    assert "handlers hung" in errors.text
+    assert f"bill({tmp_path.name}/shop.py:" in errors.text
     with pytest.raises(ProcessLookupError):
         os.kill(hung.pop(), 0)
     assert running.lines[-1].endswith("retried=0 dead=0 left=0"), "nobody waits for those that hang"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,8 @@ from framework import Message, Producer
 from framework.broker.store.database import open_folder
 from framework.model.queue import MessageQueue
 from tests.broker.broker_lab import BrokerLab
-from tests.cli.processes import Command, command
+from tests.cli.processes import Command, Errors, command
+from tests.ports import free_port
 
 COUNT, STUCK = 100, 1
 SHOP = f"""
@@ -33,11 +33,6 @@ async def bill(order: Message, delivery: Delivery) -> None:
 """
 SETTINGS = "app: {handlers: [shop]}\nconsumers: {billing: {start: first, progress: broker}}\n"
 ALL_BUT_THE_STUCK_ONE = f"ranges=[[{STUCK + 1}, {COUNT}]]"
-pytestmark = pytest.mark.timeout(300)  # five processes, on a machine that may have much else to do
-
-
-def box(folder: Path, *options: str) -> tuple[str, ...]:
-    return ("broker", "--data", str(folder / "box"), *options)
 
 
 def listening(broker: Command) -> str:
@@ -67,19 +62,17 @@ def test_a_kill_of_application_and_box_repeats_the_stuck_message_alone(
 ) -> None:
     (tmp_path / "shop.py").write_text(SHOP)
     (tmp_path / "framework-app.yaml").write_text(SETTINGS)
-    with command(*box(tmp_path), folder=tmp_path) as broker:
+    box = ("broker", "--data", str(tmp_path / "box"), "--port", str(free_port()))
+    with command(*box, folder=tmp_path) as broker:
         address = listening(broker)
         queue = send(address, range(COUNT))
         with command("run", "--name-server", address, "--debug", folder=tmp_path) as first:
             first.until(f"ended {COUNT - 1}")
-            said = ""
-            while ALL_BUT_THE_STUCK_ONE not in said:  # the test's own time-out is the bound
-                time.sleep(0.05)  # between two looks at another process
-                said += capfd.readouterr().err
+            Errors(capfd).until(first, ALL_BUT_THE_STUCK_ONE)
             first.end(signal.SIGKILL)
         broker.end(signal.SIGKILL)
 
-    with command(*box(tmp_path, "--port", address.rpartition(":")[2]), folder=tmp_path) as broker:
+    with command(*box, folder=tmp_path) as broker:
         assert address == listening(broker)
         with command("run", "--name-server", address, folder=tmp_path) as second:
             second.until(f"began {STUCK} ")

@@ -7,13 +7,13 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.cli.processes import ROOT, command
+from tests.cli.processes import ROOT, Command, command
 from tests.cli.test_unconfirmed import SETTINGS, send
 
 SHOP = """
@@ -47,7 +47,7 @@ WAYS = {
     "stdout full": "exec {command} >/dev/full 2>err",
     "log reader gone": "exec {command} >out 2> >(head -1 >/dev/null)",
     "stdout reader gone": "exec {command} 2>err > >(head -1 >/dev/null)",
-    "log reader stopped": "exec {command} >out 2> >(exec sleep 60)",
+    "log reader stopped": "exec {command} >out 2> >(exec sleep 3600)",
 }
 
 
@@ -56,12 +56,6 @@ def box(tmp_path: Path) -> Iterator[str]:
     with command("broker", "--memory", folder=tmp_path) as broker:
         yield broker.until("broker: ready").split("namesrv=")[1].split()[0]
         assert 0 == broker.end()
-
-
-def wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
-    while not path.exists():
-        assert process.poll() is None, f"ended with {process.returncode} before {path.name}"
-        time.sleep(0.02)  # between two looks at another process
 
 
 @pytest.mark.parametrize(
@@ -82,9 +76,10 @@ def test_consuming_goes_on_and_ends_in_order(way: str, options: str, tmp_path: P
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         start_new_session=True,
+        text=True,
     )
     try:
-        wait_for(tmp_path / "began", process)
+        Command(process).wait_until((tmp_path / "began").exists, "its handler began")
         process.send_signal(signal.SIGINT)
         (tmp_path / "release").touch()
         assert 0 == process.wait()
@@ -96,7 +91,7 @@ def test_consuming_goes_on_and_ends_in_order(way: str, options: str, tmp_path: P
         if (err := tmp_path / "err").exists():
             assert "Traceback" not in err.read_text()
     finally:
-        if process.poll() is None:
+        with suppress(ProcessLookupError):  # else who reads it goes on
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.processes import command
+from tests.cli.processes import Errors, command
 from tests.cli.test_unconfirmed import send
 
 Capture = pytest.CaptureFixture[str]
@@ -61,15 +61,14 @@ def box(tmp_path: Path) -> Iterator[str]:
 def test_stdout_is_json_alone_and_what_is_printed_goes_to_stderr(
     way: tuple[str, ...], tmp_path: Path, box: str, capfd: Capture
 ) -> None:
+    errors = Errors(capfd)
     send(box)
     with command(*way, "--json", "--name-server", box, folder=tmp_path) as running:
-        events, said = [json.loads(running.line())], ""
-        while '"event": "ready"' not in said:
-            said += capfd.readouterr().err
+        running.line()
+        errors.until(running, '"event": "ready"')
         assert 0 == running.end(signal.SIGINT)
-        events += [json.loads(line) for line in running.lines[1:]]
 
-    said += capfd.readouterr().err
+    events, said = [json.loads(line) for line in running.lines], errors.read()
     assert ["stopped"] == sorted({event["event"] for event in events} - {"handled"})
     assert "stopped" == events[-1]["event"]
     assert 1 == said.count('"event": "ready"')
@@ -112,16 +111,14 @@ def test_each_line_of_a_worker_has_its_number(tmp_path: Path, box: str, capfd: C
         "import logging\nfrom framework import Message, consumer\n"
         "@consumer('orders', 'billing')\ndef bill(order: Message): logging.warning('by a handler')\n"
     )
+    errors = Errors(capfd)
     with command("run", "--workers", "2", "--name-server", box, folder=tmp_path) as running:
         running.until("ready: ")
         send(box)
-        said = ""
-        while "by a handler" not in said:  # the test's own time-out is the bound
-            assert running.process.poll() is None, said
-            said += capfd.readouterr().err
+        errors.until(running, "by a handler")
         assert 0 == running.end(signal.SIGTERM)
 
-    lines = [line for line in (said + capfd.readouterr().err).splitlines() if " [" in line]
+    lines = [line for line in errors.read().splitlines() if " [" in line]
     assert [] == [line for line in lines if "worker=" not in line and "handlers awaited" not in line]
     for number in range(2):
         assert any("app started" in line and f"worker={number}" in line for line in lines)

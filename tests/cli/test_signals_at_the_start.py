@@ -8,11 +8,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.cli.processes import ROOT, Command, command
+from tests.cli.processes import ROOT, Errors, command
+from tests.patience import wait_until
 
 SHOP = """
 from framework import Message, consumer
@@ -69,15 +71,18 @@ def test_a_signal_early_in_a_start_ends_it_in_order(arguments: tuple[str, ...], 
 def check(arguments: tuple[str, ...], folder: Path, steps_ms: Sequence[int]) -> None:
     ended = []
     for first in range(0, len(steps_ms), AT_ONCE):
-        group = [(step, started(folder, arguments)) for step in steps_ms[first : first + AT_ONCE]]
-        began = time.monotonic()
-        for step, process in group:
-            time.sleep(max(0.0, began + step / 1000 - time.monotonic()))  # the moment is what is tested
-            process.send_signal(signal.SIGTERM)
-        for step, process in group:
-            output, _ = process.communicate()
-            last = output.splitlines()[-1:] if "broker" not in arguments else []
-            ended.append((step, process.returncode, last))
+        with ExitStack() as stack:
+            group = [(step, started(folder, arguments)) for step in steps_ms[first : first + AT_ONCE]]
+            for _, process in group:
+                stack.callback(process.kill)
+            began = time.monotonic()
+            for step, process in group:
+                time.sleep(max(0.0, began + step / 1000 - time.monotonic()))  # the moment is what is tested
+                process.send_signal(signal.SIGTERM)
+            for step, process in group:
+                output, _ = process.communicate()
+                last = output.splitlines()[-1:] if "broker" not in arguments else []
+                ended.append((step, process.returncode, last))
     expected = [] if "broker" in arguments else ["drained: handled=0 retried=0 dead=0 left=0"]
     assert [] == [each for each in ended if each[1:] != (0, expected)]
 
@@ -86,9 +91,16 @@ def test_a_second_signal_during_a_start_leaves_at_once(shop: Path) -> None:
     (shop / "shop.py").write_text(f"import time\nprint('importing', flush=True)\ntime.sleep(3600)\n{SHOP}")
     with command("run", folder=shop) as running:
         running.until("importing")
+
+        def pressed_again() -> bool:
+            running.process.send_signal(signal.SIGINT)
+            return running.process.poll() is not None
+
         running.process.send_signal(signal.SIGINT)
-        time.sleep(0.2)  # two in one moment are an echo of the same wish
-        assert 130 == running.end(signal.SIGINT)
+        time.sleep(0.2)
+        assert running.process.poll() is None
+        wait_until(pressed_again, "the end", pause_s=0.2)  # two that are heard in one moment are one wish and its echo
+        assert 130 == running.end(None)
 
 
 def test_a_signal_ends_other_commands_as_any_tool(shop: Path) -> None:
@@ -102,15 +114,7 @@ def test_a_signal_ends_other_commands_as_any_tool(shop: Path) -> None:
 def test_signals_that_used_to_kill_tell_or_do_nothing(
     arguments: tuple[str, ...], shop: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    said = ""
-
-    def until(text: str, running: Command) -> None:
-        nonlocal said
-        while text not in said:
-            assert running.process.poll() is None, said
-            time.sleep(0.05)  # between two looks at another process
-            said += capfd.readouterr().err
-
+    errors = Errors(capfd)
     with command("broker", "--memory", folder=shop) as box:
         address = box.until("broker: ready").split("namesrv=")[1].split()[0]
         server = () if "broker" in arguments else ("--name-server", address)
@@ -118,14 +122,14 @@ def test_signals_that_used_to_kill_tell_or_do_nothing(
             if "broker" in arguments:
                 running.until("broker: ready")
             else:
-                until("queue positioned", running)
-                time.sleep(0.3)  # the parent hears of it
+                errors.until(running, "queue positioned")
+                running.until("ready: ")  # which a parent says when it has heard it of all
             for number in (signal.SIGUSR2, signal.SIGALRM, signal.SIGUSR1):
                 running.process.send_signal(number)
-            until("tasks ", running)
-            assert "thread MainThread" in said
+            errors.until(running, "tasks ")
+            errors.until(running, "thread MainThread")
             if "broker" not in arguments:
-                until("snapshot ", running)
-                assert "orders" in said
+                errors.until(running, "snapshot ")
+                errors.until(running, "orders")
             assert 0 == running.end()
         assert 0 == box.end()

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
-import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from framework import Producer
 from framework.cli.exit_codes import ExitCode
-from tests.cli.processes import Command, command
+from tests.cli.processes import PATIENCE_S, command
+from tests.patience import wait_until
 
 SHOP = """
 import asyncio
@@ -28,7 +30,7 @@ async def bill(order: Message) -> None:
         await asyncio.sleep(0.02)
     Path("ended").touch()
 """
-SETTINGS = "app: {handlers: [shop], drain: 20s}\nconsumers: {billing: {start: first}}\n"
+SETTINGS = "app: {handlers: [shop], drain: 5m}\nconsumers: {billing: {start: first}}\n"
 
 
 def send(name_server: str) -> None:
@@ -39,15 +41,9 @@ def send(name_server: str) -> None:
     asyncio.run(sending())
 
 
-def wait_for(path: Path, running: Command) -> None:
-    while not path.exists():
-        assert running.process.poll() is None, f"ended with {running.process.returncode} before {path.name}"
-        time.sleep(0.02)  # between two looks at another process
-
-
 @pytest.mark.parametrize(
     "arguments",
-    [("run",), ("run", "--json"), ("run", "--workers", "2"), ("run", "--for", "8s"), ("dev",)],
+    [("run",), ("run", "--json"), ("run", "--workers", "2"), ("run", "--for"), ("dev",)],
     ids=" ".join,
 )
 def test_a_broker_killed_beside_a_handler_makes_it_unconfirmed_and_75(
@@ -59,15 +55,23 @@ def test_a_broker_killed_beside_a_handler_makes_it_unconfirmed_and_75(
         box = broker.until("broker: ready").split("namesrv=")[1].split()[0]
         send(box)
         name, *options = arguments
-        with command(name, "--name-server", box, *options, folder=tmp_path) as running:
-            wait_for(tmp_path / "began", running)
+        began, ended = tmp_path / "began", tmp_path / "ended"
+        with ExitStack() as stack:
+            for length in (["2s"], ["20s"], ["200s"]) if "--for" in options else ([],):  # a slow machine needs more
+                words = (name, "--name-server", box, *options, *length)
+                running = stack.enter_context(command(*words, folder=tmp_path))
+                wait_until(lambda: began.exists() or running.process.poll() is not None, "a handler", PATIENCE_S)  # noqa: B023
+                if began.exists():
+                    break
             broker.end(signal.SIGKILL)
             (tmp_path / "release").touch()
-            wait_for(tmp_path / "ended", running)
+            running.wait_until(ended.exists, "the handler's end")
             code = running.end(None if "--for" in options else signal.SIGINT)
     last = running.lines[-1]
     if "--json" in options:
         assert {"handled": 1, "abandoned": 0, "unconfirmed": 1}.items() <= json.loads(last).items()
+    elif "--workers" in options:  # while they begin to share, it may be given to both
+        assert re.fullmatch("drained: handled=[12] retried=0 dead=0 left=0 unconfirmed=[12]", last), last
     else:
         assert "drained: handled=1 retried=0 dead=0 left=0 unconfirmed=1" == last
     assert ExitCode.ABANDONED == code

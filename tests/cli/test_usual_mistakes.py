@@ -316,6 +316,7 @@ def test_a_file_with_the_name_of_another_module(
 ) -> None:
     """Python's, ours, or an installed one. Python would import that one, and find no consumer in it."""
     monkeypatch.chdir(in_folder(tmp_path, {f"{name}.py": SHOP}))
+    monkeypatch.setattr(sys, "path", [*sys.path])
 
     assert ExitCode.CONFIGURATION == main.run(["check", f"{name}.py"])
     said = f"APP '{name}.py': Python has a module '{name}' already; choose another name [FA-H001]"

@@ -15,6 +15,7 @@ from framework.model.queue import MessageQueue
 from framework.wire.codes import RequestCode
 from framework.wire.command import ONE_WAY_BIT, RemotingCommand
 from tests.client.script import A, ScriptedCluster
+from tests.patience import soon, until
 
 QUEUE, OTHER = MessageQueue("orders", "a", 0), MessageQueue("orders", "a", 1)
 COMMIT = RequestCode.UPDATE_CONSUMER_OFFSET
@@ -25,17 +26,11 @@ def run(story: Callable[[ScriptedCluster, KeptProgress], Coroutine[Any, Any, Non
         cluster = ScriptedCluster()
         client = cluster.client
         try:
-            async with asyncio.timeout(30):
-                await story(cluster, KeptProgress("billing", client.calls, client.fences))
+            await soon(story(cluster, KeptProgress("billing", client.calls, client.fences)))
         finally:
             await client.close()
 
     asyncio.run(bounded())
-
-
-async def told(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110 - what is waited for is plain state
-        await asyncio.sleep(0)
 
 
 def test_records_are_taken_written_and_read_under_their_epoch() -> None:
@@ -79,7 +74,7 @@ def test_commits_carry_the_epoch_of_the_queues_that_have_one_and_of_no_others() 
             await brokers.commit(group, queue, 5)
             await peeks.commit_confirmed(group, queue, lambda: 6)
             await brokers.commit_one_way(group, queue, lambda: 7)
-        await told(lambda: len(cluster.asked(A, COMMIT)) == 9)
+        await until(lambda: len(cluster.asked(A, COMMIT)) == 9)
         sent = cluster.asked(A, COMMIT)
         assert ["8"] * 3 + [None] * 6 == [each.fields.get("epoch") for each in sent]
         assert [0, 0, 0] + [0, 0, ONE_WAY_BIT] * 2 == [each.flag & ONE_WAY_BIT for each in sent]
@@ -117,6 +112,6 @@ def test_a_commit_that_nobody_waits_for_tells_the_fence() -> None:
         fence = cluster.client.fences.of("billing", QUEUE)
         cluster.both(lambda _: RemotingCommand(31000))
         assert 7 == await cluster.client.brokers.commit_one_way("billing", QUEUE, lambda: 7)
-        await told(lambda: fence.is_refused)
+        await until(lambda: fence.is_refused)
 
     run(story)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import http.client
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,8 +19,11 @@ from typing import Any
 from framework import SyncProducer
 from tests.deploy import files
 from tests.deploy.files import ROOT
+from tests.patience import PATIENCE_S, wait_until
+from tests.ports import free_port
 
-PATIENCE_S = 90.0
+GRACE = {"FRAMEWORK_APP__APP__GRACE": "10m"}
+"""However long a busy machine takes to start one again."""
 HANDLERS = Path(__file__).with_name("orders.py")
 WRITES = Path(__file__).with_name("writes")
 """A folder on Python's path: what is in it notes each file that a process opens to write."""
@@ -132,8 +134,7 @@ class Pod(Process):
 
     def answers(self, probe: str) -> int:
         """The status of a probe; 0 if nothing answers."""
-        wanted = self.manifest[probe]
-        return status(self.port, wanted["httpGet"]["path"], wanted["timeoutSeconds"])
+        return status(self.port, self.manifest[probe]["httpGet"]["path"])
 
     def is_well(self, probe: str) -> bool:
         return 200 <= self.answers(probe) < 400
@@ -198,39 +199,26 @@ def wait_until_ready(process: Process, port: int) -> None:
     assert process.is_running, process.said()
 
 
-def status(port: int, path: str, patience_s: float = 5) -> int:
+def status(port: int, path: str) -> int:
     """What a request for this page is answered with; 0 if nothing answers."""
     try:
-        return _asked(port, path, patience_s)[0]
+        return _asked(port, path)[0]
     except OSError:
         return 0
 
 
 def page(port: int, path: str) -> str:
-    return _asked(port, path, PATIENCE_S)[1]
+    return _asked(port, path)[1]
 
 
-def _asked(port: int, path: str, patience_s: float) -> tuple[int, str]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=patience_s)
+def _asked(port: int, path: str) -> tuple[int, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
     try:
         connection.request("GET", path)
         answer = connection.getresponse()
         return answer.status, answer.read().decode()
     finally:
         connection.close()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def wait_until(holds: Callable[[], object], what: str, patience_s: float = PATIENCE_S) -> None:
-    deadline = time.monotonic() + patience_s
-    while not holds():
-        assert time.monotonic() < deadline, f"{what} did not come about"
-        time.sleep(0.05)
 
 
 def send(name_server: str, *bodies: bytes | dict[str, object]) -> None:

@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from framework import SyncProducer
-from framework.errors import Refused
+from framework.errors import BrokerUnreachable, Refused
 from tests.deploy import files
-from tests.deploy.pods import HANDLERS, ConfigMapVolume, Pod, Process, page, wait_until
+from tests.deploy.pods import GRACE, HANDLERS, ConfigMapVolume, Pod, Process, page
 from tests.deploy.services import Service
+from tests.patience import wait_until
 
 UNIT = "systemd"
 PAUSE_S = 0.005
@@ -60,7 +61,7 @@ class Rollout:
         pod = Pod(
             self.workload, f"order-desk-{ordinal}", folder / "app", name_server=self._name_server,
             volumes={"settings": settings.folder, "tmp": folder / "tmp"},
-            environment={"TOPIC": self._topic, "GROUP": self._group},
+            environment={"TOPIC": self._topic, "GROUP": self._group, **GRACE},
         )  # fmt: skip
         self._keep(pod)
         return pod
@@ -102,14 +103,19 @@ class Rollout:
         """How many queues of the topic went from a pod that lived, since the rollout began."""
         found = 0
         for path in self._folder.glob("life-*/app/output.log"):
-            for line in path.read_text().splitlines():
+            for line in whole_lines(path):
                 if '"event": "assignment changed"' in line and f'"topic": "{self._topic}"' in line:
                     found += len(json.loads(line)["lost"])
         return found - self._moved_before
 
     def _lines(self, what: str) -> Counter[str]:
-        texts = [path.read_text() for path in self._folder.glob("life-*/tmp/lines")]
-        return Counter(line.split()[1] for text in texts for line in text.splitlines() if line.startswith(what))
+        paths = self._folder.glob("life-*/tmp/lines")
+        return Counter(line.split()[1] for path in paths for line in whole_lines(path) if line.startswith(what))
+
+
+def whole_lines(path: Path) -> list[str]:
+    """Without one that is being written."""
+    return path.read_text().split("\n")[:-1]
 
 
 def owned(pod: Pod | Service) -> int:
@@ -128,7 +134,7 @@ def load(name_server: str, topic: str = "orders") -> Iterator[set[str]]:
             while not is_over.wait(PAUSE_S):
                 try:
                     sent = producer.send(topic, b"x")
-                except Refused:  # a busy broker says so, and what it did not take nobody waits for
+                except (Refused, BrokerUnreachable):  # a busy broker's; nobody waits for what it may not have taken
                     continue
                 stored.add(f"{sent.queue.broker}:{sent.queue.number}:{sent.queue_offset}")
 
@@ -144,7 +150,7 @@ def load(name_server: str, topic: str = "orders") -> Iterator[set[str]]:
 
 def settle(rollout: Rollout, stored: set[str]) -> tuple[set[str], list[str]]:
     """What nobody handled, and what was handled more than once, when all is done and every pod has ended."""
-    wait_until(lambda: stored <= set(rollout.done()), "every message")
+    wait_until(lambda: stored <= set(rollout.done()), "every message", 240)
     rollout.end()
     began = rollout.began()
     return stored - set(rollout.done()), sorted(place for place, times in began.items() if times > 1)

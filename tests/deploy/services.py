@@ -9,7 +9,8 @@ import subprocess
 from pathlib import Path
 
 from tests.deploy import files
-from tests.deploy.pods import HANDLERS, Process, free_port, status, wait_until_ready
+from tests.deploy.pods import GRACE, HANDLERS, Process, status, wait_until_ready
+from tests.ports import free_port
 
 FOLDERS = {
     "/opt/order-desk": "app",
@@ -38,6 +39,7 @@ class Service(Process):
         here = {
             "FRAMEWORK_APP__CLUSTER__NAME_SERVERS": f'["{name_server}"]',
             "FRAMEWORK_APP__OBSERVE__LISTEN": f"127.0.0.1:{self.port}",
+            **GRACE,
             "TMPDIR": str(folder / "tmp"),
             "FRAMEWORK_APP__PROGRESS__FOLDER": str(folder / "state" / "progress"),
             "FRAMEWORK_APP__ONCE__FOLDER": str(folder / "state" / "once"),

@@ -19,7 +19,8 @@ import yaml
 from framework.model.durations import to_ms
 from framework.settings.schema import AppSettings
 from tests.deploy import charts, files
-from tests.deploy.pods import HANDLERS, ConfigMapVolume, Pod, Process, wait_until
+from tests.deploy.pods import HANDLERS, ConfigMapVolume, Pod, Process
+from tests.patience import wait_until
 
 TEMPLATES = sorted(path for path in (charts.CHART / "templates").iterdir())
 VALUES: dict[str, Any] = yaml.safe_load((charts.CHART / "values.yaml").read_text())

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.deploy import files
-from tests.deploy.pods import Process, free_port, send, wait_until, wait_until_ready
+from tests.deploy.pods import Process, send, wait_until_ready
 from tests.docs import words
+from tests.patience import wait_until
+from tests.ports import free_port
 
 KNOWN = {"FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK", "CMD"}
 

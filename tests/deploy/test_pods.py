@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.deploy import files
-from tests.deploy.pods import HANDLERS, ConfigMapVolume, Pod, Process, send, wait_until
+from tests.deploy.pods import HANDLERS, ConfigMapVolume, Pod, Process, send
+from tests.patience import wait_until
 
 Started = Callable[[Process], Process]
 

@@ -13,9 +13,10 @@ from typing import Any
 
 from framework.cli.exit_codes import ExitCode
 from tests.deploy import files
-from tests.deploy.pods import Process, send, wait_until
+from tests.deploy.pods import Process, send
 from tests.deploy.services import Service
 from tests.docs import words
+from tests.patience import wait_until
 
 Started = Callable[[Process], Process]
 

@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from framework import Message
 from framework.cli import main
 from framework.model.queue import MessageQueue
 from framework.reading import Reader, ReaderSettings
+from tests.patience import wait_until
 from tests.reading.threads import ThreadBox
 
 LOOK_S = 0.3
@@ -70,8 +70,9 @@ def behind(box: ThreadBox) -> Iterator[None]:
     try:
         assert member.stdout is not None
         assert "began\n" in iter(member.stdout.readline, "")
-        while max(row["lag_s"] or 0 for row in _said("lag", "billing")) <= 1:
-            time.sleep(LOOK_S)  # as `doctor --stuck-after 1s` wants it; members answer only so many questions a second
+        # As `doctor --stuck-after 1s` wants it; members answer only so many questions a second.
+        is_stuck = lambda: max(row["lag_s"] or 0 for row in _said("lag", "billing")) > 1  # noqa: E731
+        wait_until(is_stuck, "a lag of a second", pause_s=LOOK_S)
         held = [row for row in _said("tail", "orders", "--from", "1") if row["queue"] == 2]
         os.environ["ID"] = held[0]["message_id"]
         yield

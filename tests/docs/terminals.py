@@ -8,7 +8,6 @@ import json
 import os
 import re
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +16,6 @@ from framework.cli import main
 from tests.cli.processes import Command, command
 from tests.docs.blocks import Block, blocks
 from tests.docs.consoles import WIDTH, masked, printed, steps
-
-LOOK_S = 0.05
 
 
 class Terminals:
@@ -57,11 +54,12 @@ class Terminals:
 
     def _save(self, block: Block) -> None:
         path = self._folder / block.name
-        is_reloaded = self._dev is not None and path.exists()
-        before = _owners() if is_reloaded else set()
+        if self._dev is None or not path.exists():
+            path.write_text(block.text)
+            return
+        before = _owners()
         path.write_text(block.text)
-        while is_reloaded and ((now := _owners()) & before or not now):
-            time.sleep(LOOK_S)
+        self._dev.wait_until(lambda: (now := _owners()) and not now & before, "the restart")
 
     def _typed(self, block: Block) -> list[str]:
         return [

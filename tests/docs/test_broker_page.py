@@ -9,10 +9,11 @@ import pytest
 from framework import Message
 from framework.broker.rules import SUB
 from framework.broker.users import users_in
-from framework.errors import BrokerUnreachable
+from framework.errors import BrokerUnreachable, FrameworkError
 from framework.reading import Reader, ReaderSettings
 from framework.settings.sources import read_private
 from tests.docs.blocks import DOCS, blocks
+from tests.patience import wait_until
 from tests.reading.threads import thread_box
 
 PAGE = DOCS / "broker.md"
@@ -35,10 +36,25 @@ def test_its_interceptors_are_taken(tmp_path: Path) -> None:
     (block,) = blocks(PAGE, "python")
     with thread_box() as box:
         box.send("orders", [Message("orders", b"hello")], queue=0)
-        with Reader(ReaderSettings((box.address,), request_timeout_ms=1_000, retries=0)) as reader:
+        hasty = ReaderSettings((box.address,), request_timeout_ms=1_000, retries=0)
+        with Reader(ReaderSettings((box.address,))) as reader, Reader(hasty) as unlucky:
+
+            def dead() -> int:
+                try:
+                    return sum(map(reader.max_offset, reader.queues("%DLQ%billing")))
+                except FrameworkError:
+                    return 0
+
+            def knows_the_way() -> bool:
+                try:
+                    return bool(unlucky.queues("orders"))
+                except BrokerUnreachable:
+                    return False
+
+            wait_until(knows_the_way)
             (queue, *_) = reader.queues("orders")
             box.call(lambda: exec(compile(block.text, str(block), "exec"), {"broker": box.broker}))
             with pytest.raises(BrokerUnreachable, match="no answer from"):
-                reader.send_back("billing", queue, 0, delay_level=-1)
-            assert 1 == sum(map(reader.max_offset, reader.queues("%DLQ%billing"))), "it was done all the same"
+                unlucky.send_back("billing", queue, 0, delay_level=-1)
+            assert 1 == wait_until(dead, "what was done all the same")
         box.send("orders", [Message("orders", b"hello")])  # the first answer is "busy", so it is sent once more

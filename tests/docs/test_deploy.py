@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,9 +30,12 @@ def test_a_warning_is_what_check_says(
 ) -> None:
     (block,) = blocks(FOLDER / "kubernetes.md", "text")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "shop", raising=False)  # another page's
     (tmp_path / "shop.py").write_text(SHOP)
 
     main.run(["check", "shop.py", "--set", "app.drain=2m", "--set", "app.killed_after=1m"])
+    del sys.modules["shop"]
     assert block.text.strip() in capsys.readouterr().out.splitlines()
 
 

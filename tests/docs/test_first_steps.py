@@ -11,7 +11,6 @@ from tests.docs.blocks import DOCS, ROOT
 from tests.docs.terminals import Terminals
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "tutorial.md"], ids=["README", "tutorial"])
 def test_a_new_user_sees_what_the_page_says(page: Path, tmp_path: Path) -> None:
     with Terminals(tmp_path).opened() as terminals:

@@ -16,8 +16,10 @@ from typing import Any, Self
 
 import pytest
 
+from tests.cli.processes import Command
 from tests.docs.blocks import DOCS, write_files
 from tests.lacking import lacking
+from tests.patience import soon
 from tests.reading.threads import ThreadBox, thread_box
 
 ROOT = Path(__file__).parents[2]
@@ -132,7 +134,7 @@ def test_a_web_application_consumes_as_long_as_it_serves(
         for name, value in environment(box).items():
             monkeypatch.setenv(name, value)
         try:
-            asyncio.run(serve(importlib.import_module("main").web))
+            asyncio.run(soon(serve(importlib.import_module("main").web), "an order that is billed"))
         finally:
             for name in ("main", "orders"):
                 sys.modules.pop(name, None)
@@ -184,8 +186,8 @@ def _until_handled(command: list[str], folder: Path, given: dict[str, str], box:
     running = subprocess.Popen(command, cwd=folder, env=given, stdout=subprocess.PIPE, text=True)
     try:
         with Reader(ReaderSettings((box.address,))) as reader:
-            while 2 != reader.committed("billing", MessageQueue("orders", "broker-a", 0)):
-                assert running.poll() is None
+            queue = MessageQueue("orders", "broker-a", 0)
+            Command(running).wait_until(lambda: reader.committed("billing", queue) == 2, "both were handled")
         running.send_signal(signal.SIGTERM)
         said, _ = running.communicate()
     finally:

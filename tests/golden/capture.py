@@ -33,7 +33,8 @@ from tests.interop.jars import VERSION
 from tests.interop.java_peer import JavaPeer, Outgoing
 from tests.interop.mqadmin import Admin, AdminError
 from tests.interop.probe import GET_CLUSTER, GET_ROUTE
-from tests.interop.processes import Nursery, wait_until
+from tests.interop.processes import Nursery
+from tests.patience import wait_until
 
 ADVERTISED = "127.0.0.2"
 BROKER = "broker-a"
@@ -164,7 +165,7 @@ def converse_long(stage: Stage) -> None:
         except AdminError:
             return False
 
-    wait_until(has_arrived, retry_topic, 60, pause_s=0.5)
+    wait_until(has_arrived, retry_topic, pause_s=0.5)
     with RawClient(stage.cluster.addresses.brokers[BROKER]) as client:
         client.pull(retry_topic, group="long-readers")
     java.close()

@@ -8,6 +8,8 @@ import struct
 import time
 from typing import Self
 
+from tests.patience import PATIENCE_S
+
 PULL = 11
 SUBSCRIPTION_STANDS_IN_THE_REQUEST = 4
 
@@ -17,7 +19,7 @@ class RawClient:
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=20)
+        self._socket = socket.create_connection((host, int(port)), timeout=PATIENCE_S)
         self._stream = self._socket.makefile("rb")
         self._number = 0
 

@@ -53,7 +53,8 @@ class Recorder:
 
     def close(self) -> None:
         for listener in self._listeners:
-            listener.close()
+            with listener:
+                listener.shutdown(socket.SHUT_RDWR)  # wakes its thread, which closing does not
 
     def _accept(self, listener: socket.socket, name: str, target: tuple[str, int]) -> None:
         while True:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.hostile import frames
+from tests.patience import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).parents[2]
 MIB = 1 << 20
@@ -30,11 +31,16 @@ class Box:
             command += ["--data", str(folder / "data")]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
-        until = time.monotonic() + 30
-        while not (ready.exists() and ready.read_text().endswith("\n")):
+
+        def is_ready() -> bool:
             assert self.process.poll() is None, self.log.read_text()
-            assert time.monotonic() < until, self.log.read_text()
-            time.sleep(0.05)
+            return ready.exists() and ready.read_text().endswith("\n")
+
+        try:
+            wait_until(is_ready, f"a box that is ready ({self.log})")
+        except AssertionError:
+            self.stop()
+            raise
         found = re.search(r"namesrv=\S+:(\d+)", ready.read_text())
         assert found
         self.port = int(found[1])
@@ -53,7 +59,7 @@ class Box:
     def stop(self) -> None:
         self.process.terminate()
         try:
-            self.process.wait(10)
+            self.process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -94,7 +100,7 @@ class GoodClient:
 
     def _ask(self, code: int, fields: dict[str, str], body: bytes) -> frames.Received:
         if self._socket is None:
-            self._socket = socket.create_connection(("127.0.0.1", self._port), timeout=30)
+            self._socket = socket.create_connection(("127.0.0.1", self._port), timeout=PATIENCE_S)
             self._frames = frames.Frames()
         if self._key:
             fields = frames.signed(fields, body, self._key, self._secret)

@@ -13,7 +13,7 @@ import threading
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from tests.hostile import frames
@@ -75,13 +75,17 @@ class HostileBroker:
 
     @contextmanager
     def serving(self) -> Iterator[HostileBroker]:
-        threading.Thread(target=self._accept, daemon=True).start()
+        accepting = threading.Thread(target=self._accept, daemon=True)
+        accepting.start()
         try:
             yield self
         finally:
-            self._server.close()
+            with self._server:
+                self._server.shutdown(socket.SHUT_RDWR)  # wakes its thread, which closing does not
+                accepting.join()
             for connection in self._connections:
-                connection.close()
+                with connection, suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
 
     def ask(self, data: bytes) -> None:
         """Send this to whoever beats."""

@@ -20,6 +20,7 @@ import yaml
 from tests.hostile import frames
 from tests.hostile.attacks import ATTACKS, SEEDED
 from tests.hostile.box import MIB, ROOT, Box, GoodClient, box
+from tests.patience import PATIENCE_S
 
 MEMORY_MAX = 256 * MIB
 LOG_BYTES_MAX = 20_000
@@ -34,7 +35,7 @@ def attacked(name: str, box: Box, seconds: float) -> Iterator[subprocess.Popen[b
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE)
     try:
         yield process
-        _, said = process.communicate(timeout=seconds + 30)
+        _, said = process.communicate(timeout=seconds + PATIENCE_S)
         assert 0 == process.returncode, said.decode()
     finally:
         process.kill()
@@ -70,7 +71,7 @@ def attack(name: str, folder: Path, seconds: float) -> tuple[Box, GoodClient, fl
         seed(client)
         client.took.clear()
         first = go_on(client, min(seconds / 4, 5.0))
-        usual = max(client.took)
+        usual = max(client.took, default=0.0)
         client.took.clear()
         with attacked(name, victim, seconds):
             go_on(client, seconds, first=first)
@@ -102,7 +103,6 @@ def test_a_good_client_is_served_and_memory_stays_within_its_limit(name: str, tm
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", sorted(ATTACKS))
 def test_for_a_minute_its_slowest_request_takes_less_than_a_second(name: str, tmp_path: Path) -> None:
     victim, client, usual = attack(name, tmp_path, 60.0)

@@ -27,19 +27,13 @@ from tests.hostile.broker_peer import (
     record,
 )
 from tests.hostile.frames import Received
+from tests.patience import until
 from tests.runtime.test_app import running as running_of
 
-pytestmark = pytest.mark.timeout(120)
 SYSTEM_BUSY = 2
 
 
 running = partial(running_of, drain="1s")  # nobody confirms anything here
-
-
-async def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - what is waited for is plain state
-            await asyncio.sleep(0.01)
 
 
 class Pace:
@@ -117,18 +111,22 @@ def test_answers_that_bring_nothing_are_asked_for_seldom(code: int) -> None:
     async def handle(_: Message) -> None:
         return
 
-    async def scenario() -> int:
+    def complaints() -> int:
+        return len([line for line in lines if line["event"] == "pulls not advancing"])
+
+    async def scenario() -> float:
+        began = time.monotonic()
         with HostileBroker(("orders",)).serving() as broker:
             broker.answers[PULL] = lambda asked: pulled(asked, code, offset_of(asked))
             async with running(broker, handle):
-                await until(lambda: broker.asked[PULL])
+                await until(lambda: broker.asked[PULL] >= 3 and complaints(), "pulls that go on")
                 await asyncio.sleep(4)
-                return broker.asked[PULL]
+                return broker.asked[PULL] / (time.monotonic() - began)
 
     with capture_logs() as lines:
-        asked = asyncio.run(scenario())
-    assert 3 <= asked <= 14
-    assert 1 == len([line for line in lines if line["event"] == "pulls not advancing"])
+        a_second = asyncio.run(scenario())
+    assert a_second <= 3.5
+    assert 1 == complaints()
 
 
 def test_a_hundred_thousand_records_for_one_pull_hold_up_nobody() -> None:
@@ -170,10 +168,11 @@ def test_two_thousand_questions_for_stacks_hold_up_nobody_and_are_all_answered()
     async def handle(_: Message) -> None:
         return
 
-    async def scenario() -> HostileBroker:
+    async def scenario() -> tuple[HostileBroker, float]:
         with HostileBroker(("orders",)).serving() as broker:
             async with running(broker, handle):
                 await until(lambda: broker.asked[PULL] and broker.requesting)
+                began = time.monotonic()
                 watching = asyncio.get_running_loop().create_task(pace.watch())
                 await asyncio.sleep(0.05)
                 fields = {"consumerGroup": "billing", "clientId": "x", "jstackEnable": "true"}
@@ -181,11 +180,11 @@ def test_two_thousand_questions_for_stacks_hold_up_nobody_and_are_all_answered()
                 await asyncio.to_thread(broker.ask, storm)
                 await until(lambda: len(broker.answered) == 2_000)
                 watching.cancel()
-            return broker
+                return broker, time.monotonic() - began
 
-    broker = asyncio.run(scenario())
+    broker, seconds = asyncio.run(scenario())
     codes = Counter(each.code for each in broker.answered)
-    assert 1 <= codes[0] <= 70
+    assert 1 <= codes[0] <= 70 * max(1.0, seconds)
     assert 2_000 == codes[0] + codes[SYSTEM_BUSY]
     assert pace.worst < 0.5
 
@@ -203,7 +202,8 @@ def test_storms_of_other_questions_hold_up_nobody(code: int) -> None:
         first = offset_of(asked)
         return pulled(asked, 0, first + 1, record(first), end=100_000) if asked.fields["topic"] == "orders" else b""
 
-    async def scenario() -> int:
+    async def scenario() -> float:
+        began = time.monotonic()
         with HostileBroker(("orders",)).serving() as broker:
             broker.answers[PULL] = answer
             async with running(broker, handle):
@@ -224,11 +224,11 @@ def test_storms_of_other_questions_hold_up_nobody(code: int) -> None:
                 before = len(handled)
                 await until(lambda: handled[7] > 1 or len(handled) > before + 10)
                 watching.cancel()
-            return broker.asked[38]
+                return broker.asked[38] / max(1.0, time.monotonic() - began)
 
-    members_asked = asyncio.run(scenario())
+    members_asked_a_second = asyncio.run(scenario())
     assert pace.worst < 0.5
-    assert members_asked < 20
+    assert members_asked_a_second < 20
 
 
 REFUSALS = {"heartbeats": 34, "member lists": 38, "stored offsets": 14, "locks": 41, "pulls": 11}
@@ -243,19 +243,20 @@ def test_refusals_that_come_at_once_are_not_asked_for_at_once(name: str) -> None
     async def handle(_: Message) -> None:
         return
 
-    async def scenario() -> Counter[int]:
+    async def scenario() -> tuple[float, Counter[int]]:
+        began = time.monotonic()
         with HostileBroker(("orders",)).serving() as broker:
             broker.answers[code] = lambda asked: frames.answer(asked.number, 24 if code == PULL else 1, remark="no")
             async with running(broker, handle):
-                await until(lambda: broker.asked[code])
+                await until(lambda: broker.asked[code], "a first question")
                 await asyncio.sleep(4)
-                return broker.asked
+                return time.monotonic() - began, Counter(broker.asked)
 
     with capture_logs() as lines:
-        asked = asyncio.run(scenario())
-    assert asked[code] <= 24
-    assert sum(asked.values()) <= 80
-    assert len([line for line in lines if line["log_level"] != "debug"]) <= 30
+        seconds, asked = asyncio.run(scenario())
+    assert asked[code] <= 6 * seconds
+    assert asked.total() <= 20 * seconds
+    assert len([line for line in lines if line["log_level"] != "debug"]) <= 7.5 * seconds
 
 
 def test_routes_whose_addresses_change_are_not_asked_for_all_the_time() -> None:
@@ -266,12 +267,13 @@ def test_routes_whose_addresses_change_are_not_asked_for_all_the_time() -> None:
     async def handle(_: Message) -> None:
         return
 
-    async def scenario() -> Counter[int]:
+    async def scenario() -> float:
+        began = time.monotonic()
         with HostileBroker(("orders",)).serving() as broker:
             broker.leads_to = lambda: f"127.0.0.1:{next(numbers)}"
             async with running(broker, handle):
-                await until(lambda: broker.asked[105])
+                await until(lambda: broker.asked[105], "a first question")
                 await asyncio.sleep(4)
-                return broker.asked
+                return broker.asked[105] / (time.monotonic() - began)
 
-    assert asyncio.run(scenario())[105] <= 40
+    assert asyncio.run(scenario()) <= 10

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.interop.processes import Nursery, wait_until
+from tests.interop.processes import Nursery
+from tests.patience import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).parents[2]
 HANDLERS = Path(__file__).with_name("recording_app.py")
@@ -91,7 +92,7 @@ class Application:
         command += options
         self._child = nursery.start(command, cwd=ROOT, output=self._output, environment=variables)
 
-    def received(self, count: int, *, timeout_s: float = 60) -> list[Received]:
+    def received(self, count: int, *, timeout_s: float = PATIENCE_S) -> list[Received]:
         """Everything it has handled, once that is `count` messages."""
 
         def is_enough() -> bool:

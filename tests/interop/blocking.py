@@ -17,8 +17,7 @@ from framework.wire.codes import ResponseCode
 from framework.wire.command import RemotingCommand
 from framework.wire.connection import Connection
 from framework.wire.stored import Record, decode_records
-
-ANSWER_S = 30
+from tests.patience import PATIENCE_S
 
 # What differs from broker to broker, and from one moment to the next, in answers that are equal.
 _MOMENTS = frozenset(
@@ -39,7 +38,7 @@ class Blocking:
     def __init__(self, address: str) -> None:
         self._address = address
         host, _, port = address.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=ANSWER_S)
+        self._socket = socket.create_connection((host, int(port)), timeout=PATIENCE_S)
         self._connection: Connection[bool] = Connection()
         self._heard: list[RemotingCommand] = []
         """What the broker asked or said by itself."""
@@ -73,7 +72,7 @@ class Blocking:
                         return command
                 self._read()
         finally:
-            self._socket.settimeout(ANSWER_S)
+            self._socket.settimeout(PATIENCE_S)
 
     def _read(self) -> RemotingCommand | None:
         """What comes next: the answer to `begin` if it is there."""

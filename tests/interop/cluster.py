@@ -20,7 +20,8 @@ from typing import Self
 
 from tests.interop import probe, roles
 from tests.interop.jars import InteropError
-from tests.interop.processes import Nursery, wait_until
+from tests.interop.processes import Nursery
+from tests.patience import PATIENCE_S, wait_until
 
 AUTO_CREATE_TOPIC = "TBW102"
 
@@ -93,7 +94,7 @@ class Cluster:
     def pids(self) -> dict[str, int]:
         return {role: child.pid for role, child in self._running.items()}
 
-    def start(self, *, timeout_s: float = 120) -> None:
+    def start(self, *, timeout_s: float = 5 * PATIENCE_S) -> None:
         """Start what does not run, and wait until a client that begins now finds everything."""
         deadline = time.monotonic() + timeout_s
         for kind in ("namesrv", "broker", "proxy"):
@@ -102,7 +103,7 @@ class Cluster:
             for role in starting:
                 self._start(role)
             for role in starting:
-                patience_s = max(1.0, deadline - time.monotonic())
+                patience_s = max(PATIENCE_S, deadline - time.monotonic())
                 wait_until(partial(self._is_ready, role), f"{role} in {self.directory}", patience_s)
 
     def kill(self, role: str) -> None:
@@ -117,7 +118,7 @@ class Cluster:
     def _start(self, role: str) -> None:
         port = self._ports[role]
         # A process killed a moment ago may still hold its port.
-        wait_until(lambda: roles.ports_are_free(role, port), f"free port {port} for {role}", 10)
+        wait_until(lambda: roles.ports_are_free(role, port), f"free port {port} for {role}")
         configuration = self.directory / "conf" / f"{role}.{'json' if role == 'proxy' else 'conf'}"
         roles.write_configuration(
             configuration,

@@ -12,6 +12,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.patience import PATIENCE_S
+
 Address = tuple[str, int]
 
 
@@ -27,7 +29,7 @@ class Wire:
         self._thread = threading.Thread(target=self._loop.run_forever, name=f"wire to {target}", daemon=True)
         self._thread.start()
         self._server = asyncio.run_coroutine_threadsafe(asyncio.start_server(self._accept, *listen), self._loop).result(
-            10
+            PATIENCE_S
         )
 
     @contextmanager
@@ -46,9 +48,9 @@ class Wire:
             await asyncio.gather(*self._tasks, return_exceptions=True)
             await asyncio.sleep(0)  # in which what was broken off is closed
 
-        asyncio.run_coroutine_threadsafe(end(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(end(), self._loop).result(PATIENCE_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(PATIENCE_S)
         self._loop.close()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -31,10 +31,10 @@ from framework.wire.requests.send import RecallRequest, SendRequest, SendRequest
 from framework.wire.requests.transaction import COMMIT, ROLLBACK, EndTransactionRequest
 from framework.wire.stored import Record, decode_records
 from tests.interop.blocking import Blocking, record_seen, seen
+from tests.patience import PATIENCE_S
 
 BROKER = "broker-a"
 LONG_AGO_MS = 1_600_000_000_000
-PATIENCE_S = 45.0
 PREPARED = 4
 Seen = dict[str, Any]
 Story = Iterator[tuple[str, Any]]

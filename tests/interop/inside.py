@@ -12,6 +12,7 @@ from framework import App
 from framework.hooks.host import PluginHost
 from framework.ports import World
 from framework.settings.schema import AppSettings
+from tests.patience import PATIENCE_S, until
 
 
 def application(
@@ -53,10 +54,8 @@ def owned(app: App, group: str, topic: str) -> list[int]:
     )
 
 
-async def until(holds: Callable[[], object], timeout_s: float = 30) -> float:
+async def seconds_until(holds: Callable[[], object], patience_s: float = PATIENCE_S) -> float:
     """How long it took."""
     began = time.monotonic()
-    async with asyncio.timeout(timeout_s):
-        while not holds():  # noqa: ASYNC110 - what is waited for is plain state
-            await asyncio.sleep(0.02)
+    await until(holds, patience_s=patience_s)
     return time.monotonic() - began

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from tests.interop import jars
 from tests.interop.processes import Nursery
+from tests.patience import PATIENCE_S
 
 STACKS_S = 20
 FLAGS = (
@@ -113,7 +114,7 @@ class JavaPeer:
             command, cwd=home, output=self._errors, environment=environment, talks=True
         )
 
-    def call(self, do: str, *, timeout_s: float = 60, **words: Any) -> dict[str, Any]:
+    def call(self, do: str, *, timeout_s: float = 2 * PATIENCE_S, **words: Any) -> dict[str, Any]:
         """One command and its answer. A JVM that is late is killed: nothing that it says later could be placed."""
         assert self._jvm.stdin is not None
         assert self._jvm.stdout is not None
@@ -243,13 +244,13 @@ class JavaPeer:
         *,
         count: int,
         tags: str = "*",
-        timeout_s: float = 30,
+        timeout_s: float = PATIENCE_S,
         user: User | None = None,
     ) -> list[bytes]:
         """Join by DefaultLitePullConsumer, poll so many messages or until the time is over, commit and leave."""
         words: dict[str, Any] = {"names": name_server, "group": group, "topic": topic, "tags": tags, "count": count}
         words |= {"user": None if user is None else user._asdict()}
-        answer = self.call("lite", timeout_ms=int(timeout_s * 1000), timeout_s=timeout_s + 30, **words)
+        answer = self.call("lite", timeout_ms=int(timeout_s * 1000), timeout_s=timeout_s + PATIENCE_S, **words)
         return [base64.b64decode(body) for body in answer["bodies"]]
 
     def offsets(self, name_server: str, topic: str, *, broker: str, queue: int, time_ms: int) -> dict[str, int]:
@@ -286,11 +287,11 @@ class Member:
         self._peer = peer
         self._number = number
 
-    def received(self, count: int, *, timeout_s: float = 60) -> list[Incoming]:
+    def received(self, count: int, *, timeout_s: float = PATIENCE_S) -> list[Incoming]:
         """What its listener was given since the last call, as soon as that is `count`; or fewer, after the time."""
         timeout_ms = int(timeout_s * 1000)
         answer = self._peer.call(
-            "received", member=self._number, count=count, timeout_ms=timeout_ms, timeout_s=timeout_s + 30
+            "received", member=self._number, count=count, timeout_ms=timeout_ms, timeout_s=timeout_s + PATIENCE_S
         )
         return [Incoming(**{**each, "body": base64.b64decode(each["body"])}) for each in answer["messages"]]
 

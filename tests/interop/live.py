@@ -10,11 +10,12 @@ from tests.interop.application import Application
 from tests.interop.cluster import Addresses
 from tests.interop.java_peer import JavaPeer, Outgoing
 from tests.interop.mqadmin import Admin
+from tests.patience import PATIENCE_S
 
 NewTopic = Callable[..., str]
 
 # A broker holds a long poll for 15 s, and looks for a reset only when it answers one.
-ONE_LONG_POLL_S = 40
+ONE_LONG_POLL_S = 15 + PATIENCE_S
 
 
 @dataclass

@@ -8,8 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from framework.reading import Reader, ReaderSettings
 from tests.interop import probe
-from tests.interop.processes import Nursery, wait_until
+from tests.interop.processes import Nursery
+from tests.patience import wait_until
 
 ROOT = Path(__file__).parents[2]
 QUICK_RETRIES = " ".join(["1s"] * 18)
@@ -36,8 +38,13 @@ class Place:
                 writeQueueNums=str(queues), topicFilterType="SINGLE_TAG", topicSysFlag="0", order="false",
             )  # fmt: skip
             assert 0 == code, body
-        wait_until(lambda: probe.routed_brokers(self.name_server, topic) == brokers, f"the route of {topic}", 60)
+        wait_until(lambda: probe.routed_brokers(self.name_server, topic) == brokers, f"the route of {topic}")
         return topic
+
+    def shows(self, topic: str, count: int) -> None:
+        """Wait until so many messages can be read: a real broker shows what it has stored some moments later."""
+        with Reader(ReaderSettings((self.name_server,))) as reader:
+            wait_until(lambda: sum(map(reader.max_offset, reader.queues(topic))) >= count, f"{count} in {topic}")
 
 
 def start_box(nursery: Nursery, folder: Path) -> str:
@@ -45,7 +52,7 @@ def start_box(nursery: Nursery, folder: Path) -> str:
     ready = folder / "ready"
     command = [sys.executable, "-m", "framework", "broker", "--memory", "--ready-file", str(ready)]
     nursery.start([*command, "--delay-levels", QUICK_RETRIES], cwd=ROOT, output=folder / "log")
-    wait_until(lambda: ready.exists() and ready.read_text().endswith("\n"), f"the box ({folder})", 30)
+    wait_until(lambda: ready.exists() and ready.read_text().endswith("\n"), f"the box ({folder})")
     found = re.search(r"namesrv=(\S+)", ready.read_text())
     assert found, ready.read_text()
     return found[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from framework.model.queue import MessageQueue
@@ -22,11 +23,10 @@ from framework.wire.requests.send import SendBackRequest, SendRequest, SendReque
 from framework.wire.stored import Record, decode_records
 from tests.interop.blocking import Blocking, record_seen, seen
 from tests.interop.scenarios import ODD, Scenario, Step, is_nonsense
+from tests.patience import PATIENCE_S, wait_until
 
 BROKER = "broker-a"
 BORN_MS = 1_600_000_000_000
-SETTLE_S = 10.0
-DELAYED_S = 20.0
 Seen = dict[str, Any]
 
 
@@ -124,7 +124,7 @@ class Player:
     def _stored(self, queue: int, count: int) -> None:
         """A stock broker shows a message some moments after its answer: wait for that."""
         self._ends[queue] += count
-        self._until(lambda: self._end_of(self.topic, queue) >= self._ends[queue], SETTLE_S)
+        self._until(lambda: self._end_of(self.topic, queue) >= self._ends[queue])
 
     # Pulling
 
@@ -167,9 +167,9 @@ class Player:
         found: list[tuple[str, Any]] = []
         for queue in range(self._scenario.queues):
             found += [(f"queue {queue}", [record_seen(record) for record in self._all(self.topic, queue)])]
-        self._until(lambda: self._end_of(self.later, 0) >= self._delayed, DELAYED_S)
+        self._until(lambda: self._end_of(self.later, 0) >= self._delayed)
         retries, dead = f"%RETRY%{self.group}", f"%DLQ%{self.group}"
-        self._until(lambda: self._counted(retries) + self._counted(dead) >= self._returned, DELAYED_S)
+        self._until(lambda: self._counted(retries) + self._counted(dead) >= self._returned)
         for topic in (self.later, retries, dead):
             records = [record_seen(record) for queue in range(2) for record in self._all(topic, queue)]
             for view in records:
@@ -404,15 +404,14 @@ class Player:
 
     def _ask(self, command: RemotingCommand, client: str = "a") -> RemotingCommand:
         """The answer; a stock broker on a busy machine says that it is busy, and has then done nothing."""
-        deadline = time.monotonic() + SETTLE_S
+        deadline = time.monotonic() + PATIENCE_S
         while (answer := self._clients[client].ask(command)).code == ResponseCode.SYSTEM_BUSY:
             if time.monotonic() > deadline:
                 break
             time.sleep(0.1)
         return answer
 
-    def _until(self, is_so: Callable[[], bool], patience_s: float) -> None:
+    def _until(self, is_so: Callable[[], bool]) -> None:
         """Wait for it; where it never comes, the comparison tells."""
-        deadline = time.monotonic() + patience_s
-        while not is_so() and time.monotonic() < deadline:
-            time.sleep(0.005)
+        with suppress(AssertionError):
+            wait_until(is_so, pause_s=0.005)

@@ -9,7 +9,7 @@ from framework.wire.fields import command_for
 from framework.wire.requests import admin, group, offset, query
 from framework.wire.requests.pull import COMMIT_OFFSET, SUBSCRIPTION, PullRequest
 from tests.interop.blocking import seen
-from tests.interop.playing import SETTLE_S, Player, Seen, with_status
+from tests.interop.playing import Player, Seen, with_status
 from tests.interop.scenarios import Step
 
 
@@ -26,7 +26,7 @@ class WholePlayer(Player):
             return {**seen(answer), "members": self._told(group.MembersRequest(consumer_group=name))}
         finally:
             client.close()
-            self._until(lambda: self._told(group.MembersRequest(consumer_group=name))["code"] != 0, SETTLE_S)
+            self._until(lambda: self._told(group.MembersRequest(consumer_group=name))["code"] != 0)
 
     def _reset_late(self, step: Step) -> Seen:
         """A pull that takes a reset and commits what it had before, by a group of its own."""

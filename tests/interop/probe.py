@@ -10,6 +10,8 @@ import re
 import socket
 import struct
 
+from tests.patience import PATIENCE_S
+
 UPDATE_TOPIC = 17
 GET_ROUTE = 105
 GET_CLUSTER = 106
@@ -33,7 +35,7 @@ def ask(address: str, code: int, **fields: str) -> tuple[int, bytes]:
     text = json.dumps(header).encode()
     host, _, port = address.rpartition(":")
     try:
-        with socket.create_connection((host, int(port)), timeout=3) as connection:
+        with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as connection:
             connection.sendall(struct.pack(">II", 4 + len(text), len(text)) + text)
             with connection.makefile("rb") as stream:
                 frame = stream.read(struct.unpack(">I", stream.read(4))[0])

@@ -11,13 +11,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.interop.jars import InteropError
 from tests.interop.keeper import started_at
+from tests.patience import PATIENCE_S, wait_until
+
+__all__ = ["Birth", "Nursery", "wait_until"]
 
 KEEPER = Path(__file__).with_name("keeper.py")
 
@@ -82,7 +83,7 @@ class Nursery:
         child.kill()
         self.bury(child)
 
-    def bury(self, child: subprocess.Popen[str], timeout_s: float = 30) -> int:
+    def bury(self, child: subprocess.Popen[str], timeout_s: float = 2 * PATIENCE_S) -> int:
         """Wait for a process that is on its way out; answers its exit code."""
         code = child.wait(timeout_s)
         for pipe in (child.stdin, child.stdout):
@@ -98,16 +99,7 @@ class Nursery:
             self.kill(child)
         if self._keeper is not None and self._keeper.stdin is not None:
             self._keeper.stdin.close()
-            self._keeper.wait(10)
-
-
-def wait_until(holds: Callable[[], bool], what: str, timeout_s: float, *, pause_s: float = 0.05) -> None:
-    """Ask again and again until it holds. For other programs' progress, which nobody can be told of."""
-    deadline = time.monotonic() + timeout_s
-    while not holds():
-        if time.monotonic() > deadline:
-            raise InteropError(f"{what} did not come about within {timeout_s:g} s")
-        time.sleep(pause_s)
+            self._keeper.wait(PATIENCE_S)
 
 
 def _start_keeper() -> subprocess.Popen[str]:

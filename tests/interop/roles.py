@@ -7,13 +7,13 @@ ready, is `cluster.py`'s affair.
 from __future__ import annotations
 
 import json
-import random
 import socket
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from tests.interop import jars
 from tests.interop.jars import InteropError
+from tests.ports import CHANCE
 
 HOST = "127.0.0.1"
 REPLICA = "-replica"
@@ -31,6 +31,7 @@ MEMORY = {
     "broker": ("-Xms512m", "-Xmx512m", "-XX:MaxDirectMemorySize=512m"),
     "proxy": ("-Xms256m", "-Xmx256m", "-XX:MaxDirectMemorySize=256m"),
 }
+PATIENT_QUEUES = ("Send", "Pull", "LitePull", "Heartbeat", "Transaction", "Ack", "AdminBroker")
 BROKER_SETTINGS: Mapping[str, str] = {
     "brokerClusterName": CLUSTER_NAME,
     "brokerId": "0",
@@ -47,6 +48,13 @@ BROKER_SETTINGS: Mapping[str, str] = {
     "maxIndexNum": "400000",
     # Writes must not be refused because the disk of a shared machine is nearly full.
     "diskMaxUsedSpaceRatio": "99",
+    # Nor because it is busy: as shipped, a send that waited for 200 ms is refused.
+    **{f"waitTimeMillsIn{queue}Queue": "60000" for queue in PATIENT_QUEUES},
+    "osPageCacheBusyTimeOutMills": "60000",
+    # Once a transaction has ended, 5.5.0 keeps a core busy for ever (apache/rocketmq issue 10966), unless each end is
+    # written at once and the next look is an hour away.
+    "transactionOpBatchInterval": "3600000",
+    "transactionOpMsgMaxSize": "1",
 }
 
 
@@ -102,10 +110,22 @@ def ports_of(role: str, port: int) -> list[int]:
 def free_port(role: str, taken: Collection[int]) -> int:
     """A port below the system's own range, a multiple of ten, so that no two roles overlap."""
     for _ in range(200):
-        port = random.randrange(20_000, 32_000, 10)
-        if port not in taken and ports_are_free(role, port):
+        port = CHANCE.randrange(20_000, 32_000, 10)
+        if port not in taken and ports_are_free(role, port) and _claimed(port):
             return port
     raise InteropError("no free ports between 20000 and 32000; something on this machine holds them all")
+
+
+def _claimed(port: int) -> bool:
+    """What listens here comes later: until this process ends, no other one that asks is given the port."""
+    claim = socket.socket(socket.AF_UNIX)
+    try:
+        claim.bind(f"\0interop-port-{port}")
+    except OSError:
+        claim.close()
+        return False
+    claim.detach()
+    return True
 
 
 def ports_are_free(role: str, port: int) -> bool:

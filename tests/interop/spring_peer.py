@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.interop import jars
 from tests.interop.processes import Nursery
+from tests.patience import PATIENCE_S
 
 SOURCES = Path(__file__).parent / "java_spring"
 FLAGS = (
@@ -29,7 +30,7 @@ class SpringPeer:
         settings = {
             "rocketmq.name-server": name_server,
             "rocketmq.producer.group": f"desk-of-{group}",
-            "rocketmq.producer.send-message-timeout": "10000",
+            "rocketmq.producer.send-message-timeout": "60000",
             "peer.topic": reads,
             "peer.asked": replies,
             "peer.group": group,
@@ -42,7 +43,7 @@ class SpringPeer:
         )
         self._jvm = nursery.start(command, cwd=home, output=self._errors, talks=True)
 
-    def do(self, how: str, topic: str, text: str = "-", *more: str, timeout_s: float = 90) -> Any:
+    def do(self, how: str, topic: str, text: str = "-", *more: str, timeout_s: float = 2 * PATIENCE_S) -> Any:
         """One command and what it answers; InteropError where it failed."""
         assert self._jvm.stdin is not None
         assert self._jvm.stdout is not None
@@ -58,9 +59,10 @@ class SpringPeer:
             raise jars.InteropError(f"{how}: {answer['error']}")
         return answer["answer"]
 
-    def received(self, count: int, *, timeout_s: float = 60) -> list[str]:
+    def received(self, count: int, *, timeout_s: float = PATIENCE_S) -> list[str]:
         """What its listener was given since the last call, as soon as that is `count`; or fewer, after the time."""
-        texts: list[str] = self.do("received", "-", str(int(timeout_s * 1000)), str(count), timeout_s=timeout_s + 30)
+        how_long = str(int(timeout_s * 1000))
+        texts: list[str] = self.do("received", "-", how_long, str(count), timeout_s=timeout_s + PATIENCE_S)
         return texts
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from tests.cli.processes import command
 from tests.interop.java_peer import JavaPeer, Member, Outgoing, Sent
 from tests.interop.mqadmin import Admin, AdminError
 from tests.interop.places import Place
-from tests.interop.processes import wait_until
+from tests.patience import wait_until
 
 pytestmark = pytest.mark.interop
 
@@ -61,7 +61,7 @@ def scene(box: Place, java: JavaPeer) -> Iterator[Scene]:
     scene = Scene(
         admin=admin, address=box.name_server, topic=topic, group=group, client_id=client_id, member=member, sent=sent
     )
-    wait_until(lambda: "Consume Diff Total: 0" in scene.progress(), "the member's commit", 30)
+    wait_until(lambda: "Consume Diff Total: 0" in scene.progress(), "the member's commit")
     yield scene
     member.leave()
 
@@ -211,7 +211,7 @@ def test_a_member_is_asked_through_the_broker(scene: Scene) -> None:
     def came_again() -> bool:
         return b"m0" in [message.body for message in scene.member.received(1, timeout_s=1)]
 
-    wait_until(came_again, "the message in the member's hands", 10)
+    wait_until(came_again, "the message in the member's hands")
 
 
 def test_a_group_is_reset_and_reads_again(box: Place, java: JavaPeer, scene: Scene) -> None:
@@ -224,7 +224,7 @@ def test_a_group_is_reset_and_reads_again(box: Place, java: JavaPeer, scene: Sce
 
     reset = scene.run("resetOffsetByTime", "-g", group, "-t", topic, "-s", "0")
     assert {row[2] for row in _rows(reset) if row[0] == BROKER} == {"0"}
-    assert {b"r%d" % number for number in range(8)} == {message.body for message in member.received(8, timeout_s=40)}
+    assert {b"r%d" % number for number in range(8)} == {message.body for message in member.received(8)}
 
     member.leave()
     java.send(box.name_server, topic, [Outgoing(body=b"skipped")])

@@ -8,7 +8,7 @@ import pytest
 
 from tests.interop.java_peer import JavaPeer, Outgoing, PeerError
 from tests.interop.places import Place
-from tests.interop.processes import wait_until
+from tests.patience import wait_until
 
 pytestmark = pytest.mark.interop
 
@@ -55,12 +55,14 @@ def test_members_have_their_queues_divided_by_the_broker(box: Place, java: JavaP
             len(share.owned) == 2 for share in shares
         )
 
-    wait_until(is_divided, "the division that each member would have made", 30)
+    wait_until(is_divided, "the division that each member would have made")
     bodies: set[bytes] = set()
-    while len(bodies) < 8:
-        more = {message.body for member in members for message in member.received(1, timeout_s=5)}
-        assert more - bodies, f"only {bodies} came"
-        bodies |= more
+
+    def is_all_there() -> bool:
+        bodies.update(message.body for member in members for message in member.received(8, timeout_s=0.3))
+        return len(bodies) == 8
+
+    wait_until(is_all_there, "each message")
     for member in members:
         member.leave()
 
@@ -120,7 +122,6 @@ def test_delays_of_every_kind_come_at_their_time(box: Place, java: JavaPeer, how
 
     assert message.body == b"x"
     assert elapsed >= (1.0 if how == "level" else 1.5)
-    assert elapsed < 10, "a loaded machine may be slow to start a JVM's threads; ten seconds is no delay any more"
 
 
 def test_members_whose_subscriptions_have_different_versions_both_go_on(box: Place, java: JavaPeer) -> None:
@@ -131,7 +132,7 @@ def test_members_whose_subscriptions_have_different_versions_both_go_on(box: Pla
     bodies = [message.body for message in older.received(1)]
     newer = java.consume(box.name_server, group, topic)
     sent, taken = [b"first"], {"older": 0, "newer": 0}
-    for number in range(40):  # until both have a share: the queues are divided a second or two after the second joined
+    for number in range(100):  # until both have a share: the queues are divided a second or two after the second joined
         batch = [b"%d-%d" % (number, i) for i in range(8)]
         java.send(box.name_server, topic, [Outgoing(body=body) for body in batch])
         sent += batch
@@ -145,7 +146,7 @@ def test_members_whose_subscriptions_have_different_versions_both_go_on(box: Pla
     while len(set(bodies)) < len(sent):
         more = [message.body for member in (older, newer) for message in member.received(len(sent), timeout_s=0.5)]
         quiet = 0 if more else quiet + 1
-        assert quiet < 20, f"{len(sent) - len(set(bodies))} of {len(sent)} did not come"
+        assert quiet < 60, f"{len(sent) - len(set(bodies))} of {len(sent)} did not come"
         bodies += more
     older.leave()
     newer.leave()

@@ -20,7 +20,8 @@ from tests.interop.cluster import Cluster, Shape
 from tests.interop.java_peer import JavaPeer, Outgoing, PeerError, User
 from tests.interop.mqadmin import Admin, AdminError
 from tests.interop.places import QUICK_RETRIES
-from tests.interop.processes import Nursery, wait_until
+from tests.interop.processes import Nursery
+from tests.patience import wait_until
 
 # Each wait has a bound; all of them together are more than a test usually may take.
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
@@ -127,7 +128,7 @@ def test_who_may_sends_consumes_fails_and_consumes_again(guarded: Guarded) -> No
         received.update((each.body, each.reconsumed) for each in member.received(100, timeout_s=0.3))
         return wanted <= received
 
-    wait_until(is_all_there, "each message, and each again", 60)
+    wait_until(is_all_there, "each message, and each again")
     member.leave()
 
     assert {each.status for each in sent} == {"SEND_OK"}

@@ -13,6 +13,7 @@ from framework.hooks.host import PluginHost
 from framework.settings.schema import AppSettings
 from tests.interop.cluster import Addresses
 from tests.interop.java_peer import JavaPeer, Outgoing
+from tests.patience import until
 
 pytestmark = pytest.mark.interop
 
@@ -35,12 +36,6 @@ def member(name_server: str, topic: str, folder: Path, name: str, **more: str) -
         }
     )
     return App(settings, [note], plugins=PluginHost(discover=lambda: ())), seen
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110 - what is waited for is plain state
-            await asyncio.sleep(0.05)
 
 
 def test_each_process_is_given_every_message_and_goes_on_at_its_own_offsets(

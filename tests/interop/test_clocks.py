@@ -21,6 +21,7 @@ from framework.net.real_world import real_world
 from framework.settings.schema import AppSettings
 from tests.interop.cluster import Addresses
 from tests.interop.java_peer import JavaPeer, Member
+from tests.patience import until
 
 pytestmark = pytest.mark.interop
 HOUR_MS = 3_600_000
@@ -73,7 +74,7 @@ class Ours:
 
 async def divided(ours: list[Ours], theirs: Member, topic: str) -> None:
     """Wait until each has what Java's own strategy says, and nobody anything else."""
-    for _ in range(400):
+    for _ in range(600):
         share = await asyncio.to_thread(theirs.share, topic)
         found = {member.app.member: member.owned for member in ours} | {share.client_id: share.owned}
         if share.shares == found:
@@ -88,12 +89,11 @@ async def changes_at_once(slow: Ours, name_server: str) -> None:
     assert queues
     slow.subscribe("a || b")
     bodies = [f"{number} {time.monotonic()}" for number in queues]
-    async with Producer(name_servers=[name_server]) as producer, asyncio.timeout(15):
+    async with Producer(name_servers=[name_server]) as producer:
         for number, body in zip(queues, bodies, strict=True):
             queue = MessageQueue(slow.topic, "broker-a", number)
             await producer.send(Message(slow.topic, body, tags="b"), queue=queue)
-        while not {body.encode() for body in bodies} <= set(slow.handled):  # noqa: ASYNC110 - plain state
-            await asyncio.sleep(0.02)
+        await until(lambda: {body.encode() for body in bodies} <= set(slow.handled), "what only the new one asks for")
     slow.subscribe("a")
 
 
@@ -112,7 +112,7 @@ async def scenario(cluster: Addresses, java: JavaPeer, topic: str, seconds: floa
             clock = member.app.snapshot().clock
             assert clock.low_ms <= member.by_ms + 50
             assert member.by_ms - 50 <= clock.high_ms
-            assert clock.high_ms - clock.low_ms < 5_000
+            assert clock.high_ms - clock.low_ms < HOUR_MS / 10
         await changes_at_once(ours[1], cluster.name_server)
         began = time.monotonic()
         while time.monotonic() - began < seconds:

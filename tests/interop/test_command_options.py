@@ -14,7 +14,7 @@ from framework.reading import Reader, ReaderSettings
 from tests.cli.processes import command as running_command
 from tests.interop.cluster import Addresses
 from tests.interop.places import Place
-from tests.interop.processes import wait_until
+from tests.patience import wait_until
 
 pytestmark = pytest.mark.interop
 
@@ -25,7 +25,7 @@ class Desk:
     def __init__(self, place: Place, capsys: pytest.CaptureFixture[str]) -> None:
         self.topic = place.made_topic(queues=4)
         self.where = ("--name-server", place.name_server)
-        self.name_server = place.name_server
+        self.place, self.name_server = place, place.name_server
         self._capsys = capsys
 
     def rows(self, *words: str, code: ExitCode = ExitCode.CLEAN) -> list[dict[str, Any]]:
@@ -59,6 +59,7 @@ def test_tail_chooses_by_key_tag_condition_place_and_number(desk: Desk) -> None:
         tag = "odd" if number % 2 else "even"
         desk.send(f"m{number}", "--key", f"k{number}", "--tag", tag, "--property", f"n={number}")
 
+    desk.place.shows(desk.topic, 6)
     everything = ("--from", "earliest")
     assert ["m3"] == desk.bodies(*everything, "--key", "k3")
     assert ["m1", "m3", "m5"] == desk.bodies(*everything, "--tag", "odd")
@@ -90,13 +91,14 @@ def test_send_keeps_order_by_a_key_and_takes_its_time(desk: Desk) -> None:
     def chosen() -> list[dict[str, Any]]:
         return desk.rows("tail", desk.topic, "--from", "earliest", "--sql", "a = 'b'")
 
-    wait_until(lambda: bool(chosen()), "it is delivered", 60)
+    wait_until(lambda: bool(chosen()), "it is delivered")
     assert [late["message_id"]] == [row["message_id"] for row in chosen()]
 
 
 def test_dlq_chooses_by_key_time_reason_and_number(desk: Desk) -> None:
     group = f"readers-of-{desk.topic}"
     sent = [desk.send(f"m{number}", "--key", f"k{number}") for number in range(3)]
+    desk.place.shows(desk.topic, 3)
     with Reader(ReaderSettings((desk.name_server,))) as reader:
         for row in sent:
             (queue,) = [each for each in reader.queues(desk.topic) if each.number == row["queue"]]
@@ -105,7 +107,7 @@ def test_dlq_chooses_by_key_time_reason_and_number(desk: Desk) -> None:
     def ids(*words: str) -> set[str]:
         return {row["message_id"] for row in desk.rows("dlq", "list", group, *words)}
 
-    wait_until(lambda: 3 == len(ids()), "all are dead letters", 30)
+    wait_until(lambda: 3 == len(ids()), "all are dead letters")
     assert {sent[1]["message_id"]} == ids("--key", "k1")
     assert 2 == len(ids("--limit", "2"))
     assert 3 == len(ids("--since", "-1h"))

@@ -14,7 +14,7 @@ from framework.reading import Reader, ReaderSettings
 from tests.cli.processes import command as running_command
 from tests.interop.java_peer import JavaPeer, Outgoing
 from tests.interop.places import Place
-from tests.interop.processes import wait_until
+from tests.patience import wait_until
 
 pytestmark = pytest.mark.interop
 
@@ -35,7 +35,7 @@ class Scene:
         java.fill(place.name_server, self.topic, 40, batch=1)  # so that each queue has some, and a stored offset
         self.member = java.consume(place.name_server, self.group, self.topic)
         self.member.received(40)
-        wait_until(lambda: self.stored() == 40, "java stores its offsets", 30)
+        wait_until(lambda: self.stored() == 40, "java stores its offsets")
 
     def rows(self) -> list[dict[str, Any]]:
         """Of its queues."""
@@ -72,6 +72,7 @@ def test_a_java_members_queues_lag_and_subscription_are_shown(
 
     member.leave()
     java.fill(place.name_server, topic, 4)
+    place.shows(topic, 44)
     behind = rows()
     assert 4 == sum(row["lag"] or 0 for row in behind)
     assert {None} == {row["owner"] for row in behind}
@@ -117,6 +118,7 @@ def test_dead_letters_are_replayed_once_to_a_java_member(
         for queue in reader.queues(topic):
             for offset in range(reader.min_offset(queue), reader.max_offset(queue)):
                 assert reader.send_back(group, queue, offset, delay_level=-1)
+    place.shows(f"%DLQ%{group}", 6)
 
     rows = rows_of(capsys, "dlq", "list", group, "--json", *where)
     assert [(topic, None, None)] * 6 == [(row["origin_topic"], row["reason"], row["error"]) for row in rows]
@@ -209,10 +211,12 @@ def test_lines_are_sent_and_read_again_by_json(
     topic, copy = place.new_topic(), place.new_topic()
     where = ("--name-server", place.name_server)
     java.fill(place.name_server, topic, 40, batch=1)
+    place.shows(topic, 40)
     lines = tmp_path / "lines"
     lines.write_text("\n".join(said(capsys, "tail", topic, "--from", "earliest", "--json", *where)))
 
     assert 40 == len(rows_of(capsys, "send", copy, "--ndjson", "--file", str(lines), "--json", *where))
+    place.shows(copy, 40)
 
     first, second = (rows_of(capsys, "tail", each, "--from", "earliest", "--json", *where) for each in (topic, copy))
     assert sorted(row["body"] for row in first) == sorted(row["body"] for row in second)
@@ -242,7 +246,7 @@ def test_a_trace_that_java_wrote_names_its_producer_and_each_attempt(
         )
 
     told: dict[str, dict[str, Any]] = {}
-    wait_until(is_whole, "java's traces", 60)
+    wait_until(is_whole, "java's traces")
     member.leave()
     assert "interop-producer" in told["sent"]["who"]
     assert group in told["attempt 1"]["who"]
@@ -272,6 +276,7 @@ def test_a_dead_letter_is_shown_for_people(place: Place, java: JavaPeer, capsys:
     scene = Scene(place, java, capsys)
     with Reader(ReaderSettings((place.name_server,))) as reader:
         assert reader.send_back(scene.group, reader.queues(scene.topic)[0], 0, delay_level=-1)
+    place.shows(f"%DLQ%{scene.group}", 1)
     (letter,) = rows_of(capsys, "dlq", "list", scene.group, "--json", *scene.where)
     shown = said(capsys, "dlq", "show", scene.group, letter["message_id"], *scene.where)
     scene.member.leave()
@@ -298,5 +303,5 @@ def test_a_trace_of_a_real_java_member_names_each_of_its_attempts(
         rows = rows_of(capsys, "trace", row["message_id"], "--topic", topic, "--json", *where)
         return [each["what"] for each in rows]
 
-    wait_until(lambda: whats() == ["stored", "retry 1", "group"], "the broker's index", 20)
+    wait_until(lambda: whats() == ["stored", "retry 1", "group"], "the broker's index")
     member.leave()

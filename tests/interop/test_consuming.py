@@ -15,7 +15,8 @@ from tests.interop.cluster import Addresses
 from tests.interop.java_peer import JavaPeer, Outgoing
 from tests.interop.mqadmin import Admin, AdminError
 from tests.interop.places import Place
-from tests.interop.processes import Nursery, wait_until
+from tests.interop.processes import Nursery
+from tests.patience import wait_until
 
 pytestmark = pytest.mark.interop
 
@@ -145,7 +146,7 @@ def test_a_topic_of_200_characters_is_consumed(
         except AdminError:  # It is not made before the message is.
             return False
 
-    wait_until(has_arrived, "the message in its long topic", 60, pause_s=0.5)
+    wait_until(has_arrived, "the message in its long topic", pause_s=0.5)
     application = Application(nursery, tmp_path, cluster.name_server, topic=retry_topic, group=f"readers-{topic[-12:]}")
     (message,) = application.received(1)
     application.stop()
@@ -164,7 +165,7 @@ def test_mqadmin_shows_our_group_and_its_falling_lag(
         nursery, tmp_path, cluster.name_server, topic=topic, group=group, pause_s=0.05, concurrency=2
     )
     application.received(1)
-    wait_until(lambda: lag(admin, group) > 0, "the group's first commit", 30, pause_s=0.2)
+    wait_until(lambda: lag(admin, group) > 0, "the group's first commit", pause_s=0.2)
 
     connection = admin.run("consumerConnection", "-g", group)
     lags = [lag(admin, group)]

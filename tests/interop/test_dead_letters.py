@@ -10,8 +10,9 @@ import pytest
 
 from framework import DeadLetter, Message, Producer, RetryLater, consumer
 from tests.interop.cluster import Addresses
-from tests.interop.inside import application, running, until
+from tests.interop.inside import application, running
 from tests.interop.java_peer import JavaPeer
+from tests.patience import until
 
 pytestmark = pytest.mark.interop
 
@@ -56,7 +57,7 @@ def test_the_reason_and_the_place_of_the_first_delivery_travel_with_a_dead_lette
             sent = [await producer.send(topic, body, keys=body) for body in ("dead", "poison")]
         app = application(cluster.name_server, *(handler_of(topic, way) for way in WAYS), of_group={"max_retries": 1})
         async with running(app):
-            await until(lambda: app.counts.dead_lettered == 2 * len(WAYS), timeout_s=90)
+            await until(lambda: app.counts.dead_lettered == 2 * len(WAYS), patience_s=90)
         return sent
 
     dead, poison = asyncio.run(story())

@@ -19,7 +19,7 @@ from tests.interop.cluster import Addresses
 from tests.interop.java_peer import JavaPeer
 from tests.interop.mqadmin import Admin
 from tests.interop.places import Place
-from tests.interop.processes import wait_until
+from tests.patience import wait_until
 
 pytestmark = pytest.mark.interop
 
@@ -104,11 +104,12 @@ def test_a_group_that_stands_behind_one_message_while_dead_letters_grow(
     topic = place.new_topic()
     group = f"members-of-{topic}"
     java.fill(place.name_server, topic, 40, batch=1)
+    place.shows(topic, 40)
     with Reader(ReaderSettings((place.name_server,))) as reader:
         queue = reader.queues(topic)[0]
         reader.commit(group, queue, 2)
         assert reader.send_back(group, queue, 0, delay_level=-1)
-        wait_until(lambda: any(map(reader.max_offset, reader.queues(f"%DLQ%{group}"))), "the dead letter", 30)
+        wait_until(lambda: any(map(reader.max_offset, reader.queues(f"%DLQ%{group}"))), "the dead letter")
     held = {queue: ProcessQueueInfo(commit_offset=2, cached_offset_min=2, cached_count=3)}
 
     with online(place.name_server, Member(client_id="m1", group=group, wants={topic: "*"}, queues=lambda: held)):

@@ -16,6 +16,7 @@ from framework.declare import Consumer
 from framework.hooks.host import PluginHost
 from framework.settings.schema import AppSettings
 from tests.interop.cluster import Addresses
+from tests.patience import PATIENCE_S, soon, until
 
 pytestmark = pytest.mark.interop
 COUNT = 1_000
@@ -32,12 +33,6 @@ async def send(name_server: str, topic: str, count: int) -> None:
     async with Producer(name_servers=[name_server]) as producer:
         for begin in range(0, count, 100):
             await producer.send_batch([Message(topic, b"%d" % at) for at in range(begin, min(begin + 100, count))])
-
-
-async def until(holds: Callable[[], bool], timeout_s: float = 60) -> None:
-    async with asyncio.timeout(timeout_s):
-        while not holds():  # noqa: ASYNC110 - what is waited for is plain state
-            await asyncio.sleep(0.02)
 
 
 def app_of(settings: AppSettings, handler: Consumer[..., Any]) -> App:
@@ -105,11 +100,10 @@ def test_a_limit_that_is_changed_holds_for_what_runs(
         await send(cluster.name_server, topic, 1)
         app = app_of(settings_of(cluster.name_server, group, timeout="15m", expiry="drop"), sleep)
         running = asyncio.get_running_loop().create_task(app.run())
-        async with asyncio.timeout(60):
-            await begun.wait()
+        await soon(begun.wait(), "a handler's begin")
         assert not app.counts.dropped
         app.adopt(settings_of(cluster.name_server, group, timeout=f"{limit_s}s", expiry="drop"))
-        await until(lambda: app.counts.dropped == 1, limit_s + 60)
+        await until(lambda: app.counts.dropped == 1, patience_s=limit_s + PATIENCE_S)
         await app.stop(drain=1)
         await running
 
@@ -137,7 +131,7 @@ def test_endless_loops_on_all_threads_stop_nobody(cluster: Addresses, new_topic:
         app = app_of(settings_of(cluster.name_server, group, timeout="1s", concurrency=4), loop)
         running = asyncio.get_running_loop().create_task(app.run())
         try:
-            await until(lambda: {(b"%d" % at, 2) for at in range(4)} <= set(tries), 90)
+            await until(lambda: {(b"%d" % at, 2) for at in range(4)} <= set(tries), patience_s=90)
             await until(lambda: {(b"%d" % at, 1) for at in range(40)} <= set(tries))
         finally:
             over.set()

@@ -14,7 +14,8 @@ from tests.interop.cut import Address, Wire
 from tests.interop.effects import Worker
 from tests.interop.java_peer import JavaPeer, Outgoing
 from tests.interop.mqadmin import Admin
-from tests.interop.processes import Nursery, wait_until
+from tests.interop.processes import Nursery
+from tests.patience import wait_until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(420)]
 
@@ -42,7 +43,7 @@ def test_one_member_is_killed_and_one_is_stopped_mid_stream(
         return sum(worker.count for worker in workers)
 
     for worker in workers:
-        wait_until(lambda worker=worker: worker.has_queues, "queues", 60)  # type: ignore[misc]  # mypy knows no default
+        wait_until(lambda worker=worker: worker.has_queues, "queues")  # type: ignore[misc]  # mypy knows no default
     java.fill(cluster.name_server, topic, count, batch=25)
     wait_until(lambda: done() >= count // 5, "the first fifth", 120, pause_s=0.02)
     before_kill = {worker: len(worker.application.said()) for worker in (stopped, last)}
@@ -51,7 +52,7 @@ def test_one_member_is_killed_and_one_is_stopped_mid_stream(
     for worker, length in before_kill.items():
         wait_until(
             lambda worker=worker, length=length: "members=2 owned=4" in worker.application.said()[length:],  # type: ignore[misc]  # as above
-            "the two that are left have shared the queues", 60,
+            "the two that are left have shared the queues",
         )  # fmt: skip
     wait_until(lambda: done() >= count // 2, "the first half", 240, pause_s=0.02)
     assert 0 < left < count
@@ -121,7 +122,7 @@ def frail(
 ) -> Iterator[Frail]:
     cluster = Cluster(tmp_path_factory.mktemp("frail"), nursery, Shape(settings={"brokerIP1": "127.0.0.2"}))
     try:
-        cluster.start(timeout_s=300)
+        cluster.start()
         frail = Frail(cluster, java, numbers)
         yield frail
         frail.wire.close()
@@ -147,7 +148,7 @@ def test_a_killed_broker_that_comes_back_is_consumed_from(frail: Frail, nursery:
     worker = frail.worker(nursery, tmp_path / "worker", 20_000)
     frail.cluster.kill("broker-a")
     time.sleep(5)
-    frail.cluster.start(timeout_s=200)
+    frail.cluster.start()
     assert worker.count < 20_000
     goes_on(worker, 20_000, "the broker's kill -9 and restart")
 
@@ -165,7 +166,7 @@ def test_a_name_server_that_comes_back_is_asked_again(frail: Frail, nursery: Nur
     before = worker.count
     time.sleep(5)
     assert worker.count > before, "what is known already is enough to go on"
-    frail.cluster.start(timeout_s=200)
+    frail.cluster.start()
     assert worker.count < 30_000
     came_back = time.monotonic()
     for name, queues in ((later, 4), (topic, 8)):
@@ -208,7 +209,7 @@ def test_while_one_broker_is_killed_the_other_one_is_consumed_from_without_a_pau
         return {each.body for each in messages}
 
     try:
-        cluster.start(timeout_s=300)
+        cluster.start()
         Admin(java, cluster.name_server).run("updateTopic", "-c", "DefaultCluster", "-t", topic, "-r", "2", "-w", "2")
         application = Application(nursery, tmp_path, cluster.name_server, topic=topic, group=f"g-{topic}")
 
@@ -220,7 +221,7 @@ def test_while_one_broker_is_killed_the_other_one_is_consumed_from_without_a_pau
         for number in range(20):  # five seconds, at least: each is waited for before the next is sent
             is_handled(send(a, f"meanwhile {number}"), f"message {number} of the broker that is left")
             time.sleep(0.25)
-        cluster.start(timeout_s=200)
+        cluster.start()
         began = time.monotonic()
         is_handled(send(b, "back"), "what is sent to the broker that is back")
         print(f"resumed {time.monotonic() - began:.1f} s after the restart of one of two brokers")

@@ -13,8 +13,9 @@ import pytest
 from framework import Message, consumer
 from framework.model.snapshot import QueueSnapshot
 from tests.interop.cluster import Addresses
-from tests.interop.inside import application, running, until
+from tests.interop.inside import application, running
 from tests.interop.java_peer import JavaPeer, Outgoing
+from tests.patience import until
 
 pytestmark = pytest.mark.interop
 

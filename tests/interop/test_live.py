@@ -15,9 +15,10 @@ from framework.cli import main
 from framework.cli.exit_codes import ExitCode
 from tests.interop.application import Application
 from tests.interop.places import Place
-from tests.interop.processes import Nursery, wait_until
+from tests.interop.processes import Nursery
+from tests.patience import wait_until
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.interop
 
 QUEUES = 4
 
@@ -82,7 +83,7 @@ def shop(
         options=("--workers", str(workers)) if workers > 1 else (), app={"name": "shop", "control": str(socket)},
     )  # fmt: skip
     shop = Shop(application, socket, capsys)
-    wait_until(socket.is_socket, "it listens", 60)
+    wait_until(socket.is_socket, "it listens")
     wait_until(shop.is_ready, "it is ready", 90)
     wait_until(lambda: shop.shares(topic) == [QUEUES // workers] * workers, "each process has its share", 90)
     send(place, topic, *("begin",) * QUEUES)
@@ -112,18 +113,18 @@ def test_a_group_is_paused_resized_and_resumed_in_every_process(
 
     assert {False} == {row["paused"] for row in shop.rows("resume", group, "--yes")}
     shop.application.received(QUEUES + 12)
-    wait_until(lambda: 0 == sum(each["lag"] or 0 for each in shop.group()), "it is up to date", 60)
+    wait_until(lambda: 0 == sum(each["lag"] or 0 for each in shop.group()), "it is up to date")
     assert QUEUES + 12 == sum(each["handled"] for each in shop.group())
 
 
 def test_what_runs_is_shown_while_it_does(shop: Shop, place: Place, topic: str, workers: int) -> None:
-    send(place, topic, *map(str, range(30)))
+    send(place, topic, *map(str, range(60)))
 
     def running() -> list[dict[str, Any]]:
         return shop.rows("stacks")
 
-    wait_until(lambda: bool(running()), "a handler runs", 30, pause_s=0.01)
-    wait_until(lambda: any("record(" in frame for row in running() for frame in row["stack"]), "it is shown where", 30)
+    wait_until(lambda: bool(running()), "a handler runs", pause_s=0.01)
+    wait_until(lambda: any("record(" in frame for row in running() for frame in row["stack"]), "it is shown where")
     (row,) = shop.rows("top", "--count", "1", "--every", "200ms")
     assert (f"live-{topic}", True, workers) == (row["group"], row["ok"], row["processes"])
     assert row["handled_s"] is not None

@@ -18,7 +18,8 @@ from framework.reading import Reader, ReaderSettings
 from tests.interop.cluster import Cluster, Shape
 from tests.interop.java_peer import JavaPeer
 from tests.interop.places import Place
-from tests.interop.processes import Nursery, wait_until
+from tests.interop.processes import Nursery
+from tests.patience import wait_until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 SOON = {"transactionTimeOut": "1000", "transactionCheckInterval": "2000"}
@@ -91,7 +92,7 @@ def test_a_java_consumer_sees_each_message_of_a_lot_once_and_no_dropped_one(plac
 
     asyncio.run(story())
     wanted = expected("whole", 300) + expected("half", 60) + expected("unsure", 60)
-    wait_until(lambda: bodies_of(place.name_server, topic).total() >= wanted.total(), "all rows", 60)
+    wait_until(lambda: bodies_of(place.name_server, topic).total() >= wanted.total(), "all rows")
     assert wanted == bodies_of(place.name_server, topic)
 
     member = java.consume(place.name_server, f"readers-of-{topic}", topic)

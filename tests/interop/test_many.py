@@ -25,7 +25,7 @@ from framework.reading import Reader, ReaderSettings
 from framework.reading.pulls import EVERYTHING
 from tests.interop.java_peer import JavaPeer
 from tests.interop.places import ROOT, Place
-from tests.interop.processes import wait_until
+from tests.patience import wait_until
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(3_600)]
 

@@ -22,7 +22,7 @@ from tests.interop.cluster import Addresses
 from tests.interop.java_peer import JavaPeer, Outgoing
 from tests.interop.live import Live, NewTopic, clients, fill_each
 from tests.interop.mqadmin import Admin
-from tests.interop.processes import wait_until
+from tests.patience import wait_until
 
 pytestmark = pytest.mark.interop
 
@@ -116,7 +116,7 @@ def test_connection_and_progress_are_shown(begin: Callable[..., Live], java: Jav
     ):  # fmt: skip
         assert re.search(line, connection, re.MULTILINE), line
 
-    wait_until(live.is_even, "all to be committed", 20)
+    wait_until(live.is_even, "all to be committed")
 
 
 def test_status_from_the_client_and_a_cloned_group(
@@ -130,9 +130,9 @@ def test_status_from_the_client_and_a_cloned_group(
     def is_shown() -> bool:
         return asyncio.run(client_offsets(cluster, live)) == {live.client_id: {queue: 12}}
 
-    wait_until(is_shown, "the member's own view of its progress", 10)
+    wait_until(is_shown, "the member's own view of its progress")
     row = re.compile(rf"^{live.topic}\s+broker-a\s+0\s+12\s+12\s+0\s", re.MULTILINE)
-    wait_until(lambda: bool(row.search(live.admin.run("consumerProgress", "-g", live.group))), "the commit", 20)
+    wait_until(lambda: bool(row.search(live.admin.run("consumerProgress", "-g", live.group))), "the commit")
     group = f"clone-{live.group}"
     live.admin.run("updateSubGroup", "-c", "DefaultCluster", "-g", group)
     cloned = live.admin.run("cloneGroupOffset", "-s", live.group, "-d", group, "-t", live.topic, "-o", "true")
@@ -186,7 +186,7 @@ def test_a_message_shows_who_consumed_it(begin: Callable[..., Live], java: JavaP
         printed = live.admin.run("queryMsgById", "-t", live.topic, "-i", sent.offset_message_id or "")
         return f"MessageTrack [consumerGroup={live.group}, trackType=CONSUMED, exceptionDesc=null]" in printed
 
-    wait_until(is_tracked, "the broker to know that it was consumed", 20)
+    wait_until(is_tracked, "the broker to know that it was consumed")
     assert "k1" in live.admin.run("queryMsgByKey", "-t", live.topic, "-k", "k1")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from framework.wire.requests.group import HeartbeatAnswer
 from tests.interop.cluster import Addresses
 from tests.interop.live import NewTopic
 from tests.interop.mqadmin import Admin
+from tests.patience import until
 
 pytestmark = pytest.mark.interop
 
@@ -48,11 +48,6 @@ def test_short_heartbeats_keep_a_member_and_a_change_takes_effect(
             seen.append(message.body)
 
         return read
-
-    async def until(condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(30):
-            while not condition():  # noqa: ASYNC110 - what is waited for is plain state
-                await asyncio.sleep(0.02)
 
     async def three_short_ones() -> None:
         beats.clear()

@@ -13,7 +13,7 @@ from tests.interop.cluster import Addresses
 from tests.interop.java_peer import JavaPeer, Outgoing
 from tests.interop.live import ONE_LONG_POLL_S, Live, fill_each
 from tests.interop.mqadmin import Admin
-from tests.interop.processes import wait_until
+from tests.patience import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.interop
 
@@ -65,18 +65,22 @@ def resetting_clients(admin: Admin, cluster: Addresses) -> Iterator[None]:
         admin.run("updateBrokerConfig", *words, "true")
 
 
+@pytest.mark.parametrize(
+    "within_s",
+    [pytest.param(PATIENCE_S, id="at load"), pytest.param(5, id="less than a long poll", marks=pytest.mark.slow)],
+)
 def test_a_reset_that_the_client_must_do_is_done_at_once(
-    begin: Callable[..., Live], java: JavaPeer, cluster: Addresses
+    within_s: float, begin: Callable[..., Live], java: JavaPeer, cluster: Addresses
 ) -> None:
     live = begin()
     fill_each(java, cluster, live.topic)
     live.application.received(40)
     # Such a broker resets nothing of a group that has no offset in one of the queues.
-    wait_until(live.is_even, "all offsets to be committed", 20)
+    wait_until(live.is_even, "all offsets to be committed")
 
     with resetting_clients(live.admin, cluster):
         live.admin.run("resetOffsetByTime", "-g", live.group, "-t", live.topic, "-s", "1")
-        received = live.application.received(80, timeout_s=5)  # less than a long poll: ours is cut short
+        received = live.application.received(80, timeout_s=within_s)  # ours is cut short
         assert 40 == len({(each.queue, each.offset) for each in received[40:]})
         fill_each(java, cluster, live.topic)
         assert 120 == len(live.application.received(120))
@@ -98,7 +102,7 @@ def test_a_queue_that_consumed_nothing_is_reset_with_the_others(
         progress = live.admin.run("consumerProgress", "-g", live.group)
         return 3 == len(re.findall(rf"^{live.topic}\s+broker-a\s+\d\s+0\s+0\s+0\s", progress, re.MULTILINE))
 
-    wait_until(is_stored, "offsets of the queues without messages", 20)
+    wait_until(is_stored, "offsets of the queues without messages")
     with resetting_clients(live.admin, cluster) if who == "client" else nullcontext():
         moved = live.admin.run("resetOffsetByTime", "-g", live.group, "-t", live.topic, "-s", "1")
         assert 4 == len(re.findall(r"^broker-a\s+\d\s+0\s*$", moved, re.MULTILINE)), moved

@@ -20,9 +20,10 @@ from framework.core.census import OTHER_MODEL, OTHER_ORDER, OTHER_TOPICS
 from framework.model.queue import MessageQueue
 from framework.services import census
 from tests.interop.cluster import Addresses
-from tests.interop.inside import application, owned, running, until
+from tests.interop.inside import application, owned, running
 from tests.interop.mqadmin import Admin
 from tests.interop.test_consuming import lag
+from tests.patience import until
 
 pytestmark = pytest.mark.interop
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 
@@ -13,6 +12,7 @@ from framework.model.snapshot import QueueSnapshot
 from framework.settings.schema import AppSettings
 from tests.interop.java_peer import JavaPeer, Outgoing
 from tests.interop.places import Place
+from tests.patience import PATIENCE_S, until
 
 pytestmark = pytest.mark.interop
 
@@ -38,11 +38,6 @@ def test_java_and_python_share_a_group_of_a_namespace(place: Place, java: JavaPe
     member = java.consume(place.name_server, group, topic, namespace="tenant")
     (first,) = member.received(1)
 
-    async def until(condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(40):
-            while not condition():  # noqa: ASYNC110 - what is waited for is plain state
-                await asyncio.sleep(0.1)
-
     async def scenario() -> list[bytes]:
         app = App(settings, [note], plugins=PluginHost(discover=lambda: ()))
         running = asyncio.get_running_loop().create_task(app.run())
@@ -53,7 +48,7 @@ def test_java_and_python_share_a_group_of_a_namespace(place: Place, java: JavaPe
             sent = await Producer(cluster=app.cluster).send(topic, b"p%d" % number)
             assert sent.queue.topic == topic
         theirs: list[bytes] = []
-        async with asyncio.timeout(40):
+        async with asyncio.timeout(PATIENCE_S):
             # Java gives what it had not confirmed once more to whoever takes its queue: repeats count for nothing.
             while len({first.body, *theirs, *(message.body for message in seen)}) < 2 * COUNT:
                 theirs += [each.body for each in await asyncio.to_thread(member.received, 100, timeout_s=0.3)]

@@ -12,7 +12,7 @@ from framework import App, Message, Producer, RetryLater, consumer
 from framework.hooks.host import PluginHost
 from framework.settings.schema import AppSettings
 from tests.interop.cluster import Addresses
-from tests.interop.test_sharing import until
+from tests.patience import until
 
 pytestmark = pytest.mark.interop
 

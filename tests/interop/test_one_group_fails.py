@@ -28,15 +28,16 @@ from framework.wire import frame
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
 from tests.interop.cluster import Addresses
-from tests.interop.inside import owned, running, until
+from tests.interop.inside import owned, running, seconds_until
 from tests.interop.mqadmin import Admin
+from tests.patience import PATIENCE_S, until
 
 pytestmark = pytest.mark.interop
 
 QUEUES = 6
 COUNT = 60
 REQUEST_TIMEOUT_S = 3.0
-HEALED_S = [pytest.param(30.0, id="at load"), pytest.param(2.0, id="within two seconds", marks=pytest.mark.slow)]
+HEALED_S = [pytest.param(PATIENCE_S, id="at load"), pytest.param(2.0, id="within two seconds", marks=pytest.mark.slow)]
 
 
 class Fragile:
@@ -194,7 +195,7 @@ def test_the_other_group_is_divided_anew_meanwhile_and_all_is_healed_soon_after(
                 shop.network.loses = lambda request: False
                 # What was asked before is never answered: until then the cause is not over.
                 await asyncio.sleep(max(0.0, shop.network.lost_at + REQUEST_TIMEOUT_S - time.monotonic()))
-                healed_s = await until(lambda: shop.shares(shop.billing, topic) == [2, 2, 2], within_s)
+                healed_s = await seconds_until(lambda: shop.shares(shop.billing, topic) == [2, 2, 2], within_s)
                 print(f"{trouble}: healed {healed_s:.2f} s after its end")
         assert all(sent == set(handled) for handled in shop.handled.values())
 
@@ -219,7 +220,7 @@ def test_a_topic_without_a_route_holds_up_nobody_and_is_taken_when_it_is_there(
             assert [0, 0] == shop.shares(shop.billing, later)
 
             await asyncio.to_thread(admin.run, "updateTopic", "-c", "DefaultCluster", "-t", later, "-r", "4", "-w", "4")
-            taken_s = await until(lambda: shop.shares(shop.billing, later) == [2, 2], within_s)
+            taken_s = await seconds_until(lambda: shop.shares(shop.billing, later) == [2, 2], within_s)
             print(f"a new topic: taken {taken_s:.2f} s after its making")
             assert [3, 3] == shop.shares(shop.audit, topic)
             sent = await shop.send(later)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -14,7 +15,8 @@ from tests.interop.application import Application, Received
 from tests.interop.cluster import Addresses
 from tests.interop.java_peer import Incoming, JavaPeer, Outgoing
 from tests.interop.mqadmin import Admin
-from tests.interop.processes import Nursery, wait_until
+from tests.interop.processes import Nursery
+from tests.patience import wait_until
 
 pytestmark = pytest.mark.interop
 
@@ -75,9 +77,7 @@ def test_order_is_kept_while_a_member_joins_and_leaves(stock: Stock, nursery: Nu
     stock.send(60)
     second.received(20)
     ended = second.stop()
-    wait_until(
-        lambda: len(first.so_far()) + len(second.so_far()) >= QUEUES * stock.sent, "all messages", 60, pause_s=0.2
-    )
+    wait_until(lambda: len(first.so_far()) + len(second.so_far()) >= QUEUES * stock.sent, "all messages", pause_s=0.2)
     first.stop()
 
     before, after = by_queue(second.so_far()), by_queue(first.so_far())
@@ -97,7 +97,7 @@ def test_a_failing_message_holds_its_queue_until_it_is_a_dead_letter(
     stock.send(2)
     application = member(nursery, tmp_path / "only", stock, failures=3, max_retries=2)
     tries = application.received(QUEUES * 2 * 3)
-    wait_until(lambda: "dead" in dead_topics(admin, stock), "the dead letters", 30, pause_s=0.5)
+    wait_until(lambda: "dead" in dead_topics(admin, stock), "the dead letters", pause_s=0.5)
     grave = java.consume(stock.name_server, f"undertakers-of-{stock.topic}", f"%DLQ%keepers-of-{stock.topic}")
     buried = grave.received(QUEUES * 2)
     grave.leave()
@@ -120,14 +120,17 @@ def test_a_java_member_shares_the_group(stock: Stock, java: JavaPeer, nursery: N
     """Both take two queues, under locks of the same broker, and neither sees a message of the other's."""
     ours = member(nursery, tmp_path / "ours", stock)
     theirs = java.consume(stock.name_server, f"keepers-of-{stock.topic}", stock.topic, orderly=True)
-    time.sleep(8)  # until both have divided the queues and the locks have changed hands
+    wait_until(
+        lambda: 2 == len(theirs.share(stock.topic).owned) == owned(stock.topic, ours.said()),
+        "queues that both have divided, and locks that have changed hands",
+    )
     stock.send(20)
     received = theirs.received(2 * 20)
     ours.received(2 * 20)
     java_s = by_queue(received)
     # Java tells its broker every five seconds, and once more as it leaves, without waiting for an answer: that last
     # word may come behind the next owner's question. So it leaves when all is told, and then nothing comes again.
-    wait_until(lambda: all(told(stock, queue) == 20 for queue in java_s), "Java's offsets", 30, pause_s=0.5)
+    wait_until(lambda: all(told(stock, queue) == 20 for queue in java_s), "Java's offsets", pause_s=0.5)
     theirs.leave()
     stock.send(10)
 
@@ -135,13 +138,19 @@ def test_a_java_member_shares_the_group(stock: Stock, java: JavaPeer, nursery: N
         both = by_queue([*received, *ours.so_far()])
         return all(set(numbers) <= set(both.get(queue, ())) for queue, numbers in stock.expected.items())
 
-    wait_until(is_all_there, "all messages", 60)
+    wait_until(is_all_there, "all messages")
     ours.stop()
 
     all_of_us = by_queue(ours.so_far())
     assert 2 == len(java_s)
     for queue, numbers in stock.expected.items():
         assert numbers == java_s.get(queue, []) + all_of_us.get(queue, []), queue
+
+
+def owned(topic: str, said: str) -> int:
+    """How many queues a member says that it has."""
+    found = re.findall(rf"assignment changed.* owned=(\d+) .*topic={topic}$", said, re.MULTILINE)
+    return int(found[-1]) if found else 0
 
 
 def told(stock: Stock, queue: int) -> int | None:

@@ -15,9 +15,10 @@ from tests.interop.application import Application
 from tests.interop.cluster import Cluster
 from tests.interop.java_peer import JavaPeer
 from tests.interop.places import ROOT
-from tests.interop.processes import Nursery, wait_until
+from tests.interop.processes import Nursery
 from tests.interop.test_orderly import QUEUES, Stock
 from tests.interop.test_orderly_ways import HANDLERS, by_start, numbers_of
+from tests.patience import wait_until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(420)]
 

@@ -11,8 +11,9 @@ import pytest
 
 from tests.interop.application import Application, Received
 from tests.interop.mqadmin import Admin
-from tests.interop.processes import Nursery, wait_until
+from tests.interop.processes import Nursery
 from tests.interop.test_orderly import QUEUES, Stock, stock  # noqa: F401 - a fixture
+from tests.patience import wait_until
 
 pytestmark = pytest.mark.interop
 
@@ -93,7 +94,7 @@ def by_hand(stock: Stock, admin: Admin, nursery: Nursery, folder: Path) -> Appli
     handled = application.received(QUEUES * (13 + 3))
     for queue in range(QUEUES):
         assert [*range(8), 5, 6, 7, *range(8, 13)] == numbers_of(handled, queue)
-    wait_until(lambda: {10} == stored(admin, stock), "the commits at the broker", 15, pause_s=0.5)
+    wait_until(lambda: {10} == stored(admin, stock), "the commits at the broker", pause_s=0.5)
     return application
 
 

@@ -16,8 +16,9 @@ from framework import Message, consumer, publishes
 from framework.hooks.host import GROUP, PluginHost
 from framework.settings.schema import AppSettings, PluginsSettings
 from tests.interop.cluster import Addresses
-from tests.interop.inside import application, running, until
+from tests.interop.inside import application, running
 from tests.interop.java_peer import JavaPeer, Outgoing
+from tests.patience import until
 
 pytestmark = pytest.mark.interop
 
@@ -43,7 +44,7 @@ def test_a_trace_goes_from_java_through_our_handler_to_java(
     async def story() -> None:
         app = application(cluster.name_server, pass_on, plugins=host)
         async with running(app):
-            await until(lambda: app.counts.handled == 1, timeout_s=60)
+            await until(lambda: app.counts.handled == 1)
 
     java.send(cluster.name_server, first, [Outgoing(body=b"1", properties={"traceparent": f"00-{TRACE}-{SPAN}-01"})])
     asyncio.run(story())

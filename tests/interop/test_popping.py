@@ -13,7 +13,8 @@ from tests.interop.application import Application
 from tests.interop.java_peer import Incoming, JavaPeer, Member, Outgoing
 from tests.interop.mqadmin import Admin
 from tests.interop.places import Place
-from tests.interop.processes import Nursery, wait_until
+from tests.interop.processes import Nursery
+from tests.patience import wait_until
 
 pytestmark = pytest.mark.interop
 
@@ -45,7 +46,7 @@ def test_java_s_members_share_a_queue_by_popping(place: Place, java: JavaPeer) -
     java.send(place.name_server, topic, [Outgoing(body=b"first")])
     group, _ = pops(place, java, topic)
     members = [java.consume(place.name_server, group, topic, divided_by_broker=True) for _ in range(2)]
-    wait_until(lambda: bool(received(members, 1, timeout_s=5)), "the first message", 60)
+    wait_until(lambda: bool(received(members, 1, timeout_s=5)), "the first message")
     bodies = {b"%d" % i for i in range(60)}
     java.send(place.name_server, topic, [Outgoing(body=body) for body in bodies])
     found = received(members, 60, timeout_s=60)
@@ -67,7 +68,7 @@ def test_what_java_fails_comes_back_by_the_pop_retry_topic(place: Place, java: J
     assert [b"warm", b"warm"] == [message.body for message in found]
     assert [0, 1] == [message.reconsumed for message in found]
     # A name server hears of a new topic with the broker's next registration.
-    wait_until(lambda: f"%RETRY%{group}_{topic}" in admin.run("topicList"), "the retry topic of the pops", 60)
+    wait_until(lambda: f"%RETRY%{group}_{topic}" in admin.run("topicList"), "the retry topic of the pops")
 
 
 def ours(place: Place, nursery: Nursery, folder: Path, topic: str, group: str, **more: Any) -> Application:

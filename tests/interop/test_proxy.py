@@ -17,10 +17,11 @@ from framework import App, Message, Producer, consumer, transaction_check
 from framework.errors import Refused
 from tests.interop.cluster import Addresses, Cluster, Shape
 from tests.interop.command import developers_cluster
-from tests.interop.inside import application, owned, running, until
+from tests.interop.inside import application, owned, running
 from tests.interop.java_peer import JavaPeer, Outgoing
 from tests.interop.mqadmin import Admin
 from tests.interop.processes import Nursery
+from tests.patience import until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(420)]
 
@@ -58,7 +59,7 @@ def proxied(
         return
     cluster = Cluster(tmp_path_factory.mktemp("proxied"), nursery, Shape(proxy=True))
     try:
-        cluster.start(timeout_s=200)
+        cluster.start()
         yield of(cluster.addresses)
     finally:
         cluster.stop()
@@ -85,7 +86,7 @@ def test_what_is_sent_and_consumed_and_fails_goes_through_the_proxy(proxied: Pro
         await asyncio.to_thread(java.send, proxied.name_server, topic, [Outgoing(body=b"java")])
         app = application(proxied.name_server, read, of_group={"max_retries": 1})
         async with running(app):
-            await until(lambda: app.counts.dead_lettered == 1 and attempts.get(b"once") == 2, timeout_s=150)
+            await until(lambda: app.counts.dead_lettered == 1 and attempts.get(b"once") == 2, patience_s=150)
         return app
 
     app = asyncio.run(story())
@@ -111,9 +112,9 @@ def test_members_behind_one_proxy_share_the_queues(proxied: Proxied) -> None:
         apps = [application(proxied.name_server, read) for _ in range(2)]
         async with running(apps[0]):
             async with running(apps[1]):
-                await until(lambda: [2, 2] == [len(owned(app, group, topic)) for app in apps], timeout_s=90)
+                await until(lambda: [2, 2] == [len(owned(app, group, topic)) for app in apps], patience_s=90)
                 shares = [owned(app, group, topic) for app in apps]
-            await until(lambda: len(owned(apps[0], group, topic)) == QUEUES, timeout_s=90)
+            await until(lambda: len(owned(apps[0], group, topic)) == QUEUES, patience_s=90)
         return shares[0], shares[1]
 
     first, second = asyncio.run(story())
@@ -136,7 +137,7 @@ def test_an_orderly_group_locks_its_queues_by_the_proxy(proxied: Proxied) -> Non
             for number in range(5):
                 await producer.send(topic, str(number), order_key="one")
         async with running(application(proxied.name_server, read)):
-            await until(lambda: b"4" in handled, timeout_s=90)
+            await until(lambda: b"4" in handled, patience_s=90)
 
     asyncio.run(story())
 
@@ -157,7 +158,7 @@ def test_conditions_are_evaluated_behind_the_proxy(proxied: Proxied) -> None:
             for price in (5, 11, 7, 12):
                 await producer.send(Message(topic, str(price), properties={"price": str(price)}))
         async with running(application(proxied.name_server, read)):
-            await until(lambda: len(handled) >= 2, timeout_s=90)
+            await until(lambda: len(handled) >= 2, patience_s=90)
 
     asyncio.run(story())
 
@@ -176,7 +177,7 @@ def test_a_delayed_message_goes_to_a_topic_of_that_kind(proxied: Proxied) -> Non
         async with Producer(name_servers=proxied.name_server) as producer:
             await producer.send(topic, b"later", delay="2s")
         async with running(application(proxied.name_server, read)):
-            await until(lambda: handled, timeout_s=90)
+            await until(lambda: handled, patience_s=90)
 
     asyncio.run(story())
 

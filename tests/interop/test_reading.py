@@ -16,6 +16,7 @@ def test_what_java_sent_is_read_by_offset_and_by_tag(place: Place, java: JavaPee
     topic = place.new_topic()
     sent = [Outgoing(body=b"m%d" % number, tags="red" if number % 3 else "blue") for number in range(90)]
     java.send(place.name_server, topic, [*sent, Outgoing(body=b"z" * 10_000, tags="long")])
+    place.shows(topic, 91)
 
     with Reader(ReaderSettings((place.name_server,), group=f"readers-of-{topic}")) as reader:
         queues = reader.queues(topic)
@@ -43,6 +44,7 @@ def test_an_offset_is_stored_for_a_group_that_has_no_member(place: Place, java: 
     topic = place.new_topic()
     group = f"readers-of-{topic}"
     java.send(place.name_server, topic, [Outgoing(body=b"m%d" % number) for number in range(8)])
+    place.shows(topic, 8)
 
     with Reader(ReaderSettings((place.name_server,), group=group)) as reader:
         queue = next(queue for queue in reader.queues(topic) if reader.max_offset(queue))
@@ -55,6 +57,7 @@ def test_a_broker_that_filters_by_no_properties_says_so(place: Place, java: Java
     """A stock broker's enablePropertyFilter is off; one that has it on hands out what matches."""
     topic = place.new_topic()
     java.send(place.name_server, topic, [Outgoing(body=b"m", tags="red")])
+    place.shows(topic, 1)
 
     with Reader(ReaderSettings((place.name_server,), group=f"readers-of-{topic}")) as reader:
         queue = next(queue for queue in reader.queues(topic) if reader.max_offset(queue))

@@ -12,7 +12,8 @@ from tests.interop.application import Application
 from tests.interop.cluster import Cluster, Shape
 from tests.interop.java_peer import JavaPeer, Outgoing
 from tests.interop.mqadmin import Admin
-from tests.interop.processes import Nursery, wait_until
+from tests.interop.processes import Nursery
+from tests.patience import wait_until
 
 # Two brokers that copy: `make slow PART=replica`.
 pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -59,20 +60,19 @@ def test_what_the_master_sends_to_its_replica_is_read_there_and_offsets_stay_the
             cache_count=100,
         )
         application.received(200)
-        wait_until(lambda: reads_from(application, replica), "reading from the replica", 30)
-        wait_until(lambda: any(offset for _, offset in stored(admin, topic).values()), "offsets", 30, pause_s=0.5)
+        wait_until(lambda: reads_from(application, replica), "reading from the replica")
+        wait_until(lambda: any(offset for _, offset in stored(admin, topic).values()), "offsets", pause_s=0.5)
 
         cluster.kill("broker-a")
         before = len(application.so_far())
         assert before < COUNT - 800, "it dies mid-stream"
         application.received(before + 800, timeout_s=120)  # more than it can have in hand
-        cluster.start(timeout_s=200)
+        cluster.start()
         application.received(COUNT, timeout_s=180)
-        wait_until(lambda: len({each.body for each in application.so_far()}) == COUNT, "every message", 60)
+        wait_until(lambda: len({each.body for each in application.so_far()}) == COUNT, "every message")
         wait_until(
             lambda: all(end == offset == COUNT // 2 for end, offset in stored(admin, topic).values()),
             "the master has every offset",
-            60,
             pause_s=0.5,
         )
         ended = application.stop()

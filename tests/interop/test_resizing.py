@@ -17,8 +17,9 @@ import pytest
 
 from framework import Message, consumer
 from tests.interop.cluster import Addresses
-from tests.interop.inside import application, running, until
+from tests.interop.inside import application, running, seconds_until
 from tests.interop.java_peer import JavaPeer
+from tests.patience import PATIENCE_S, until
 
 pytestmark = pytest.mark.interop
 
@@ -64,7 +65,8 @@ class Gauge:
 
 
 @pytest.mark.parametrize(
-    "within_s", [pytest.param(30.0, id="at load"), pytest.param(1.0, id="within a second", marks=pytest.mark.slow)]
+    "within_s",
+    [pytest.param(PATIENCE_S, id="at load"), pytest.param(1.0, id="within a second", marks=pytest.mark.slow)],
 )
 @pytest.mark.parametrize("kind", ["tasks", "threads"])
 def test_four_become_twenty_and_then_two_and_each_message_is_handled_once(
@@ -81,9 +83,9 @@ def test_four_become_twenty_and_then_two_and_each_message_is_handled_once(
             await until(lambda: gauge.now == 4)
             assert 4 == gauge.most
             app.resize(group, 20)
-            grown_s = await until(lambda: gauge.most == 20, within_s)
+            grown_s = await seconds_until(lambda: gauge.most == 20, within_s)
             app.resize(group, 2)
-            shrunk_s = await until(lambda: gauge.now <= 2, within_s)
+            shrunk_s = await seconds_until(lambda: gauge.now <= 2, within_s)
             gauge.most = 0
             begun = sum(gauge.runs.values())
             await until(lambda: sum(gauge.runs.values()) >= begun + 6)

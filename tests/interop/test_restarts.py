@@ -12,7 +12,8 @@ from tests.interop.application import Application
 from tests.interop.cluster import Cluster, Shape
 from tests.interop.java_peer import JavaPeer
 from tests.interop.mqadmin import Admin
-from tests.interop.processes import Nursery, wait_until
+from tests.interop.processes import Nursery
+from tests.patience import wait_until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(420)]
 
@@ -32,7 +33,7 @@ def test_a_broker_and_the_name_server_are_started_anew_and_every_queue_stays(
     (tmp_path / "cluster").mkdir()
     cluster = Cluster(tmp_path / "cluster", nursery, Shape(brokers=2))
     try:
-        cluster.start(timeout_s=200)
+        cluster.start()
         admin, topic = Admin(java, cluster.name_server), f"stays-{numbers()}"
         for address in cluster.addresses.brokers.values():
             admin.run("updateTopic", "-b", address, "-t", topic, "-r", "3", "-w", "3")
@@ -45,7 +46,7 @@ def test_a_broker_and_the_name_server_are_started_anew_and_every_queue_stays(
             members.append(member)
         shared = f"members=3 owned=2 queues=6 topic={topic}"
         for member in members:
-            wait_until(lambda member=member: shared in member.said(), "a third of the queues", 60)  # type: ignore[misc]  # mypy knows no default
+            wait_until(lambda member=member: shared in member.said(), "a third of the queues")  # type: ignore[misc]  # mypy knows no default
         said = said_meanwhile(cluster, members)
         for _ in range(TRIES - 1):
             if not any(BROKER_A_ALONE in each for each in said):
@@ -68,6 +69,6 @@ def said_meanwhile(cluster: Cluster, members: list[Application]) -> list[str]:
     before = [len(member.said()) for member in members]
     cluster.kill("namesrv")
     cluster.kill("broker-b")
-    cluster.start(timeout_s=200)
+    cluster.start()
     time.sleep(REGISTERED_S)
     return [member.said()[length:] for member, length in zip(members, before, strict=True)]

@@ -14,10 +14,11 @@ import pytest
 from framework import BatchFailed, DeadLetter, Message, RetryLater, consumer
 from tests.interop.application import Application
 from tests.interop.cluster import Cluster, Shape
-from tests.interop.inside import application, running, until
+from tests.interop.inside import application, running
 from tests.interop.java_peer import JavaPeer, Outgoing
 from tests.interop.mqadmin import Admin
-from tests.interop.processes import Nursery, wait_until
+from tests.interop.processes import Nursery
+from tests.patience import until, wait_until
 
 # Two brokers come up within a minute on a machine that is busy.
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
@@ -210,7 +211,7 @@ def test_each_message_of_a_batch_ends_as_its_handler_says(single: Closable) -> N
 
     async def scenario() -> None:
         async with running(app):
-            await until(lambda: [4, 6, 5] == [len(again(name)) for name in batches], 60)
+            await until(lambda: [4, 6, 5] == [len(again(name)) for name in batches])
             await until(lambda: app.counts.handled == 3 * BATCH - 1)
             assert (15, 1) == (app.counts.retried, app.counts.dead_lettered)
 
@@ -241,14 +242,14 @@ def test_beside_an_orderly_member_a_copy_that_is_sent_as_a_message_is_a_dead_let
     def has_a_queue(application: Application) -> bool:
         return "members=2 owned=1 queues=2" in application.said()  # of the topic, not of its retries
 
-    wait_until(lambda: has_a_queue(orderly) and has_a_queue(concurrent), "a queue for each", 60)
+    wait_until(lambda: has_a_queue(orderly) and has_a_queue(concurrent), "a queue for each")
     with closed(single, A):
         sent = [
             each.message_id
             for queue in range(2)
             for each in single.java.send(single.name_server, topic, [Outgoing(body=b"any")], queue=(A, queue))
         ]
-        wait_until(lambda: len(orderly.so_far()) == len(concurrent.so_far()) == 1, "a message for each", 60)
+        wait_until(lambda: len(orderly.so_far()) == len(concurrent.so_far()) == 1, "a message for each")
         grave = single.java.consume(single.name_server, f"undertakers-of-{topic}", f"%DLQ%g-{topic}")
         (buried,) = grave.received(1)
         grave.leave()
@@ -267,7 +268,7 @@ def test_copies_of_a_broker_that_is_closed_for_writing_go_to_another(
     topic = pair.new_topic()
     sent = pair.send(topic, A, *[b"%d" % number for number in range(4)])
     application = member(pair, nursery, tmp_path, topic, failures=1, pause_s=3)
-    wait_until(lambda: "queue positioned" in application.said(), "queues", 30)
+    wait_until(lambda: "queue positioned" in application.said(), "queues")
     with closed(pair, A):
         received = application.received(8)
         ended = application.stop()
@@ -326,7 +327,7 @@ def test_where_nobody_takes_copies_others_go_on_and_all_ends_when_somebody_does(
 
     with closed(pair, A), closed(pair, B):
         stuck = pair.send(topic, A, *[b"stuck %d" % number for number in range(5)])
-        wait_until(lambda: "message parked" in application.said(), "the queue to say that it cannot send back", 30)
+        wait_until(lambda: "message parked" in application.said(), "the queue to say that it cannot send back")
         fine = pair.send(topic, A, *[b"fine"] * 20) + pair.send(topic, B, *[b"fine"] * 20)
         application.received(4 + 5 + 40)
         time.sleep(6)  # the sending is tried again meanwhile, and no handler runs

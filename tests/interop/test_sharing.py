@@ -13,7 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from framework import App, Message, Producer, consumer
-from framework.errors import Refused
+from framework.errors import BrokerUnreachable, Refused
 from framework.hooks.host import PluginHost
 from framework.model.queue import MessageQueue
 from framework.net.real_world import real_world
@@ -22,11 +22,15 @@ from tests.interop.cluster import Addresses, Cluster, Shape
 from tests.interop.java_peer import JavaPeer
 from tests.interop.mqadmin import Admin
 from tests.interop.processes import Nursery
+from tests.patience import PATIENCE_S, until
 
 pytestmark = pytest.mark.interop
 
 QUEUES = 10
-BOUND_S = 2.0
+BOUNDS_S = pytest.mark.parametrize(
+    "bound_s",
+    [pytest.param(PATIENCE_S, id="at load"), pytest.param(2.0, id="within two seconds", marks=pytest.mark.slow)],
+)
 """How long a queue may be without an owner after a clean leave, or without deliveries."""
 # Java's nearby asks a class for rooms: its own member is in one without brokers, the brokers are where we are.
 OUR_ROOM = ["broker-", f"{real_world().identity.host}@{real_world().identity.process}#"]
@@ -72,15 +76,6 @@ class Ours:
         await self._running
 
 
-async def until(holds: Callable[[], bool], timeout_s: float = 30) -> float:
-    """How long it took."""
-    began = time.monotonic()
-    async with asyncio.timeout(timeout_s):
-        while not holds():  # noqa: ASYNC110 - what is waited for is plain state
-            await asyncio.sleep(0.02)
-    return time.monotonic() - began
-
-
 @pytest.mark.parametrize("strategy", sorted(ALLOCATIONS))
 def test_java_and_we_divide_a_topic_alike(
     strategy: str, cluster: Addresses, java: JavaPeer, new_topic: Callable[..., str]
@@ -96,7 +91,7 @@ def divide_alike(java: JavaPeer, name_server: str, topic: str, strategy: str, al
     async def scenario() -> None:
         ours = [Ours(name_server, group, topic, allocation) for _ in range(2)]
         theirs = await asyncio.to_thread(java.consume, name_server, group, topic, strategy=strategy)
-        for _ in range(300):
+        for _ in range(600):
             share = await asyncio.to_thread(theirs.share, topic)
             found = {member.app.member: member.owned for member in ours} | {share.client_id: share.owned}
             if len(share.shares) == 3 and share.shares == found:
@@ -119,7 +114,7 @@ def test_java_and_we_divide_the_rooms_named_brokers_alike(
     """Its broker must be named after its room, so it has a cluster of its own: `make slow PART=rooms_named`."""
     cluster = Cluster(tmp_path, nursery, Shape(settings={"brokerName": "east@broker-a"}))
     try:
-        cluster.start(timeout_s=300)
+        cluster.start()
         topic = f"rooms-{numbers()}"
         Admin(java, cluster.name_server).run(
             "updateTopic", "-c", "DefaultCluster", "-t", topic, "-r", str(QUEUES), "-w", str(QUEUES)
@@ -137,7 +132,7 @@ async def traffic(name_server: str, topic: str, queues: int) -> AsyncIterator[li
 
     async def send(producer: Producer, number: int) -> None:
         body = f"{number} {time.time():.3f}"
-        with suppress(Refused):  # a busy broker says so, and what it did not take nobody waits for
+        with suppress(Refused, BrokerUnreachable):  # a busy broker's; nobody waits for what it may not have taken
             await producer.send(topic, body, queue=MessageQueue(topic, "broker-a", number))
             sent.append(body)
 
@@ -163,7 +158,10 @@ def longest_wait(handled: Iterable[tuple[bytes, float]]) -> float:
     return max(at - float(body.split()[1]) for body, at in first.items())
 
 
-def test_no_queue_waits_when_a_member_leaves(cluster: Addresses, java: JavaPeer, new_topic: Callable[..., str]) -> None:
+@BOUNDS_S
+def test_no_queue_waits_when_a_member_leaves(
+    bound_s: float, cluster: Addresses, java: JavaPeer, new_topic: Callable[..., str]
+) -> None:
     """Java's member leaves and then one of ours: what is sent meanwhile is handled, by somebody, within the bound."""
     topic = new_topic(queues=QUEUES)
     group = f"sharers-of-{topic}"
@@ -171,31 +169,32 @@ def test_no_queue_waits_when_a_member_leaves(cluster: Addresses, java: JavaPeer,
     async def scenario() -> None:
         ours = [Ours(cluster.name_server, group, topic) for _ in range(2)]
         theirs = await asyncio.to_thread(java.consume, cluster.name_server, group, topic)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while len((await asyncio.to_thread(theirs.share, topic)).owned) not in {3, 4}:  # noqa: ASYNC110 - likewise
                 await asyncio.sleep(0.1)
         await until(lambda: sum(len(member.owned) for member in ours) in {6, 7})
         async with traffic(cluster.name_server, topic, QUEUES) as sent:
             first = await asyncio.to_thread(theirs.received, 20)  # half a second after it was given a queue, or later
             await asyncio.to_thread(theirs.leave)
-            assert await until(lambda: sum(len(member.owned) for member in ours) == QUEUES) < BOUND_S
+            await until(lambda: sum(len(member.owned) for member in ours) == QUEUES, patience_s=bound_s)
             await asyncio.sleep(0.5)
             await ours[1].leave()
-            assert await until(lambda: len(ours[0].owned) == QUEUES) < BOUND_S
+            await until(lambda: len(ours[0].owned) == QUEUES, patience_s=bound_s)
             await asyncio.sleep(0.5)
         incoming = first + await asyncio.to_thread(theirs.received, 10**6, timeout_s=0.1)
         in_java = [(each.body, each.at_ms / 1000) for each in incoming]
         elsewhere = {body for body, _ in ours[1].handled + in_java}
-        await until(lambda: {each.encode() for each in sent} <= elsewhere | {body for body, _ in ours[0].handled}, 10)
+        await until(lambda: {each.encode() for each in sent} <= elsewhere | {body for body, _ in ours[0].handled})
         await ours[0].leave()
         assert first
-        assert longest_wait(ours[0].handled + ours[1].handled + in_java) < BOUND_S
+        assert longest_wait(ours[0].handled + ours[1].handled + in_java) < bound_s
 
     asyncio.run(scenario())
 
 
+@BOUNDS_S
 def test_a_surplus_member_says_so_and_takes_over_when_another_leaves(
-    cluster: Addresses, new_topic: Callable[..., str]
+    bound_s: float, cluster: Addresses, new_topic: Callable[..., str]
 ) -> None:
     """Three members on two queues: one of them has none, names the numbers, and has one soon after another left."""
     topic = new_topic(queues=2)
@@ -210,14 +209,14 @@ def test_a_surplus_member_says_so_and_takes_over_when_another_leaves(
         async with traffic(cluster.name_server, topic, 2) as sent:
             await asyncio.sleep(0.5)
             await leaver.leave()
-            assert await until(lambda: len(surplus.owned) == 1) < BOUND_S
+            await until(lambda: len(surplus.owned) == 1, patience_s=bound_s)
             await asyncio.sleep(1)
         told = {each.encode() for each in sent}
-        await until(lambda: told <= {body for member in members for body, _ in member.handled}, 10)
+        await until(lambda: told <= {body for member in members for body, _ in member.handled})
         await surplus.leave()
         await stayer.leave()
         assert surplus.handled
-        assert longest_wait(pair for member in members for pair in member.handled) < BOUND_S
+        assert longest_wait(pair for member in members for pair in member.handled) < bound_s
 
     with capture_logs() as lines:
         asyncio.run(scenario())

@@ -13,6 +13,7 @@ from framework.settings.schema import AppSettings
 from tests.interop.places import Place
 from tests.interop.processes import Nursery
 from tests.interop.spring_peer import SpringPeer
+from tests.patience import until
 
 pytestmark = pytest.mark.interop
 
@@ -73,12 +74,6 @@ def stage(place: Place, nursery: Nursery) -> Iterator[Stage]:
     stage.spring.close()
 
 
-async def until(given: list[Message], *bodies: str) -> None:
-    wanted = {body.encode() for body in bodies}
-    while not wanted <= {message.body for message in given}:  # noqa: ASYNC110  # another thread's list
-        await asyncio.sleep(0.05)
-
-
 def test_a_template_sends_in_all_its_ways_and_our_handlers_get_each_once(stage: Stage) -> None:
     async def story(given: list[Message]) -> None:
         out = stage.out
@@ -95,9 +90,10 @@ def test_a_template_sends_in_all_its_ways_and_our_handlers_get_each_once(stage: 
             await stage.do("transaction", out, "gone", "ROLLBACK", "UNKNOWN"),
         ]
 
-        await until(
-            given, "sync", "async", "one-way", "b1", "b2", "b3", "level", "delay", "o0", "o1", "o2", "o3", "committed"
-        )
+        wanted = {
+            "sync", "async", "one-way", "b1", "b2", "b3", "level", "delay", "o0", "o1", "o2", "o3", "committed",
+        }  # fmt: skip
+        await until(lambda: wanted <= {message.body.decode() for message in given}, "all that was sent")
         bodies = [message.body.decode() for message in given]
         assert states == ["COMMIT_MESSAGE", "ROLLBACK_MESSAGE"]
         assert len(places) == 1, "one key, one queue"

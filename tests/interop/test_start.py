@@ -15,11 +15,12 @@ from structlog.testing import capture_logs
 from framework import App, Message, consumer
 from framework.errors import ConfigurationError
 from tests.interop.cluster import Addresses
-from tests.interop.inside import application, running, until
+from tests.interop.inside import application, running
 from tests.interop.java_peer import JavaPeer, Outgoing
 from tests.interop.mqadmin import Admin, AdminError
 from tests.interop.places import Place
 from tests.interop.test_consuming import lag
+from tests.patience import soon, until
 
 pytestmark = pytest.mark.interop
 
@@ -134,10 +135,11 @@ def test_what_is_older_than_the_rule_says_is_settled_unhandled(stream: Stream, a
 
     async def scenario() -> None:
         async with running(app):
-            async with asyncio.timeout(60):
-                while not seen:
-                    await asyncio.to_thread(stream.send, "young", 1)
-                    await asyncio.sleep(1)
+            for _ in range(60):
+                if seen:
+                    break
+                await asyncio.to_thread(stream.send, "young", 1)
+                await asyncio.sleep(1)
             await until(lambda: app.snapshot().groups[0].skipped >= len(old))
 
     asyncio.run(scenario())
@@ -165,13 +167,9 @@ def test_a_condition_is_put_to_the_broker_before_its_group_joins(
     @consumer(stream.topic, group, sql="price > 10")
     async def note(message: Message) -> None: ...
 
-    async def started() -> None:
-        async with asyncio.timeout(30):
-            await application(stream.name_server, note).run()
-
     stream.send("before")
     with without_filters(admin, cluster), pytest.raises(ConfigurationError) as refused:
-        asyncio.run(started())
+        asyncio.run(soon(application(stream.name_server, note).run(), "its end"))
     assert f"group {group}, topic {stream.topic}, sql='price > 10': broker {BROKER} refuses it" in str(refused.value)
     assert "does not support consumer to filter message by SQL92" in str(refused.value)
     assert "enablePropertyFilter=true" in str(refused.value)

@@ -22,9 +22,10 @@ from framework.errors import Refused
 from framework.model.queue import MessageQueue
 from tests.interop.application import Application
 from tests.interop.cluster import Addresses
+from tests.interop.inside import seconds_until
 from tests.interop.members import Member, are_shared, end, group_of
 from tests.interop.processes import Nursery
-from tests.interop.test_sharing import until
+from tests.patience import until
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
@@ -79,7 +80,7 @@ def test_a_rolling_restart_of_ten_members_under_load_repeats_nothing(
             return everybody[-1]
 
         members = [member(number) for number in range(10)]
-        await until(are_shared(members, queues), 60)
+        await until(are_shared(members, queues))
         await asyncio.sleep(3)  # until nobody is still about to be moved
         del lines[:]
         async with load(cluster.name_server, topic, queues) as stored:
@@ -88,8 +89,8 @@ def test_a_rolling_restart_of_ten_members_under_load_repeats_nothing(
                 await members[number].leave()
                 await asyncio.sleep(START_S)
                 members[number] = member(number)
-                await until(are_shared(members, queues), 60)
-        await until(lambda: stored <= {place for each in everybody for place in each.handled}, 60)
+                await until(are_shared(members, queues))
+        await until(lambda: stored <= {place for each in everybody for place in each.handled})
         await end(members)
         return len(stored)
 
@@ -156,7 +157,7 @@ def test_one_of_five_that_is_killed_each_five_seconds_changes_little_and_is_take
         def is_whole() -> bool:
             return [len(each.owned) for each in steady] == [4, 4, 4, 4]
 
-        await until(is_whole, 60)
+        await until(is_whole)
         await asyncio.sleep(3)  # until nobody is still about to be moved
         watches = [Watch(each) for each in steady]
         began, kills = time.monotonic(), 0
@@ -167,12 +168,12 @@ def test_one_of_five_that_is_killed_each_five_seconds_changes_little_and_is_take
             flapper = start()
         for watch in watches:
             await watch.end()
-        back = await until(is_whole, TAKEN_BACK_S)
+        back = await seconds_until(is_whole, TAKEN_BACK_S)
         before = len(flapper.so_far())
         async with Producer(name_servers=[cluster.name_server]) as producer:
             for number in range(queues):
                 await producer.send(Message(topic, b"x"), queue=MessageQueue(topic, "broker-a", number))
-        await until(lambda: len(flapper.so_far()) == before + queues // 5, 30)
+        await until(lambda: len(flapper.so_far()) == before + queues // 5)
         await asyncio.to_thread(flapper.stop)
         await end(steady)
         return watches, kills, back
@@ -195,11 +196,11 @@ def test_ten_members_on_64_queues_share_them_within_two_seconds_of_a_leave(
 
     async def scenario() -> list[float]:
         members = [Member(cluster, topic, "") for _ in range(10)]
-        await until(are_shared(members, queues), 60)
+        await until(are_shared(members, queues))
         taken = []
         for _ in range(5):
             await members.pop(0).leave()
-            taken.append(await until(are_shared(members, queues), 60))
+            taken.append(await seconds_until(are_shared(members, queues)))
             await asyncio.sleep(2)
         await end(members)
         return taken

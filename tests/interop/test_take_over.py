@@ -6,7 +6,6 @@ The minutes are `make slow PART=take_over`; Java's client took 56 s.
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,8 +20,9 @@ from tests.interop.application import Application
 from tests.interop.cluster import Addresses, Cluster, Shape
 from tests.interop.java_peer import JavaPeer
 from tests.interop.mqadmin import Admin
-from tests.interop.processes import Nursery, wait_until
-from tests.interop.test_orderly import QUEUES, Stock, by_queue, member, stock
+from tests.interop.processes import Nursery
+from tests.interop.test_orderly import QUEUES, Stock, by_queue, member, owned, stock
+from tests.patience import wait_until
 
 __all__ = ["stock"]  # a fixture
 pytestmark = pytest.mark.interop
@@ -64,7 +64,7 @@ def taken_over(stock: Stock, nursery: Nursery, folder: Path) -> float:
     """How long after the kill of one of two members the other one is at its queues; in order, and without a gap."""
     first = member(nursery, folder / "first", stock, pause_s=0.01)
     second = member(nursery, folder / "second", stock, pause_s=0.01)
-    wait_until(lambda: both_have_locks(stock.topic, first, second), "two queues for each", 60)
+    wait_until(lambda: both_have_locks(stock.topic, first, second), "two queues for each")
     stock.send(100)
     first.received(30)
     first.kill()
@@ -100,11 +100,6 @@ def both_have_locks(topic: str, *members: Application) -> bool:
     return [QUEUES // 2] * len(members) == [owned(topic, each.said()) for each in members]
 
 
-def owned(topic: str, said: str) -> int:
-    found = re.findall(rf"assignment changed.* owned=(\d+) .*topic={topic}$", said, re.MULTILINE)
-    return int(found[-1]) if found else 0
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_killed_member_s_queues_are_taken_over_in_order(stock: Stock, nursery: Nursery, tmp_path: Path) -> None:
@@ -123,7 +118,7 @@ def test_a_broker_whose_locks_live_for_half_a_minute_gives_them_away_sooner(
     shape = Shape(properties={"rocketmq.broker.rebalance.lockMaxLiveTime": str(SHORT_LOCK_S * 1000)})
     cluster = Cluster(tmp_path / "cluster", nursery, shape)
     try:
-        cluster.start(timeout_s=200)
+        cluster.start()
         topic = f"short-{numbers()}"
         words = ("-c", "DefaultCluster", "-t", topic, "-r", str(QUEUES), "-w", str(QUEUES))
         Admin(java, cluster.name_server).run("updateTopic", *words)
@@ -150,15 +145,15 @@ def test_a_process_that_is_killed_and_started_again_by_its_name_has_its_locks_at
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
     first, second = start("first"), start("second")
-    wait_until(lambda: both_have_locks(stock.topic, first, second), "two queues for each", 60)
+    wait_until(lambda: both_have_locks(stock.topic, first, second), "two queues for each")
     stock.send(200)
     first.received(30)
     first.kill()
     killed, before = time.monotonic(), len(first.so_far())
     first = start("first")
-    first.received(before + 1, timeout_s=20)
+    first.received(before + 1)
     took_s = time.monotonic() - killed
-    wait_until(lambda: len(by_all(first, second)) == QUEUES * 200, "all messages", 60, pause_s=0.2)
+    wait_until(lambda: len(by_all(first, second)) == QUEUES * 200, "all messages", pause_s=0.2)
     for each in (first, second):
         each.stop()
     print(f"orderly, killed and started again by its name: at work after {took_s:.1f} s")

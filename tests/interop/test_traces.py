@@ -16,7 +16,7 @@ from framework.settings.schema import AppSettings
 from tests.interop.cluster import Addresses
 from tests.interop.live import NewTopic
 from tests.interop.mqadmin import Admin
-from tests.interop.processes import wait_until
+from tests.patience import wait_until
 
 pytestmark = pytest.mark.interop
 
@@ -53,7 +53,7 @@ def test_a_trace_shows_who_sent_and_who_consumed(
     def shown() -> str:
         return admin.run("queryMsgTraceById", "-i", message_id, "-t", traces)
 
-    wait_until(lambda: "Sub " in shown(), "the broker to have indexed the traces", 20)
+    wait_until(lambda: "Sub " in shown(), "the broker to have indexed the traces")
     table = shown()
     assert re.search(r"^Pub +makers +\S+ +[\d-]+ [\d:]+ +\d+ms +success", table, re.MULTILINE), table
     assert re.search(rf"^Sub +{group} +\S+ +[\d-]+ [\d:]+ +\d+ms +success", table, re.MULTILINE), table

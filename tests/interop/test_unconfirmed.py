@@ -12,7 +12,8 @@ from framework import Producer
 from framework.cli.exit_codes import ExitCode
 from tests.interop.application import Application
 from tests.interop.cluster import Cluster
-from tests.interop.processes import Nursery, wait_until
+from tests.interop.processes import Nursery
+from tests.patience import wait_until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
@@ -22,7 +23,7 @@ def test_as_many_come_again_as_the_last_line_says(
     orderly: bool, nursery: Nursery, numbers: Callable[[], str], own_cluster: Cluster, tmp_path: Path
 ) -> None:
     topic, group = f"orders-{numbers()}", f"billing-{numbers()}"
-    own_cluster.start(timeout_s=200)
+    own_cluster.start()
 
     async def send() -> None:
         async with Producer(name_servers=[own_cluster.name_server]) as producer:
@@ -43,17 +44,17 @@ def test_as_many_come_again_as_the_last_line_says(
 
     first = start("first")
     first.received(1, timeout_s=90)  # noted at its beginning
-    wait_until(lambda: '"event": "ready"' in first.said(), "it has started", 60)
+    wait_until(lambda: '"event": "ready"' in first.said(), "it has started")
     own_cluster.kill("broker-a")
     release.touch()
     ended = first.stop()
     assert {"abandoned": 0, "unconfirmed": 1}.items() <= ended.events[-1].items(), first.said()
     assert ExitCode.ABANDONED == ended.code, first.said()
 
-    own_cluster.start(timeout_s=200)
+    own_cluster.start()
     again = start("again")
     again.received(1, timeout_s=90)
-    wait_until(lambda: '"event": "handled"' in again.said(), "its end", 30)
+    wait_until(lambda: '"event": "handled"' in again.said(), "its end")
     assert 0 == again.stop().code
 
 

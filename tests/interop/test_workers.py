@@ -12,9 +12,10 @@ import pytest
 from tests.interop.cluster import Addresses
 from tests.interop.effects import Worker
 from tests.interop.java_peer import JavaPeer
-from tests.interop.processes import Nursery, wait_until
+from tests.interop.processes import Nursery
+from tests.patience import wait_until
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.interop
 
 COUNT = 2_000
 WORKERS = ("--workers", "2")
@@ -35,7 +36,9 @@ def test_a_drain_of_two_workers_repeats_nothing(
 ) -> None:
     """SIGTERM mid-stream; whoever goes on afterwards begins behind what was handled, in every queue."""
     topic = new_topic(queues=QUEUES)
-    first = Worker(nursery, tmp_path / "first", cluster.name_server, topic, concurrency=4, options=WORKERS)
+    first = Worker(
+        nursery, tmp_path / "first", cluster.name_server, topic, pause_s=0.05, concurrency=4, options=WORKERS
+    )
     wait_until(lambda: shared(first), "both workers have queues", 90)
     java.fill(cluster.name_server, topic, COUNT, batch=25)
     wait_until(lambda: first.count >= COUNT // 8, "some messages", 90, pause_s=0.01)
@@ -66,7 +69,7 @@ def test_a_worker_that_is_killed_is_replaced_and_nothing_is_lost(
         now = both.application.workers
         return len(now) == len(before) and before[0] not in now
 
-    wait_until(is_replaced, "another worker", 60)
+    wait_until(is_replaced, "another worker")
     wait_until(lambda: len(places(both)) == COUNT, "every message", 120)
     ended = both.stop()
     assert 0 == ended.code

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from tests.patience import PATIENCE_S
+
 PROGRAM = """
 import asyncio, logging, sys
 from framework import App, Producer
@@ -22,7 +24,7 @@ asyncio.run(main())
 
 def printed(setup: str = "") -> tuple[list[str], str]:
     program = [sys.executable, "-c", PROGRAM.format(setup=setup)]
-    ended = subprocess.run(program, capture_output=True, text=True, check=False, timeout=60)
+    ended = subprocess.run(program, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     return ended.stdout.splitlines(), ended.stderr
 
 

@@ -13,6 +13,7 @@ from framework.net.pool import Pool
 from framework.net.real_world import real_world
 from framework.wire.command import RemotingCommand
 from tests.net.memory import MemoryNetwork, join, virtually, world_with
+from tests.patience import until
 
 
 def reply(channel: Channel, command: RemotingCommand) -> None:
@@ -34,7 +35,7 @@ def test_requests_travel_over_a_real_socket() -> None:
         port = await listener.start()
         pool = Pool(world)
         answer = await pool.request(
-            f"127.0.0.1:{port}", RemotingCommand(30, {"a": "b"}, bytes(300_000)), timeout_ms=3000
+            f"127.0.0.1:{port}", RemotingCommand(30, {"a": "b"}, bytes(300_000)), timeout_ms=60_000
         )
         count = len(listener.channels)
         await pool.close()
@@ -56,7 +57,7 @@ def test_closing_ends_every_channel_and_tells_who_waits() -> None:
         port = await listener.start()
         pool = Pool(world)
         channel = await pool.channel(f"127.0.0.1:{port}")
-        await asyncio.sleep(0.001)
+        await until(lambda: listener.channels, "the connection's other end")
         await listener.close()
         await channel.closed
         await pool.close()

@@ -23,8 +23,15 @@ from framework.net.pool import Pool
 from framework.net.real_world import real_world
 from framework.net.tls import TlsOptions, client_context, handshake_trouble, server_context
 from framework.wire.command import RemotingCommand
+from tests.patience import PATIENCE_S
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("framework.net.pool.CONNECT_SECONDS", PATIENCE_S)
+    monkeypatch.setattr("framework.net.real_world.HANDSHAKE_SECONDS", PATIENCE_S)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +64,7 @@ async def ask(server_tls: ssl.SSLContext | None, client: TlsOptions | None, *, h
     port = await listener.start()
     pool = Pool(world, tls=client)
     try:
-        return (await pool.request(f"{host}:{port}", RemotingCommand(30), timeout_ms=3000)).remark
+        return (await pool.request(f"{host}:{port}", RemotingCommand(30), timeout_ms=60_000)).remark
     finally:
         await pool.close()
         await listener.close()
@@ -138,7 +145,7 @@ def test_verify_false_works_and_warns_once_a_start(tmp_path: Path) -> None:
 def refusal_by(server_tls: ssl.SSLContext, client: TlsOptions | None) -> str:
     """The same against a blocking server, which sends its alerts; asyncio's closes before they are out."""
     listening = socket.create_server(("127.0.0.1", 0))
-    listening.settimeout(5)
+    listening.settimeout(PATIENCE_S)
 
     def serve() -> None:
         with listening, listening.accept()[0] as connection, contextlib.suppress(OSError):
@@ -149,7 +156,7 @@ def refusal_by(server_tls: ssl.SSLContext, client: TlsOptions | None) -> str:
         served = world.workers.run(serve)
         pool = Pool(world, tls=client)
         try:
-            await pool.request(f"127.0.0.1:{listening.getsockname()[1]}", RemotingCommand(30), timeout_ms=3000)
+            await pool.request(f"127.0.0.1:{listening.getsockname()[1]}", RemotingCommand(30), timeout_ms=60_000)
         except BrokerUnreachable as error:
             await served
             return str(error)
@@ -193,9 +200,8 @@ def test_a_client_certificate_is_given_where_asked_for(ca: trustme.CA, ca_file: 
     client = replace(files_of(ca.issue_cert("client"), tmp_path / "client"), ca_file=ca_file)
 
     assert "hello" == asyncio.run(ask(server, client))
-    assert "lost" in refusal(server, TlsOptions(ca_file=ca_file)) or "closed" in refusal(
-        server, TlsOptions(ca_file=ca_file)
-    )
+    message = refusal(server, TlsOptions(ca_file=ca_file))
+    assert "lost" in message or "closed" in message
 
 
 def encrypted(cert: trustme.LeafCert, folder: Path, password: bytes) -> TlsOptions:

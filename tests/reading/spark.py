@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from tests.lacking import lacking
 
@@ -38,7 +39,6 @@ def spark_session(folder: Path, extra: Mapping[str, str] | None = None) -> Itera
         lacking("Spark needs Java 17")
     from pyspark.sql import SparkSession
 
-    os.environ.update(PYSPARK_PYTHON=str(spark_python(folder)), SPARK_LOCAL_IP="127.0.0.1")
     settings = {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
@@ -56,8 +56,9 @@ def spark_session(folder: Path, extra: Mapping[str, str] | None = None) -> Itera
     builder = SparkSession.builder.master("local[2,3]").appName("tests")
     for name, value in {**settings, **(extra or {})}.items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    try:
-        yield session
-    finally:
-        session.stop()
+    with patch.dict(os.environ, PYSPARK_PYTHON=str(spark_python(folder)), SPARK_LOCAL_IP="127.0.0.1"):
+        session = builder.getOrCreate()
+        try:
+            yield session
+        finally:
+            session.stop()

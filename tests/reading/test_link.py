@@ -19,7 +19,7 @@ from framework.reading import Reader, ReaderSettings
 from framework.reading.link import Link
 from framework.wire import frame
 from framework.wire.command import ANSWER_BIT, RemotingCommand
-from tests.interop.processes import wait_until
+from tests.patience import PATIENCE_S, wait_until
 from tests.reading.threads import texts, thread_box
 
 Serve = Callable[[socket.socket], None]
@@ -43,8 +43,9 @@ def peer(serve: Serve) -> Iterator[Address]:
     try:
         yield Address("127.0.0.1", listener.getsockname()[1])
     finally:
+        listener.shutdown(socket.SHUT_RDWR)  # which ends a wait for somebody who does not come
         listener.close()
-        thread.join(5)
+        thread.join(PATIENCE_S)
 
 
 def read_request(connection: socket.socket) -> RemotingCommand:
@@ -66,10 +67,10 @@ def test_answers_find_their_requests_in_any_order_and_split_anywhere() -> None:
 
     with peer(serve) as address:
         link = Link(address)
-        first, second = link.ask(RemotingCommand(1), timeout_ms=2_000), link.ask(RemotingCommand(2), timeout_ms=2_000)
+        first, second = link.ask(RemotingCommand(1), timeout_ms=60_000), link.ask(RemotingCommand(2), timeout_ms=60_000)
 
-        assert "1" == link.answer(first, timeout_ms=2_000).remark
-        assert "2" == link.answer(second, timeout_ms=2_000).remark
+        assert "1" == link.answer(first, timeout_ms=60_000).remark
+        assert "2" == link.answer(second, timeout_ms=60_000).remark
         link.close()
 
 
@@ -78,24 +79,24 @@ def test_a_link_is_quiet_while_nothing_is_under_way_and_the_peer_stays() -> None
 
     def serve(connection: socket.socket) -> None:
         request = read_request(connection)
-        go[0].wait(5)
+        go[0].wait(PATIENCE_S)
         connection.sendall(answer_to(request))
-        go[1].wait(5)
+        go[1].wait(PATIENCE_S)
         connection.sendall(frame.encode(RemotingCommand(40)) * 2)  # asked of us, and ignored
-        go[2].wait(5)
+        go[2].wait(PATIENCE_S)
 
     with peer(serve) as address:
         link = Link(address)
         assert link.is_quiet()
-        asked = link.ask(RemotingCommand(1), timeout_ms=2_000)
+        asked = link.ask(RemotingCommand(1), timeout_ms=60_000)
         assert not link.is_quiet(), "an answer is to come"
         go[0].set()
-        link.answer(asked, timeout_ms=2_000)
+        link.answer(asked, timeout_ms=60_000)
         assert link.is_quiet()
         go[1].set()
         assert link.is_quiet(), "what a broker asks of us is passed over, whenever it comes"
         go[2].set()
-        wait_until(lambda: not link.is_quiet(), "the end of the connection", 10)
+        wait_until(lambda: not link.is_quiet(), "the end of the connection")
         link.close()
         assert not link.is_quiet()
 
@@ -107,9 +108,9 @@ def test_an_answer_that_is_not_wanted_any_more_is_dropped() -> None:
 
     with peer(serve) as address:
         link = Link(address)
-        link.forget(link.ask(RemotingCommand(1), timeout_ms=2_000))
+        link.forget(link.ask(RemotingCommand(1), timeout_ms=60_000))
 
-        assert "2" == link.request(RemotingCommand(2), timeout_ms=2_000).remark
+        assert "2" == link.request(RemotingCommand(2), timeout_ms=60_000).remark
         link.close()
 
 
@@ -130,7 +131,7 @@ def test_a_peer_that_closes_or_speaks_something_else_is_named() -> None:
     with peer(lambda connection: None) as address:
         link = Link(address)
         with pytest.raises(ConnectionLost, match=r"closed by the peer|reset|Broken pipe"):
-            link.request(RemotingCommand(30), timeout_ms=2_000)
+            link.request(RemotingCommand(30), timeout_ms=60_000)
         assert not link.is_open
 
     def serve(connection: socket.socket) -> None:
@@ -139,7 +140,7 @@ def test_a_peer_that_closes_or_speaks_something_else_is_named() -> None:
         connection.recv(1)
 
     with peer(serve) as address, pytest.raises(ProtocolError, match=f"{address}: peer speaks HTTP"):
-        Link(address).request(RemotingCommand(30), timeout_ms=2_000)
+        Link(address).request(RemotingCommand(30), timeout_ms=60_000)
 
 
 def test_networks_that_are_not_allowed_are_not_dialled() -> None:
@@ -167,7 +168,7 @@ def test_tls_is_spoken_and_verified(tmp_path: Path) -> None:
 
     with peer(serve) as address:
         link = Link(address, context=client_context(TlsOptions(ca_file=str(tmp_path / "ca.pem"))))
-        assert "30" == link.request(RemotingCommand(30), timeout_ms=2_000).remark
+        assert "30" == link.request(RemotingCommand(30), timeout_ms=60_000).remark
         link.close()
     with peer(serve) as address, pytest.raises(BrokerUnreachable, match=r"certificate refused for 127\.0\.0\.1"):
         Link(address, context=client_context(TlsOptions()))

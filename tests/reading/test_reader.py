@@ -19,7 +19,7 @@ from framework.reading.reader import AT_ONCE
 from framework.wire.bodies.config import GroupConfig
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
-from tests.interop.processes import wait_until
+from tests.patience import wait_until
 from tests.reading.threads import ThreadBox, texts, thread_box
 
 
@@ -186,13 +186,13 @@ def test_what_is_sent_back_lies_on_the_retry_topic_with_one_attempt_more(
         return found
 
     reader.send_back(group, queue, 1)
-    wait_until(lambda: bool(copies(f"%RETRY%{group}")), "the copy on the retry topic", 30)
+    wait_until(lambda: bool(copies(f"%RETRY%{group}")), "the copy on the retry topic")
     (place,) = [each for each in reader.queues(f"%RETRY%{group}") if reader.max_offset(each)]
     reader.send_back(group, place, 0, max_retries=1)
     reader.send_back(group, queue, 2, delay_level=-1)
 
     assert [(b"m1", 1)] == copies(f"%RETRY%{group}")
-    wait_until(lambda: len(copies(f"%DLQ%{group}")) == 2, "both dead letters", 30)
+    wait_until(lambda: len(copies(f"%DLQ%{group}")) == 2, "both dead letters")
     assert {b"m1", b"m2"} == {body for body, _ in copies(f"%DLQ%{group}")}
     with pytest.raises(OffsetsGone, match="offsets 3 to 3 are gone"):
         reader.send_back(group, queue, 3)
@@ -271,7 +271,7 @@ def test_damaged_bytes_name_queue_and_offset(box: ThreadBox, reader: Reader, top
 
 @pytest.mark.parametrize("lost", list(Lost))
 def test_a_pull_that_is_lost_is_made_again(box: ThreadBox, topic: str, lost: Lost) -> None:
-    with Reader(ReaderSettings((box.address,), request_timeout_ms=200)) as reader:
+    with Reader(ReaderSettings((box.address,), request_timeout_ms=1_000)) as reader:
         queue = filled(box, reader, topic, 100)
         interceptor = Interceptor(code=RequestCode.LITE_PULL_MESSAGE, lose=lost, times=2)
         box.broker.intercept(interceptor)
@@ -348,7 +348,7 @@ def test_a_connection_that_ended_while_nothing_was_asked_is_replaced(
     reader.max_offset(queue)
     box.call(lambda: clients[0].close("for a test"))
     link = reader._reach.link(reader._reach.address(queue.topic, queue.broker))
-    wait_until(lambda: not link.is_quiet(), "the end of the connection", 10)
+    wait_until(lambda: not link.is_quiet(), "the end of the connection")
 
     assert {queue: 3} == reader.max_offsets([queue])
     undo()

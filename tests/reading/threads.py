@@ -15,6 +15,7 @@ from framework.model.queue import MessageQueue
 from framework.model.reserved import AUTO_CREATE_TOPIC, DEAD_LETTER_PREFIX
 from framework.net.credentials import Credentials
 from framework.net.real_world import real_world
+from tests.patience import PATIENCE_S
 
 
 class ThreadBox:
@@ -39,7 +40,7 @@ class ThreadBox:
             result = work()
             return await result if asyncio.iscoroutine(result) else result
 
-        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(30)
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(4 * PATIENCE_S)
 
     @property
     def address(self) -> str:
@@ -48,14 +49,14 @@ class ThreadBox:
     def stop(self) -> None:
         self.call(self.broker.stop)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(PATIENCE_S)
         self._loop.close()
 
     def send(self, topic: str, messages: Sequence[Message], *, queue: int | None = None, broker: str = "") -> None:
         """Send in batches of 100, to one queue where one is named."""
 
         async def run() -> None:
-            async with Producer(name_servers=[self.address], **self._auth()) as producer:
+            async with Producer(name_servers=[self.address], timeout=PATIENCE_S, **self._auth()) as producer:
                 if queue is None:
                     for message in messages:
                         await producer.send(message)

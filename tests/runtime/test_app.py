@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import pytest
 
@@ -16,9 +16,13 @@ from framework.errors import ConfigurationError
 from framework.hooks.host import PluginHost
 from framework.net.real_world import real_world
 from framework.settings.schema import AppSettings
+from tests.patience import PATIENCE_S, soon, until
 
+T = TypeVar("T")
 # All levels are short, so that a retry comes back within the test.
 QUICK_LEVELS = (10,) * 18
+SCENARIO_S = 240.0
+"""Several waits, each of which has a bound of its own."""
 
 
 class Addressed(Protocol):
@@ -39,7 +43,7 @@ async def box() -> AsyncIterator[Broker]:
 
 
 @asynccontextmanager
-async def running(broker: Addressed, *handlers: Any, drain: str = "5s", **group_settings: Any) -> AsyncIterator[App]:
+async def running(broker: Addressed, *handlers: Any, drain: str = "1m", **group_settings: Any) -> AsyncIterator[App]:
     """The application while it runs; it is drained at the end."""
     groups = {handler.spec.group: {"start": "first", **group_settings} for handler in handlers}
     settings = AppSettings.model_validate({"cluster": {"name_servers": [broker.address]}, "consumers": groups})
@@ -52,24 +56,14 @@ async def running(broker: Addressed, *handlers: Any, drain: str = "5s", **group_
         await task
 
 
-async def until(condition: Callable[[], object]) -> None:
-    """Wait for the thing itself; the test's own time-out is the bound."""
-    while not condition():  # noqa: ASYNC110 - what is waited for is plain state
-        await asyncio.sleep(0.005)
-
-
 async def send(broker: Broker, topic: str, *bodies: str) -> None:
-    async with Producer(name_servers=[broker.address]) as producer:
+    async with Producer(name_servers=[broker.address], timeout=PATIENCE_S) as producer:
         for body in bodies:
             await producer.send(topic, body.encode(), keys=[f"key-{body}"])
 
 
-def run(scenario: Callable[[], Any]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(30):
-            await scenario()
-
-    asyncio.run(bounded())
+def run(scenario: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    return asyncio.run(soon(scenario(), "the scenario's end", SCENARIO_S))
 
 
 def test_an_async_handler_handles_what_was_sent_and_offsets_are_confirmed() -> None:
@@ -207,8 +201,8 @@ def test_a_topic_that_is_created_later_is_consumed_from_its_first_message() -> N
         async def read(message: Message) -> None:
             seen.append(message.body)
 
-        async with box() as broker, running(broker, read, start="last"):
-            await asyncio.sleep(0.05)
+        async with box() as broker, running(broker, read, start="last") as app:
+            await until(lambda: app.is_ready)
             await send(broker, "news", "first")
             await until(lambda: seen)
         assert [b"first"] == seen

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -21,9 +22,8 @@ from framework.net.control.asking import Answer, ask
 from framework.runtime import control
 from framework.runtime.report.running_info import running_info
 from framework.settings.schema import AppSettings
-from tests.runtime.test_app import box, run, send, until
-
-SECONDS = 20.0
+from tests.patience import PATIENCE_S, until
+from tests.runtime.test_app import box, run, send
 
 
 @asynccontextmanager
@@ -42,12 +42,12 @@ async def controlled(path: Path, broker: Broker, *handlers: Any, **group: Any) -
         await until(lambda: task.done() or path.is_socket())
         yield app
     finally:
-        await app.stop(drain="5s")
+        await app.stop(drain="1m")
         await task
 
 
 async def asked(path: Path, what: str, **more: object) -> Answer:
-    return await asyncio.to_thread(ask, path, {"ask": what, **more}, SECONDS)
+    return await asyncio.to_thread(ask, path, {"ask": what, **more}, PATIENCE_S)
 
 
 class Desk:
@@ -64,7 +64,7 @@ class Desk:
 
     def block(self) -> None:
         self.at_work += 1
-        assert self.may_go.wait(SECONDS)
+        assert self.may_go.wait(PATIENCE_S)
 
 
 def async_one(desk: Desk, **options: Any) -> Any:
@@ -113,10 +113,10 @@ def test_an_operator_ends_a_handler_that_runs_and_says_what_becomes_of_its_messa
                 (handler,) = (await asked(path, "stacks"))["handlers"]
                 place = {name: handler[name] for name in ("group", "topic", "broker", "queue", "offset")}
                 request = {"ask": "decide", "what": what, **place}
-                assert what == (await asyncio.to_thread(ask, path, request, SECONDS))["decided"]
+                assert what == (await asyncio.to_thread(ask, path, request, PATIENCE_S))["decided"]
                 await until(lambda: getattr(app.counts, fate))
                 desk.may_go.set()
-                again = await asyncio.to_thread(ask, path, {**request, "offset": 99}, SECONDS)
+                again = await asyncio.to_thread(ask, path, {**request, "offset": 99}, PATIENCE_S)
                 assert "no handler runs with this message any more" == again["error"]
 
     run(scenario)
@@ -135,9 +135,9 @@ def test_an_operator_gives_a_handler_more_time_where_something_limits_it(
                 (handler,) = (await asked(path, "stacks"))["handlers"]
                 place = {name: handler[name] for name in ("group", "topic", "broker", "queue", "offset")}
                 request = {"ask": "decide", "what": "extend", "by": "1h", **place}
-                answer = await asyncio.to_thread(ask, path, request, SECONDS)
+                answer = await asyncio.to_thread(ask, path, request, PATIENCE_S)
                 assert (said in answer["error"]) if said else ("extend" == answer["decided"])
-                wrong = await asyncio.to_thread(ask, path, {**request, "by": "soon"}, SECONDS)
+                wrong = await asyncio.to_thread(ask, path, {**request, "by": "soon"}, PATIENCE_S)
                 assert "extend by 'soon'" in wrong["error"]
                 desk.may_go.set()
                 await until(lambda: app.counts.handled == 1)
@@ -253,17 +253,19 @@ def test_a_pause_with_an_end_is_shown_with_its_author_and_ends_by_itself(tmp_pat
         async with box() as broker, controlled(path, broker, async_one(desk)) as app:
             await until(lambda: app.is_ready)
             before_ms = app.world.clock.now_ms()
-            told = await asked(path, "pause", group="billing", length="200ms", by="ana@desk", reason="bank is down")
+            told = await asked(path, "pause", group="billing", length="1h", by="ana@desk", reason="bank is down")
+            after_ms = app.world.clock.now_ms()
             health = await asked(path, "health", ready=True)
+            await asked(path, "pause", group="billing", length="200ms")
             await send(broker, "orders", "a")
             await until(lambda: desk.at_work == 1)  # nobody resumed it
             (group,) = app.snapshot().groups
 
         pause = told["pause"]
-        assert ("ana@desk", "bank is down", 200) == (
+        assert ("ana@desk", "bank is down", 3_600_000) == (
             pause["by"], pause["reason"], pause["until_ms"] - pause["at_ms"]
         )  # fmt: skip
-        assert before_ms <= pause["at_ms"] <= before_ms + 60_000
+        assert before_ms <= pause["at_ms"] <= after_ms
         assert ([], [{"group": "billing", "pause": pause}]) == (health["reasons"], health["paused"])
         assert (False, None) == (group.is_paused, group.pause)
 
@@ -329,7 +331,7 @@ def test_what_cannot_be_done_changes_nothing_and_says_why(
         async with box() as broker, controlled(path, broker, async_one(Desk())) as app:
             await until(lambda: app.is_ready)
             before = app._groups[0].plan
-            answer = await asyncio.to_thread(ask, path, request_, SECONDS)
+            answer = await asyncio.to_thread(ask, path, request_, PATIENCE_S)
             assert said in answer["error"]
             assert before is app._groups[0].plan
 
@@ -359,7 +361,7 @@ def test_it_answers_while_no_broker_is_there_yet(tmp_path: Path) -> None:
     async def scenario() -> None:
         path = tmp_path / "control"
         settings = AppSettings.model_validate(
-            {"app": {"control": str(path)}, "cluster": {"name_servers": ["127.0.0.1:9"], "wait_broker": "30s"}}
+            {"app": {"control": str(path)}, "cluster": {"name_servers": ["127.0.0.1:9"], "wait_broker": "1h"}}
         )
         app = App(settings, [async_one(Desk())], plugins=PluginHost())
         task = asyncio.get_running_loop().create_task(app.run())
@@ -387,7 +389,7 @@ def test_while_the_loop_is_blocked_it_is_said_where_and_nothing_is_changed(
 
         def look() -> None:
             for what in ("health", "stacks", "pause", "snapshot"):
-                answers[what] = ask(path, {"ask": what, "group": "billing"}, SECONDS)
+                answers[what] = ask(path, {"ask": what, "group": "billing"}, PATIENCE_S)
 
         @consumer("orders", "billing")
         async def bill(delivery: Delivery) -> None:
@@ -403,7 +405,7 @@ def test_while_the_loop_is_blocked_it_is_said_where_and_nothing_is_changed(
 
     run(scenario)
     (reason,) = answers["health"]["reasons"]
-    assert reason.startswith("the event loop has not answered for 0 s: blocked at ")
+    assert re.match(r"the event loop has not answered for \d+ s: blocked at ", reason)
     assert "threading.py" in reason
     assert [True, True] == [answers[what]["is_blocked"] for what in ("pause", "snapshot")]
     assert answers["pause"]["error"].startswith("the event loop has not answered")

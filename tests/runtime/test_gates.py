@@ -17,7 +17,8 @@ from framework.model.snapshot import Snapshot
 from framework.runtime import gates
 from framework.settings.schema import AppSettings
 from framework.testing import Harness
-from tests.runtime.test_app import box, run, until
+from tests.patience import until
+from tests.runtime.test_app import box, run
 
 WAITS = "group not ready"
 

@@ -27,11 +27,12 @@ from framework.runtime.logs import setup
 from framework.runtime.reload import Reload
 from framework.settings.fields import OnEdit
 from framework.settings.sources import load
-from tests.runtime.test_app import box, until
+from tests.patience import until
+from tests.runtime.test_app import box
 from tests.settings.marks import marked
 
 Settings = dict[str, Any]
-FOR_EVER_S = 3_600
+A_WHILE_S, FOR_EVER_S = 0.2, 3_600
 WINDOW_S = 0.5
 PAGES, PAGE_BYTES = 40, 60_000
 
@@ -48,7 +49,7 @@ class Desk:
 
     def __init__(self, path: Path, name_server: str, capture: pytest.CaptureFixture[str]) -> None:
         self.path, self.capture = path, capture
-        self.pause_s = 0.05
+        self.pause_s = A_WHILE_S
         self.running = self.began = self.endless = 0
         self.wanted: Settings = {
             "cluster": {"name_servers": [name_server]},
@@ -178,7 +179,7 @@ async def _everything(it: Desk) -> None:
         Case(("logging", "level"), it.says(lambda: log.debug("a detail"), "a detail"), "debug"),
         Case(("logging", "levels"), lambda: not library.isEnabledFor(logging.WARNING), {"a": "error"}),
     )
-    it.pause_s = 0.05
+    it.pause_s = A_WHILE_S
     await until(lambda: not it.endless)
     it.wanted["consumers"]["billing"]["timeout"] = "15m"
     await it.act(
@@ -214,7 +215,6 @@ async def _rate(it: Desk, path: tuple[str, ...]) -> None:
     await looking.close()
 
 
-@pytest.mark.timeout(120)
 def test_every_live_setting_is_seen_to_act_on_a_running_application(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -227,7 +227,6 @@ def test_every_live_setting_is_seen_to_act_on_a_running_application(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_live_in_real_time_with_its_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Five times; the medians and the longest stand in docs/measured.md."""
     taken: dict[str, list[float]] = {}

@@ -192,6 +192,24 @@ def test_a_live_setting_acts_within_a_second(tmp_path: Path, setting: tuple[str,
         assert 1 == desk.said.count("setting changed")
 
 
+def test_a_file_that_is_written_in_place_is_never_taken_half(tmp_path: Path) -> None:
+    """Cut off behind a line, YAML is mostly right and says something else."""
+    whole = "consumers:\n  billing:\n    concurrency: 7\n"
+    desk = Desk(tmp_path / "framework-app.yaml", whole)
+    with desk.harness as harness:
+        desk.watch()
+        seen = set[int]()
+        for text in ("consumers:\n", "consumers:\n  billing:\n", f"{whole}    paused: true\n"):
+            desk.path.write_text(text)
+            for _ in range(3):
+                harness.sleep("30ms")
+                seen.add(desk.app.settings.consumer("billing").concurrency)
+        harness.sleep("1s")
+        billing = desk.app.settings.consumer("billing")
+        assert {7} == seen | {billing.concurrency}
+        assert billing.paused, "what is there at last has been read"
+
+
 @pytest.fixture
 def _logging_as_before() -> Iterator[None]:
     before: dict[str, Any] = structlog.get_config()

@@ -12,7 +12,8 @@ from framework.core.census import OTHER_ORDER, OTHER_TOPICS
 from framework.hooks.host import PluginHost
 from framework.services import census
 from framework.settings.schema import AppSettings
-from tests.runtime.test_app import box, run, send, until
+from tests.patience import until
+from tests.runtime.test_app import box, run, send
 
 
 def test_orderly_and_concurrent_members_are_named_and_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,8 @@ from framework.hooks.host import PluginHost
 from framework.settings.schema import AppSettings
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
-from tests.runtime.test_app import box, run, running, send, until
+from tests.patience import until
+from tests.runtime.test_app import box, run, running, send
 
 
 def has_queues(broker: Broker, queues: int) -> None:

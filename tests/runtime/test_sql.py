@@ -21,7 +21,8 @@ from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
 from tests.client.script import A, B, ScriptedCluster
 from tests.net.memory import virtually
-from tests.runtime.test_app import box, run, running, send, until
+from tests.patience import until
+from tests.runtime.test_app import box, run, running, send
 
 
 def declared(**options: Any) -> None:

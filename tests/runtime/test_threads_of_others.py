@@ -14,7 +14,8 @@ from framework.errors import ConfigurationError
 from framework.hooks.host import PluginHost
 from framework.settings.schema import AppSettings
 from framework.testing.harness import Harness
-from tests.runtime.test_app import box, run, running, send, until
+from tests.patience import PATIENCE_S, until
+from tests.runtime.test_app import box, run, running, send
 
 ANY, REFUSES, READS, ONCE = "safe from any thread", "refuses", "changes nothing", "runs once, wherever that is"
 # A method that is new fails the test below until it stands here, with what it does in another thread.
@@ -125,7 +126,7 @@ def test_a_change_from_another_thread_is_made_and_the_application_goes_on(name: 
                     app.resume("billing")
                 await send(broker, "orders", "4")
                 await until(lambda: app.counts.handled >= 4)
-            await app.stop(drain="5s")
+            await app.stop(drain="1m")
             assert (0, 0) == ((counts := await task).abandoned, counts.unconfirmed)
 
     run(scenario)
@@ -234,7 +235,7 @@ def test_the_end_is_waited_for_from_another_loop_though_this_one_ends_with_it() 
             await asking
 
     asyncio.run(scenario())
-    assert ready.wait(10)
+    assert ready.wait(PATIENCE_S)
     assert [None] == found
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from framework import Message, Producer, consumer
 from framework.broker.server import Broker
-from tests.runtime.test_app import box, run, running, until
+from tests.patience import until
+from tests.runtime.test_app import box, run, running
 
 TOPIC = "RMQ_SYS_TRACE_TOPIC"
 

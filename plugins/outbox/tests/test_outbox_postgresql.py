@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -61,16 +60,14 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def until(url: str, question: str, running: Command) -> None:
-    """Until the database says so; the test's own time-out is the bound."""
+    def holds() -> object:
+        try:
+            return connection.execute(question).fetchall()[0][0]
+        except psycopg.errors.UndefinedTable:
+            return None  # no relay has made it yet
+
     with psycopg.connect(url, autocommit=True) as connection:
-        while True:
-            assert running.process.poll() is None, "it ended"
-            try:
-                if connection.execute(question).fetchall()[0][0]:
-                    return
-            except psycopg.errors.UndefinedTable:
-                pass  # no relay has made it yet
-            time.sleep(0.02)
+        running.wait_until(holds, question)
 
 
 @pytest.mark.parametrize("workers", [(), ("--workers", "2")], ids=["one process", "two workers"])
@@ -103,6 +100,7 @@ def test_with_postgresql_nothing_is_lost_and_repeats_have_the_same_id(
                     running.signal_group(signal.SIGKILL)
                     running.process.wait()
         with command(*run, folder=tmp_path) as running:
+            running.until("ready: ")
             until(url, f"SELECT count(*) = {kills * each} FROM invoices", running)
             until(url, "SELECT count(*) = 0 FROM outbox WHERE state <> 'sent'", running)
             assert 0 == running.end()

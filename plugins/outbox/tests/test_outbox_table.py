@@ -9,16 +9,19 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import psycopg
 import pytest
+from framework_outbox import sqlite as of_sqlite
 from framework_outbox.postgresql import PostgresqlTable
 from framework_outbox.sqlite import SqliteTable
 from framework_outbox.table import Failure, Table, TableError
 from framework_outbox.writing import Outbox
 
 from framework import Message
+from tests.patience import PATIENCE_S
 from tests.postgresql import postgresql_at
 
 LEASE_MS = 30_000
@@ -196,10 +199,11 @@ def relays_at_once_claim_nothing_twice_and_keep_each_key_s_order(tables: Tables)
         for key in range(keys):
             tables.write(f"{key} {number}", key=str(key))
     claimed: list[str] = []
+    is_over = Event()
 
     def relay(name: str) -> None:
         table = tables.open()
-        while len(claimed) < keys * each:
+        while len(claimed) < keys * each and not is_over.is_set():
             rows = table.claim(name, 3, LEASE_MS)
             if not rows:
                 time.sleep(0.01)  # so that nobody who has rows waits long for the file
@@ -208,8 +212,11 @@ def relays_at_once_claim_nothing_twice_and_keep_each_key_s_order(tables: Tables)
         table.close()
 
     with ThreadPoolExecutor(3) as threads:
-        for running in [threads.submit(relay, name) for name in ("one", "two", "three")]:
-            running.result(60)
+        try:
+            for running in [threads.submit(relay, name) for name in ("one", "two", "three")]:
+                running.result(PATIENCE_S)
+        finally:
+            is_over.set()  # where one failed, the others would wait for its rows
 
     for key in range(keys):
         assert [f"{key} {number}" for number in range(each)] == [body for body in claimed if body[0] == str(key)]
@@ -231,7 +238,10 @@ BEHAVIOURS = (
 
 
 @pytest.fixture
-def tables(tmp_path: Path) -> Tables:
+def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tables:
+    monkeypatch.setattr(
+        of_sqlite, "BUSY_MS", PATIENCE_S * 1000
+    )  # how long others have the file is the machine's affair
     path = tmp_path / "shop.db"
     first = SqliteTable(str(path), "outbox")
     first.create()

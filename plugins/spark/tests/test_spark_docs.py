@@ -20,8 +20,8 @@ from framework.model.outcome import DeadLetter
 from framework.model.queue import MessageQueue
 from framework.reading import Reader, ReaderSettings
 from framework.testing import Harness
-from tests.interop.processes import wait_until
 from tests.lacking import lacking
+from tests.patience import wait_until
 from tests.reading.threads import ThreadBox, thread_box
 
 TEXT = (Path(__file__).parents[3] / "docs" / "spark.md").read_text()

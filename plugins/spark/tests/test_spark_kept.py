@@ -17,13 +17,14 @@ from framework.errors import Refused
 from framework.model.queue import MessageQueue
 from framework.reading import ReaderSettings
 from framework.wire.codes import RequestCode
-from tests.interop.processes import wait_until
+from tests.patience import wait_until
 from tests.reading.threads import ThreadBox, texts, thread_box
 
 
 @pytest.fixture(autouse=True)
-def _nothing_rests() -> Iterator[None]:
-    """As in a process that Spark has just started."""
+def _nothing_rests(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As in a process that Spark has just started, and as if no time passed."""
+    monkeypatch.setattr(kept, "KEEP_SECONDS", 3_600.0)
     close_resting()
     yield
     close_resting()
@@ -101,7 +102,7 @@ def test_a_connection_that_ended_meanwhile_is_replaced_before_a_task_sees_it(top
             assert 10 == read(settings, queue)
             (client,) = pulls.clients
             box.call(lambda: client.close("for a test"))
-            wait_until(lambda: not _rests_quietly(), "the end of the connection", 10)
+            wait_until(lambda: not _rests_quietly(), "the end of the connection")
             assert 10 == read(settings, queue)
             assert 2 == len(pulls.clients)
 

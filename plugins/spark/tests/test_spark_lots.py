@@ -22,7 +22,7 @@ from framework.errors import ConfigurationError
 from framework.reading import Reader
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
-from tests.interop.processes import wait_until
+from tests.patience import wait_until
 from tests.reading.threads import ThreadBox, texts
 
 BODY = StructType([StructField("body", BinaryType())])

@@ -28,7 +28,7 @@ from framework.model.contracts import Taking
 from framework.model.subscription import Start
 from framework.reading import Reader
 from framework.settings.schema import ClusterSettings
-from tests.interop.processes import wait_until
+from tests.patience import wait_until
 from tests.reading.threads import ThreadBox, texts
 
 
@@ -391,7 +391,7 @@ def test_a_real_query_sends_back_what_fails_and_goes_on_where_it_stopped(
         thread = threading.Thread(target=managed.run)
         thread.start()
         try:
-            wait_until(until, what, timeout_s=900)
+            wait_until(until, what, 900)
         finally:
             managed.stop(60_000)
             thread.join(120)

@@ -20,8 +20,9 @@ from example_app.revenue import revenue
 from example_app.revenue_plot import collected, drawn, totals
 from framework import Message
 from framework.reading import Reader, ReaderSettings
-from tests.interop.processes import wait_until
 from tests.lacking import lacking
+from tests.patience import wait_until
+from tests.ports import free_port
 from tests.reading.spark import spark_python
 from tests.reading.threads import ThreadBox, thread_box
 
@@ -129,7 +130,7 @@ def _program(words: list[str], log: Path, environment: dict[str, str]) -> Iterat
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
                 try:
-                    process.wait(90)
+                    process.wait(300)
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
@@ -139,10 +140,8 @@ def _cluster(stack: ExitStack, folder: Path, environment: dict[str, str]) -> str
     """A master and two workers from the pip package, on loopback."""
     import pyspark
 
-    from tests.interop.roles import free_port
-
     home = str(Path(pyspark.__file__).parent)
-    port = free_port("spark", [])
+    port = free_port()
     master = f"spark://127.0.0.1:{port}"
     given = environment | {"SPARK_HOME": home, "SPARK_NO_DAEMONIZE": "1", "SPARK_DAEMON_MEMORY": "512m"}
     deploy, program = "org.apache.spark.deploy", str(Path(home, "bin", "spark-class"))
@@ -162,10 +161,8 @@ def _server(stack: ExitStack, folder: Path, environment: dict[str, str]) -> str:
     """A server of Spark Connect from the pip package, on loopback; it finds our source by itself."""
     import pyspark
 
-    from tests.interop.roles import free_port
-
     home = str(Path(pyspark.__file__).parent)
-    port = free_port("spark-connect", [])
+    port = free_port()
     given = {
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),

@@ -20,7 +20,7 @@ from framework.errors import ConfigurationError
 from framework.mistakes import NotInCluster
 from framework.model.queue import MessageQueue
 from framework.reading import Reader, ReaderSettings
-from tests.interop.processes import wait_until
+from tests.patience import wait_until
 from tests.reading.threads import ThreadBox, thread_box
 
 TOPIC = "parts"
@@ -36,7 +36,7 @@ def parts() -> Iterator[tuple[ThreadBox, dict[MessageQueue, list[int]]]]:
                 for queue in range(3 if broker == "broker-a" else 2):
                     box.send(TOPIC, [Message(TOPIC, f"m{at}")], queue=queue, broker=broker)
             now = int(time.time() * 1000)
-            wait_until(lambda now=now: int(time.time() * 1000) > now, "the clock's next millisecond", 5)  # type: ignore[misc]
+            wait_until(lambda now=now: int(time.time() * 1000) > now, "the clock's next millisecond")  # type: ignore[misc]
         yield (
             box,
             {

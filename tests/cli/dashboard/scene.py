@@ -15,7 +15,8 @@ from pathlib import Path
 
 from framework import Message, Producer, SyncProducer
 from framework.net.control.asking import ask_all
-from tests.cli.processes import Command, command
+from tests.cli.processes import PATIENCE_S, Command, command
+from tests.patience import wait_until
 
 SHOP = """
 import asyncio
@@ -64,7 +65,7 @@ async def _send(name_server: str) -> None:
         for number in range(120):
             body = {
                 "number": number,
-                "note": "no card" if number % 12 == 5 else "no address" if number % 30 == 7 else "",
+                "note": "no card" if number % 4 == 0 else "no address" if number % 30 == 7 else "",
             }
             await producer.send(
                 Message(
@@ -102,12 +103,13 @@ def dashboard_of(process: Command) -> tuple[str, str]:
 
 
 def _wait_until_ready(folder: Path, count: int) -> None:
-    """The test's own time-out is the bound."""
-    while True:
+    def are_ready() -> bool:
         paths = dict(enumerate(folder.glob("*.sock")))
         answers = ask_all(paths, {"ask": "health", "ready": True}, 6.0).values()
-        if sum(not isinstance(each, Exception) and each.get("reasons") == [] for each in answers) == count:
-            return
+        ready = [each for each in answers if not isinstance(each, Exception) and each.get("reasons") == []]
+        return count == len(ready)
+
+    wait_until(are_ready, f"{count} applications", PATIENCE_S)
 
 
 @contextmanager

@@ -52,12 +52,16 @@ def found_views(page: Any, url: str) -> dict[str, str]:
     """Those whose addresses name a message: found by their links, as people find them."""
     root = url.rstrip("/")
     page.goto(f"{root}{VIEWS['letters']}")
-    page.locator("tbody th a[href^='/dead-letter?']").first.click()
-    found = {"letter": page.url}
-    page.get_by_role("link", name="Its whole life").click()
-    found["message"] = page.url
-    page.get_by_role("link", name="As it is stored").click()
-    found["stored"] = page.url
+    found: dict[str, str] = {}
+
+    def follow(link: Any, name: str, path: str) -> None:
+        link.click()
+        page.wait_for_url(f"**/{path}?*")
+        found[name] = page.url
+
+    follow(page.locator("tbody th a[href^='/dead-letter?']").first, "letter", "dead-letter")
+    follow(page.get_by_role("link", name="Its whole life"), "message", "message")
+    follow(page.get_by_role("link", name="As it is stored"), "stored", "stored")
     return {name: each.removeprefix(root) for name, each in found.items()}
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import time
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import urlencode
@@ -18,8 +18,9 @@ from framework.hooks.host import PluginHost
 from framework.mistakes import ListenerWrong
 from framework.settings.schema import AppSettings, ObserveSettings
 from tests.cli.processes import command
+from tests.patience import wait_until
+from tests.ports import free_port
 from tests.reading.threads import thread_box
-from tests.runtime.observe.asking import free_port
 
 TOKEN = "a-token-of-the-test-alone"
 SHOP = """
@@ -78,21 +79,21 @@ def test_an_application_has_its_dashboard_beside_its_metrics(tmp_path: Path, wor
                 browser.ask("POST", "/login", token="guess")[0],
             )
             opened, _ = browser.ask("POST", "/login", token=TOKEN)
-            while (group := browser.ask("GET", "/group?group=billing"))[0] != 200:
-                time.sleep(0.2)  # it looks every five seconds, and each question takes a port
-            while "shop" not in (found := browser.ask("GET", "/applications"))[1]:
-                time.sleep(0.2)
-            overview = browser.ask("GET", "/")
-            status, applications = found
+            shown: dict[str, tuple[int, str]] = {}
+
+            def shows(path: str, text: str) -> bool:
+                shown[path] = browser.ask("GET", path)
+                return shown[path][0] == 200 and text in shown[path][1]
+
+            for path, text in (("/group?group=billing", ""), ("/applications", "shop"), ("/", "")):
+                wait_until(partial(shows, path, text), path, pause_s=0.2)  # it looks every five seconds
             act, _ = browser.ask("POST", "/act/pause", group="billing")
             assert 0 == running.end()
 
     assert {"/": 401, "/group?group=billing": 401, "/metrics": 200, "/live": 200} == stranger
     assert (401, 401, 303) == (static, wrong, opened)
-    assert 200 == overview[0] == status == group[0]
-    assert box.address in overview[1]
-    assert "read-only" in overview[1]
-    assert "shop" in applications
+    assert box.address in shown["/"][1]
+    assert "read-only" in shown["/"][1]
     assert act in {403, 404}
 
 

@@ -23,7 +23,8 @@ import pytest
 from benchmarks.observers import ask
 from framework import Message, SyncProducer
 from tests.cli.processes import command
-from tests.runtime.observe.asking import free_port, read, series
+from tests.ports import free_port
+from tests.runtime.observe.asking import read, series
 
 SECONDS = int(os.environ.get("SOAK_SECONDS", "600"))
 TOKEN = "a-token-of-the-soak-alone"

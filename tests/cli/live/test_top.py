@@ -168,7 +168,7 @@ def until(end: int, text: str, seen: str = "") -> str:
     """What is drawn until this is; the test's own time-out is the bound."""
     while text not in seen:
         select.select([end], [], [])
-        seen += os.read(end, 65536).decode()
+        seen += os.read(end, 65536).decode(errors="replace")
     return seen
 
 
@@ -176,7 +176,7 @@ def to_the_end(process: subprocess.Popen[bytes], end: int, seen: str = "") -> tu
     """Its exit code, and what is drawn until then."""
     while process.poll() is None or select.select([end], [], [], 0)[0]:
         if select.select([end], [], [], 0.05)[0]:
-            seen += os.read(end, 65536).decode()
+            seen += os.read(end, 65536).decode(errors="replace")
     return process.returncode, seen
 
 

@@ -24,7 +24,9 @@ from framework.net.real_world import real_world
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
 from framework.wire.stored import Record, decode_records
-from tests.client.dialogue.test_with_the_box import bodies, run, until
+from tests.client.dialogue.test_with_the_box import bodies
+from tests.patience import until
+from tests.runtime.test_app import run
 
 RECORDS = "nightly-lots"
 SOON: dict[str, Any] = {"records": RECORDS, "unconfirmed": "0s"}

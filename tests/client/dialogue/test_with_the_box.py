@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from types import ModuleType
@@ -34,17 +34,8 @@ from framework.wire.fields import command_for
 from framework.wire.properties import encode
 from framework.wire.requests.send import PushReplyRequest
 from framework.wire.stored import Record, decode_records
-from tests.runtime.test_app import running
-
-PATIENCE_SECONDS = 30
-
-
-def run(story: Callable[[], Awaitable[None]]) -> None:
-    async def within() -> None:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            await story()
-
-    asyncio.run(within())
+from tests.patience import until
+from tests.runtime.test_app import run, running
 
 
 @asynccontextmanager
@@ -86,12 +77,6 @@ class Desk:
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer  # type: ignore[return-value]  # wrong ones are tried, too
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    """Turns of the loop until something that is on its way has come; `run` bounds it."""
-    while not is_so():  # noqa: ASYNC110 - what is waited for is plain state
-        await asyncio.sleep(0.01)
 
 
 def test_a_block_that_ends_commits_and_one_that_raises_rolls_back() -> None:
@@ -261,9 +246,9 @@ def test_a_request_gets_the_reply_of_its_own_handler() -> None:
 
         async with box() as broker, running(broker, price, name), Producer(name_servers=broker.address) as producer:
             articles = ["tea", "coffee", "x" * 20_000]
-            asked = [producer.request("prices", f'{{"article": "{each}"}}', timeout="20s") for each in articles]
+            asked = [producer.request("prices", f'{{"article": "{each}"}}', timeout="1m") for each in articles]
             answers = [reply.body for reply in await asyncio.gather(*asked)]
-            named = await producer.request("names", b"Ada", timeout="20s")
+            named = await producer.request("names", b"Ada", timeout="1m")
 
             assert answers == [b'{"article":"%b","price":"%d"}' % (each.encode(), len(each)) for each in articles]
             assert named.body == b"Ada!"
@@ -296,8 +281,8 @@ def test_the_same_handler_takes_messages_that_are_no_requests() -> None:
 def test_a_request_that_nobody_replies_to_ends_in_time() -> None:
     async def story() -> None:
         async with box() as broker, Producer(name_servers=broker.address) as producer:
-            with pytest.raises(RequestTimedOut, match="request to questions: no reply within 50 ms"):
-                await producer.request("questions", b"?", timeout="50ms")
+            with pytest.raises(RequestTimedOut, match="request to questions: no reply within 1000 ms"):
+                await producer.request("questions", b"?", timeout="1s")
 
     run(story)
 

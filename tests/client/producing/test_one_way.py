@@ -13,7 +13,7 @@ from framework.errors import RequestTimedOut
 from framework.net.frame_writer import GATHERED_MAX
 from framework.reading import Reader, ReaderSettings
 from framework.reading.columns import Columns
-from tests.interop.processes import wait_until
+from tests.patience import wait_until
 from tests.reading.threads import ThreadBox, thread_box
 
 COUNT = 10 * GATHERED_MAX + 3
@@ -24,7 +24,7 @@ def test_all_of_them_arrive_in_the_order_of_each_queue_and_evenly() -> None:
         asyncio.run(_send(box))
         with Reader(ReaderSettings((box.address,))) as reader:
             # The broker has the bytes; nobody says when it has stored them.
-            wait_until(lambda: COUNT <= sum(map(reader.max_offset, reader.queues("orders"))), "every message", 30)
+            wait_until(lambda: COUNT <= sum(map(reader.max_offset, reader.queues("orders"))), "every message")
             bodies = {
                 queue.number: _numbers(reader.read(queue, 0, reader.max_offset(queue)))
                 for queue in reader.queues("orders")

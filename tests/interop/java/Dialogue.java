@@ -35,7 +35,7 @@ final class Dialogue {
             producer = new TransactionMQProducer(group);
             producer.setInstanceName("desk-" + group);
             producer.setNamesrvAddr(names);
-            producer.setSendMsgTimeout(10_000);
+            producer.setSendMsgTimeout(60_000);
             producer.setTransactionListener(this);
             producer.start();
         }

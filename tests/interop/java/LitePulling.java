@@ -18,7 +18,7 @@ final class LitePulling {
         DefaultLitePullConsumer consumer =
             new DefaultLitePullConsumer(command.getString("group"), Credentials.hook(command));
         consumer.setNamesrvAddr(command.getString("names"));
-        consumer.setMqClientApiTimeout(15_000);
+        consumer.setMqClientApiTimeout(60_000);
         consumer.setInstanceName("lite-" + System.nanoTime());
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setAutoCommit(false);

@@ -154,7 +154,7 @@ final class Receiving {
         consumer.setNamesrvAddr(command.getString("names"));
         consumer.setNamespace(command.getString("namespace"));
         consumer.setVipChannelEnabled(command.getBooleanValue("vip"));
-        consumer.setMqClientApiTimeout(15_000);
+        consumer.setMqClientApiTimeout(60_000);
         consumer.setEnableTrace(command.getBooleanValue("traced"));
         if (!command.getBooleanValue("as_shipped")) {
             consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);

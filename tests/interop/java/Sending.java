@@ -109,8 +109,8 @@ final class Sending {
             producer.setNamespace(namespace);
             producer.setVipChannelEnabled(command.getBooleanValue("vip"));
             producer.setEnableTrace(command.getBooleanValue("traced"));
-            producer.setSendMsgTimeout(10_000);
-            producer.setMqClientApiTimeout(15_000);  // 3 s as shipped: a busy machine's name server takes longer.
+            producer.setSendMsgTimeout(60_000);
+            producer.setMqClientApiTimeout(60_000);  // 3 s as shipped: a busy machine's name server takes longer.
             if (compress != null) {
                 producer.setCompressType(CompressionType.of(compress.toUpperCase()));
             }

@@ -15,11 +15,11 @@ from structlog.testing import capture_logs
 from framework.net.http.messages import HttpRefused, HttpRequest, HttpResponse, Routes, as_json, text
 from framework.net.http.server import HttpLimits, HttpServer
 from framework.net.real_world import real_world
+from tests.patience import PATIENCE_S, soon, until
 
 T = TypeVar("T")
-PATIENCE = 30.0  # a machine under load; nothing waits for so long
-LIMITS = HttpLimits(header_bytes=4096, body_bytes=1000)
-QUICK = replace(LIMITS, request_seconds=0.05, idle_seconds=0.05, unread_seconds=0.05, close_seconds=0.05)
+LIMITS = HttpLimits(header_bytes=4096, body_bytes=1000, request_seconds=PATIENCE_S)
+QUICKLY_S = 0.05
 
 
 async def echo(request: HttpRequest) -> HttpResponse:
@@ -57,8 +57,7 @@ def served(
         server = HttpServer(real_world(), routes, limits=limits, **how)
         port = await server.start()
         try:
-            async with asyncio.timeout(PATIENCE):
-                return await story(server, port)
+            return await soon(story(server, port), "the end of the story")
         finally:
             await server.close()
 
@@ -68,20 +67,15 @@ def served(
 async def said(port: int, *pieces: bytes) -> bytes:
     """What comes back until the server closes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    for piece in pieces:
-        writer.write(piece)
-        await writer.drain()
     try:
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
         return await reader.read()
-    except ConnectionResetError:
+    except ConnectionError:
         return b"reset"
     finally:
         writer.close()
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    while not is_so():  # noqa: ASYNC110 - the server tells nobody
-        await asyncio.sleep(0)
 
 
 def asked(*pieces: bytes, limits: HttpLimits = LIMITS, **how: Any) -> bytes:
@@ -251,7 +245,7 @@ def test_a_client_that_waits_to_be_asked_for_its_body_is_asked() -> None:
     "begun", [b"", b"GET /ec", b"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nabc"]
 )
 def test_a_request_that_does_not_end_is_cut_off(begun: bytes) -> None:
-    assert asked(begun, limits=QUICK) in {b"", b"reset"}
+    assert asked(begun, limits=replace(LIMITS, request_seconds=QUICKLY_S)) in {b"", b"reset"}
 
 
 def test_bytes_that_trickle_in_do_not_buy_time() -> None:
@@ -269,13 +263,13 @@ def test_bytes_that_trickle_in_do_not_buy_time() -> None:
         except ConnectionError:
             return sent
 
-    assert 3000 > served(story, limits=QUICK)
+    assert 3000 > served(story, limits=replace(LIMITS, request_seconds=QUICKLY_S))
 
 
 def test_an_idle_connection_is_closed() -> None:
     request = get("/echo").replace(b"Connection: close\r\n", b"")
 
-    assert asked(request, limits=QUICK).startswith(b"HTTP/1.1 200")
+    assert asked(request, limits=replace(LIMITS, idle_seconds=QUICKLY_S)).startswith(b"HTTP/1.1 200")
 
 
 def test_connections_above_the_limit_are_closed_and_later_ones_welcome_again() -> None:
@@ -319,33 +313,30 @@ def test_a_live_tail_is_sent_as_it_comes_and_let_go_when_the_peer_goes() -> None
     async def main() -> bytes:
         tail = Tail()
         server = HttpServer(real_world(), {("GET", "/tail"): tail.page})
-        port = await server.start()
-        async with asyncio.timeout(PATIENCE):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(get("/tail"))
-            found = await reader.readuntil(b"tick\n\r\n5\r\ntick\n")
-            writer.close()
-            await tail.is_closed.wait()
-            await server.close()
+        reader, writer = await asyncio.open_connection("127.0.0.1", await server.start())
+        writer.write(get("/tail"))
+        found = await reader.readuntil(b"tick\n\r\n5\r\ntick\n")
+        writer.close()
+        await tail.is_closed.wait()
+        await server.close()
         return found
 
-    assert b"transfer-encoding: chunked" in asyncio.run(main()).lower()
+    assert b"transfer-encoding: chunked" in asyncio.run(soon(main(), "the tail's end")).lower()
 
 
 def test_a_peer_that_takes_nothing_in_is_cut_off_and_holds_little() -> None:
     async def main() -> int:
         tail = Tail(b"x" * 65536)
-        server = HttpServer(real_world(), {("GET", "/tail"): tail.page}, limits=QUICK)
-        port = await server.start()
-        async with asyncio.timeout(PATIENCE):
-            _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
-            writer.write(get("/tail"))
-            await tail.is_closed.wait()
-            writer.close()
-            await server.close()
+        limits = replace(LIMITS, unread_seconds=QUICKLY_S)
+        server = HttpServer(real_world(), {("GET", "/tail"): tail.page}, limits=limits)
+        _, writer = await asyncio.open_connection("127.0.0.1", await server.start(), limit=1024)
+        writer.write(get("/tail"))
+        await tail.is_closed.wait()
+        writer.close()
+        await server.close()
         return tail.sent
 
-    assert 1000 > asyncio.run(main())  # what sockets hold, some megabytes
+    assert 1000 > asyncio.run(soon(main(), "the cut"))  # what sockets hold, some megabytes
 
 
 def test_closing_lets_answers_that_are_under_way_end_and_ends_those_that_do_not() -> None:
@@ -361,22 +352,22 @@ def test_closing_lets_answers_that_are_under_way_end_and_ends_those_that_do_not(
             await asyncio.Event().wait()
             return text("never")
 
-        server = HttpServer(real_world(), {("GET", "/slow"): slow, ("GET", "/endless"): endless}, limits=QUICK)
+        limits = replace(LIMITS, close_seconds=QUICKLY_S)
+        server = HttpServer(real_world(), {("GET", "/slow"): slow, ("GET", "/endless"): endless}, limits=limits)
         port = await server.start()
-        async with asyncio.timeout(PATIENCE):
-            slowly = asyncio.ensure_future(said(port, get("/slow")))
-            never = asyncio.ensure_future(said(port, get("/endless")))
-            await until(lambda: len(server) == 2)
-            await is_asked.wait()
-            closing = asyncio.ensure_future(server.close())
-            await asyncio.sleep(0)
-            may_go_on.set()
-            await closing
-            with pytest.raises(OSError):
-                await asyncio.open_connection("127.0.0.1", port)
-            return await slowly, await never, len(server)
+        slowly = asyncio.ensure_future(said(port, get("/slow")))
+        never = asyncio.ensure_future(said(port, get("/endless")))
+        await until(lambda: len(server) == 2, "two connections")
+        await is_asked.wait()
+        closing = asyncio.ensure_future(server.close())
+        await asyncio.sleep(0)
+        may_go_on.set()
+        await closing
+        with pytest.raises(OSError):
+            await asyncio.open_connection("127.0.0.1", port)
+        return await slowly, await never, len(server)
 
-    done, never, left = asyncio.run(main())
+    done, never, left = asyncio.run(soon(main(), "the server's end"))
     assert done.endswith(b"done")
     assert b"connection: close" in done.lower()
     assert never in {b"", b"reset"}

@@ -13,7 +13,8 @@ from framework.hooks.host import PluginHost
 from framework.model.queue import MessageQueue
 from framework.runtime.reports import Event
 from framework.settings.schema import AppSettings
-from tests.runtime.test_app import box, run, until
+from tests.patience import until
+from tests.runtime.test_app import box, run
 
 
 def settings_for(address: str, **group: Any) -> AppSettings:

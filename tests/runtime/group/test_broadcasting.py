@@ -17,7 +17,8 @@ from framework.errors import ConfigurationError
 from framework.hooks.host import PluginHost
 from framework.settings.schema import AppSettings
 from framework.testing.swarm import broker_view
-from tests.runtime.test_app import box, run, send, until
+from tests.patience import until
+from tests.runtime.test_app import box, run, send
 
 
 def settings_for(broker: Broker, folder: Path, name: str = "one", **group: Any) -> AppSettings:
@@ -37,7 +38,7 @@ async def running(settings: AppSettings, *handlers: Any) -> AsyncIterator[App]:
     try:
         yield app
     finally:
-        await app.stop(drain="5s")
+        await app.stop(drain="1m")
         await task
 
 

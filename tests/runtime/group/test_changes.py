@@ -1,4 +1,7 @@
-"""What may change while an application runs: how many handlers run at once, and whether any do."""
+"""What may change while an application runs: how many handlers run at once, and whether any do.
+
+That it takes no more than a second is asserted in virtual time: `scenarios/test_resizing.py`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -14,19 +17,18 @@ import pytest
 
 from framework import App, Message, consumer
 from framework.errors import ConfigurationError
-from tests.runtime.test_app import box, run, running, send, until
-
-SOON = 15.0
-"""Within a second on a machine that has nothing else to do; a test waits longer, so that only a wrong program fails.
-The second itself is asserted in virtual time: `scenarios/test_resizing.py`."""
+from tests.patience import PATIENCE_S, until
+from tests.runtime.test_app import box, run, running, send
 
 
 class Gauge:
-    """Counts deliveries, and how many run at once; handlers stay inside until the gate opens, or for a moment."""
+    """Counts deliveries, and how many run at once; handlers stay inside for a moment, and until the gate is open."""
 
     def __init__(self) -> None:
         self.seen: Counter[str] = Counter()
         self.now = self.most = 0
+        self.gate = threading.Event()
+        self.gate.set()
         self._lock = threading.Lock()
 
     def _enter(self, message: Message) -> None:
@@ -43,12 +45,14 @@ class Gauge:
         self._enter(message)
         try:
             await asyncio.sleep(0.1)
+            await until(self.gate.is_set)
         finally:
             self._leave()
 
     def called(self, message: Message) -> None:
         self._enter(message)
         time.sleep(0.1)
+        assert self.gate.wait(PATIENCE_S)
         self._leave()
 
 
@@ -76,21 +80,18 @@ async def consuming(kind: str, gauge: Gauge, count: int, **settings: Any) -> Asy
             yield app
 
 
-async def soon(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(SOON):
-        await until(condition)
-
-
 @pytest.mark.parametrize("kind", ["async", "thread"])
 def test_four_become_twenty_and_then_two_and_each_message_runs_once(kind: str) -> None:
     async def scenario() -> None:
         gauge = Gauge()
+        gauge.gate.clear()
         async with consuming(kind, gauge, 300, concurrency=4) as app:
             await until(lambda: gauge.now == 4)
             app.resize("billing", 20)
-            await soon(lambda: gauge.now == 20)
+            await until(lambda: gauge.now == 20)
             app.resize("billing", 2)
-            await soon(lambda: gauge.now <= 2)
+            gauge.gate.set()
+            await until(lambda: gauge.now <= 2)
             gauge.most = 0
             await until(lambda: gauge.most)
             await asyncio.sleep(0.3)
@@ -105,13 +106,15 @@ def test_four_become_twenty_and_then_two_and_each_message_runs_once(kind: str) -
 def test_an_orderly_group_works_at_as_many_queues_as_it_is_told() -> None:
     async def scenario() -> None:
         gauge = Gauge()
+        gauge.gate.clear()
         async with consuming("orderly", gauge, 80, concurrency=1) as app:
             await until(lambda: gauge.now == 1)
             queues = sum(queue.place.topic == "orders" for queue in app.snapshot().groups[0].queues)
             app.resize("billing", 20)
-            await soon(lambda: gauge.now == queues > 2)
+            await until(lambda: gauge.now == queues > 2)
             app.resize("billing", 2)
-            await soon(lambda: gauge.now <= 2)
+            gauge.gate.set()
+            await until(lambda: gauge.now <= 2)
             gauge.most = 0
             await until(lambda: gauge.most)
             await asyncio.sleep(0.3)
@@ -130,7 +133,7 @@ def test_a_paused_group_starts_nothing_keeps_its_queues_and_goes_on_where_it_sto
         async with consuming(kind, gauge, 60, concurrency=4) as app:
             await until(lambda: sum(gauge.seen.values()) >= 8)
             app.pause("billing")
-            await soon(lambda: not gauge.now)
+            await until(lambda: not gauge.now)
             begun = dict(gauge.seen)
             await asyncio.sleep(0.3)
             queues = app.snapshot().groups[0].queues
@@ -156,7 +159,7 @@ def test_what_is_sent_to_a_paused_group_waits_at_the_broker_and_comes_once_it_go
                 await asyncio.sleep(0.3)
                 assert {"first": 1} == gauge.seen
                 app.resume("billing")
-                await soon(lambda: app.counts.handled == 21)
+                await until(lambda: app.counts.handled == 21)
 
     run(scenario)
 
@@ -178,6 +181,7 @@ def test_a_group_may_start_paused_and_is_drained_without_delay(kind: str) -> Non
 def test_a_topics_bound_holds_its_queues_together() -> None:
     async def scenario() -> None:
         gauge = Gauge()
+        gauge.gate.clear()
         async with consuming("async", gauge, 400, concurrency=1, topic_count=40, pull_batch=1) as app:
 
             def held() -> list[tuple[int, str | None]]:
@@ -188,6 +192,7 @@ def test_a_topics_bound_holds_its_queues_together() -> None:
             share = 40 // len(held())
             # The bound goes on, one more holds; between a message's end and the pull for it a queue has one less.
             await until(lambda: {(share + 1, "count")} == set(held()))
+            gauge.gate.set()
             for _ in range(60):
                 await asyncio.sleep(0.005)
                 assert max(held())[0] <= share + 1

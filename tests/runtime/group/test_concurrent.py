@@ -38,7 +38,8 @@ def test_a_changed_size_is_the_number_of_workers(size: int, *, is_started: bool)
         crews.adopt(plan, size)
         if not is_started:
             crews.start()
-        await asyncio.sleep(0.05)
+        for _ in range(50):
+            await asyncio.sleep(0)
         employed = sum(task.get_name() == "worker billing" for task in asyncio.all_tasks())
         await tree.close()
         return employed

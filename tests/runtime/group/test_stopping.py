@@ -17,7 +17,8 @@ from framework.broker.server import Broker
 from framework.errors import ConfigurationError
 from framework.hooks.host import PluginHost
 from framework.settings.schema import AppSettings
-from tests.runtime.test_app import box, run, running, send, until
+from tests.patience import until
+from tests.runtime.test_app import box, run, running, send
 
 
 def application(broker: Broker, *handlers: Any, **settings: Any) -> App:

@@ -11,6 +11,7 @@ import pytest
 
 from framework.net import forks
 from framework.runtime.logs.lines import Lines
+from tests.patience import PATIENCE_S
 
 WRITES_ALL_THE_TIME = """
 import os, sys, threading, time
@@ -44,7 +45,7 @@ def forked(act):
 
 def run(program: str, **constants: object) -> subprocess.CompletedProcess[str]:
     text = "\n".join(f"{name} = {value!r}" for name, value in constants.items()) + WRITES_ALL_THE_TIME + program
-    return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
 def test_lines_of_many_threads_are_whole() -> None:

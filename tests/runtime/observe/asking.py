@@ -5,12 +5,9 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import socket
-from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-T = TypeVar("T")
-SECONDS = 30.0
+from tests.patience import PATIENCE_S
 
 
 class Page(NamedTuple):
@@ -23,22 +20,8 @@ class Page(NamedTuple):
         return json.loads(self.body)
 
 
-def run(story: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    async def main() -> T:
-        async with asyncio.timeout(60):
-            return await story()
-
-    return asyncio.run(main())
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def read(port: int, path: str, **headers: str) -> Page:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
     try:
         connection.request("GET", path, headers=headers)
         answer = connection.getresponse()

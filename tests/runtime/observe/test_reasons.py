@@ -18,9 +18,10 @@ from framework.runtime.membership import Membership
 from framework.services import standstill
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
-from tests.runtime.observe.asking import Page, page, run
+from tests.patience import PATIENCE_S, until
+from tests.runtime.observe.asking import Page, page
 from tests.runtime.observe.test_listener import observed
-from tests.runtime.test_app import box, send, until
+from tests.runtime.test_app import box, run, send
 
 SYSTEM_ERROR = RemotingCommand(1, remark="not today")
 
@@ -110,7 +111,7 @@ def test_not_ready_while_timed_out_handlers_hold_their_workers() -> None:
 
     @consumer("orders", "billing")
     def hang(message: Message) -> None:
-        may_go.wait(60)
+        may_go.wait(PATIENCE_S)
 
     async def story() -> tuple[Page, Page]:
         async with box() as broker:

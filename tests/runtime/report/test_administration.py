@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from framework import App, Message, Producer, RetryLater, consumer
 from framework.broker.intercept import Interceptor
 from framework.hooks.host import PluginHost
 from framework.model.queue import MessageQueue
+from framework.net.real_world import real_world
+from framework.runtime import administration
 from framework.runtime.administration import AppAdministration
 from framework.runtime.report.observe import shown
 from framework.runtime.report.stacks import stacks
@@ -16,7 +20,8 @@ from framework.settings.schema import AppSettings, ConsumerSettings
 from framework.wire.bodies.running import SUCCESS, THREW, RunningInfo
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
-from tests.runtime.test_app import box, run, running, send, until
+from tests.patience import until
+from tests.runtime.test_app import box, run, running, send
 
 CANARY = "canary-a3f9"
 NO_LOCKS = RemotingCommand(0, body=b'{"lockOKMQSet": []}')
@@ -37,12 +42,13 @@ def test_running_info_shows_the_live_application() -> None:
         async def bill(message: Message) -> RetryLater | None:
             return RetryLater("1h") if message.body == b"3" and message.attempt == 1 else None
 
+        began_ms = real_world().clock.now_ms()
         async with box() as broker:
             async with Producer(name_servers=[broker.address]) as producer:
                 for number in range(8):
                     await producer.send("orders", str(number), tags="paid")
             async with running(broker, bill, concurrency=7) as app:
-                await until(lambda: app.counts.handled == 7 and app.counts.retried == 1)
+                await until(lambda: app.counts.handled == 8 and app.counts.retried == 1)  # which comes again soon
                 await until(lambda: "%RETRY%billing" in {pull.topic for pull in app._groups[0].owned})
                 info = info_of(app, "billing")
             properties = info.properties
@@ -54,7 +60,7 @@ def test_running_info_shows_the_live_application() -> None:
             )
         )  # fmt: skip
         now_ms = app.world.clock.now_ms()
-        assert 0 <= now_ms - int(properties["PROP_CONSUMER_START_TIMESTAMP"]) < 30_000
+        assert began_ms <= int(properties["PROP_CONSUMER_START_TIMESTAMP"]) <= now_ms
         assert {"%RETRY%billing": ("*", ()), "orders": ("paid || sent", ("paid", "sent"))} == {
             each.topic: (each.expression, each.tags) for each in info.subscriptions
         }
@@ -62,8 +68,8 @@ def test_running_info_shows_the_live_application() -> None:
         assert 8 == sum(each.commit_offset for queue, each in info.queues.items() if queue.topic == "orders")
         for each in info.queues.values():
             assert not each.is_dropped
-            assert 0 <= now_ms - each.last_pull_timestamp < 30_000
-            assert 0 <= now_ms - each.last_consume_timestamp < 30_000
+            assert began_ms <= each.last_pull_timestamp <= now_ms
+            assert began_ms <= each.last_consume_timestamp <= now_ms
         status = info.statuses["orders"]
         assert (1, True, True, True) == (
             status.consume_failed_count, status.pull_tps > 0, status.consume_ok_tps > status.consume_failed_tps > 0,
@@ -300,7 +306,9 @@ def test_many_tasks_are_cut() -> None:
     run(scenario)
 
 
-def test_stacks_are_taken_once_a_second_however_often_they_are_asked_for() -> None:
+def test_stacks_are_taken_once_a_while_however_often_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(administration, "STACKS_SECONDS", 3_600.0)
+
     async def scenario() -> None:
         @consumer(topic="orders", group="billing")
         async def bill(_: Message) -> None:
@@ -310,7 +318,7 @@ def test_stacks_are_taken_once_a_second_however_often_they_are_asked_for() -> No
             await until(lambda: bool(app._groups))
             member = asked(app)
             first = [member.running_info("billing", with_stacks=True).stack for _ in range(50)]
-            await asyncio.sleep(1.01)
+            monkeypatch.setattr(administration, "STACKS_SECONDS", 0.0)
             later = member.running_info("billing", with_stacks=True).stack
         assert 1 == len({id(each) for each in first})
         assert first[0] is not later

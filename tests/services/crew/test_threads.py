@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 import pytest
@@ -16,6 +16,7 @@ from framework.model.outcome import RetryLater
 from framework.net.real_clock import RealClock
 from framework.net.real_world import RealWorkers
 from framework.services.crew.threads import ThreadCrew
+from tests.patience import PATIENCE_S, soon
 from tests.services.parts import Books, LoopClock, play, turns
 
 T = TypeVar("T")
@@ -231,12 +232,8 @@ def test_what_ends_a_program_is_not_kept_from_ending_it() -> None:
 # Real threads
 
 
-def play_for_real(main: Callable[[], Awaitable[T]], seconds: float = 30) -> T:
-    async def bounded() -> T:
-        async with asyncio.timeout(seconds):
-            return await main()
-
-    return asyncio.run(bounded())
+def play_for_real(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    return asyncio.run(soon(main(), "the story's end"))
 
 
 class Awaited(Books):
@@ -287,7 +284,7 @@ def test_slow_handlers_overlap_up_to_the_size_and_not_beyond() -> None:
                 if inside == 4:
                     everybody.set()
             if message.queue_offset > 40:
-                everybody.wait(20)
+                everybody.wait(PATIENCE_S)
             with lock:
                 inside -= 1
 
@@ -314,7 +311,7 @@ def test_one_handler_that_stands_still_does_not_stop_the_others() -> None:
         def handler(message: Message) -> None:
             seen[message.queue_offset] += 1
             if message.queue_offset == 0:
-                assert others_done.wait(20), "nobody else was let in"
+                assert others_done.wait(PATIENCE_S), "nobody else was let in"
             if message.queue_offset == 39:
                 others_done.set()
 

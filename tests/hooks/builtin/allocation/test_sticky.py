@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -42,7 +41,6 @@ def test_the_division_is_the_same_in_every_process_and_release() -> None:
     ]
 
 
-@pytest.mark.timeout(60)
 def test_a_newcomer_moves_little_more_than_its_share() -> None:
     """The figures of the whole grid are printed by benchmarks.moves; these cells are a part of it."""
     found = figures(Sticky(), queues=GRID, groups=2)

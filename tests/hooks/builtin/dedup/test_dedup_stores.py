@@ -16,6 +16,7 @@ from framework.errors import StoreError
 from framework.hooks.builtin.dedup.once_memory import MemoryKeys, MemoryStore
 from framework.hooks.builtin.dedup.once_sqlite import SWEEP_MS, SqliteKeys, SqliteStore
 from framework.model.contracts import RemembersKeys
+from tests.patience import PATIENCE_S
 
 
 class Means:
@@ -142,7 +143,7 @@ asyncio.run(main())
 
 
 def test_a_key_outlives_the_process_that_recorded_it(means: Means) -> None:
-    ended = subprocess.run([sys.executable, "-c", CRASHING, means.folder], timeout=60, check=False)
+    ended = subprocess.run([sys.executable, "-c", CRASHING, means.folder], timeout=PATIENCE_S, check=False)
     store = SqliteStore().open(means)
 
     async def story() -> None:
