@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-START_SECONDS = 10.0
+START_SECONDS = 60.0
+END_SECONDS = 10.0
 PROBES: tuple[Probe, ...] = ("live", "ready", "startup")
 
 
@@ -77,6 +78,9 @@ class ObserveListener:
             port = started.result(START_SECONDS)
         except ImportError as error:
             raise ListenerWrong("observe.listen needs the package h11: pip install 'framework-app[observe]'") from error
+        except TimeoutError as error:  # it is an OSError, too, and says nothing about the address
+            why = f"not open within {START_SECONDS:g} s; is this machine overloaded?"
+            raise ListenerWrong(f"observe.listen {self._settings.listen!r}: {why}") from error
         except OSError as error:
             why = "no address of this machine" if is_of_no_address(error) else error.strerror or str(error)
             raise ListenerWrong(
@@ -91,7 +95,7 @@ class ObserveListener:
         with suppress(RuntimeError):  # it has ended
             self._loop.call_soon_threadsafe(self._is_over.set)
         with suppress(futures.TimeoutError):
-            self._ended.result(START_SECONDS)
+            self._ended.result(END_SECONDS)
 
     # On its thread
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -16,11 +16,14 @@ from framework.hooks.host import PluginHost
 from framework.mistakes import ListenerWrong
 from framework.net.real_world import RealWatchman
 from framework.runtime import control
+from framework.runtime.observe import listener
 from framework.runtime.observe.listener import ObserveListener
 from framework.runtime.observe.metrics import NAMES
 from framework.settings.schema import AppSettings, ObserveSettings
-from tests.runtime.observe.asking import Page, free_port, page, run, series
-from tests.runtime.test_app import box, send, until
+from tests.patience import PATIENCE_S, until
+from tests.ports import free_port
+from tests.runtime.observe.asking import Page, page, read, series
+from tests.runtime.test_app import box, run, send
 
 
 @asynccontextmanager
@@ -42,7 +45,7 @@ async def observed(
         await until(lambda: task.done() or app.snapshot().phase in {"starting", "running"})
         yield app, port
     finally:
-        await app.stop(drain="5s")
+        await app.stop(drain="1m")
         await task
 
 
@@ -113,12 +116,13 @@ def test_every_metric_that_is_named_is_announced() -> None:
 def test_a_blocked_loop_does_not_live_and_it_is_said_where_it_is_blocked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who restarts it for that shall know why; nothing on the loop could say it."""
     monkeypatch.setattr(control, "ANSWER_SECONDS", 0.2)
-    may_go, is_there = threading.Event(), threading.Event()
+    may_go, is_there, is_watched = threading.Event(), threading.Event(), threading.Event()
 
     @consumer("orders", "billing")
     async def block_the_loop(message: Message) -> None:
+        await until(is_watched.is_set)
         is_there.set()
-        may_go.wait(60)
+        may_go.wait(PATIENCE_S)
 
     async def story() -> list[Page]:
         async with box() as broker:
@@ -127,10 +131,9 @@ def test_a_blocked_loop_does_not_live_and_it_is_said_where_it_is_blocked(monkeyp
                 found: list[Page] = []
 
                 def look() -> None:
-                    from tests.runtime.observe.asking import read
-
+                    is_watched.set()
                     try:
-                        assert is_there.wait(60)
+                        assert is_there.wait(PATIENCE_S)
                         found.extend(
                             read(port, path) for path in ("/live", "/ready", "/metrics", "/snapshot", "/startup")
                         )
@@ -139,9 +142,7 @@ def test_a_blocked_loop_does_not_live_and_it_is_said_where_it_is_blocked(monkeyp
 
                 looking = threading.Thread(target=look)
                 looking.start()
-                while looking.is_alive():  # noqa: ASYNC110 - a thread, which the loop is to stand still beside
-                    await asyncio.sleep(0.01)
-                await until(lambda: len(found) == 5)
+                await until(lambda: not looking.is_alive(), patience_s=5 * PATIENCE_S)
                 return [*found, await page(port, "/live")]
 
     live, ready, metrics, snapshot, startup, after = run(story)
@@ -283,6 +284,19 @@ def test_an_address_that_is_taken_ends_the_start_with_the_way_out() -> None:
             ObserveListener(settings, answered, RealWatchman()).open()
     finally:
         first.close()
+
+
+def test_one_that_opens_too_late_is_not_told_to_choose_another_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Busy(RealWatchman):
+        """A machine that begins no thread in time."""
+
+        def attend(self, job: Callable[[], object], name: str) -> None:
+            pass
+
+    monkeypatch.setattr(listener, "START_SECONDS", 0.01)
+    settings = ObserveSettings.model_validate({"listen": "127.0.0.1:9464"})
+    with pytest.raises(ListenerWrong, match=r"^observe.listen '127.0.0.1:9464': not open within 0.01 s; is this"):
+        ObserveListener(settings, answered, Busy()).open()
 
 
 def test_without_its_package_the_start_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
