@@ -91,7 +91,7 @@ class Standstill:
         if seen is not None and seen.place == place and not seen.is_named and self._is_idle(pull, now):
             seen.quiet_at = now
             return  # as most of a thousand queues at most looks
-        if seen is None or seen.place != place or _has_reason(group, pull):
+        if seen is None or seen.place != place or _has_reason(group, pull, now):
             if seen is not None and seen.is_named and seen.place != place:
                 log.info("queue recovered", group=name, queue=str(pull.queue), committable=place[0])
             self._seen[pull] = _Seen(place, now)
@@ -132,12 +132,16 @@ class Standstill:
         return max(end - max(place[0], 0), 0)
 
 
-def _has_reason(group: Watched, pull: PullLoop) -> bool:
-    """Whether it stands on purpose, or something is at it: those are named elsewhere, or are no trouble."""
+def _has_reason(group: Watched, pull: PullLoop, now: float) -> bool:
+    """Whether it stands on purpose, or something is at it: those are named elsewhere, or are no trouble.
+
+    A failure is a reason until its next try is due: only a loop that tries no more stands still.
+    """
     flow = pull.flow
     return (
         flow.is_paused
         or pull.waits_for_rate
+        or now * 1000 < flow.health.until_ms
         or flow.state is QueueState.RETIRING
         or bool(pull.running)
         or group.blocked_because(pull) is not None

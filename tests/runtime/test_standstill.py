@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from framework import Message, consumer
+from framework.errors import BrokerUnreachable
 from framework.model.queue import MessageQueue
 from framework.runtime.app import App
 from framework.runtime.group.group import ConsumerGroup
@@ -110,6 +111,43 @@ def test_a_quiet_queue_stands_still_from_its_first_waiting_message_on() -> None:
 
     assert 0 < named["stalled_ms"] <= 20_000
     assert named["pull_age_ms"] >= 600_000
+
+
+def begin_never(desk: Harness) -> None:
+    """Its queues are acquired anew, and where they begin is not answered; all other questions are."""
+    group, node = group_of(desk), desk._cluster.apps[0].node
+    assert node is not None
+
+    async def unanswered(group: str, queue: MessageQueue) -> int | None:
+        raise BrokerUnreachable("no offset is known today")
+
+    async def leave() -> None:
+        group._leave_all(group.owned)
+
+    group._cluster.brokers.query_offset = unanswered  # type: ignore[method-assign]
+    desk._cluster.loop.spawn(node, leave(), name="leave")  # as its own, so that what it logs is heard
+    desk.send("orders", "tea")
+    desk.sleep("5m")
+
+
+def test_a_queue_that_fails_and_is_tried_again_does_not_stand_still() -> None:
+    """That it fails was said when it began to. A restart, which a probe would ask for, mends nothing."""
+    with Harness(bill) as desk:
+        begin_never(desk)
+
+        assert {"no offset is known today"} == {line["reason"] for line in said(desk, "pull failed")}
+        assert [] == said(desk, STANDS)
+
+
+def test_a_queue_that_has_failed_and_is_tried_no_more_stands_still() -> None:
+    """A failure is no reason for ever: its loop may have ended since."""
+    with Harness(bill) as desk:
+        begin_never(desk)
+        end_loops(desk)
+        desk.sleep("110s")
+        (named,) = said(desk, STANDS)
+
+    assert ("positioning", "no offset is known today") == (named["state"], named["reason"])
 
 
 def test_nobody_is_named_where_nothing_waits_or_somebody_is_at_it() -> None:

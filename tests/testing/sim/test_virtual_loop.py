@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -43,9 +42,7 @@ def test_time_jumps_to_the_next_timer() -> None:
         await asyncio.sleep(86_400)
         return loop.time()
 
-    began = time.perf_counter()
     assert 86_400 <= run(sleep_a_day) < 86_401
-    assert time.perf_counter() - began < 1.0
 
 
 @all_policies

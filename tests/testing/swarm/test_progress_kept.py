@@ -107,6 +107,17 @@ def test_what_a_former_life_ends_late_is_no_end_in_the_new_one() -> None:
     assert [] == list(commit_never_passes_a_gap(history(*late, *its_own, committed)))
 
 
+def test_an_owner_may_pass_over_what_it_had_read_before_its_topic_was_made_anew() -> None:
+    """It cannot know. Whoever reads what was kept afterwards finds another message there."""
+    passed = PassedOver(15.0, "a.1", "billing", str(QUEUE), (2,))
+    early, late = (Asked(at, "a.1", "billing", str(QUEUE)) for at in (9.9, 10.1))
+    facts = (taken(0.0), started(2, 1.0), finished(2, 2.0))
+
+    assert [] == list(passed_over_was_finished(history(*facts, early, REMADE, passed)))
+    assert 1 == len(list(passed_over_was_finished(history(*facts, early, REMADE, late, passed))))
+    assert 1 == len(list(passed_over_was_finished(history(early, passed))))
+
+
 def test_a_record_of_a_topic_s_former_life_says_nothing_of_the_message_that_is_there_now() -> None:
     """It was written just after the topic was made again."""
     facts = (

@@ -26,7 +26,7 @@ from framework.testing.swarm.facts import (
 from framework.testing.swarm.history import History, machine_of
 from framework.testing.swarm.ways.facts import Repeated
 
-REPEATED = "what was kept is not repeated"
+PASSED, REPEATED = "passed over was finished", "what was kept is not repeated"
 Key = tuple[str, str]
 """Group and queue."""
 FOLDED = "ranges were folded for their size"
@@ -36,12 +36,15 @@ FOLDED = "ranges were folded for their size"
 def passed_over_was_finished(history: History) -> Iterator[Violation]:
     """INV-3c: no message is passed over that no handler of the group has finished.
 
-    What ends late of a topic's former life is no end of what has those offsets now.
+    What ends late of a topic's former life is no end of what has those offsets now. An owner that had read what
+    was kept before its topic was made anew cannot know.
     """
+    former_life = _FormerLife()
     ended: dict[Key, set[int]] = {}
     failed: dict[Key, dict[int, str]] = {}
     copied: set[tuple[str, str]] = set()
     for fact in in_one_life(history):
+        former_life.see(fact)
         if isinstance(fact, Finished | Repeated):
             key = (fact.group, str(fact.queue))
             if isinstance(fact, Repeated) or fact.is_ok:
@@ -60,9 +63,27 @@ def passed_over_was_finished(history: History) -> Iterator[Violation]:
             key = (fact.group, fact.queue)
             for offset in fact.offsets:
                 is_copied = (fact.group, failed.get(key, {}).get(offset, "")) in copied
-                if offset not in ended.get(key, ()) and not is_copied:
+                if offset not in ended.get(key, ()) and not is_copied and not former_life.excuses(fact, history):
                     what = f"{fact.who} passed over {offset} of {fact.queue} for {fact.group}"
-                    yield Violation("passed over was finished", f"{what}; nobody had finished it", fact.at)
+                    yield Violation(PASSED, f"{what}; nobody had finished it", fact.at)
+
+
+class _FormerLife:
+    """Who read what was kept of a queue before its topic was last made anew."""
+
+    def __init__(self) -> None:
+        self._is_former: dict[tuple[str, str, str], bool] = {}
+
+    def see(self, fact: Fact) -> None:
+        if type(fact) is Asked:
+            self._is_former[fact.who, fact.group, fact.queue] = False
+        elif type(fact) is Remade:
+            self._is_former |= {key: True for key in self._is_former if key[2].startswith(f"{fact.topic}@")}
+
+    def excuses(self, fact: PassedOver, history: History) -> bool:
+        if is_former := self._is_former.get((fact.who, fact.group, fact.queue), False):
+            excuse(history, PASSED, "what was kept had been read in its topic's former life")
+        return is_former
 
 
 def a_flush_covers_what_ended(history: History) -> Iterator[Violation]:
