@@ -47,9 +47,9 @@ class Fresh:
     folder: Path
 
     def kinds(self, seconds: float) -> list[tuple[Callable[[float], Iterator[str]], float]]:
-        """Each with its time."""
+        """Each with its time; what is left over goes into starts and ends."""
         if seconds < MISTAKES_FROM_S:
-            return [(self.seeds, seconds * 0.45), (self.tests, seconds * 0.4), (self.inputs, seconds * 0.1)]
+            return [(self.seeds, seconds * 0.4), (self.tests, seconds * 0.3), (self.inputs, seconds * 0.1)]
         shares = {self.seeds: 0.4, self.tests: 0.25, self.inputs: 0.05, self.mistakes: 0.3}
         return [(kind, seconds * share) for kind, share in shares.items()]
 

@@ -36,6 +36,7 @@ markers =
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     monkeypatch.delenv("CI", raising=False)
+    monkeypatch.delenv("TEST_NOTES", raising=False)
     pytester.makeini(SETTINGS)
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(TESTS)
