@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,16 +21,14 @@ from functools import cached_property
 from pathlib import Path
 
 from benchmarks.arguments import positive
-from benchmarks.backlog import Field, Filler, Wrong, consumed, started
-from benchmarks.consumers import SHARED, SideEnded
-from benchmarks.dispatched import NotDispatched
+from benchmarks.backlog import Field, Filler, consumed, started
+from benchmarks.consumers import SHARED
+from benchmarks.on_a_cluster import on_a_cluster
 from benchmarks.process_tree import Watch, pss_bytes
 from benchmarks.turns import Sample, in_turns, medians, table, write_json
-from tests.interop import jars
-from tests.interop.cluster import Cluster, Shape
+from tests.interop.cluster import Cluster
 from tests.interop.processes import Nursery
 
-MEASURED, WRONG, MISSING = 0, 1, 3
 COST_LEAST = 100_000
 """Fewer messages are over before a clock of 10 ms says what they cost."""
 SETTLE_S = 15
@@ -137,28 +134,19 @@ def compared(samples: Sequence[Sample]) -> list[str]:
 
 def main(arguments: list[str] | None = None) -> int:
     options = _options(arguments)
-    if reason := jars.missing():
-        print(f"peer missing: {reason}", file=sys.stderr)
-        return MISSING
-    nursery = Nursery()
-    try:
-        with (
-            tempfile.TemporaryDirectory(prefix="benchmark-") as folder,
-            Cluster(Path(folder, "cluster"), nursery, Shape()) as cluster,
-        ):
-            growth = Growth(Filler.of(cluster, nursery, Path(folder)), options.sizes)
-            sides = ["java", "ours"] if options.against == "java" else ["ours"]
-            samples = in_turns(growth.cases(options.part), sides, options.runs, growth.measured)
-    except (NotDispatched, Wrong, SideEnded) as error:
-        print(f"wrong: {error}", file=sys.stderr)
-        return WRONG
-    finally:
-        nursery.close()
-    print("\n".join([table(samples), *compared(samples)]))
-    if options.json:
-        settings = {name: value for name, value in vars(options).items() if name != "sizes"}
-        write_json(options.json, "growth", samples, settings)
-    return MEASURED
+
+    def measure(cluster: Cluster, nursery: Nursery, folder: Path) -> list[Sample]:
+        growth = Growth(Filler.of(cluster, nursery, folder), options.sizes)
+        sides = ["java", "ours"] if options.against == "java" else ["ours"]
+        return in_turns(growth.cases(options.part), sides, options.runs, growth.measured)
+
+    def tell(samples: list[Sample]) -> None:
+        print("\n".join([table(samples), *compared(samples)]))
+        if options.json:
+            settings = {name: value for name, value in vars(options).items() if name != "sizes"}
+            write_json(options.json, "growth", samples, settings)
+
+    return on_a_cluster(measure, tell)
 
 
 def _parts(text: str) -> list[str]:

@@ -17,7 +17,6 @@ import math
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from array import array
 from collections.abc import Sequence
@@ -26,14 +25,14 @@ from pathlib import Path
 from benchmarks.arguments import positive, several
 from benchmarks.backlog import Filler, Wrong
 from benchmarks.consumers import JAVA_SOURCES, ROOT, configured
+from benchmarks.on_a_cluster import on_a_cluster
 from benchmarks.process_tree import Watch
-from benchmarks.turns import in_turns, table, write_json
+from benchmarks.turns import Sample, in_turns, table, write_json
 from tests.interop import jars
-from tests.interop.cluster import Cluster, Shape
+from tests.interop.cluster import Cluster
 from tests.interop.processes import Nursery
 from tests.patience import wait_until
 
-MEASURED, WRONG, MISSING = 0, 1, 3
 RATES = (20, 1_000, 10_000)
 QUEUES = 8
 SIDES = ("java", "ours")
@@ -119,27 +118,18 @@ def _here(folder: Path) -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     options = _options(arguments)
-    if reason := jars.missing():
-        print(f"peer missing: {reason}", file=sys.stderr)
-        return MISSING
-    nursery = Nursery()
-    try:
-        with (
-            tempfile.TemporaryDirectory(prefix="benchmark-") as folder,
-            Cluster(Path(folder, "cluster"), nursery, Shape()) as cluster,
-        ):
-            field = Field(Filler.of(cluster, nursery, Path(folder)), options)
-            sides = SIDES if options.against == "java" else SIDES[1:]
-            samples = in_turns([str(rate) for rate in options.rates], sides, options.runs, field.measured)
-    except Wrong as error:
-        print(f"wrong: {error}", file=sys.stderr)
-        return WRONG
-    finally:
-        nursery.close()
-    print(table(samples))
-    if options.json:
-        write_json(options.json, "latency", samples, vars(options))
-    return MEASURED
+
+    def measure(cluster: Cluster, nursery: Nursery, folder: Path) -> list[Sample]:
+        field = Field(Filler.of(cluster, nursery, folder), options)
+        sides = SIDES if options.against == "java" else SIDES[1:]
+        return in_turns([str(rate) for rate in options.rates], sides, options.runs, field.measured)
+
+    def tell(samples: list[Sample]) -> None:
+        print(table(samples))
+        if options.json:
+            write_json(options.json, "latency", samples, vars(options))
+
+    return on_a_cluster(measure, tell)
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:

@@ -12,23 +12,20 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.arguments import positive, several
-from benchmarks.backlog import Field, Filler, Wrong, checked_end, started
-from benchmarks.consumers import SHARED, SideEnded
-from benchmarks.dispatched import NotDispatched
+from benchmarks.backlog import Field, Filler, checked_end, started
+from benchmarks.consumers import SHARED
+from benchmarks.on_a_cluster import on_a_cluster
 from benchmarks.process_tree import pss_bytes, rss_bytes
 from benchmarks.turns import Sample, in_turns, medians, table, write_json
-from tests.interop import jars
-from tests.interop.cluster import Cluster, Shape
+from tests.interop.cluster import Cluster
 from tests.interop.processes import Nursery
 
-MEASURED, WRONG, MISSING = 0, 1, 3
 LOOK_S = 0.25
 BARS = {"1": 0.12, "4": 0.3}
 """Of one Java process: one of ours, and four workers together."""
@@ -87,32 +84,23 @@ def compared(samples: Sequence[Sample]) -> list[str]:
 
 def main(arguments: list[str] | None = None) -> int:
     options = _options(arguments)
-    if reason := jars.missing():
-        print(f"peer missing: {reason}", file=sys.stderr)
-        return MISSING
-    nursery = Nursery()
-    try:
-        with (
-            tempfile.TemporaryDirectory(prefix="benchmark-") as folder,
-            Cluster(Path(folder, "cluster"), nursery, Shape()) as cluster,
-        ):
-            filler = Filler.of(cluster, nursery, Path(folder))
-            field = filler.filled("memory", messages=options.messages, body=100, queues=8, handler=SHARED)
-            samples = in_turns(
-                [str(number) for number in options.workers],
-                ["java", "ours"] if options.against == "java" else ["ours"],
-                options.runs,
-                lambda case, who, number: measured(case, who, number, field),
-            )
-    except (NotDispatched, Wrong, SideEnded) as error:
-        print(f"wrong: {error}", file=sys.stderr)
-        return WRONG
-    finally:
-        nursery.close()
-    print("\n".join([table(samples), *compared(samples)]))
-    if options.json:
-        write_json(options.json, "memory", samples, vars(options))
-    return MEASURED
+
+    def measure(cluster: Cluster, nursery: Nursery, folder: Path) -> list[Sample]:
+        filler = Filler.of(cluster, nursery, folder)
+        field = filler.filled("memory", messages=options.messages, body=100, queues=8, handler=SHARED)
+        return in_turns(
+            [str(number) for number in options.workers],
+            ["java", "ours"] if options.against == "java" else ["ours"],
+            options.runs,
+            lambda case, who, number: measured(case, who, number, field),
+        )
+
+    def tell(samples: list[Sample]) -> None:
+        print("\n".join([table(samples), *compared(samples)]))
+        if options.json:
+            write_json(options.json, "memory", samples, vars(options))
+
+    return on_a_cluster(measure, tell)
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:

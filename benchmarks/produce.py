@@ -16,31 +16,25 @@ import argparse
 import json
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.arguments import positive
+from benchmarks.backlog import Wrong
 from benchmarks.consumers import JAVA_SOURCES, ROOT
 from benchmarks.machine import Meter
+from benchmarks.on_a_cluster import on_a_cluster
 from benchmarks.process_tree import Watch
 from benchmarks.report import Run, table, write_json
 from tests.interop import jars
-from tests.interop.cluster import Cluster, Shape
+from tests.interop.cluster import Cluster
 from tests.interop.java_peer import JavaPeer
 from tests.interop.mqadmin import Admin
 from tests.interop.processes import Nursery
 from tests.patience import wait_until
 
-MEASURED, WRONG, MISSING = 0, 1, 3
 MODES = ("batch", "single", "concurrent", "one-way", "accumulated")
 TOPIC = "benchmark"
-PATIENT = {"waitTimeMillsInSendQueue": "10000", "osPageCacheBusyTimeOutMills": "10000"}
-"""A stock broker refuses what waited for 0.2 s: on a busy machine that ends a run of either side."""
-
-
-class Wrong(Exception):
-    """A run in which something was lost or doubled, or that did not end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,25 +56,16 @@ class Field:
 
 def main(arguments: list[str] | None = None) -> int:
     options = _options(arguments)
-    if reason := jars.missing():
-        print(f"peer missing: {reason}", file=sys.stderr)
-        return MISSING
-    nursery = Nursery()
-    try:
-        with (
-            tempfile.TemporaryDirectory(prefix="benchmark-") as folder,
-            Cluster(Path(folder, "cluster"), nursery, Shape(settings=PATIENT)) as cluster,
-        ):
-            runs = _all_runs(_made(options, cluster, nursery, Path(folder)))
-    except Wrong as error:
-        print(f"wrong: {error}", file=sys.stderr)
-        return WRONG
-    finally:
-        nursery.close()
-    print(table(runs))
-    if options.json:
-        write_json(options.json, "produce", runs, vars(options))
-    return MEASURED
+
+    def measure(cluster: Cluster, nursery: Nursery, folder: Path) -> list[Run]:
+        return _all_runs(_made(options, cluster, nursery, folder))
+
+    def tell(runs: list[Run]) -> None:
+        print(table(runs))
+        if options.json:
+            write_json(options.json, "produce", runs, vars(options))
+
+    return on_a_cluster(measure, tell)
 
 
 def _made(options: argparse.Namespace, cluster: Cluster, nursery: Nursery, folder: Path) -> Field:

@@ -66,7 +66,7 @@ def test_each_message_is_timed_by_its_number(box: str, tmp_path: Path, capsys: p
 def test_without_java_it_says_so_and_ends_with_3(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("benchmarks.latency.jars.missing", lambda: "java was not found; install a JDK 17")
+    monkeypatch.setattr("benchmarks.on_a_cluster.jars.missing", lambda: "java was not found; install a JDK 17")
 
     assert 3 == main([])
     assert "install a JDK 17" in capsys.readouterr().err
