@@ -12,6 +12,7 @@ from typing import Generic, Self, TypeVar
 
 from framework.client.inquiries import clock_in
 from framework.client.options import ClusterOptions
+from framework.core.broker_time import Reading
 from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError, Refused
 from framework.model.namespaces import unwrap, wrap
 from framework.model.queue import MessageQueue
@@ -22,6 +23,7 @@ from framework.reading.settings import ReaderSettings
 from framework.wire import exchanges
 from framework.wire.bodies.config import KeyValues
 from framework.wire.bodies.route import MASTER, ClusterInfo
+from framework.wire.codes import ResponseCode
 from framework.wire.command import RemotingCommand
 from framework.wire.exchanges import Exchange, body_of
 from framework.wire.requests.admin import BrokerRuntimeRequest
@@ -152,9 +154,18 @@ class Admin:
 
     def now_ms(self, broker: str, address: str) -> int:
         """What time it is at a broker: ages are told by its clock, not by ours. A stock broker tells whole seconds."""
+        return self.clock(broker, address).high_ms
+
+    def clock(self, broker: str, address: str) -> Reading:
+        """The same, at least and at most.
+
+        A stock broker counts these figures without a lock, and now and then fails to: it is asked once more.
+        """
         figures = Exchange(BrokerRuntimeRequest(), body_of(KeyValues))
-        answer = figures.result(self.reach.request(address, figures.request()), broker)
-        return clock_in(answer.table, broker).high_ms
+        answer = self.reach.request(address, figures.request())
+        if answer.code == ResponseCode.SYSTEM_ERROR:
+            answer = self.reach.request(address, figures.request())
+        return clock_in(figures.result(answer, broker).table, broker)
 
     def close(self) -> None:
         self.reach.close()

@@ -14,20 +14,18 @@ from framework.admin.cluster import BROKERS, Admin, BrokerPlace
 from framework.admin.findings import Told, tried
 from framework.admin.groups import view
 from framework.admin.positions import Positions, positions
-from framework.client.inquiries import clock_in
 from framework.core.broker_time import Reading
 from framework.errors import BrokerUnreachable, FrameworkError
 from framework.model.queue import MessageQueue
 from framework.model.reserved import DEAD_LETTER_PREFIX, progress_topic, retry_topic
 from framework.wire import exchanges
-from framework.wire.bodies.config import GroupConfig, GroupConfigTable, KeyValues, TopicConfig, TopicConfigTable
+from framework.wire.bodies.config import GroupConfig, GroupConfigTable, TopicConfig, TopicConfigTable
 from framework.wire.bodies.route import MASTER, PERM_READ, TopicRoute
 from framework.wire.exchanges import Exchange, body_of
 from framework.wire.requests.admin import (
     AllGroupConfigsRequest,
     AllTopicConfigsRequest,
     BrokerConfigRequest,
-    BrokerRuntimeRequest,
 )
 
 CREATES_TOPICS = "autoCreateTopicEnable"
@@ -163,9 +161,8 @@ def _settings(body: bytes) -> dict[str, str]:
 
 def _ahead(admin: Admin, place: BrokerPlace, now_ms: Callable[[], int]) -> Reading:
     before_ms = now_ms()
-    figures = admin.ask(place, Exchange(BrokerRuntimeRequest(), body_of(KeyValues)))
+    reading = admin.clock(place.name, place.addresses[MASTER])
     after_ms = now_ms()
-    reading = clock_in(figures.table, place.name)
     return Reading(reading.low_ms - after_ms, reading.high_ms - before_ms)
 
 

@@ -13,6 +13,7 @@ import pytest
 from framework.admin.cluster import Admin
 from framework.admin.doctor import Diagnosis, diagnose
 from framework.broker.configs import put_group, put_topic
+from framework.broker.intercept import Interceptor
 from framework.broker.node import Node
 from framework.broker.rules import GROUP, SUB, TOPIC, Rule, User
 from framework.client.options import ClusterOptions
@@ -25,6 +26,8 @@ from framework.reading import Reader, ReaderSettings
 from framework.wire.bodies.config import GroupConfig, TopicConfig
 from framework.wire.bodies.heartbeat import BROADCASTING, BY_SQL
 from framework.wire.bodies.running import ProcessQueueInfo
+from framework.wire.codes import RequestCode, ResponseCode
+from framework.wire.command import RemotingCommand
 from tests.admin.members import Member, online
 from tests.reading.threads import ThreadBox, texts, thread_box
 
@@ -99,6 +102,18 @@ def test_where_all_is_well_nothing_is_found_and_every_check_was_made(lab: Lab) -
     assert [] == found.unlooked
     assert 0 == found.in_part
     assert found.checks > 15
+
+
+@pytest.mark.parametrize(("times", "unlooked"), [(1, 0), (2, 1)])
+def test_figures_that_a_broker_fails_to_count_are_asked_for_once_more(lab: Lab, times: int, unlooked: int) -> None:
+    lab.join(member("m1"), member("m2"))
+    lab.box.broker.intercept(
+        Interceptor(
+            code=RequestCode.GET_BROKER_RUNTIME_INFO, times=times,
+            answer=RemotingCommand(ResponseCode.SYSTEM_ERROR, remark="java.util.NoSuchElementException"),
+        )
+    )  # fmt: skip
+    assert unlooked == len(lab.look().unlooked)
 
 
 # Brokers
